@@ -1,0 +1,1 @@
+"""Files or embedded data to a PairSet: one file a benchmark."""

@@ -1,0 +1,1 @@
+"""Sources to pair sets: scenes rendered from a seed."""

@@ -1,0 +1,95 @@
+"""Names of benchmarks and models, and where each is made: `"module:attribute"` strings, imported when asked for.
+
+Adding a benchmark or a model is one file and one line here. Another package adds its own through the entry points
+`tellapart.benchmarks` and `tellapart.models`; it cannot replace one of these.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable, Mapping
+from importlib.metadata import entry_points
+from types import MappingProxyType
+from typing import Any
+
+from tellapart.errors import UnknownNameError
+
+__all__ = ["BENCHMARKS", "DEFAULT_MODEL", "MODELS", "REFERENCES", "load", "names", "nearest"]
+
+BENCHMARKS: Mapping[str, str] = MappingProxyType(
+    {
+        "demo": "tellapart.benchmarks.demo:Demo",
+        "winoground": "tellapart.benchmarks.winoground:Winoground",
+    }
+)
+
+#: The model that a run without a model measures.
+DEFAULT_MODEL = "demo-encoder"
+
+#: Models that bound what a number can mean; a run without a model measures them beside the default.
+REFERENCES = ("random", "constant", "blind", "bag-of-words", "oracle")
+
+MODELS: Mapping[str, str] = MappingProxyType(
+    {
+        DEFAULT_MODEL: "tellapart.models.onnx:demo_encoder",
+        "random": "tellapart.models.reference:Random",
+        "constant": "tellapart.models.reference:Constant",
+        "blind": "tellapart.models.reference:Blind",
+        "bag-of-words": "tellapart.models.reference:BagOfWords",
+        "oracle": "tellapart.models.reference:Oracle",
+    }
+)
+
+_BUILT_IN = {"benchmark": BENCHMARKS, "model": MODELS}
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return "; did you mean ...?" for a name that is close to a known one, or nothing.
+
+    >>> nearest("winogrund", ["demo", "winoground"])
+    "; did you mean 'winoground'?"
+    >>> nearest("zebra", ["demo", "winoground"])
+    ''
+    """
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def names(kind: str) -> list[str]:
+    """List the catalogue's names of a kind, `benchmark` or `model`: built in first, then other packages'.
+
+    >>> names("benchmark")[:2]
+    ['demo', 'winoground']
+    """
+    return [*_BUILT_IN[kind], *sorted(set(_installed(kind)) - set(_BUILT_IN[kind]))]
+
+
+def load(kind: str, name: str) -> Any:
+    """Import what a name stands for.
+
+    Args:
+        kind: `benchmark` or `model`.
+        name: as `names` lists it.
+
+    Raises:
+        UnknownNameError: no such name; the message names the nearest one.
+
+    >>> load("model", "constant").__name__
+    'Constant'
+    >>> load("model", "oracel")
+    Traceback (most recent call last):
+    tellapart.errors.UnknownNameError: no model 'oracel'; did you mean 'oracle'? `tellapart ls models` lists them all
+    """
+    target = _BUILT_IN[kind].get(name)
+    if target is not None:
+        module, _, attribute = target.partition(":")
+        return getattr(importlib.import_module(module), attribute)
+    installed = _installed(kind)
+    if name in installed:
+        return installed[name].load()
+    raise UnknownNameError(f"no {kind} {name!r}{nearest(name, names(kind))} `tellapart ls {kind}s` lists them all")
+
+
+def _installed(kind: str) -> dict[str, Any]:
+    return {point.name: point for point in entry_points(group=f"tellapart.{kind}s")}

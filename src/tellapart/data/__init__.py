@@ -1,0 +1,1 @@
+"""What a minimal pair is: items, pair sets, scores, and how their files are read and written."""

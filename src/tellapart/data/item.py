@@ -1,0 +1,54 @@
+"""A minimal pair: a few images, a few texts, and which of them belong together."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+__all__ = ["Item"]
+
+
+class Item(BaseModel):
+    """One item of a pair set: 1..n images by 1..m texts.
+
+    Which pairs are true is a matter of shape: with as many images as texts, image `k` belongs to text `k` (2x2);
+    with one image, text 0 is the true one (1xm); with one text, image 0 is the true one (nx1).
+
+    Attributes:
+        id: unique in its set.
+        images: references to images, relative to the set's folder.
+        texts: captions, compared exactly as they are.
+        tags: what the item is about (subset, type, subtype, instrument): scores are reported by each tag's values.
+        cluster: what must be resampled together (the source image, video or scene); the item's own id when the
+            items are independent.
+        provenance: where it came from; never read by a metric.
+
+    Raises:
+        pydantic.ValidationError: a field is missing, unknown, empty or of the wrong type.
+
+    >>> item = Item(id="a", images=("0.png", "1.png"), texts=("two clocks", "three clocks"))
+    >>> item.shape, item.cluster
+    ((2, 2), 'a')
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    id: str = Field(min_length=1)
+    images: tuple[str, ...] = Field(min_length=1)
+    texts: tuple[str, ...] = Field(min_length=1)
+    tags: dict[str, str] = Field(default_factory=dict)
+    cluster: str = ""
+    provenance: dict[str, JsonValue] = Field(default_factory=dict)
+
+    def model_post_init(self, _context: object, /) -> None:
+        """Let an item without a cluster stand for itself."""
+        if not self.cluster:
+            object.__setattr__(self, "cluster", self.id)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Images and texts.
+
+        >>> Item(id="a", images=("0.png",), texts=("a cat", "a dog", "a cow")).shape
+        (1, 3)
+        """
+        return len(self.images), len(self.texts)

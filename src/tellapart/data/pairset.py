@@ -1,0 +1,210 @@
+"""A pair set: items of one shape, the folder that holds their images, and the card that says what they are."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.images import decode, pixel_hash, resolve
+from tellapart.data.item import Item
+from tellapart.errors import DataError
+
+__all__ = ["Outline", "PairSet", "describe"]
+
+
+def describe(shape: tuple[int, int]) -> str:
+    """Name a shape for a message.
+
+    >>> describe((1, 2))
+    '1 image and 2 texts'
+    """
+    return " and ".join(f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in zip(shape, ("image", "text"), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What measuring needs of a pair set: no caption, no image. One entry an item, in the same order.
+
+    >>> Outline(("a", "b"), (2, 2), ("scene-1", "scene-1"), ({}, {})).shape
+    (2, 2)
+    """
+
+    ids: tuple[str, ...]
+    shape: tuple[int, int]
+    clusters: tuple[str, ...]
+    tags: tuple[Mapping[str, str], ...]
+
+    def select(self, keep: range) -> Outline:
+        """Return the outline of some items, by position.
+
+        >>> Outline(("a", "b"), (1, 2), ("a", "b"), ({}, {})).select(range(1)).ids
+        ('a',)
+        """
+        return Outline(
+            tuple(self.ids[k] for k in keep),
+            self.shape,
+            tuple(self.clusters[k] for k in keep),
+            tuple(self.tags[k] for k in keep),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PairSet:
+    """Items with the same number of images and of texts, and where their images lie.
+
+    Attributes:
+        name: what results are filed under.
+        items: in file order; ids are distinct.
+        root: the folder that image references are relative to.
+        card: what the set says of itself (title, licence, citation, recipe...).
+        lines: item id -> "file:line", for messages.
+
+    Raises:
+        DataError: no items, ids that repeat, or an item whose shape differs from the first one's.
+
+    >>> from tellapart.data.item import Item
+    >>> pairs = PairSet("clocks", (Item(id="a", images=("0.png",), texts=("two clocks", "three clocks")),), Path("."))
+    >>> pairs.shape, len(pairs)
+    ((1, 2), 1)
+    """
+
+    name: str
+    items: tuple[Item, ...]
+    root: Path
+    card: Mapping[str, Any] = field(default_factory=dict)
+    lines: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.items:
+            raise DataError(f"pair set {self.name!r} holds no items")
+        first = self.items[0]
+        seen: set[str] = set()
+        for item in self.items:
+            if item.id in seen:
+                raise DataError(
+                    f"{self.lines.get(item.id, self.name)}: field 'id': {item.id!r} stands in the file already"
+                )
+            seen.add(item.id)
+            if item.shape != first.shape:
+                raise DataError(
+                    f"{self.lines.get(item.id, self.name)}: item {item.id!r} has {describe(item.shape)}, but the first "
+                    f"item has {describe(first.shape)}; one pair set holds one shape: split the file"
+                )
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Images and texts of every item.
+
+        >>> from tellapart.data.item import Item
+        >>> PairSet("a", (Item(id="a", images=("0.png", "1.png"), texts=("x", "y")),), Path(".")).shape
+        (2, 2)
+        """
+        return self.items[0].shape
+
+    @property
+    def outline(self) -> Outline:
+        """Ids, clusters and tags: what measuring needs.
+
+        >>> from tellapart.data.item import Item
+        >>> PairSet("a", (Item(id="a", images=("0.png",), texts=("x", "y")),), Path(".")).outline.clusters
+        ('a',)
+        """
+        return Outline(
+            tuple(item.id for item in self.items),
+            self.shape,
+            tuple(item.cluster for item in self.items),
+            tuple(item.tags for item in self.items),
+        )
+
+    def select(self, keep: range) -> PairSet:
+        """Return the pair set of some items, by position.
+
+        >>> from tellapart.data.item import Item
+        >>> items = tuple(Item(id=i, images=("0.png",), texts=("x", "y")) for i in "abc")
+        >>> [item.id for item in PairSet("s", items, Path(".")).select(range(0, 3, 2)).items]
+        ['a', 'c']
+        """
+        return PairSet(self.name, tuple(self.items[k] for k in keep), self.root, self.card, self.lines)
+
+    def where(self, reference: str) -> str:
+        """Name an image for a message: the line and the field of the item that first refers to it.
+
+        >>> from tellapart.data.item import Item
+        >>> item = Item(id="a", images=("0.png",), texts=("x", "y"))
+        >>> PairSet("s", (item,), Path("sets"), lines={"a": "sets/pairs.jsonl:1"}).where("0.png")
+        "sets/pairs.jsonl:1: field 'images[0]'"
+        """
+        for item in self.items:
+            if reference in item.images:
+                line = self.lines.get(item.id, f"{self.name}: item {item.id}")
+                return f"{line}: field 'images[{item.images.index(reference)}]'"
+        return f"{self.name}: {reference}"
+
+    def read_bytes(self, reference: str) -> bytes:
+        """Read an image file as it is.
+
+        Raises:
+            DataError: it is missing, leaves the folder, or cannot be read.
+
+        >>> from tellapart.data.item import Item
+        >>> item = Item(id="a", images=("gone.png",), texts=("x", "y"))
+        >>> PairSet("s", (item,), Path(".")).read_bytes("gone.png")
+        Traceback (most recent call last):
+        tellapart.errors.DataError: s: item a: field 'images[0]': no image 'gone.png' in .
+        """
+        try:
+            return resolve(self.root, reference).read_bytes()
+        except (DataError, OSError) as error:
+            raise DataError(f"{self.where(reference)}: {error}") from error
+
+    def pixels(self, reference: str) -> NDArray[np.uint8]:
+        """Decode an image to RGB, uint8 `(height, width, 3)`.
+
+        Raises:
+            DataError: as `read_bytes`, or the image is truncated, none, or a decompression bomb.
+
+        >>> from tellapart.data.item import Item
+        >>> PairSet("s", (Item(id="a", images=("a.txt",), texts=("x",)),), Path(".")).pixels("a.txt")
+        Traceback (most recent call last):
+        tellapart.errors.DataError: s: item a: field 'images[0]': 'a.txt' is not an image this reads; use one of .jpeg, .jpg, .npy, .png, .webp
+        """
+        data = self.read_bytes(reference)
+        try:
+            return decode(data, reference)
+        except DataError as error:
+            raise DataError(f"{self.where(reference)}: {error}") from error
+
+    def fingerprint(self, hash_of: Callable[[str], str] | None = None) -> str:
+        """Return the SHA-256 over ids, texts and decoded pixels, whatever the order of the items.
+
+        Args:
+            hash_of: the pixel hash of an image reference, where it is known already; decoded otherwise.
+
+        >>> from tellapart.data.item import Item
+        >>> one = PairSet("s", (Item(id="a", images=("0.png",), texts=("x", "y")),), Path("."))
+        >>> one.fingerprint(lambda reference: "0" * 64)[:8]
+        '9e5ae06a'
+        """
+        lookup = hash_of or (lambda reference: pixel_hash(self.pixels(reference)))
+        digest = hashlib.sha256()
+        for item in sorted(self.items, key=lambda item: item.id):
+            parts = [
+                item.id,
+                str(len(item.images)),
+                *map(lookup, item.images),
+                str(len(item.texts)),
+                *item.texts,
+            ]
+            for part in parts:
+                data = part.encode()
+                digest.update(len(data).to_bytes(8, "big") + data)
+        return digest.hexdigest()

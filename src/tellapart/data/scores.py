@@ -1,0 +1,112 @@
+"""Raw scores: what a model said of every image-text pair of every item."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.errors import ScoreError
+
+__all__ = ["ScoreKind", "Scores", "named"]
+
+ScoreKind = Literal["similarity", "logit", "probability"]
+
+
+def named(ids: Sequence[str], limit: int = 10) -> str:
+    """Return the first ids for an error message, and how many were left out.
+
+    >>> named(["a", "b", "c"], limit=2)
+    'a, b and 1 more'
+    """
+    shown = ", ".join(ids[:limit])
+    return shown if len(ids) <= limit else f"{shown} and {len(ids) - limit} more"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scores:
+    """Scores of `n` items: float32 `(item, image, text)`, with the items' ids and the kind of number.
+
+    The array is cast to float32 (every comparison is made in float32, whatever the model ran in) and made
+    read-only. A probability must lie in [0, 1]; a similarity or a logit may be any finite number.
+
+    Raises:
+        ScoreError: the array is not three-dimensional, does not match the ids, or holds a value that is not
+            finite (or, for probabilities, outside [0, 1]); ids repeat.
+
+    >>> scores = Scores(("a",), [[[0.9, 0.1], [0.2, 0.8]]], "similarity")
+    >>> scores.shape
+    (2, 2)
+    >>> scores.values.dtype
+    dtype('float32')
+    """
+
+    ids: tuple[str, ...]
+    values: NDArray[np.float32]
+    kind: ScoreKind
+
+    def __init__(self, ids: Sequence[str], values: Any, kind: ScoreKind) -> None:
+        array = np.array(values, dtype=np.float32)
+        _check(tuple(ids), array, kind)
+        array.setflags(write=False)
+        object.__setattr__(self, "ids", tuple(ids))
+        object.__setattr__(self, "values", array)
+        object.__setattr__(self, "kind", kind)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Images and texts of one item.
+
+        >>> Scores(("a", "b"), [[[0.5, 0.1]], [[0.2, 0.3]]], "probability").shape
+        (1, 2)
+        """
+        return self.values.shape[1], self.values.shape[2]
+
+    def select(self, ids: Sequence[str]) -> Scores:
+        """Return the scores of `ids`, in that order.
+
+        Raises:
+            ScoreError: an id has no scores.
+
+        >>> Scores(("a", "b"), [[[0.5, 0.1]], [[0.2, 0.3]]], "logit").select(["b"]).ids
+        ('b',)
+        """
+        row = {item: index for index, item in enumerate(self.ids)}
+        missing = [item for item in ids if item not in row]
+        if missing:
+            raise ScoreError(f"{len(missing)} of {len(ids)} items have no scores: {named(missing)}")
+        return Scores(ids, self.values[[row[item] for item in ids]], self.kind)
+
+
+def _check(ids: tuple[str, ...], values: NDArray[np.float32], kind: ScoreKind) -> None:
+    if kind not in get_args(ScoreKind):
+        raise ScoreError(f"score kind {kind!r} is unknown; use one of {', '.join(get_args(ScoreKind))}")
+    if values.ndim != 3:
+        raise ScoreError(
+            f"scores must be an array (item, image, text); got {values.ndim} dimensions, shape {values.shape}"
+        )
+    if len(ids) != len(values):
+        raise ScoreError(f"{len(ids)} ids for {len(values)} rows of scores; give one id for each item")
+    if len(set(ids)) != len(ids):
+        seen: set[str] = set()
+        repeated = sorted({item for item in ids if item in seen or seen.add(item)})  # type: ignore[func-returns-value]
+        raise ScoreError(f"item ids must be distinct; repeated: {named(repeated)}")
+    if bad := _failing(ids, np.isfinite(values)):
+        raise ScoreError(f"scores must be finite; NaN or infinite in {len(bad)} of {len(ids)} items: {named(bad)}")
+    if kind == "probability":
+        if bad := _failing(ids, (values >= 0) & (values <= 1)):
+            raise ScoreError(
+                f"probabilities must lie in [0, 1]; outside in {len(bad)} of {len(ids)} items: {named(bad)}; "
+                "if these are raw model outputs, name their kind: logit or similarity"
+            )
+
+
+def _failing(ids: tuple[str, ...], holds: NDArray[np.bool_]) -> list[str]:
+    """Name the items in which a condition on `(item, image, text)` does not hold everywhere."""
+    return [item for item, row in zip(ids, holds, strict=True) if not row.all()]

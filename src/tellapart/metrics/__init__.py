@@ -1,0 +1,1 @@
+"""Arrays of scores in, one value per item out."""

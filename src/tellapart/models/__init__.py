@@ -1,0 +1,1 @@
+"""Anything that scores image-text pairs, and the store that keeps what was computed."""

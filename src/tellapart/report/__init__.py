@@ -1,0 +1,1 @@
+"""A run folder as tables and as one self-contained page."""

@@ -1,0 +1,194 @@
+"""The record of a run: every number with its n, interval, ties and chance, and what it was measured on.
+
+`run_folder.py` reads and writes it; nothing here touches a disk.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tellapart.data.scores import ScoreKind
+
+__all__ = [
+    "SCHEMA",
+    "BenchmarkResult",
+    "Curve",
+    "Metrics",
+    "ModelRecord",
+    "Result",
+    "RunRecord",
+    "Sample",
+    "Value",
+]
+
+#: Raised when a reader of an older record would misread a newer one.
+SCHEMA = 1
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Value(_Record):
+    """One number: a fraction in the metric's bounds, its interval, and what it stands on.
+
+    Attributes:
+        value: the mean under the strict rule (a tie is never right).
+        low, high: the interval; None where none is defined.
+        level: of the interval.
+        method: how the interval was made.
+        n: items.
+        clusters: what was resampled together.
+        ties: items in which a tie touched the metric.
+        tie_neutral: the mean if ties were broken at random, exactly in expectation.
+        chance: what a constant model gets, ties broken at random; None where it is not defined.
+        average: what the mean is over.
+        sd, mean_absolute: the spread of per-item values, for metrics that are no accuracies.
+
+    >>> Value(value=0.5, low=0.4, high=0.6, method="wilson", n=100, clusters=100, average="items").ties
+    0
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    level: float = 0.95
+    method: str
+    n: int
+    clusters: int
+    ties: int = 0
+    tie_neutral: float | None = None
+    chance: float | None = None
+    average: str
+    sd: float | None = None
+    mean_absolute: float | None = None
+
+
+class Curve(_Record):
+    """A histogram of per-item values (the equivariance curves of the EqBen paper, Fig. 6 and 13).
+
+    `counts[k]` items lie in `edges[k]` to `edges[k + 1]`.
+
+    >>> Curve(edges=(-1.0, 0.0, 1.0), counts=(3, 4)).counts
+    (3, 4)
+    """
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+
+
+class Metrics(_Record):
+    """The metrics of one set of items.
+
+    >>> Metrics(metrics={}).metrics
+    {}
+    """
+
+    metrics: dict[str, Value]
+
+
+class BenchmarkResult(_Record):
+    """What was measured on one benchmark.
+
+    Attributes:
+        fingerprint: SHA-256 over ids, texts and pixels; over ids alone where scores came from elsewhere.
+        shape: images and texts of an item.
+        kind: of the scores.
+        metrics: over all items.
+        by: tag -> value -> metrics.
+        macro: tag -> metrics, the unweighted means over that tag's values.
+        curves: histograms of equivariance deviations.
+        images, texts: distinct ones in the benchmark.
+        images_encoded, texts_encoded, pairs_scored: what this run had to compute; the rest was in the store.
+        seconds: wall time of scoring and measuring.
+        limited_from: the benchmark's full number of items where a limit cut it.
+        origin: the folder or the score file.
+
+    >>> BenchmarkResult.model_fields["metrics"].is_required()
+    True
+    """
+
+    title: str
+    fingerprint: str
+    shape: tuple[int, int]
+    kind: ScoreKind
+    metrics: dict[str, Value]
+    by: dict[str, dict[str, Metrics]] = Field(default_factory=dict)
+    macro: dict[str, Metrics] = Field(default_factory=dict)
+    curves: dict[str, Curve] = Field(default_factory=dict)
+    images: int = 0
+    texts: int = 0
+    images_encoded: int = 0
+    texts_encoded: int = 0
+    pairs_scored: int = 0
+    seconds: float = 0.0
+    limited_from: int | None = None
+    origin: str
+
+
+class ModelRecord(_Record):
+    """Which model it was.
+
+    >>> ModelRecord(name="constant", fingerprint="0", kind="probability").name
+    'constant'
+    """
+
+    name: str
+    fingerprint: str
+    kind: ScoreKind
+
+
+class RunRecord(_Record):
+    """The circumstances: command, configuration, versions, time.
+
+    >>> RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, versions={}, command="tellapart run").seed
+    0
+    """
+
+    started: str
+    seed: int
+    command: str
+    versions: dict[str, str]
+    batch_size: int | None = None
+    device: str | None = None
+    limit: str | None = None
+
+
+class Result(_Record):
+    """The record of one model: what `results.json` holds.
+
+    >>> run = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, versions={}, command="tellapart run")
+    >>> model = ModelRecord(name="constant", fingerprint="0", kind="probability")
+    >>> Result(run=run, model=model, benchmarks={}).schema_version
+    1
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    schema_version: int = Field(default=SCHEMA, alias="schema")
+    run: RunRecord
+    model: ModelRecord
+    benchmarks: dict[str, BenchmarkResult]
+
+
+class Sample(_Record):
+    """One item of `samples/<benchmark>.jsonl`: its raw scores and what every metric made of them.
+
+    Attributes:
+        scores: `[image][text]`, float32.
+        outcomes: metric -> the item's value under the strict rule.
+        tied: the metrics that a tie touched.
+        images: references as the pair set has them; empty where scores came from elsewhere.
+
+    >>> Sample(id="a", cluster="a", scores=((0.5, 0.1),), outcomes={"choice_score": 1.0}).tied
+    ()
+    """
+
+    id: str
+    cluster: str
+    tags: dict[str, str] = Field(default_factory=dict)
+    images: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    scores: tuple[tuple[float, ...], ...]
+    outcomes: dict[str, float]
+    tied: tuple[str, ...] = ()

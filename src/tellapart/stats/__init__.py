@@ -1,0 +1,1 @@
+"""Intervals, paired tests, multiple testing, detectable effects and tiers."""
