@@ -19,8 +19,8 @@ __all__ = ["BENCHMARKS", "DEFAULT_MODEL", "MODELS", "REFERENCES", "load", "names
 
 BENCHMARKS: Mapping[str, str] = MappingProxyType(
     {
-        "demo": "tellapart.benchmarks.demo:Demo",
-        "winoground": "tellapart.benchmarks.winoground:Winoground",
+        "demo": "tellapart.benchmarks.demo:DEMO",
+        "winoground": "tellapart.benchmarks.winoground:WINOGROUND",
     }
 )
 
@@ -32,12 +32,12 @@ REFERENCES = ("random", "constant", "blind", "bag-of-words", "oracle")
 
 MODELS: Mapping[str, str] = MappingProxyType(
     {
-        DEFAULT_MODEL: "tellapart.models.onnx:demo_encoder",
-        "random": "tellapart.models.reference:Random",
-        "constant": "tellapart.models.reference:Constant",
-        "blind": "tellapart.models.reference:Blind",
-        "bag-of-words": "tellapart.models.reference:BagOfWords",
-        "oracle": "tellapart.models.reference:Oracle",
+        DEFAULT_MODEL: "tellapart.models.bundled:demo_encoder",
+        "random": "tellapart.models.bundled:random",
+        "constant": "tellapart.models.bundled:constant",
+        "blind": "tellapart.models.bundled:blind",
+        "bag-of-words": "tellapart.models.bundled:bag_of_words",
+        "oracle": "tellapart.models.bundled:oracle",
     }
 )
 
@@ -76,7 +76,7 @@ def load(kind: str, name: str) -> Any:
         UnknownNameError: no such name; the message names the nearest one.
 
     >>> load("model", "constant").__name__
-    'Constant'
+    'constant'
     >>> load("model", "oracel")
     Traceback (most recent call last):
     tellapart.errors.UnknownNameError: no model 'oracel'; did you mean 'oracle'? `tellapart ls models` lists them all

@@ -98,6 +98,8 @@ class BenchmarkResult(_Record):
         by: tag -> value -> metrics.
         macro: tag -> metrics, the unweighted means over that tag's values.
         curves: histograms of equivariance deviations.
+        tied_items: items in which a true pair's score equals another's in its row or column.
+        tied_comparisons: how many such equalities there are.
         images, texts: distinct ones in the benchmark.
         images_encoded, texts_encoded, pairs_scored: what this run had to compute; the rest was in the store.
         seconds: wall time of scoring and measuring.
@@ -116,6 +118,8 @@ class BenchmarkResult(_Record):
     by: dict[str, dict[str, Metrics]] = Field(default_factory=dict)
     macro: dict[str, Metrics] = Field(default_factory=dict)
     curves: dict[str, Curve] = Field(default_factory=dict)
+    tied_items: int = 0
+    tied_comparisons: int = 0
     images: int = 0
     texts: int = 0
     images_encoded: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ class Outline:
     clusters: tuple[str, ...]
     tags: tuple[Mapping[str, str], ...]
 
-    def select(self, keep: range) -> Outline:
+    def select(self, keep: Sequence[int]) -> Outline:
         """Return the outline of some items, by position.
 
         >>> Outline(("a", "b"), (1, 2), ("a", "b"), ({}, {})).select(range(1)).ids
@@ -125,7 +125,7 @@ class PairSet:
             tuple(item.tags for item in self.items),
         )
 
-    def select(self, keep: range) -> PairSet:
+    def select(self, keep: Sequence[int]) -> PairSet:
         """Return the pair set of some items, by position.
 
         >>> from tellapart.data.item import Item

@@ -49,7 +49,8 @@ class Scores:
     kind: ScoreKind
 
     def __init__(self, ids: Sequence[str], values: Any, kind: ScoreKind) -> None:
-        array = np.array(values, dtype=np.float32)
+        with np.errstate(over="ignore"):  # beyond float32 becomes infinite, and is refused by name below
+            array = np.array(values, dtype=np.float32)
         _check(tuple(ids), array, kind)
         array.setflags(write=False)
         object.__setattr__(self, "ids", tuple(ids))
@@ -99,12 +100,11 @@ def _check(ids: tuple[str, ...], values: NDArray[np.float32], kind: ScoreKind) -
         raise ScoreError(f"item ids must be distinct; repeated: {named(repeated)}")
     if bad := _failing(ids, np.isfinite(values)):
         raise ScoreError(f"scores must be finite; NaN or infinite in {len(bad)} of {len(ids)} items: {named(bad)}")
-    if kind == "probability":
-        if bad := _failing(ids, (values >= 0) & (values <= 1)):
-            raise ScoreError(
-                f"probabilities must lie in [0, 1]; outside in {len(bad)} of {len(ids)} items: {named(bad)}; "
-                "if these are raw model outputs, name their kind: logit or similarity"
-            )
+    if kind == "probability" and (bad := _failing(ids, (values >= 0) & (values <= 1))):
+        raise ScoreError(
+            f"probabilities must lie in [0, 1]; outside in {len(bad)} of {len(ids)} items: {named(bad)}; "
+            "if these are raw model outputs, name their kind: logit or similarity"
+        )
 
 
 def _failing(ids: tuple[str, ...], holds: NDArray[np.bool_]) -> list[str]:

@@ -1,0 +1,35 @@
+"""The embedded benchmark: 300 rendered minimal pairs, so that a run needs no file and no network.
+
+Three aspects of EqBen's Eq-Kubric (attribute, counting, location), 100 items each, made by this project's scene
+generator; `demo_pairs/recipe.toml` regenerates them and `demo_pairs/card.json` says how.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.data.folder import read_pair_set
+from tellapart.data.pairset import PairSet
+
+__all__ = ["DEMO", "DEMO_FOLDER"]
+
+DEMO_FOLDER = Path(__file__).parent / "demo_pairs"
+
+
+def _pairs() -> PairSet:
+    return read_pair_set(DEMO_FOLDER, "demo")
+
+
+DEMO = Benchmark(
+    name="demo",
+    title="demo: rendered scenes that differ in one attribute, count or location",
+    items=300,
+    shape=(2, 2),
+    source="embedded; made by tellapart's scene generator",
+    licence="Apache-2.0",
+    citation="templates and vocabulary after Wang et al., Equivariant Similarity for Vision-Language Foundation Models (EqBen), "
+    "ICCV 2023, Fig. 14",
+    load=_pairs,
+    outline=lambda: _pairs().outline,
+)

@@ -1,0 +1,159 @@
+"""Two runs on the same items: the difference with its paired interval, and an exact test, corrected for many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from tellapart.errors import RunError
+from tellapart.metrics.registry import METRICS
+from tellapart.result import BenchmarkResult, Sample
+from tellapart.run_folder import read_result, read_samples
+from tellapart.stats.multiple import holm
+from tellapart.stats.paired import mcnemar, paired_difference, paired_permutation
+from tellapart.stats.power import detectable_difference
+
+__all__ = ["Comparison", "Row", "compare"]
+
+
+class Row(BaseModel):
+    """One metric of one benchmark in both runs.
+
+    Attributes:
+        a, b: the values, strict rule.
+        difference, low, high, method: a minus b, and its paired interval.
+        only_a, only_b: items that one run alone got right; both and neither make up the rest.
+        p: of the test; two-sided.
+        p_holm: p, adjusted for all rows of the comparison (Holm).
+        test: `exact McNemar` where items are independent, else `cluster sign flips`.
+        detectable: the smallest difference that this many items show in four cases out of five, given how often the
+            two runs disagree; None where none is.
+
+    >>> Row.model_fields["p"].annotation
+    <class 'float'>
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    benchmark: str
+    metric: str
+    n: int
+    a: float
+    b: float
+    difference: float
+    low: float | None
+    high: float | None
+    method: str
+    only_a: int
+    only_b: int
+    p: float
+    p_holm: float
+    test: str
+    detectable: float | None
+
+
+class Comparison(BaseModel):
+    """Two runs beside each other.
+
+    >>> Comparison(a="x", b="y", rows=(), skipped={}).rows
+    ()
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    a: str
+    b: str
+    rows: tuple[Row, ...]
+    skipped: dict[str, str]
+
+
+def compare(first: Path, second: Path, *, seed: int = 0) -> Comparison:
+    """Compare two run folders on every benchmark that both measured, by every right-or-wrong metric.
+
+    Raises:
+        RunError: a folder is no run, the runs share no benchmark, or a benchmark's content differs between them.
+
+    >>> compare(Path("no such run"), Path("nor this"))
+    Traceback (most recent call last):
+    tellapart.errors.RunError: no such run has no results.json; name a run folder that `tellapart run --out` wrote
+    """
+    a, b = read_result(first), read_result(second)
+    shared = [name for name in a.benchmarks if name in b.benchmarks]
+    if not shared:
+        raise RunError(
+            f"{first} and {second} share no benchmark: the first has {_listed(a.benchmarks)}, "
+            f"the second {_listed(b.benchmarks)}"
+        )
+    rows: list[Row] = []
+    for name in shared:
+        _check_same(name, first, a.benchmarks[name], second, b.benchmarks[name])
+        rows += _compare_one(name, read_samples(first, name), _aligned(first, second, name), seed)
+    skipped = {name: "in one run only" for name in {*a.benchmarks} ^ {*b.benchmarks}}
+    adjusted = holm([row.p for row in rows]) if rows else []
+    rows = [row.model_copy(update={"p_holm": float(p)}) for row, p in zip(rows, adjusted, strict=True)]
+    return Comparison(a=a.model.name, b=b.model.name, rows=tuple(rows), skipped=skipped)
+
+
+def _listed(benchmarks: dict[str, BenchmarkResult]) -> str:
+    return ", ".join(benchmarks) or "none"
+
+
+def _check_same(name: str, first: Path, a: BenchmarkResult, second: Path, b: BenchmarkResult) -> None:
+    if a.fingerprint != b.fingerprint:
+        raise RunError(
+            f"{name} is not the same in both runs: {first} measured content {a.fingerprint[:12]}, {second} "
+            f"{b.fingerprint[:12]} (other items, captions, pixels or --limit); measure both on the same pairs"
+        )
+
+
+def _aligned(first: Path, second: Path, name: str) -> list[Sample]:
+    """Return the second run's samples in the first one's order."""
+    of = {sample.id: sample for sample in read_samples(second, name)}
+    order = [sample.id for sample in read_samples(first, name)]
+    if set(of) != set(order):
+        raise RunError(f"{name}: the samples of {first} and {second} are of different items; a folder was changed")
+    return [of[item] for item in order]
+
+
+def _compare_one(name: str, a: Sequence[Sample], b: Sequence[Sample], seed: int) -> list[Row]:
+    clusters = [sample.cluster for sample in a]
+    both = [metric for metric in a[0].outcomes if metric in b[0].outcomes]
+    return [
+        _row(name, metric, _column(a, metric), _column(b, metric), clusters, seed)
+        for metric in both
+        if METRICS[metric].binary
+    ]
+
+
+def _column(samples: Sequence[Sample], metric: str) -> NDArray[np.float64]:
+    return np.array([sample.outcomes[metric] for sample in samples])
+
+
+def _row(
+    benchmark: str, metric: str, a: NDArray[np.float64], b: NDArray[np.float64], clusters: Sequence[str], seed: int
+) -> Row:
+    exact = mcnemar(a, b)
+    independent = len(set(clusters)) == len(clusters)
+    difference = paired_difference(a, b, clusters, binary=True, seed=seed)
+    discordance = (exact.only_a + exact.only_b) / exact.n
+    return Row(
+        benchmark=benchmark,
+        metric=metric,
+        n=exact.n,
+        a=float(a.mean()),
+        b=float(b.mean()),
+        difference=difference.value,
+        low=difference.low,
+        high=difference.high,
+        method=difference.method,
+        only_a=exact.only_a,
+        only_b=exact.only_b,
+        p=exact.p if independent else paired_permutation(a, b, clusters, seed=seed),
+        p_holm=1.0,
+        test="exact McNemar" if independent else "cluster sign flips",
+        detectable=detectable_difference(exact.n, discordance) if discordance > 0 else None,
+    )

@@ -1,0 +1,233 @@
+"""A model on a benchmark: plan (refuse what is not defined), score (stored), measure."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.data.item import Item
+from tellapart.data.pairset import Outline, PairSet, describe
+from tellapart.data.scores import Scores
+from tellapart.errors import MetricError, RunError
+from tellapart.measure import Measured, measure
+from tellapart.metrics.registry import defined_for
+from tellapart.models.protocols import Model
+from tellapart.models.content import image_hashes
+from tellapart.models.scoring import Progress, score
+from tellapart.models.store import EmbeddingStore
+from tellapart.result import BenchmarkResult, Sample
+
+__all__ = ["Evaluation", "Prepared", "chosen", "evaluate", "evaluate_scores", "plan", "prepare"]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What one model got on one benchmark: the record, and every item.
+
+    >>> Evaluation.__slots__
+    ('result', 'samples')
+    """
+
+    result: BenchmarkResult
+    samples: tuple[Sample, ...]
+
+
+def chosen(items: int, limit: str | None) -> Sequence[int]:
+    """Return the positions that a limit keeps, spread evenly so that no subset at the end is lost.
+
+    Args:
+        items: how many there are.
+        limit: a number of items (`20`), a share of them (`0.1`), or None for all.
+
+    Raises:
+        RunError: the limit is neither.
+
+    >>> chosen(300, "3"), chosen(300, "0.01"), chosen(2, None)
+    ([0, 100, 200], [0, 100, 200], range(0, 2))
+    """
+    if limit is None:
+        return range(items)
+    try:
+        wanted = round(float(limit) * items) if "." in limit else int(limit)
+        sensible = 0 < float(limit) <= (1 if "." in limit else float("inf"))
+    except ValueError:
+        sensible = False
+    if not sensible:
+        raise RunError(f"--limit {limit}: give a number of items (20) or a share of them between 0 and 1 (0.1)")
+    wanted = min(max(wanted, 1), items)
+    return [place * items // wanted for place in range(wanted)]
+
+
+def plan(model: Model, benchmark: Benchmark) -> None:
+    """Refuse, before anything is computed, a benchmark on which none of the model's scores can be measured.
+
+    Raises:
+        MetricError: no metric is defined for the benchmark's shape and the model's kind of score.
+
+    >>> from tellapart.benchmarks.benchmark import find_benchmark
+    >>> from tellapart.models.reference import Constant
+    >>> plan(Constant(), find_benchmark("winoground"))
+    """
+    if not defined_for(benchmark.shape, model.kind):
+        raise MetricError(
+            f"{model.name} on {benchmark.name}: no metric is defined for {describe(benchmark.shape)} "
+            f"and scores that are a {model.kind}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A benchmark's pairs, ready for any number of models: loaded, limited, hashed.
+
+    Attributes:
+        benchmark: where they come from.
+        pairs: those that the limit keeps.
+        fingerprint: SHA-256 over their ids, texts and pixels.
+        images: distinct ones, by their pixels.
+        available: how many items there were before the limit.
+
+    >>> Prepared.__slots__
+    ('benchmark', 'pairs', 'fingerprint', 'images', 'available')
+    """
+
+    benchmark: Benchmark
+    pairs: PairSet
+    fingerprint: str
+    images: int
+    available: int
+
+
+def prepare(benchmark: Benchmark, *, store: EmbeddingStore, limit: str | None = None) -> Prepared:
+    """Load a benchmark's pairs and fingerprint them; images whose hash the store knows are not decoded.
+
+    Raises:
+        DataError: the pairs cannot be read, or an image cannot be decoded.
+        RunError: the limit is no number or share of items.
+
+    >>> from tellapart.benchmarks.benchmark import find_benchmark
+    >>> ready = prepare(find_benchmark("demo"), store=EmbeddingStore(None), limit="3")
+    >>> len(ready.pairs), ready.available
+    (3, 300)
+    """
+    everything = benchmark.pairs()
+    pairs = everything.select(chosen(len(everything), limit))
+    hashes = image_hashes(pairs, store=store)
+    fingerprint = pairs.fingerprint(hashes.__getitem__)
+    return Prepared(benchmark, pairs, fingerprint, len(set(hashes.values())), len(everything))
+
+
+def evaluate(
+    model: Model,
+    ready: Prepared,
+    *,
+    store: EmbeddingStore,
+    batch_size: int = 32,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Score a benchmark's pairs with a model and measure the scores.
+
+    What the store holds is not computed again; each batch is stored as it is done. Neither the batch size nor the
+    store changes a number.
+
+    Raises:
+        TellapartError: an image cannot be read, the model's output is not what its protocol says, or no metric is
+            defined.
+
+    >>> from tellapart.benchmarks.benchmark import find_benchmark
+    >>> from tellapart.models.reference import Oracle
+    >>> store = EmbeddingStore(None)
+    >>> ready = prepare(find_benchmark("demo"), store=store, limit="6")
+    >>> found = evaluate(Oracle(), ready, store=store)
+    >>> found.result.metrics["group_score"].value, len(found.samples)
+    (1.0, 6)
+    """
+    started = time.monotonic()
+    plan(model, ready.benchmark)
+    pairs = ready.pairs
+    scored = score(model, pairs, store=store, batch_size=batch_size, progress=progress)
+    measured = measure(scored.scores, pairs.outline, seed=seed)
+    result = BenchmarkResult(
+        title=ready.benchmark.title,
+        fingerprint=ready.fingerprint,
+        shape=pairs.shape,
+        kind=scored.scores.kind,
+        **_numbers(measured),
+        images=ready.images,
+        texts=len({text for item in pairs.items for text in item.texts}),
+        images_encoded=scored.images_encoded,
+        texts_encoded=scored.texts_encoded,
+        pairs_scored=scored.pairs_scored,
+        seconds=time.monotonic() - started,
+        limited_from=ready.available if len(pairs) < ready.available else None,
+        origin=str(pairs.root),
+    )
+    return Evaluation(result, _samples(scored.scores, pairs.outline, measured, pairs.items))
+
+
+def evaluate_scores(scores: Scores, benchmark: Benchmark, *, origin: str, seed: int = 0) -> Evaluation:
+    """Measure scores that were made elsewhere.
+
+    Raises:
+        ScoreError: an item of the benchmark has no scores.
+        MetricError: no metric is defined for this shape and kind.
+
+    >>> from tellapart.benchmarks.benchmark import find_benchmark
+    >>> benchmark = find_benchmark("winoground")
+    >>> made = Scores(benchmark.outline().ids, [[[0.9, 0.1], [0.2, 0.8]]] * 400, "similarity")
+    >>> evaluate_scores(made, benchmark, origin="doc").result.metrics["group_score"].value
+    1.0
+    """
+    started = time.monotonic()
+    outline = benchmark.outline()
+    measured = measure(scores, outline, seed=seed)
+    result = BenchmarkResult(
+        title=benchmark.title,
+        fingerprint=_fingerprint_of_ids(outline),
+        shape=outline.shape,
+        kind=scores.kind,
+        **_numbers(measured),
+        seconds=time.monotonic() - started,
+        origin=origin,
+    )
+    items = benchmark.pairs().items if benchmark.load else None
+    return Evaluation(result, _samples(scores.select(outline.ids), outline, measured, items))
+
+
+def _numbers(measured: Measured) -> dict[str, Any]:
+    return {
+        "metrics": measured.metrics,
+        "by": measured.by,
+        "macro": measured.macro,
+        "curves": measured.curves,
+        "tied_items": int((measured.tied_comparisons > 0).sum()),
+        "tied_comparisons": int(measured.tied_comparisons.sum()),
+    }
+
+
+def _fingerprint_of_ids(outline: Outline) -> str:
+    listed = "\n".join([f"ids only {outline.shape}", *sorted(outline.ids)])
+    return "ids-" + hashlib.sha256(listed.encode()).hexdigest()
+
+
+def _samples(scores: Scores, outline: Outline, measured: Measured, items: Sequence[Item] | None) -> tuple[Sample, ...]:
+    tables = {name: column.tolist() for name, column in measured.outcomes.items()}
+    tied = {name: column.tolist() for name, column in measured.tied.items()}
+    values = scores.values.tolist()  # float32 to the nearest double: reading it back gives the same float32
+    return tuple(
+        Sample(
+            id=outline.ids[row],
+            cluster=outline.clusters[row],
+            tags=dict(outline.tags[row]),
+            images=items[row].images if items else (),
+            texts=items[row].texts if items else (),
+            scores=values[row],
+            outcomes={name: column[row] for name, column in tables.items()},
+            tied=tuple(name for name, column in tied.items() if column[row]),
+        )
+        for row in range(len(outline.ids))
+    )

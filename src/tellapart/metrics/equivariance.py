@@ -1,0 +1,232 @@
+"""EqSim's equivariance deviations: how far a similarity moves by another amount for the same semantic change.
+
+A similarity is equivariant when both captions' change and both images' change move it equally:
+`s11 - s12 = s22 - s21` and `s11 - s21 = s22 - s12`, which for distant pairs reduces to `s12 = s21` (s_ij is
+image i with text j, counted from 1 as in the paper). Each function here gives the difference of the two
+sides, signed, for every item: 0 is equivariant. The deviations carry the model's own scale, which the paper
+leaves as it is: curves of two models compare only where their similarities share one scale.
+
+Both v2 deviations vanish exactly where `s11 = s22` and `s12 = s21`; and `v2_image - v2_text = 2 v1`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import fsum, sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tellapart.errors import MetricError
+from tellapart.metrics.metric import Metric, PerItem, read_scores
+
+__all__ = [
+    "EQUIVARIANCE_METRICS",
+    "Histogram",
+    "Summary",
+    "histogram",
+    "summary",
+    "v1",
+    "v2_image",
+    "v2_text",
+]
+
+_SHAPES = ("2x2",)
+_LEAST_LIMIT = 1e-300  # float32 scores differ by far more; below it a density overflows
+
+
+def v1(scores: ArrayLike) -> NDArray[np.float64]:
+    """Return `s12 - s21` of every item, signed, in the unit of the scores: float64 (item,).
+
+    Raises:
+        MetricError: the items are not 2x2.
+        ScoreError: no item, or a score that is not finite.
+
+    Source: EqSim (Wang et al. 2023), section 3, Eq. 6.
+
+    >>> v1([[[4.0, 1.0], [0.5, 3.0]]])
+    array([0.5])
+    """
+    s = _wide(scores, "v1")
+    return s[:, 0, 1] - s[:, 1, 0]
+
+
+def v2_text(scores: ArrayLike) -> NDArray[np.float64]:
+    """Return `(s11 - s12) - (s22 - s21)`, the deviation under a change of text: float64 (item,).
+
+    Signed, in the unit of the scores.
+
+    Raises:
+        MetricError: the items are not 2x2.
+        ScoreError: no item, or a score that is not finite.
+
+    Source: EqSim (Wang et al. 2023), section 3, Eq. 6; its distribution is Fig. 6 and Fig. 13.
+
+    >>> v2_text([[[4.0, 1.0], [0.5, 3.0]]])
+    array([0.5])
+    """
+    s = _wide(scores, "v2_text")
+    return (s[:, 0, 0] - s[:, 0, 1]) - (s[:, 1, 1] - s[:, 1, 0])
+
+
+def v2_image(scores: ArrayLike) -> NDArray[np.float64]:
+    """Return `(s11 - s21) - (s22 - s12)`, the deviation under a change of image: float64 (item,).
+
+    Signed, in the unit of the scores.
+
+    Raises:
+        MetricError: the items are not 2x2.
+        ScoreError: no item, or a score that is not finite.
+
+    Source: EqSim (Wang et al. 2023), section 3, Eq. 6; its distribution is Fig. 6 and Fig. 13.
+
+    >>> v2_image([[[4.0, 1.0], [0.5, 3.0]]])
+    array([1.5])
+    """
+    s = _wide(scores, "v2_image")
+    return (s[:, 0, 0] - s[:, 1, 0]) - (s[:, 1, 1] - s[:, 0, 1])
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Centre and spread of deviations, in the unit of the scores.
+
+    Attributes:
+        n: items.
+        mean: signed; near 0 for any model whose pairs have no preferred order.
+        sd: standard deviation over items (n - 1); None for a single item.
+        mean_absolute: the size of the deviation: the smaller, the more equivariant.
+
+    >>> summary([0.5, -0.5]).mean_absolute
+    0.5
+    """
+
+    n: int
+    mean: float
+    sd: float | None
+    mean_absolute: float
+
+
+def summary(values: ArrayLike) -> Summary:
+    """Return mean, standard deviation and mean absolute value of deviations (item,), whatever their order.
+
+    Raises:
+        MetricError: not one finite number per item, or no item.
+
+    >>> summary([1.0, 3.0])
+    Summary(n=2, mean=2.0, sd=1.4142135623730951, mean_absolute=2.0)
+    """
+    deviations = _deviations(values, "summary")
+    n = len(deviations)
+    mean = fsum(deviations) / n  # fsum is exact: no dependence on the items' order
+    sd = sqrt(fsum((deviations - mean) ** 2) / (n - 1)) if n > 1 else None
+    return Summary(n, mean, sd, fsum(np.abs(deviations)) / n)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Histogram:
+    """A histogram whose bins mirror each other about zero; the middle bin holds the zeros.
+
+    Attributes:
+        edges: float64 (bins + 1,), edges[k] = -edges[bins - k], in the unit of the scores.
+        counts: int64 (bins,), items in each bin.
+        below, above: items outside the edges; `below + counts.sum() + above` is the number of items.
+
+    >>> histogram([-0.2, 0.0, 0.9], bins=3, limit=0.6).above
+    1
+    """
+
+    edges: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    below: int
+    above: int
+
+    @property
+    def density(self) -> NDArray[np.float64]:
+        """Return the density (bins,) over all items: its area is the share of items inside the edges.
+
+        >>> h = histogram([-1.0, 0.0, 0.1, 3.0], bins=3, limit=1.5)
+        >>> h.density
+        array([0.25, 0.5 , 0.  ])
+        """
+        items = self.below + int(self.counts.sum()) + self.above
+        return np.asarray(self.counts / (items * np.diff(self.edges)))
+
+
+def histogram(values: ArrayLike, bins: int = 41, limit: float | None = None) -> Histogram:
+    """Count deviations (item,) in `bins` equal bins from -limit to limit: the curve of the paper's Fig. 6.
+
+    An edge belongs to the bin farther from zero (the outermost to its own bin), so negated values give the
+    mirrored histogram. Items beyond the limit are counted in `below` and `above`. Give several models one
+    limit.
+
+    Args:
+        values: deviations, one per item.
+        bins: an odd number, so that zero lies inside the middle bin.
+        limit: the outermost edge; the largest absolute deviation when None (1 where all deviations are 0).
+
+    Raises:
+        MetricError: bins is even or below 1, limit is outside 1e-300..1e300, or values are empty or not
+            finite.
+
+    >>> histogram([-1.0, 0.0, 0.1, 3.0], bins=3, limit=1.5).counts
+    array([1, 2, 0])
+    """
+    deviations = _deviations(values, "histogram")
+    if bins < 1 or bins % 2 == 0:
+        raise MetricError(f"histogram needs an odd number of bins, so that zero lies inside one; got {bins}")
+    size = np.abs(deviations)
+    if limit is None:
+        limit = float(size.max()) or 1.0
+    if not _LEAST_LIMIT <= limit <= 1 / _LEAST_LIMIT:
+        raise MetricError(f"histogram needs a positive, finite limit, from 1e-300 to 1e300; got {limit}")
+    middle = bins // 2
+    right = limit * (np.arange(middle + 1) * 2 + 1) / bins  # right edges of the middle bin and those above
+    right[-1] = limit
+    inside = size <= limit
+    # Bins are found by size and mirrored by sign, so rounding treats both sides alike.
+    away = np.minimum(np.searchsorted(right, size[inside], side="right"), middle)
+    place = middle + np.where(deviations[inside] < 0, -away, away)
+    return Histogram(
+        edges=np.concatenate([-right[::-1], right]),
+        counts=np.bincount(place, minlength=bins),
+        below=int((deviations < -limit).sum()),
+        above=int((deviations > limit).sum()),
+    )
+
+
+def _wide(scores: ArrayLike, name: str) -> NDArray[np.float64]:
+    # Float32 scores as everywhere; their differences in float64, where they hardly round.
+    return read_scores(scores, name, _SHAPES).astype(np.float64)
+
+
+def _deviations(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    deviations = np.asarray(values, dtype=np.float64)
+    if deviations.ndim != 1 or len(deviations) == 0 or not np.isfinite(deviations).all():
+        raise MetricError(
+            f"{name} needs one finite deviation for each of at least one item; got shape {deviations.shape}, "
+            f"{int((~np.isfinite(deviations)).sum())} not finite"
+        )
+    return deviations
+
+
+def _metric(deviation: PerItem, title: str) -> Metric:
+    return Metric(
+        name=deviation.__name__,
+        title=title,
+        source="EqSim (Wang et al. 2023), section 3, Eq. 6; Fig. 6 and 13",
+        shapes=_SHAPES,
+        strict=deviation,
+        neutral=deviation,  # a difference is what it is, tied or not
+        chance_level=None,
+        bounds=(-np.inf, np.inf),
+        binary=False,
+    )
+
+
+EQUIVARIANCE_METRICS: tuple[Metric, ...] = (
+    _metric(v1, "equivariance deviation s12 - s21 (0 is best)"),
+    _metric(v2_text, "equivariance deviation under a change of text (0 is best)"),
+    _metric(v2_image, "equivariance deviation under a change of image (0 is best)"),
+)
+"""The signed deviations of 2x2 items; smaller in size is better, and chance means nothing."""

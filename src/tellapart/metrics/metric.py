@@ -1,0 +1,242 @@
+"""What a metric declares of itself, and the one place where scores are checked before they are measured.
+
+A metric is a pure function of a score array that gives one value per item, and the facts a reader needs to
+judge its number: where it comes from, which shapes and kinds of scores it is defined for, what chance is, its
+bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tellapart.data.scores import ScoreKind, named
+from tellapart.errors import MetricError, ScoreError
+from tellapart.metrics.ties import tie_neutral_by_enumeration
+
+__all__ = ["ANY_KIND", "PROBABILITY", "Metric", "PerItem", "Shape", "fits", "read_scores"]
+
+Shape = tuple[int, int]
+"""Images and texts of one item."""
+
+PerItem = Callable[[ArrayLike], NDArray[np.float64]]
+"""A pure function: scores (item, image, text) -> float64 (item,) or (item, component)."""
+
+ANY_KIND: frozenset[ScoreKind] = frozenset(get_args(ScoreKind))
+PROBABILITY: frozenset[ScoreKind] = frozenset({"probability"})
+_PLURAL = {"similarity": "similarities", "logit": "logits", "probability": "probabilities"}
+
+
+def fits(pattern: str, shape: Shape) -> bool:
+    """Return whether items of `shape` (images, texts) match a pattern such as `2x2`, `1xm` or `nx1`.
+
+    A letter stands for two or more.
+
+    >>> fits("1xm", (1, 5)), fits("1xm", (1, 1)), fits("2x2", (2, 3))
+    (True, False, False)
+    """
+    sides = pattern.split("x")
+    return all(size == int(side) if side.isdigit() else size >= 2 for side, size in zip(sides, shape, strict=True))
+
+
+def read_scores(
+    scores: ArrayLike, name: str, shapes: Sequence[str], ids: Sequence[str] | None = None
+) -> NDArray[np.float32]:
+    """Return `scores` as float32 (item, image, text), or say why the metric `name` cannot measure them.
+
+    Wider numbers are rounded to float32 first: two scores that differ only beyond float32 are tied.
+
+    Args:
+        scores: numbers (item, image, text).
+        name: the metric, for the message.
+        shapes: the patterns (see `fits`) the metric is defined for.
+        ids: the items' ids, for the message; their positions when absent.
+
+    Raises:
+        ScoreError: not an array of real numbers, no item, ids of another number, or a value that is not
+            finite.
+        MetricError: the metric is not defined for this shape.
+
+    >>> read_scores([[[0.9, 0.1]]], "choice_score", ("1xm", "nx1")).dtype
+    dtype('float32')
+    """
+    values = _numbers(scores, name)
+    if values.ndim != 3 or not any(fits(pattern, values.shape[1:]) for pattern in shapes):
+        raise MetricError(
+            f"{name} needs scores (item, image, text) of {' or '.join(shapes)} items; got shape "
+            f"{values.shape}; tellapart.metrics.registry.defined_for((images, texts)) lists those that fit"
+        )
+    if len(values) == 0:
+        raise ScoreError(f"{name}: no items to measure; give the scores of at least one")
+    if ids is not None and len(ids) != len(values):
+        raise ScoreError(f"{name}: {len(ids)} ids for {len(values)} items of scores; give one id for each item")
+    if not np.isfinite(values).all():
+        rows = np.flatnonzero(~np.isfinite(values).all(axis=(1, 2))).tolist()
+        bad = [str(row) if ids is None else ids[row] for row in rows]
+        raise ScoreError(
+            f"{name}: scores must be finite; NaN or infinite in {len(bad)} of {len(values)} items: "
+            f"{named(bad)}; score these items again or leave them out of the pair set"
+        )
+    return values
+
+
+def _numbers(scores: ArrayLike, name: str) -> NDArray[np.float32]:
+    try:
+        raw: NDArray[Any] = np.asarray(scores)
+    except ValueError as ragged:
+        raise ScoreError(f"{name}: scores must be one rectangular array of numbers: {ragged}") from ragged
+    if raw.dtype.kind not in "fiub":
+        raise ScoreError(f"{name}: scores must be real numbers; got an array of {raw.dtype}")
+    with np.errstate(over="ignore"):  # beyond float32 becomes infinite, which the caller reports by item
+        return raw.astype(np.float32, copy=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A per-item function of scores and what must be known to read its number.
+
+    Attributes:
+        name: the key in result files; also the name of the pure function.
+        title: one line for people.
+        source: the paper's section or the file that defines it.
+        shapes: patterns of (images x texts) it is defined for; a letter stands for two or more.
+        strict: the per-item function; a tie is never right.
+        chance_level: what a model without information gets, a number or a function of the shape; None where
+            right and wrong mean nothing.
+        neutral: the closed form of the tie-neutral value; None: by enumeration of the tied orders.
+        kinds: the kinds of score it accepts.
+        bounds: the least and greatest per-item value.
+        binary: every per-item value is 0 or 1, so an interval for a proportion may be used.
+        components: names of the columns of a per-item value (item, component); empty for one number per item.
+
+    >>> from tellapart.metrics.registry import METRICS
+    >>> metric = METRICS["text_score"]
+    >>> metric.per_item([[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.2, 0.8]]])
+    array([1., 0.])
+    >>> metric.tie_neutral([[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.2, 0.8]]])
+    array([1. , 0.5])
+    """
+
+    name: str
+    title: str
+    source: str
+    shapes: tuple[str, ...]
+    strict: PerItem
+    chance_level: float | Callable[[Shape], float] | None
+    neutral: PerItem | None = None
+    kinds: frozenset[ScoreKind] = ANY_KIND
+    bounds: tuple[float, float] = (0.0, 1.0)
+    binary: bool = True
+    components: tuple[str, ...] = ()
+
+    def defined_for(self, shape: Shape) -> bool:
+        """Return whether the metric exists for items of `shape` (images, texts).
+
+        >>> from tellapart.metrics.registry import METRICS
+        >>> METRICS["group_score"].defined_for((2, 2)), METRICS["group_score"].defined_for((1, 5))
+        (True, False)
+        """
+        return any(fits(pattern, shape) for pattern in self.shapes)
+
+    def chance(self, shape: Shape) -> float | None:
+        """Return what a model without information gets on items of `shape`; None where chance means nothing.
+
+        It is the strict value expected of exchangeable, distinct scores, and exactly the tie-neutral value of
+        a constant model (constant at 1/2 where the metric compares a probability with 1/2).
+
+        Raises:
+            MetricError: the metric is not defined for this shape.
+
+        >>> from tellapart.metrics.registry import METRICS
+        >>> METRICS["choice_score"].chance((1, 5))
+        0.2
+        """
+        if not self.defined_for(shape):
+            raise MetricError(
+                f"{self.name} has no chance level for {shape[0]}x{shape[1]} items: "
+                f"it is defined for {' or '.join(self.shapes)}"
+            )
+        return self.chance_level(shape) if callable(self.chance_level) else self.chance_level
+
+    def check(self, scores: ArrayLike, kind: ScoreKind, ids: Sequence[str] | None = None) -> NDArray[np.float32]:
+        """Return the scores as float32 (item, image, text) when the metric is defined for them.
+
+        Raises:
+            MetricError: wrong shape, or a kind of score that the metric cannot use.
+            ScoreError: no item, a NaN or an infinite value (up to ten items are named), not numbers.
+
+        >>> from tellapart.metrics.registry import METRICS
+        >>> METRICS["p_c"].check([[[0.9, 0.1]]], "probability").dtype
+        dtype('float32')
+        """
+        if kind not in ANY_KIND:
+            raise MetricError(f"score kind {kind!r} is unknown; use one of {', '.join(get_args(ScoreKind))}")
+        if kind not in self.kinds:
+            needed = " or ".join(sorted(_PLURAL[wanted] for wanted in self.kinds))
+            raise MetricError(
+                f"{self.name} needs {needed}; these scores are {_PLURAL[kind]}: calibrate them or use pairwise"
+            )
+        return read_scores(scores, self.name, self.shapes, ids)
+
+    def per_item(self, scores: ArrayLike) -> NDArray[np.float64]:
+        """Return the strict value of every item: float64 (item,) or (item, component). A tie is never right.
+
+        Raises:
+            MetricError: wrong shape.
+            ScoreError: no item, or a value that is not finite.
+
+        >>> from tellapart.metrics.registry import METRICS
+        >>> METRICS["choice_score"].per_item([[[0.5, 0.5, 0.1]], [[0.9, 0.2, 0.1]]])
+        array([0., 1.])
+        """
+        return self.strict(scores)
+
+    def tie_neutral(self, scores: ArrayLike) -> NDArray[np.float64]:
+        """Return each item's value expected when its ties are broken uniformly at random, exactly.
+
+        Same shape as `per_item`, equal to it where no tie matters, and never below it for a right-or-wrong
+        metric.
+
+        Raises:
+            MetricError: wrong shape.
+            ScoreError: no item, or a value that is not finite.
+
+        >>> from tellapart.metrics.registry import METRICS
+        >>> METRICS["choice_score"].tie_neutral([[[0.5, 0.5, 0.1]], [[0.9, 0.2, 0.1]]])
+        array([0.5, 1. ])
+        """
+        if self.neutral is not None:
+            return self.neutral(scores)
+        return tie_neutral_by_enumeration(self.strict, read_scores(scores, self.name, self.shapes))
+
+    def ties(self, scores: ArrayLike) -> NDArray[np.bool_]:
+        """Return the items (bool (item,)) whose value would change under some way of breaking their ties.
+
+        A tie elsewhere in the item does not count: an item lost by another comparison is lost either way. For
+        every tied comparison, see `tellapart.metrics.ties.tied_comparisons`.
+
+        >>> from tellapart.metrics.registry import METRICS
+        >>> METRICS["text_score"].ties([[[0.5, 0.5], [0.2, 0.8]], [[0.5, 0.5], [0.8, 0.2]]])
+        array([ True, False])
+        """
+        # Strict counts a tie as lost, so breaking one can only add: the expectation moves if any order moves
+        # it.
+        differs = self.tie_neutral(scores) != self.per_item(scores)
+        return np.asarray(differs.any(axis=1) if self.components else differs)
+
+    def summarise(self, means: ArrayLike) -> NDArray[np.float64]:
+        """Return the metric's value from means over items: float64 (...,) from (...,) or (..., component).
+
+        The mean itself; for a metric with components (`min_pc_pf`) the minimum over them, so that an interval
+        can be made by resampling the components and summarising each resample.
+
+        >>> from tellapart.metrics.registry import METRICS
+        >>> METRICS["min_pc_pf"].summarise([[0.9, 0.4], [0.6, 0.7]])
+        array([0.4, 0.6])
+        """
+        values = np.asarray(means, dtype=np.float64)
+        return np.asarray(values.min(axis=-1)) if self.components else values

@@ -1,0 +1,89 @@
+"""What ties do: the tied comparisons of an item, and the expectation when ties are broken at random.
+
+A strict metric calls a tie wrong, so a constant model scores 0 and not chance; a lenient one (`>=`, or
+`argmax` with the truth first) calls it right, so a constant model scores 100 %. The tie-neutral value stands
+between: every order of the tied scores is equally likely, and the value is the mean over these orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tellapart.errors import MetricError
+
+__all__ = ["tie_neutral_by_enumeration", "tied_comparisons"]
+
+_MOST_ENTRIES = 6  # 720 orders; beyond it a metric must bring its closed form
+_ROWS_AT_ONCE = 1 << 18  # bounds the memory of the enumeration, whatever the number of items
+
+
+def tie_neutral_by_enumeration(
+    strict: Callable[[NDArray[np.float32]], NDArray[np.float64]], scores: ArrayLike
+) -> NDArray[np.float64]:
+    """Return the mean of `strict` over all orders of each item's tied scores, all equally likely: exact.
+
+    Only for a metric that depends on the order of an item's scores and not on their size. Items without equal
+    scores are measured once; the others once for each permutation of their entries.
+
+    Args:
+        strict: scores float32 (item, image, text) -> float64 (item,) or (item, component).
+        scores: float32 (item, image, text), at most six entries an item.
+
+    Raises:
+        MetricError: an item has more than six entries and holds ties.
+
+    >>> def first_wins(scores):
+    ...     return (scores[:, 0, 0] > scores[:, 0, 1:].max(axis=1)).astype(float)
+    >>> tie_neutral_by_enumeration(first_wins, [[[1, 1, 0]], [[1, 1, 1]], [[0, 1, 1]]]).round(3)
+    array([0.5  , 0.333, 0.   ])
+    """
+    values = np.asarray(scores, dtype=np.float32)
+    result = strict(values)
+    entries = values.shape[1] * values.shape[2]
+    flat = values.reshape(len(values), entries)
+    ordered = np.sort(flat, axis=1)
+    tied = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
+    if len(tied) == 0:
+        return result
+    if entries > _MOST_ENTRIES:
+        raise MetricError(
+            f"ties are enumerated for items of up to {_MOST_ENTRIES} scores; got "
+            f"{values.shape[1]}x{values.shape[2]} items: give the metric a closed form of its tie-neutral value "
+            "(Metric.neutral)"
+        )
+    orders = np.array(list(permutations(range(entries))), dtype=np.float32)  # (order, entry)
+    block = max(1, _ROWS_AT_ONCE // len(orders))
+    result = result.copy()
+    for start in range(0, len(tied), block):
+        rows = tied[start : start + block]
+        # An entry's level is how many entries lie below it; its place in the permutation decides among
+        # equals.
+        below = (flat[rows][:, :, None] > flat[rows][:, None, :]).sum(axis=2)  # (item, entry)
+        broken = below[:, None, :].astype(np.float32) * entries + orders  # (item, order, entry), all distinct
+        outcome = strict(broken.reshape(-1, *values.shape[1:]))
+        outcome = outcome.reshape(len(rows), len(orders), *outcome.shape[1:])
+        # Right-or-wrong values sum exactly, so 4 of 24 is the same float64 as 1/6.
+        result[rows] = outcome.sum(axis=1) / len(orders)
+    return result
+
+
+def tied_comparisons(scores: ArrayLike) -> NDArray[np.int64]:
+    """Return how many of each item's comparisons are ties: int64 (item,).
+
+    A comparison is between a true pair and another entry of its row or column: four in a 2x2 item, m - 1 in a
+    1xm item (true pairs have equal image and text index). Scores are compared in float32.
+
+    >>> tied_comparisons([[[0.5, 0.5], [0.2, 0.8]], [[1.0, 1.0], [1.0, 1.0]], [[0.9, 0.3], [0.3, 0.8]]])
+    array([1, 4, 0])
+    """
+    values = np.asarray(scores, dtype=np.float32)
+    count = np.zeros(len(values), dtype=np.int64)
+    for pair in range(min(values.shape[1:])):
+        true = values[:, pair, pair, None]
+        row, column = values[:, pair, :] == true, values[:, :, pair] == true
+        count += row.sum(axis=1) + column.sum(axis=1) - 2  # the true pair equals itself in both
+    return count

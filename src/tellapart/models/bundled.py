@@ -1,0 +1,67 @@
+"""The models that come with tellapart, each made from a run's options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tellapart.models.find import ModelOptions
+from tellapart.models.onnx import OnnxDualEncoder
+from tellapart.models.reference import BagOfWords, Blind, Constant, Oracle, Random
+
+__all__ = ["DEMO_ENCODER_FOLDER", "bag_of_words", "blind", "constant", "demo_encoder", "oracle", "random"]
+
+DEMO_ENCODER_FOLDER = Path(__file__).parent / "demo_encoder"
+
+
+def demo_encoder(options: ModelOptions) -> OnnxDualEncoder:
+    """Load the small dual encoder that was trained on rendered scenes (see its `MODEL_CARD.md`).
+
+    >>> demo_encoder(ModelOptions()).name
+    'demo-encoder'
+    """
+    return OnnxDualEncoder.load(DEMO_ENCODER_FOLDER, device=options.device)
+
+
+def random(options: ModelOptions) -> Random:
+    """Make the model that draws its scores.
+
+    >>> random(ModelOptions(seed=3)).fingerprint == random(ModelOptions(seed=4)).fingerprint
+    False
+    """
+    return Random(options.seed)
+
+
+def constant(_options: ModelOptions) -> Constant:
+    """Make the model that ties everywhere.
+
+    >>> constant(ModelOptions()).name
+    'constant'
+    """
+    return Constant()
+
+
+def blind(_options: ModelOptions) -> Blind:
+    """Make the model that reads the text alone.
+
+    >>> blind(ModelOptions()).name
+    'blind'
+    """
+    return Blind()
+
+
+def bag_of_words(_options: ModelOptions) -> BagOfWords:
+    """Make the best model that no word order can move.
+
+    >>> bag_of_words(ModelOptions()).name
+    'bag-of-words'
+    """
+    return BagOfWords()
+
+
+def oracle(_options: ModelOptions) -> Oracle:
+    """Make the model that knows the answers.
+
+    >>> oracle(ModelOptions()).name
+    'oracle'
+    """
+    return Oracle()

@@ -1,0 +1,171 @@
+"""A run: models by benchmarks, into a run folder that an interruption leaves complete up to its last benchmark.
+
+The first model is the run's subject and its record lies in the folder itself; further models are measured beside it,
+each in its own run folder under `beside/`.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.catalog import DEFAULT_MODEL, REFERENCES
+from tellapart.errors import RunError
+from tellapart.evaluate import Prepared, evaluate, plan, prepare
+from tellapart.models.find import ModelOptions, find_model
+from tellapart.models.protocols import Model
+from tellapart.models.scoring import Progress
+from tellapart.models.store import EmbeddingStore
+from tellapart.result import ModelRecord, Result, RunRecord
+from tellapart.run_folder import RESULTS, file_name, read_result, write_result, write_samples
+
+__all__ = ["BESIDE", "Settings", "run", "run_record"]
+
+BESIDE = "beside"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a run is told.
+
+    Attributes:
+        models: names; the default model and the reference models if there are none.
+        benchmarks: names; the demo if there are none.
+        limit: a number or a share of items; None for all.
+        batch_size: images, texts or pairs encoded together; changes no number.
+        device: `cpu` or `cuda`.
+        seed: of the bootstrap and of models that draw.
+
+    >>> Settings().benchmarks
+    ('demo',)
+    """
+
+    models: tuple[str, ...] = (DEFAULT_MODEL, *REFERENCES)
+    benchmarks: tuple[str, ...] = ("demo",)
+    limit: str | None = None
+    batch_size: int = 32
+    device: str = "cpu"
+    seed: int = 0
+
+
+def run(
+    settings: Settings,
+    out: Path,
+    *,
+    store: EmbeddingStore,
+    command: str = "",
+    progress: Callable[[str], Progress] | None = None,
+) -> list[Path]:
+    """Measure every model on every benchmark; results are written after each benchmark.
+
+    A benchmark that the folder holds already, made by the same model with the same settings on the same content, is
+    not measured again.
+
+    Args:
+        settings: what to measure.
+        out: the run folder.
+        store: of embeddings.
+        command: the command line, for the record.
+        progress: takes "model on benchmark" to the callable that is told of progress.
+
+    Returns:
+        The run folders, the subject's first.
+
+    Raises:
+        TellapartError: a name is unknown, a file is not what it must be, or the folder holds another run. Nothing is
+            computed before every name is resolved and every combination is known to be defined.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as scratch:
+    ...     settings = Settings(models=("oracle",), limit="3")
+    ...     folders = run(settings, Path(scratch), store=EmbeddingStore(None))
+    ...     read_result(folders[0]).benchmarks["demo"].metrics["text_score"].value
+    1.0
+    """
+    benchmarks = [find_benchmark(name) for name in _distinct(settings.benchmarks, "-b")]
+    options = ModelOptions(device=settings.device, seed=settings.seed)
+    models = [find_model(name, options) for name in _distinct(settings.models, "-m")]
+    for model in models:
+        for benchmark in benchmarks:
+            plan(model, benchmark)
+    folders = [out if place == 0 else out / BESIDE / file_name(model.name) for place, model in enumerate(models)]
+    results = [_begin(folder, model, settings, command) for model, folder in zip(models, folders, strict=True)]
+    for benchmark in benchmarks:
+        ready = prepare(benchmark, store=store, limit=settings.limit)
+        for place, (model, folder) in enumerate(zip(models, folders, strict=True)):
+            told = progress(f"{model.name} on {benchmark.name}") if progress else None
+            results[place] = _advance(results[place], model, ready, folder, store, told)
+    return folders
+
+
+def run_record(*, seed: int, command: str, settings: Settings | None = None) -> RunRecord:
+    """Describe the circumstances of a run that starts now.
+
+    >>> sorted(run_record(seed=0, command="").versions)[:2]
+    ['numpy', 'onnxruntime']
+    """
+    return RunRecord(
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        seed=seed,
+        command=command,
+        versions={
+            "python": platform.python_version(),
+            **{name: _version(name) for name in ("tellapart", "numpy", "scipy", "pillow", "onnxruntime")},
+        },
+        batch_size=settings.batch_size if settings else None,
+        device=settings.device if settings else None,
+        limit=settings.limit if settings else None,
+    )
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _distinct(names: Sequence[str], option: str) -> Sequence[str]:
+    if repeated := {name for name in names if names.count(name) > 1}:
+        raise RunError(f"{option} {min(repeated)} is named twice; name each once")
+    return names
+
+
+def _begin(folder: Path, model: Model, settings: Settings, command: str) -> Result:
+    """Take up the folder's record, or start one; the record of another run is refused before anything is computed."""
+    record = ModelRecord(name=model.name, fingerprint=model.fingerprint, kind=model.kind)
+    if not (folder / RESULTS).exists():
+        circumstances = run_record(seed=settings.seed, command=command, settings=settings)
+        result = Result(run=circumstances, model=record, benchmarks={})
+        write_result(folder, result)
+        return result
+    old = read_result(folder)
+    now = {"model": record.name, "weights": record.fingerprint, "seed": settings.seed, "limit": settings.limit}
+    then = {"model": old.model.name, "weights": old.model.fingerprint, "seed": old.run.seed, "limit": old.run.limit}
+    if differing := [f"{key} was {then[key]}, now {now[key]}" for key in now if now[key] != then[key]]:
+        raise RunError(f"{folder} holds another run ({'; '.join(differing)}); name another --out, or delete it")
+    return old
+
+
+def _advance(
+    result: Result, model: Model, ready: Prepared, folder: Path, store: EmbeddingStore, told: Progress | None
+) -> Result:
+    """Measure one benchmark and write it, unless the record holds it already."""
+    name = ready.benchmark.name
+    finished = result.benchmarks.get(name)
+    if finished is not None:
+        if finished.fingerprint != ready.fingerprint:
+            raise RunError(f"{folder} holds {name} with other content; name another --out, or delete it")
+        return result
+    run = result.run
+    found = evaluate(model, ready, store=store, batch_size=run.batch_size or 32, seed=run.seed, progress=told)
+    # The samples first: a record never names a benchmark whose samples are not there.
+    write_samples(folder, name, found.samples)
+    result = result.model_copy(update={"benchmarks": {**result.benchmarks, name: found.result}})
+    write_result(folder, result)
+    return result

@@ -1,0 +1,40 @@
+"""Averages over items, and the items that carry a tag's values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tellapart.errors import MetricError
+from tellapart.metrics.averages import by_tag, mean
+
+TAGS = st.lists(st.dictionaries(st.sampled_from(["type", "subset"]), st.sampled_from("abc")), max_size=12)
+
+
+@given(TAGS)
+def test_an_item_belongs_to_the_one_value_it_carries_or_to_none(tags) -> None:
+    masks = by_tag(tags)
+    assert set(masks) == {tag for carried in tags for tag in carried}
+    for tag, values in masks.items():
+        assert list(values) == sorted(values)
+        for item, carried in enumerate(tags):
+            assert [value for value, mask in values.items() if mask[item]] == ([carried[tag]] if tag in carried else [])
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1), st.randoms(use_true_random=False))
+def test_a_mean_does_not_depend_on_the_order_of_items(values: list[float], random) -> None:
+    shuffled = list(values)
+    random.shuffle(shuffled)
+    assert mean(values) == mean(shuffled)
+    assert float(mean(values)) == pytest.approx(np.mean(values), abs=1e-3)
+    two = np.stack([values, values], axis=1)
+    np.testing.assert_array_equal(mean(two), [mean(values), mean(values)])
+
+
+def test_an_average_of_nothing_is_refused() -> None:
+    with pytest.raises(MetricError, match=r"at least one item; got shape \(0,\)"):
+        mean([])
+    with pytest.raises(MetricError, match=r"got shape \(1, 1, 1\)"):
+        mean([[[1.0]]])

@@ -1,0 +1,64 @@
+"""The choice score and VALSE's metrics against the rules of the official code."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from tellapart.metrics.choice import acc, choice_score, min_pc_pf, p_c, p_f, pairwise
+from tellapart.metrics.registry import METRICS
+
+LOGITS = arrays(np.float64, (20, 2, 2), elements=st.integers(-3, 3).map(float))  # (item, caption/foil, no-fit/fit)
+
+
+@given(LOGITS)
+def test_valse_metrics_are_those_of_the_official_script_where_the_foil_is_not_tied(logits) -> None:
+    logits = logits[logits[:, 1, 0] != logits[:, 1, 1]]  # the script leaves these items out
+    if len(logits) == 0:
+        return
+    fit = 1 / (1 + np.exp(logits[:, :, 0] - logits[:, :, 1]))
+    scores = fit[:, None, :]
+    caption = foil = 0
+    for (no, yes), (foil_no, foil_yes) in logits.tolist():
+        caption += no < yes
+        foil += foil_no >= foil_yes
+    assert p_c(scores).sum() == caption
+    assert p_f(scores).sum() == foil
+    assert acc(scores).sum() * 2 == caption + foil
+    assert METRICS["min_pc_pf"].summarise(min_pc_pf(scores).mean(axis=0)) == min(caption, foil) / len(logits)
+    raw = logits[:, None, :, 1]
+    assert pairwise(raw).sum() == (logits[:, 0, 1] > logits[:, 1, 1]).sum()
+
+
+@given(arrays(np.float32, (6, 1, 2), elements=st.integers(0, 4).map(lambda k: k / 4)))
+def test_acc_is_the_mean_and_min_the_pair_of_the_two_decisions(scores) -> None:
+    np.testing.assert_array_equal(acc(scores), (p_c(scores) + p_f(scores)) / 2)
+    np.testing.assert_array_equal(min_pc_pf(scores), np.stack([p_c(scores), p_f(scores)], axis=1))
+
+
+def test_a_model_that_accepts_everything_has_half_the_accuracy_and_no_minimum() -> None:
+    accepts = np.full((8, 1, 2), 0.9)
+    metric = METRICS["min_pc_pf"]
+    assert acc(accepts).mean() == 0.5
+    assert metric.summarise(metric.per_item(accepts).mean(axis=0)) == 0
+    assert metric.summarise(metric.tie_neutral(accepts).mean(axis=0)) == 0
+
+
+def test_a_probability_of_one_half_is_never_right_and_half_right_when_broken() -> None:
+    scores = [[[0.5, 0.5]]]
+    assert (p_c(scores)[0], p_f(scores)[0], acc(scores)[0]) == (0, 0, 0)
+    for name in ("p_c", "p_f", "acc"):
+        assert METRICS[name].tie_neutral(scores)[0] == 0.5
+        assert METRICS[name].ties(scores)[0]
+
+
+@given(arrays(np.float32, (6, 1, 2), elements=st.integers(0, 4).map(float)))
+def test_pairwise_is_the_choice_score_of_two(scores) -> None:
+    np.testing.assert_array_equal(pairwise(scores), choice_score(scores))
+
+
+def test_the_true_entry_is_the_first_among_texts_and_among_images() -> None:
+    assert choice_score([[[0.9, 0.1, 0.3]], [[0.1, 0.9, 0.3]]]).tolist() == [1, 0]
+    assert choice_score([[[0.9], [0.1]], [[0.1], [0.9]]]).tolist() == [1, 0]

@@ -1,0 +1,118 @@
+"""EqSim's deviations: their algebra, and a summary and histogram that lose no item."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from tellapart.errors import MetricError
+from tellapart.metrics.equivariance import histogram, summary, v1, v2_image, v2_text
+
+FINITE = st.floats(-1e6, 1e6, width=32)
+DEVIATIONS = arrays(np.float64, st.integers(1, 40), elements=FINITE)
+EIGHTHS = st.integers(-800, 800).map(lambda k: k / 8)  # differences of these are exact
+QUADRUPLES = arrays(np.float32, (5, 2, 2), elements=EIGHTHS)
+
+
+def test_the_deviations_of_the_papers_figure_8_example_are_signed() -> None:
+    # Change of image, FIBER: s11 - s21 = -0.07 and s22 - s12 = 1.4 (appendix A.8).
+    s21, s12 = 3.0, 2.0
+    assert v2_image([[[s21 - 0.07, s12], [s21, s12 + 1.4]]])[0] == pytest.approx(-1.47, abs=1e-6)
+
+
+def test_the_entries_are_image_by_text_and_counted_from_one() -> None:
+    s11, s12, s21, s22 = 8.0, 1.0, 2.0, 4.0
+    scores = [[[s11, s12], [s21, s22]]]
+    assert v1(scores)[0] == s12 - s21
+    assert v2_text(scores)[0] == (s11 - s12) - (s22 - s21)
+    assert v2_image(scores)[0] == (s11 - s21) - (s22 - s12)
+
+
+@given(QUADRUPLES)
+def test_the_two_v2_deviations_differ_by_twice_v1(scores) -> None:
+    np.testing.assert_array_equal(v2_image(scores) - v2_text(scores), 2 * v1(scores))
+
+
+@given(QUADRUPLES)
+def test_both_v2_deviations_vanish_exactly_where_truths_and_foils_are_equal(scores) -> None:
+    vanish = (v2_text(scores) == 0) & (v2_image(scores) == 0)
+    equal = (scores[:, 0, 0] == scores[:, 1, 1]) & (scores[:, 0, 1] == scores[:, 1, 0])
+    np.testing.assert_array_equal(vanish, equal)
+
+
+@given(QUADRUPLES, st.integers(-8, 8), st.sampled_from([0.25, 2.0, 4.0]))
+def test_a_shift_of_all_scores_changes_nothing_and_a_scale_carries_over(scores, shift: int, scale: float) -> None:
+    for deviation in (v1, v2_text, v2_image):
+        np.testing.assert_array_equal(deviation(scores + shift), deviation(scores))
+        np.testing.assert_array_equal(deviation(scores * scale), deviation(scores) * scale)
+
+
+@given(DEVIATIONS, st.randoms(use_true_random=False))
+def test_the_summary_is_numpys_and_does_not_depend_on_order(values, random) -> None:
+    got = summary(values)
+    assert got.n == len(values)
+    assert got.mean == pytest.approx(values.mean(), abs=1e-6)
+    assert got.mean_absolute == pytest.approx(np.abs(values).mean(), abs=1e-6)
+    assert (got.sd is None) == (len(values) == 1)
+    if got.sd is not None:
+        assert got.sd == pytest.approx(values.std(ddof=1), abs=1e-6)
+    shuffled = values.tolist()
+    random.shuffle(shuffled)
+    assert summary(shuffled) == got
+
+
+@given(DEVIATIONS, st.sampled_from([1, 3, 41]), st.one_of(st.none(), st.floats(1e-3, 1e6)))
+def test_every_item_is_in_one_bin_or_below_or_above(values, bins: int, limit: float | None) -> None:
+    h = histogram(values, bins, limit)
+    assert len(h.counts) == bins
+    assert len(h.edges) == bins + 1
+    assert h.below + h.counts.sum() + h.above == len(values)
+    if limit is None:
+        assert (h.below, h.above) == (0, 0)
+    inside = h.counts.sum() / len(values)
+    assert (h.density * np.diff(h.edges)).sum() == pytest.approx(inside)
+
+
+@given(DEVIATIONS, st.sampled_from([1, 3, 41]))
+def test_negated_deviations_give_the_mirrored_histogram(values, bins: int) -> None:
+    h, mirrored = histogram(values, bins, 1e5), histogram(-values, bins, 1e5)
+    np.testing.assert_array_equal(h.counts, mirrored.counts[::-1])
+    assert (h.below, h.above) == (mirrored.above, mirrored.below)
+    np.testing.assert_array_equal(h.edges, -h.edges[::-1])
+
+
+@given(arrays(np.float64, st.integers(1, 40), elements=FINITE), st.sampled_from([1, 5, 41]))
+def test_an_item_lies_between_the_edges_of_its_bin(values, bins: int) -> None:
+    h = histogram(values, bins)
+    expected = [((values >= a) & (values <= b)).sum() for a, b in zip(h.edges[:-1], h.edges[1:], strict=True)]
+    on_an_edge = np.isin(values, h.edges).sum()
+    assert (h.counts <= expected).all()
+    assert sum(expected) - h.counts.sum() <= on_an_edge
+
+
+def test_an_edge_belongs_to_the_bin_farther_from_zero_and_the_limit_to_the_last() -> None:
+    assert histogram([-3.0, -1.0, 0.0, 1.0, 3.0], bins=3, limit=3.0).counts.tolist() == [2, 1, 2]
+
+
+def test_deviations_that_are_all_zero_lie_in_the_middle_of_a_histogram_of_some_width() -> None:
+    h = histogram(np.zeros(4), bins=3)
+    assert h.counts.tolist() == [0, 4, 0]
+    assert h.edges[-1] == 1
+
+
+def test_what_cannot_be_summarised_or_binned_is_refused() -> None:
+    with pytest.raises(MetricError, match=r"summary needs one finite deviation .* got shape \(0,\), 0 not finite"):
+        summary([])
+    with pytest.raises(MetricError, match=r"histogram needs .* got shape \(2,\), 1 not finite"):
+        histogram([0.0, np.nan])
+    with pytest.raises(MetricError, match="odd number of bins, so that zero lies inside one; got 10"):
+        histogram([0.0], bins=10)
+    with pytest.raises(MetricError, match=r"positive, finite limit, .* got 0\.0"):
+        histogram([1.0], limit=0.0)
+    with pytest.raises(MetricError, match=r"from 1e-300 to 1e300; got inf"):
+        histogram([1.0], limit=np.inf)
+    with pytest.raises(MetricError, match=r"got 5e-324"):
+        histogram([5e-324])

@@ -1,0 +1,143 @@
+"""The facts a metric declares, and what it says of scores that it cannot measure."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from tellapart.errors import MetricError, ScoreError
+from tellapart.metrics.metric import fits, read_scores
+from tellapart.metrics.registry import METRICS, defined_for
+
+PAIR = [[[0.9, 0.1], [0.2, 0.8]]]
+
+
+def test_the_registry_holds_the_metrics_of_the_papers_under_their_own_names() -> None:
+    pairs = ["text_score", "image_score", "group_score", "i2t", "t2i", "ipos_2t", "ineg_2t", "tpos_2i", "tneg_2i"]
+    valse = ["choice_score", "acc", "p_c", "p_f", "min_pc_pf", "pairwise"]
+    assert list(METRICS) == [*pairs, *valse, "v1", "v2_text", "v2_image"]
+    assert all(name == metric.name for name, metric in METRICS.items())
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind", "names"),
+    [
+        ((1, 2), "probability", ["choice_score", "acc", "p_c", "p_f", "min_pc_pf", "pairwise"]),
+        ((1, 2), "logit", ["choice_score", "pairwise"]),
+        ((1, 5), "similarity", ["choice_score"]),
+        ((4, 1), "similarity", ["choice_score"]),
+        ((1, 1), "similarity", []),
+        ((3, 3), "probability", []),
+    ],
+)
+def test_a_metric_not_defined_for_a_shape_or_kind_does_not_exist_for_it(shape, kind, names) -> None:
+    assert [metric.name for metric in defined_for(shape, kind)] == names
+
+
+def test_two_by_two_items_have_the_pair_metrics_and_the_deviations_whatever_the_kind() -> None:
+    for kind in ("similarity", "logit", "probability"):
+        assert [metric.name for metric in defined_for((2, 2), kind)] == [*list(METRICS)[:9], *list(METRICS)[-3:]]
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "chance"),
+    [
+        ("text_score", (2, 2), 1 / 4),
+        ("image_score", (2, 2), 1 / 4),
+        ("group_score", (2, 2), 1 / 6),
+        ("tneg_2i", (2, 2), 1 / 2),
+        ("choice_score", (1, 5), 1 / 5),
+        ("choice_score", (10, 1), 1 / 10),
+        ("min_pc_pf", (1, 2), 1 / 2),
+        ("v1", (2, 2), None),
+    ],
+)
+def test_chance_levels_are_those_of_the_papers(name: str, shape: tuple[int, int], chance: float | None) -> None:
+    assert METRICS[name].chance(shape) == chance
+
+
+def test_only_values_of_zero_and_one_are_declared_binary() -> None:
+    assert {name for name, metric in METRICS.items() if not metric.binary} == {
+        *("acc", "min_pc_pf", "v1", "v2_text", "v2_image")
+    }
+
+
+def test_the_minimum_is_taken_over_components_after_averaging_over_items() -> None:
+    metric = METRICS["min_pc_pf"]
+    per_item = metric.per_item([[[0.9, 0.8]], [[0.2, 0.1]]])  # p_c and p_f are both 1/2
+    assert metric.summarise(per_item.mean(axis=0)) == 0.5
+    assert metric.summarise(np.zeros((3, 7, 2))).shape == (3, 7)
+    assert METRICS["text_score"].summarise(np.zeros((3, 7))).shape == (3, 7)
+
+
+def test_every_metric_can_be_sent_to_another_process() -> None:
+    for metric in METRICS.values():
+        copy = pickle.loads(pickle.dumps(metric))  # noqa: S301
+        assert (copy.name, copy.strict) == (metric.name, metric.strict)
+
+
+def test_a_pattern_letter_stands_for_two_or_more() -> None:
+    assert [fits("nx1", shape) for shape in ((1, 1), (2, 1), (9, 1), (2, 2))] == [False, True, True, False]
+
+
+def test_checked_scores_are_float32() -> None:
+    assert METRICS["text_score"].check(PAIR, "similarity", ["a"]).dtype == np.float32
+    assert read_scores(np.array([[[3, 1]]]), "choice_score", ("1xm",)).dtype == np.float32
+
+
+def test_a_wrong_shape_is_refused_with_the_needed_and_the_got_shape() -> None:
+    message = r"text_score needs scores \(item, image, text\) of 2x2 items; got shape \(1, 1, 5\); .*defined_for"
+    with pytest.raises(MetricError, match=message):
+        METRICS["text_score"].check(np.zeros((1, 1, 5)), "similarity")
+    with pytest.raises(MetricError, match=r"choice_score needs .* of 1xm or nx1 items; got shape \(3, 2, 2\)"):
+        METRICS["choice_score"].per_item(np.zeros((3, 2, 2)))
+    with pytest.raises(MetricError, match=r"got shape \(2, 2\)"):
+        METRICS["group_score"].tie_neutral(PAIR[0])
+    with pytest.raises(MetricError, match="group_score has no chance level for 1x2 items: it is defined for 2x2"):
+        METRICS["group_score"].chance((1, 2))
+
+
+@pytest.mark.parametrize("name", ["acc", "p_c", "p_f", "min_pc_pf"])
+def test_a_metric_with_a_threshold_refuses_similarities_and_logits(name: str) -> None:
+    message = f"{name} needs probabilities; these scores are similarities: calibrate them or use pairwise"
+    with pytest.raises(MetricError, match=message):
+        METRICS[name].check([[[0.9, 0.1]]], "similarity")
+    with pytest.raises(MetricError, match="these scores are logits"):
+        METRICS[name].check([[[0.9, 0.1]]], "logit")
+    with pytest.raises(ScoreError, match=rf"{name} needs probabilities in \[0, 1\]; item 1 has \[31.0, 29.5\]"):
+        METRICS[name].per_item([[[0.9, 0.1]], [[31.0, 29.5]]])
+
+
+def test_an_unknown_kind_of_score_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(MetricError, match="'cosine' is unknown; use one of similarity, logit, probability"):
+        METRICS["text_score"].check(PAIR, "cosine")  # type: ignore[arg-type]
+
+
+def test_scores_that_are_not_finite_name_up_to_ten_items() -> None:
+    scores = np.tile(np.array(PAIR), (30, 1, 1))
+    scores[::2, 0, 1] = np.nan
+    scores[1, 1, 1] = -np.inf
+    ids = [f"q{item}" for item in range(30)]
+    named = r"in 16 of 30 items: q0, q1, q2, q4, q6, q8, q10, q12, q14, q16 and 6 more; score these items again"
+    with pytest.raises(ScoreError, match=named):
+        METRICS["text_score"].check(scores, "similarity", ids)
+    with pytest.raises(ScoreError, match="in 16 of 30 items: 0, 1, 2, 4,"):
+        METRICS["text_score"].per_item(scores)
+
+
+def test_a_score_beyond_float32_is_infinite_and_named() -> None:
+    with pytest.raises(ScoreError, match="in 1 of 1 items: big"):
+        METRICS["text_score"].check([[[1e39, 0.1], [0.2, 0.8]]], "logit", ["big"])
+
+
+def test_no_items_ids_of_another_number_and_things_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(ScoreError, match="text_score: no items to measure"):
+        METRICS["text_score"].check(np.zeros((0, 2, 2)), "similarity")
+    with pytest.raises(ScoreError, match="2 ids for 1 items of scores; give one id for each item"):
+        METRICS["text_score"].check(PAIR, "similarity", ["a", "b"])
+    with pytest.raises(ScoreError, match="must be one rectangular array of numbers"):
+        METRICS["choice_score"].per_item([[[0.9, 0.1]], [[0.9, 0.1, 0.2]]])
+    with pytest.raises(ScoreError, match="must be real numbers; got an array of <U"):
+        METRICS["choice_score"].per_item([[["high", "low"]]])

@@ -1,0 +1,96 @@
+"""Broken ties: exact, equal to closed forms, and counted as they are in the human scores of Winoground."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from tellapart.errors import MetricError
+from tellapart.metrics.choice import choice_score, pairwise
+from tellapart.metrics.pairs import group_score, text_score
+from tellapart.metrics.registry import METRICS
+from tellapart.metrics.ties import tie_neutral_by_enumeration, tied_comparisons
+
+LEVELS = st.integers(0, 2).map(float)
+
+
+@given(arrays(np.float32, st.tuples(st.integers(1, 5), st.just(1), st.integers(2, 6)), elements=LEVELS))
+def test_the_closed_form_of_the_choice_score_is_the_enumeration(scores) -> None:
+    expected = tie_neutral_by_enumeration(choice_score, scores)
+    np.testing.assert_array_equal(METRICS["choice_score"].tie_neutral(scores), expected)
+    np.testing.assert_array_equal(METRICS["choice_score"].tie_neutral(scores.transpose(0, 2, 1)), expected)
+
+
+@given(arrays(np.float32, (4, 1, 2), elements=LEVELS))
+def test_a_single_tied_comparison_is_worth_a_half(scores) -> None:
+    expected = (scores[:, 0, 0] > scores[:, 0, 1]) + 0.5 * (scores[:, 0, 0] == scores[:, 0, 1])
+    np.testing.assert_array_equal(tie_neutral_by_enumeration(pairwise, scores), expected)
+
+
+@pytest.mark.parametrize(
+    ("item", "text", "group"),
+    [
+        ([[1, 1], [1, 1]], Fraction(1, 4), Fraction(1, 6)),
+        ([[1, 1], [0, 1]], Fraction(1, 2), Fraction(1, 3)),  # s00, s01, s11 tied: s01 must be last of three
+        ([[1, 1], [0, 2]], Fraction(1, 2), Fraction(1, 2)),
+        ([[1, 1], [1, 0]], Fraction(0), Fraction(0)),
+        ([[1, 0], [0, 1]], Fraction(1), Fraction(1)),
+        ([[1, 1], [2, 2]], Fraction(1, 4), Fraction(0)),
+    ],
+)
+def test_tied_quadruples_have_the_values_worked_out_by_hand(item, text: Fraction, group: Fraction) -> None:
+    assert tie_neutral_by_enumeration(text_score, [item])[0] == float(text)
+    assert tie_neutral_by_enumeration(group_score, [item])[0] == float(group)
+
+
+def test_an_all_tied_choice_of_six_is_exactly_a_sixth() -> None:
+    assert tie_neutral_by_enumeration(choice_score, np.zeros((1, 1, 6)))[0] == 1 / 6
+
+
+def test_a_large_batch_of_ties_is_enumerated_in_blocks_with_the_same_result() -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.integers(0, 3, (3000, 1, 5)).astype(np.float32)  # 120 orders each: more than one block
+    np.testing.assert_array_equal(
+        tie_neutral_by_enumeration(choice_score, scores), METRICS["choice_score"].tie_neutral(scores)
+    )
+
+
+def test_a_random_break_of_ties_comes_out_at_the_tie_neutral_value() -> None:
+    rng = np.random.default_rng(1)
+    item = np.array([[[1.0, 1.0], [0.0, 1.0]]])
+    draws = 20_000
+    broken = np.repeat(item, draws, axis=0) + rng.uniform(0, 0.5, (draws, 2, 2))
+    deviation = 5 * np.sqrt(1 / 3 * 2 / 3 / draws)
+    assert abs(group_score(broken).mean() - tie_neutral_by_enumeration(group_score, item)[0]) < deviation
+
+
+def test_more_than_six_scores_are_not_enumerated_unless_nothing_is_tied() -> None:
+    with pytest.raises(MetricError, match="items of up to 6 scores; got 1x7 items: give the metric a closed form"):
+        tie_neutral_by_enumeration(choice_score, np.zeros((1, 1, 7)))
+    distinct = np.arange(7, dtype=np.float32)[::-1].reshape(1, 1, 7)
+    assert tie_neutral_by_enumeration(choice_score, distinct)[0] == 1
+    assert METRICS["choice_score"].tie_neutral(np.zeros((1, 1, 100)))[0] == 1 / 100
+
+
+@given(arrays(np.float32, (3, 2, 2), elements=LEVELS))
+def test_a_quadruple_has_four_comparisons_and_each_tie_counts_once(scores) -> None:
+    s = scores
+    pairs = [(s[:, i, i], other) for i in (0, 1) for other in (s[:, i, 1 - i], s[:, 1 - i, i])]
+    np.testing.assert_array_equal(tied_comparisons(scores), sum((a == b).astype(int) for a, b in pairs))
+
+
+def test_tied_comparisons_of_a_choice_are_with_the_truth_alone() -> None:
+    assert tied_comparisons([[[1, 1, 1, 0]], [[1, 2, 2, 2]]]).tolist() == [2, 0]
+    assert tied_comparisons(np.zeros((1, 5, 1))).tolist() == [4]
+
+
+def test_ties_that_no_comparison_sees_change_nothing() -> None:
+    diagonal_tied = [[[0.9, 0.1], [0.2, 0.9]]]
+    assert not METRICS["group_score"].ties(diagonal_tied).any()
+    assert METRICS["group_score"].tie_neutral(diagonal_tied)[0] == 1
+    assert METRICS["choice_score"].tie_neutral([[[3.0, *[1.0] * 5]]])[0] == 1
