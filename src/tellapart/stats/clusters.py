@@ -1,0 +1,167 @@
+"""Cluster totals: what every resampling test works on, summed exactly so that no order can change a result.
+
+Captions of one image, frames of one video and variants of one scene are not independent; what is drawn again,
+or flipped, is the whole cluster. Floating-point sums depend on the order of their terms, so values are first put
+on a binary grid so fine (about 1e-10 of the largest value) and so short that every sum of them is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.errors import MetricError
+
+__all__ = ["ClusterTotals", "Clusters", "checked_level", "checked_values", "is_binary"]
+
+Clusters = Sequence[str] | Sequence[int] | NDArray[Any]
+"""One name or number an item, in the items' order; items that share it are resampled together."""
+
+
+def checked_values(call: str, values: Any, *, binary: bool = False) -> NDArray[np.float64]:
+    """Return `values` as float64 `(item,)` or `(item, component)`, or say what is wrong with them.
+
+    Args:
+        call: the caller's name, for the message.
+        values: one value, or one row of components, for each item.
+        binary: require every value to be 0 or 1.
+
+    Raises:
+        MetricError: no values, more than two dimensions, a value that is not finite or, with `binary`, not 0 or 1.
+
+    >>> checked_values("wilson", [True, False])
+    array([1., 0.])
+    """
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise MetricError(f"{call}: expected numbers, got an array of {array.dtype}; pass one value an item")
+    array = array.astype(np.float64)
+    if array.ndim not in (1, 2):
+        raise MetricError(f"{call}: expected shape (item,) or (item, component), got {array.shape}")
+    if array.size == 0:
+        raise MetricError(f"{call}: got no values (shape {array.shape}); nothing can be said of nothing")
+    rows = array.reshape(len(array), -1)
+    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if bad.size:
+        raise MetricError(f"{call}: {bad.size} items are not finite, the first is item {bad[0]}; repair the scores")
+    if binary and not is_binary(array):
+        odd = rows[(rows != 0) & (rows != 1)][0]
+        raise MetricError(f"{call}: expected only 0 and 1, got {odd:g}; pass outcomes (right or wrong), not scores")
+    return array
+
+
+def checked_level(call: str, level: float) -> float:
+    """Return a confidence level (or a significance level, or a power), which lies strictly between 0 and 1.
+
+    Raises:
+        MetricError: it does not.
+
+    >>> checked_level("wilson", 0.95)
+    0.95
+    """
+    if not 0 < level < 1:
+        raise MetricError(f"{call}: expected a level in (0, 1), got {level}; 95 % is written 0.95")
+    return float(level)
+
+
+def is_binary(values: NDArray[np.float64]) -> bool:
+    """Say whether every value is 0 or 1.
+
+    >>> is_binary(np.array([0.0, 1.0])), is_binary(np.array([0.5]))
+    (True, False)
+    """
+    return bool(np.isin(values, (0.0, 1.0)).all())
+
+
+def _codes(call: str, clusters: Clusters | None, items: int) -> NDArray[np.int64]:
+    """Return a number from 0 for each item's cluster; without clusters each item is its own."""
+    if clusters is None:
+        return np.arange(items)
+    names = np.asarray(clusters)
+    if names.dtype.kind not in "iuU" or names.ndim != 1:
+        raise MetricError(
+            f"{call}: expected one whole number or string an item as its cluster, "
+            f"got an array of {names.dtype} with shape {names.shape}"
+        )
+    if len(names) != items:
+        raise MetricError(f"{call}: got {items} items and {len(names)} clusters; pass one cluster an item")
+    return np.unique(names, return_inverse=True)[1].astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusterTotals:
+    """Sums and counts of each cluster, in an order that depends on nothing but themselves.
+
+    Clusters with equal totals are interchangeable, so sorting by totals makes every seeded result independent of
+    the items' order and of the clusters' names.
+
+    Attributes:
+        sums: float64 `(cluster, component)`; whole numbers, values times `2**shift`.
+        counts: float64 `(cluster,)`; items in each cluster.
+        shift: the grid, the same for all components, so that they can be subtracted exactly.
+
+    >>> totals = ClusterTotals.of("doc", [1.0, 0.0, 1.0, 1.0], ["b", "b", "a", "a"])
+    >>> totals.counts, totals.means(totals.sums.sum(axis=0), totals.counts.sum())
+    (array([2., 2.]), array([0.75]))
+    """
+
+    sums: NDArray[np.float64]
+    counts: NDArray[np.float64]
+    shift: int
+
+    @classmethod
+    def of(cls, call: str, values: Any, clusters: Clusters | None) -> ClusterTotals:
+        """Sum `values` (float `(item,)` or `(item, component)`) by cluster.
+
+        Raises:
+            MetricError: values are empty or not finite, or clusters are not one number or string an item.
+
+        >>> ClusterTotals.of("doc", [1.0, 2.0, 4.0], None).counts
+        array([1., 1., 1.])
+        """
+        array = checked_values(call, values)
+        rows = array.reshape(len(array), -1)
+        codes = _codes(call, clusters, len(rows))
+        counts = np.bincount(codes).astype(np.float64)
+        # Drawing the largest cluster every time is the largest sum there can be; it must stay below 2**53.
+        bits = 52 - int(np.ceil(np.log2(len(counts) * counts.max())))
+        shift = bits - int(np.frexp(np.abs(rows).max())[1])
+        grid = np.rint(np.ldexp(rows, shift))
+        sums = np.stack([np.bincount(codes, column).astype(np.float64) for column in grid.T], axis=1)
+        order = np.lexsort((*sums.T, counts))
+        return cls(sums[order], counts[order], shift)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @property
+    def items(self) -> int:
+        """Items in all clusters.
+
+        >>> ClusterTotals.of("doc", [1.0, 2.0, 4.0], [7, 7, 8]).items
+        3
+        """
+        return int(self.counts.sum())
+
+    @property
+    def independent(self) -> bool:
+        """Whether every cluster holds one item.
+
+        >>> ClusterTotals.of("doc", [1.0, 2.0], ["a", "b"]).independent
+        True
+        """
+        return bool((self.counts == 1).all())
+
+    def means(self, sums: NDArray[np.float64], counts: Any) -> NDArray[np.float64]:
+        """Return `sums / counts` in the values' own unit; the last axis of `sums` is the component.
+
+        >>> totals = ClusterTotals.of("doc", [1.0, 3.0], None)
+        >>> totals.means(totals.sums, totals.counts[:, None])[:, 0]
+        array([1., 3.])
+        """
+        scaled: NDArray[np.float64] = np.ldexp(sums / counts, -self.shift)
+        return scaled

@@ -1,0 +1,58 @@
+"""Many tests at once: Holm's and Benjamini and Hochberg's adjusted p-values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.errors import MetricError
+
+__all__ = ["benjamini_hochberg", "holm"]
+
+
+def holm(p_values: Any) -> NDArray[np.float64]:
+    """Return Holm's step-down adjusted p-values `(test,)`; those <= alpha keep the family-wise error <= alpha.
+
+    Raises:
+        MetricError: none given, not one-dimensional, or outside [0, 1].
+
+    Source: Holm (1979), Scand. J. Stat. 6, 65-70.
+
+    >>> [round(float(p), 3) for p in holm([0.01, 0.04, 0.03, 0.005])]
+    [0.03, 0.06, 0.06, 0.02]
+    """
+    raw = _checked("holm", p_values)
+    order = np.argsort(raw, kind="stable")
+    steps = raw[order] * np.arange(len(raw), 0, -1)
+    adjusted = np.empty_like(raw)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(steps))
+    return adjusted
+
+
+def benjamini_hochberg(p_values: Any) -> NDArray[np.float64]:
+    """Return Benjamini and Hochberg's adjusted p-values `(test,)`, which bound the false discovery rate.
+
+    Raises:
+        MetricError: none given, not one-dimensional, or outside [0, 1].
+
+    Source: Benjamini & Hochberg (1995), J. R. Stat. Soc. B 57, 289-300.
+
+    >>> [round(float(p), 3) for p in benjamini_hochberg([0.01, 0.04, 0.03, 0.005])]
+    [0.02, 0.04, 0.04, 0.02]
+    """
+    from scipy.stats import false_discovery_control
+
+    return np.asarray(false_discovery_control(_checked("benjamini_hochberg", p_values)), dtype=np.float64)
+
+
+def _checked(call: str, p_values: Any) -> NDArray[np.float64]:
+    """Return p-values as float64 `(test,)`."""
+    raw = np.asarray(p_values, dtype=np.float64)
+    if raw.ndim != 1 or raw.size == 0:
+        raise MetricError(f"{call}: expected one p-value a test, got shape {raw.shape}; pass a flat list")
+    bad = np.flatnonzero(~((raw >= 0) & (raw <= 1)))
+    if bad.size:
+        raise MetricError(f"{call}: expected p-values in [0, 1], got {raw[bad[0]]:g} at index {bad[0]}; drop that test")
+    return raw

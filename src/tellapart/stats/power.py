@@ -1,0 +1,167 @@
+"""What a benchmark of this size can see: minimum detectable effects, from exact binomial power.
+
+Each is the power of the very decision the reports make: a Wilson interval above chance, an exact McNemar p.
+For clustered items pass the effective number (items over the design effect).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tellapart.errors import MetricError
+from tellapart.stats.clusters import checked_level
+
+__all__ = ["detectable_above_chance", "detectable_difference", "power_above_chance", "power_of_difference"]
+
+
+def power_above_chance(share: float, n: int, chance: float, *, alpha: float = 0.05) -> float:
+    """Return the probability that a model truly right on `share` has its whole Wilson interval above chance.
+
+    Args:
+        share: the true score, in [0, 1].
+        n: independent items.
+        chance: the score of guessing, in (0, 1).
+        alpha: one minus the interval's level.
+
+    Raises:
+        MetricError: n < 1, share outside [0, 1], chance or alpha outside (0, 1).
+
+    >>> round(power_above_chance(0.25, 400, 1 / 6), 3)
+    0.985
+    """
+    from scipy.stats import binom
+
+    call = "power_above_chance"
+    _checked_n(call, n)
+    _checked_rate(call, "share", share)
+    return float(binom.sf(_critical(call, n, chance, alpha), n, share))
+
+
+def detectable_above_chance(n: int, chance: float, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
+    """Return the smallest true margin above chance that is seen with this power, or None if none is.
+
+    Args:
+        n: independent items.
+        chance: the score of guessing, in (0, 1).
+        alpha: one minus the interval's level.
+        power: the wanted probability of an interval above chance.
+
+    Raises:
+        MetricError: n < 1, or chance, alpha or power outside (0, 1).
+
+    >>> round(detectable_above_chance(400, 1 / 6), 3)
+    0.055
+    >>> detectable_above_chance(3, 1 / 2) is None
+    True
+    """
+    from scipy.special import bdtri
+
+    call = "detectable_above_chance"
+    _checked_n(call, n)
+    checked_level(call, power)
+    most = _critical(call, n, chance, alpha)
+    if most >= n:
+        return None
+    # The share at which at most `most` successes have probability 1 - power.
+    return float(bdtri(most, n, 1 - power)) - chance
+
+
+def _critical(call: str, n: int, chance: float, alpha: float) -> int:
+    """Return the largest number of successes whose Wilson interval does not lie above chance."""
+    from scipy.special import ndtri
+
+    checked_level(call, alpha)
+    checked_level(call, chance)
+    # Wilson's low bound exceeds chance exactly where the score test rejects; its critical value is in closed form.
+    limit = n * chance + ndtri(1 - alpha / 2) * np.sqrt(n * chance * (1 - chance))
+    return int(np.floor(limit))
+
+
+def power_of_difference(difference: float, n: int, discordance: float, *, alpha: float = 0.05) -> float:
+    """Return the probability that the exact McNemar p of two runs is at most alpha.
+
+    Args:
+        difference: the true difference of their scores.
+        n: independent items.
+        discordance: the share of items on which exactly one is right, at least `abs(difference)`.
+        alpha: significance level.
+
+    Raises:
+        MetricError: n < 1, discordance outside (0, 1], a difference larger than it, alpha outside (0, 1).
+
+    >>> round(power_of_difference(0.08, 400, 0.2), 3)
+    0.943
+    """
+    from scipy.stats import binom
+
+    call = "power_of_difference"
+    _checked_n(call, n)
+    checked_level(call, alpha)
+    _checked_discordance(call, discordance)
+    if not abs(difference) <= discordance:
+        raise MetricError(
+            f"{call}: got a difference of {difference:g} with discordance {discordance:g}; runs cannot differ by "
+            "more than the share of items on which they differ"
+        )
+    low, high = binom.ppf([1e-12, 1 - 1e-12], n, discordance).astype(int)
+    discordant = np.arange(low, high + 1)
+    # The largest k with 2 P(X <= k) <= alpha; ppf gives the first k with P(X <= k) >= alpha / 2.
+    first = binom.ppf(alpha / 2, discordant, 0.5)
+    allowed = 2 * binom.cdf(first, discordant, 0.5) <= alpha
+    critical = np.where(allowed, first, first - 1)
+    share = 0.5 + difference / discordance / 2
+    rejected = binom.cdf(critical, discordant, share) + binom.cdf(critical, discordant, 1 - share)
+    return float((binom.pmf(discordant, n, discordance) * rejected).sum())
+
+
+def detectable_difference(n: int, discordance: float, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
+    """Return the smallest true difference of two runs that McNemar sees with this power, or None if none is.
+
+    Args:
+        n: independent items.
+        discordance: the share of items on which exactly one run is right.
+        alpha: significance level.
+        power: the wanted probability of p <= alpha.
+
+    Raises:
+        MetricError: n < 1, discordance outside (0, 1], alpha or power outside (0, 1).
+
+    >>> round(detectable_difference(400, 0.2), 3)
+    0.064
+    >>> detectable_difference(20, 0.1) is None
+    True
+    """
+    from scipy.optimize import brentq
+
+    call = "detectable_difference"
+    _checked_n(call, n)
+    _checked_discordance(call, discordance)
+    checked_level(call, power)
+    checked_level(call, alpha)
+
+    def surplus(difference: float) -> float:
+        return power_of_difference(difference, n, discordance, alpha=alpha) - power
+
+    if surplus(discordance) < 0:
+        return None
+    if surplus(0.0) >= 0:  # only where power <= alpha was asked
+        return 0.0
+    return float(brentq(surplus, 0.0, discordance, xtol=1e-9))
+
+
+def _checked_n(call: str, n: int) -> None:
+    if n < 1:
+        raise MetricError(f"{call}: expected n >= 1 items, got {n}")
+
+
+def _checked_rate(call: str, name: str, rate: float) -> None:
+    if not 0 <= rate <= 1:
+        raise MetricError(f"{call}: expected {name} in [0, 1], got {rate:g}; 25 % is written 0.25")
+
+
+def _checked_discordance(call: str, discordance: float) -> None:
+    if not 0 < discordance <= 1:
+        raise MetricError(
+            f"{call}: expected discordance in (0, 1], got {discordance:g}; it is the share of items on which "
+            "exactly one run is right"
+        )

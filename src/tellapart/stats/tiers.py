@@ -1,0 +1,113 @@
+"""A ranking as tiers: models that the items cannot tell apart share a rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.errors import MetricError
+from tellapart.stats.clusters import Clusters, ClusterTotals, checked_level, checked_values, is_binary
+from tellapart.stats.multiple import holm
+from tellapart.stats.paired import mcnemar, sign_flip_p
+
+__all__ = ["Tier", "tiers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """Models with no significant difference from the best of them.
+
+    Attributes:
+        rank: 1 for the best tier; a tier after k models has rank k + 1, as shared places are counted.
+        names: best mean first, equal means by name.
+        means: their means, in the same order.
+
+    >>> Tier(1, ("a", "b"), (0.9, 0.8)).names
+    ('a', 'b')
+    """
+
+    rank: int
+    names: tuple[str, ...]
+    means: tuple[float, ...]
+
+
+def tiers(outcomes: Mapping[str, Any], clusters: Clusters | None, *, alpha: float = 0.05, seed: int = 0) -> list[Tier]:
+    """Rank models by mean (higher is better) and cut the ranking where a difference is significant.
+
+    Going down the ranking, a model joins the tier unless it differs from the tier's best at `alpha`, by Holm's
+    correction over all pairs of models. The test is exact McNemar for 0/1 outcomes with one item a cluster, else
+    the cluster sign-flip test. Order of the models, of the items and names of clusters do not matter.
+
+    A tier is not a proof of equality: its members were not told apart by these items.
+
+    Args:
+        outcomes: model name -> float `(item,)`, all on the same items in the same order.
+        clusters: one name or number an item; None if every item stands alone.
+        alpha: family-wise error over all pairs.
+        seed: of the sign flips.
+
+    Raises:
+        MetricError: no models, or outcomes that are empty, not finite or of different lengths; clusters that do
+            not fit; alpha outside (0, 1).
+
+    >>> good, fair, poor = np.tile([1] * 9 + [0], 10), np.tile([1] * 8 + [0] * 2, 10), np.tile([1] + [0] * 9, 10)
+    >>> [(tier.rank, tier.names) for tier in tiers({"poor": poor, "fair": fair, "good": good}, None)]
+    [(1, ('good',)), (2, ('fair',)), (3, ('poor',))]
+    """
+    checked_level("tiers", alpha)
+    names = sorted(outcomes)
+    table = _table(names, outcomes)
+    totals = ClusterTotals.of("tiers", table, clusters)
+    means = totals.means(totals.sums.sum(axis=0), totals.items)
+    distinct = _distinct(table, totals, alpha, seed)
+    ranking = sorted(range(len(names)), key=lambda model: (-means[model], names[model]))
+    grouped: list[list[int]] = []
+    for model in ranking:
+        if grouped and not distinct[grouped[-1][0], model]:
+            grouped[-1].append(model)
+        else:
+            grouped.append([model])
+    found, rank = [], 1
+    for group in grouped:
+        found.append(Tier(rank, tuple(names[m] for m in group), tuple(float(means[m]) for m in group)))
+        rank += len(group)
+    return found
+
+
+def _table(names: list[str], outcomes: Mapping[str, Any]) -> NDArray[np.float64]:
+    """Return outcomes as `(item, model)`."""
+    if not names:
+        raise MetricError("tiers: got no models; pass a mapping from a model's name to its outcomes")
+    columns = [checked_values(f"tiers: model {name!r}", outcomes[name]) for name in names]
+    for name, column in zip(names, columns, strict=True):
+        if column.ndim != 1 or column.shape != columns[0].shape:
+            raise MetricError(
+                f"tiers: model {name!r} has outcomes of shape {column.shape} and {names[0]!r} of "
+                f"{columns[0].shape}; rank models on the same items"
+            )
+    return np.column_stack(columns)
+
+
+def _distinct(table: NDArray[np.float64], totals: ClusterTotals, alpha: float, seed: int) -> NDArray[np.bool_]:
+    """Say of each pair of models `(model, model)` whether it differs, all pairs corrected together."""
+    models = table.shape[1]
+    distinct = np.zeros((models, models), dtype=np.bool_)
+    pairs = np.array(list(combinations(range(models), 2)), dtype=np.int64)
+    if not len(pairs):
+        return distinct
+    if totals.independent and is_binary(table):
+        p_values = np.array([mcnemar(table[:, i], table[:, j]).p for i, j in pairs])
+    else:
+        # The smallest p a drawn test can give, times the pairs, must be well below alpha or nothing could differ.
+        resamples = max(10_000, int(np.ceil(4 * len(pairs) / alpha)))
+        whole = totals.sums.sum(axis=0)
+        observed = np.abs(whole[pairs[:, 0]] - whole[pairs[:, 1]])
+        p_values = sign_flip_p(totals.sums, pairs, observed, resamples=resamples, seed=seed)
+    significant = holm(p_values) <= alpha
+    distinct[pairs[:, 0], pairs[:, 1]] = distinct[pairs[:, 1], pairs[:, 0]] = significant
+    return distinct

@@ -1,0 +1,196 @@
+"""Intervals: against references, invariances, the choice of method, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtr, stdtrit
+from scipy.stats import binomtest
+
+from tellapart.errors import MetricError
+from tellapart.stats.intervals import Column, cluster_bootstrap, interval_for, intervals_for, wilson
+
+
+def lowest(means):
+    return means.min(axis=-1)
+
+
+@given(st.integers(1, 2000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.floats(0.5, 0.999))
+def test_wilson_equals_scipy(counts, level):
+    found = wilson(*counts, level=level)
+    expected = binomtest(*counts).proportion_ci(confidence_level=level, method="wilson")
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+def by_loop(values, codes, resamples, level, seed):
+    """The expanded percentile bootstrap, one resample and one cluster at a time."""
+    members = {}
+    for value, code in zip(values, codes, strict=True):
+        members.setdefault(code, []).append(value)
+    ordered = sorted((len(group), sum(group)) for group in members.values())
+    rng = np.random.default_rng(seed)
+    means = []
+    for _ in range(resamples):
+        drawn = [ordered[pick] for pick in rng.integers(0, len(ordered), len(ordered), dtype=np.uint32)]
+        means.append(sum(total for _, total in drawn) / sum(count for count, _ in drawn))
+    count = len(ordered)
+    tail = ndtr(-((count / (count - 1)) ** 0.5) * stdtrit(count - 1, (1 + level) / 2))
+    return np.quantile(means, tail), np.quantile(means, 1 - tail)
+
+
+# 1,500 clusters take several chunks of draws, 12 take one: the chunks must not show.
+@pytest.mark.parametrize(("clusters", "resamples"), [(12, 300), (1500, 800)])
+def test_the_bootstrap_equals_a_loop_over_the_same_draws(clusters, resamples):
+    rng = np.random.default_rng(3)
+    codes = np.concatenate([np.arange(clusters), rng.integers(0, clusters, clusters)])
+    values = rng.integers(-8, 9, len(codes)) / 4
+    found = cluster_bootstrap(values, codes, resamples=resamples, level=0.9, seed=5)
+    expected = by_loop(values.tolist(), codes.tolist(), resamples, 0.9, 5)
+    assert (found.low, found.high) == expected
+
+
+def test_the_bootstrap_tends_to_the_normal_interval_of_a_mean():
+    values = np.random.default_rng(4).normal(size=4000)
+    found = cluster_bootstrap(values, None)
+    half = 1.96 * values.std() / len(values) ** 0.5
+    assert found.method == "bootstrap"
+    assert (found.low, found.high) == pytest.approx((values.mean() - half, values.mean() + half), abs=half / 20)
+
+
+def test_copies_of_an_item_in_its_cluster_do_not_narrow_the_interval():
+    right = (np.random.default_rng(5).random(80) < 0.6).astype(float)
+    once = cluster_bootstrap(right, np.arange(80))
+    copied = cluster_bootstrap(np.repeat(right, 6), np.repeat(np.arange(80), 6))
+    ignored = cluster_bootstrap(np.repeat(right, 6), None)
+    assert (once.low, once.high) == (copied.low, copied.high)
+    assert ignored.high - ignored.low < 0.6 * (copied.high - copied.low)
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(st.tuples(st.floats(-5, 5), st.integers(0, 30)), min_size=20, max_size=60),
+    st.randoms(use_true_random=False),
+    st.booleans(),
+)
+def test_order_and_names_do_not_change_an_interval(rows, random, binary):
+    rows = [(float(value > 0) if binary else value, code) for value, code in rows]
+    names = {code: f"{random.random()} {code}" for code in range(31)}
+    shuffled = random.sample(rows, len(rows))
+    here = interval_for([value for value, _ in rows], [code for _, code in rows], binary=binary)
+    there = interval_for([value for value, _ in shuffled], [names[code] for _, code in shuffled], binary=binary)
+    assert here == there
+
+
+def test_a_metric_has_the_same_interval_alone_and_among_others():
+    rng = np.random.default_rng(6)
+    codes = rng.integers(0, 40, 200)
+    columns = [
+        Column(rng.integers(0, 2, 200), binary=True),
+        Column(rng.normal(size=200), binary=False),
+        Column(rng.integers(0, 2, (200, 2)), binary=True, reduce=lowest),
+        Column(np.ones(200), binary=True),
+        Column(rng.normal(size=200) * 1e-5, binary=False),
+    ]
+    together = intervals_for(columns, codes)
+    alone = [interval_for(c.values, codes, binary=c.binary, reduce=c.reduce) for c in columns]
+    assert together == alone
+    assert together[::-1] == intervals_for(columns[::-1], codes)
+
+
+def test_the_seed_decides_and_nothing_else():
+    values = np.random.default_rng(7).normal(size=50)
+    assert cluster_bootstrap(values, None, seed=1) == cluster_bootstrap(values, None, seed=1)
+    assert cluster_bootstrap(values, None, seed=1) != cluster_bootstrap(values, None, seed=2)
+
+
+def test_reduce_sees_components_drawn_together():
+    first = (np.random.default_rng(8).random(300) < 0.7).astype(float)
+    columns = np.column_stack([first, 1 - first])
+    total = cluster_bootstrap(columns, None, reduce=lambda means: means.sum(axis=-1))
+    assert (total.low, total.high) == pytest.approx((1, 1))
+    smaller = cluster_bootstrap(columns, None, reduce=lowest)
+    assert smaller.low == pytest.approx(cluster_bootstrap(1 - first, None).low)
+
+
+NESTED = np.arange(60) // 2
+
+
+@pytest.mark.parametrize(
+    ("values", "clusters", "binary", "method"),
+    [
+        (np.arange(60) % 2, None, True, "wilson"),
+        (np.arange(60) // 3 % 2, NESTED, True, "cluster bootstrap"),
+        (np.arange(60) < 8, NESTED, True, "wilson, design effect"),
+        (np.arange(60) >= 8, NESTED, True, "wilson, design effect"),
+        (np.arange(60) // 3 % 2, np.arange(60) // 6, True, "wilson, design effect, few clusters (10)"),
+        (np.ones(60), NESTED, True, "wilson on clusters"),
+        (np.zeros(60), np.zeros(60, int), True, "wilson on clusters, few clusters (1)"),
+        (np.arange(60) % 2, NESTED, True, "wilson on clusters"),
+        (np.arange(60) % 2, np.zeros(60, int), True, "none: 1 cluster"),
+        (np.linspace(0, 1, 60), None, False, "bootstrap"),
+        (np.linspace(0, 1, 60), np.arange(60) // 4, False, "cluster bootstrap, few clusters (15)"),
+        (np.full(60, 0.3), None, False, "no spread"),
+        ([0.3], None, False, "none: 1 cluster"),
+    ],
+)
+def test_the_method_fits_the_data(values, clusters, binary, method):
+    assert interval_for(values, clusters, binary=binary).method == method
+
+
+def test_unanimous_clusters_count_as_one_trial_each():
+    found = interval_for(np.ones(60), NESTED, binary=True)
+    alone = wilson(30, 30)
+    assert (found.low, found.high) == (alone.low, alone.high)
+
+
+def test_the_minimum_of_two_shares_of_which_one_is_zero_keeps_an_honest_interval():
+    values = np.column_stack([np.arange(40) % 2, np.zeros(40)])
+    found = interval_for(values, None, binary=True, reduce=lowest)
+    assert (found.low, found.high, found.method) == (0.0, wilson(0, 40).high, "wilson on clusters")
+
+
+def test_design_effect_intervals_of_lone_items_with_students_quantile_are_a_little_wider_than_wilson():
+    right = np.arange(18) < 4
+    clusters = np.r_[np.arange(16), 16, 16]
+    found, independent = interval_for(right, clusters, binary=True), wilson(4, 18)
+    assert found.method.startswith("wilson, design effect")
+    assert found.low < independent.low
+    assert found.high > independent.high
+
+
+def test_one_item_has_no_interval_unless_it_is_an_outcome():
+    measured, outcome = interval_for([0.25], None, binary=False), interval_for([1], None, binary=True)
+    assert measured.low is None
+    assert measured.high is None
+    assert (outcome.low, outcome.high) == (wilson(1, 1).low, 1.0)
+
+
+def test_no_columns_have_no_intervals():
+    assert intervals_for([], None) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: wilson(3, 2), r"expected 0 <= successes <= n and n >= 1, got 3 of 2"),
+        (lambda: wilson(0, 0), "got 0 of 0"),
+        (lambda: wilson(1, 2, level=95), r"wilson: expected a level in \(0, 1\), got 95"),
+        (lambda: cluster_bootstrap([1.0, 2.0], ["a", "a"]), "got 1 cluster"),
+        (lambda: cluster_bootstrap([[1.0, 2.0]] * 3, None), r"got values of shape \(3, 2\) and no reduce"),
+        (lambda: cluster_bootstrap([1.0, 2.0], None, resamples=0), "expected resamples >= 1, got 0"),
+        (lambda: cluster_bootstrap([1.0, 2.0], None, level=1), "got 1"),
+        (lambda: cluster_bootstrap([1.0, np.nan], None), "cluster_bootstrap: 1 items are not finite"),
+        (lambda: cluster_bootstrap([1.0, 2.0], ["a"]), "got 2 items and 1 clusters"),
+        (lambda: interval_for([], None, binary=True), "interval_for: got no values"),
+        (lambda: interval_for([0.5, 1], None, binary=True), r"expected only 0 and 1, got 0\.5"),
+        (
+            lambda: interval_for([[0, 1]] * 3, None, binary=True, reduce=lambda means: means),
+            r"reduce took means of shape \(10000, 2\) to \(10000, 2\)",
+        ),
+    ],
+)
+def test_bad_calls_are_refused(call, message):
+    with pytest.raises(MetricError, match=message):
+        call()

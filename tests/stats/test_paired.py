@@ -1,0 +1,184 @@
+"""Two runs: McNemar against its formula, the difference, the sign-flip test, and what is refused."""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import permutation_test
+
+from tellapart.errors import MetricError
+from tellapart.stats.intervals import cluster_bootstrap
+from tellapart.stats.paired import mcnemar, paired_difference, paired_permutation, sign_flip_p
+
+outcomes = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=1, max_size=60)
+clustered = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(0, 12)), min_size=1, max_size=60)
+
+
+def columns(rows):
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+@given(outcomes)
+def test_mcnemar_equals_the_binomial_formula(rows):
+    found = mcnemar(*columns(rows))
+    only_a = sum(a > b for a, b in rows)
+    only_b = sum(b > a for a, b in rows)
+    tail = sum(comb(only_a + only_b, k) for k in range(min(only_a, only_b) + 1)) / 2 ** (only_a + only_b)
+    assert (found.only_a, found.only_b, found.n) == (only_a, only_b, len(rows))
+    assert found.p == pytest.approx(min(1, 2 * tail))
+
+
+@given(outcomes)
+def test_mcnemar_is_symmetric_in_the_runs(rows):
+    a, b = columns(rows)
+    one, other = mcnemar(a, b), mcnemar(b, a)
+    assert (one.only_a, one.only_b, one.p) == (other.only_b, other.only_a, other.p)
+
+
+def test_mcnemar_matches_a_worked_example():
+    # Agresti's survey of approval: 150 people changed their mind one way, 86 the other.
+    a, b = np.repeat([1, 0], [150, 86]), np.repeat([0, 1], [150, 86])
+    tail = sum(comb(236, k) for k in range(87)) / 2**236
+    assert mcnemar(a, b).p == pytest.approx(2 * tail)
+
+
+def test_runs_that_never_differ_have_p_one():
+    assert mcnemar([1, 0, 1], [1, 0, 1]).p == 1.0
+    assert paired_permutation([1, 0, 1], [1, 0, 1], None) == 1.0
+
+
+@given(outcomes.filter(lambda rows: sum(a != b for a, b in rows) <= 13))
+def test_flipping_lone_outcomes_is_mcnemar(rows):
+    a, b = columns(rows)
+    assert paired_permutation(a, b, None) == pytest.approx(mcnemar(a, b).p)
+
+
+@settings(max_examples=30)
+@given(clustered, st.randoms(use_true_random=False))
+def test_the_sign_flip_p_depends_on_no_order_no_name_and_no_side(rows, random):
+    a, b, codes = columns(rows)
+    names = [f"{random.random()} {code}" for code in range(13)]
+    c, d, moved = columns(random.sample(rows, len(rows)))
+    here = paired_permutation(a, b, codes, resamples=500)
+    assert here == paired_permutation(d, c, [names[code] for code in moved], resamples=500)
+    assert 0 < here <= 1
+
+
+def test_the_enumerated_sign_flip_equals_scipy():
+    change = np.random.default_rng(0).normal(size=9)
+    reference = permutation_test(
+        (change, np.zeros(9)), lambda x, y: (x - y).sum(), permutation_type="samples", n_resamples=np.inf
+    )
+    assert paired_permutation(change, np.zeros(9), None) == pytest.approx(reference.pvalue)
+
+
+def test_drawn_sign_flips_come_near_the_enumerated_ones():
+    rng = np.random.default_rng(1)
+    a, b = rng.random(12) + 0.25, rng.random(12)
+    exact, drawn = paired_permutation(a, b, None), paired_permutation(a, b, None, resamples=4000)
+    assert exact != drawn
+    assert drawn == pytest.approx(exact, abs=4 * (exact * (1 - exact) / 4000) ** 0.5)
+
+
+def test_a_chunk_of_signs_does_not_show():
+    change = np.random.default_rng(2).integers(-9, 9, 700).astype(float)[:, None]
+    sums = np.concatenate([change, np.zeros_like(change)], axis=1)
+    pair = np.array([[0, 1]])
+    alone = sign_flip_p(sums, pair, np.abs(change.sum(axis=0)), resamples=3000, seed=4)[0]
+    rng, hits = np.random.default_rng(4), 0
+    bits = rng.integers(0, 2, size=(3000, 700), dtype=np.int8)
+    for row in bits:
+        hits += abs(sum(np.where(row == 1, change[:, 0], -change[:, 0]))) >= abs(change.sum())
+    assert alone == (1 + hits) / 3001
+
+
+def test_mcnemar_finds_too_much_in_clusters_and_the_sign_flip_does_not():
+    rng = np.random.default_rng(3)
+    codes = np.repeat(np.arange(30), 8)
+    mcnemar_hits = flip_hits = 0
+    for _ in range(300):
+        shared = rng.integers(0, 3, 30)[codes]  # a cluster's items are all the same: A, B or neither is right
+        a, b = (shared == 0).astype(int), (shared == 1).astype(int)
+        mcnemar_hits += mcnemar(a, b).p <= 0.05
+        flip_hits += paired_permutation(a, b, codes, resamples=1000) <= 0.05
+    assert mcnemar_hits / 300 > 0.3
+    assert flip_hits / 300 < 0.08
+
+
+@settings(max_examples=25)
+@given(clustered, st.randoms(use_true_random=False))
+def test_a_difference_depends_on_no_order_and_no_name(rows, random):
+    a, b, codes = columns(rows)
+    names = [f"{random.random()} {code}" for code in range(13)]
+    c, d, moved = columns(random.sample(rows, len(rows)))
+    here = paired_difference(a, b, codes, binary=True)
+    assert here == paired_difference(c, d, [names[code] for code in moved], binary=True)
+    assert here.value == pytest.approx(np.mean(a) - np.mean(b))
+
+
+def test_a_paired_interval_is_narrower_than_the_runs_own_where_they_agree():
+    rng = np.random.default_rng(5)
+    hard = rng.random(400)
+    a, b = hard < 0.6, hard < 0.5
+    found, own = paired_difference(a, b, None, binary=True), cluster_bootstrap(a, None)
+    assert 0 < found.low < found.value < found.high
+    assert found.high - found.low < own.high - own.low
+
+
+def test_few_differing_clusters_get_bonett_and_prices_published_interval():
+    # Closed form of the paper: pseudo-shares (1 + count) / (n + 2) of items only A and only B got right.
+    a, b = np.zeros(50), np.zeros(50)
+    a[:6], b[6:8] = 1, 1
+    found = paired_difference(a, b, None, binary=True)
+    only_a, only_b = 7 / 52, 3 / 52
+    half = 1.959964 * ((only_a + only_b - (only_a - only_b) ** 2) / 52) ** 0.5
+    assert found.method == "bonett-price (8 clusters differ)"
+    assert found.value == pytest.approx(4 / 50)
+    assert (found.low, found.high) == pytest.approx((only_a - only_b - half, only_a - only_b + half), abs=1e-6)
+
+
+def test_runs_that_never_differ_still_have_an_interval():
+    found = paired_difference(np.ones(40), np.ones(40), None, binary=True)
+    assert found.value == 0
+    assert found.low == pytest.approx(-found.high)
+    assert 0.02 < found.high < 0.1
+
+
+def test_a_difference_of_minima_is_the_minima_s_difference():
+    rng = np.random.default_rng(6)
+    a, b = rng.integers(0, 2, (90, 2)), rng.integers(0, 2, (90, 2))
+    found = paired_difference(a, b, None, binary=True, reduce=lambda means: means.min(axis=-1))
+    assert found.value == pytest.approx(a.mean(axis=0).min() - b.mean(axis=0).min())
+    assert found.low < found.value < found.high
+
+
+def test_one_cluster_gives_a_difference_without_interval():
+    found = paired_difference([1, 0, 1], [0, 0, 1], ["x"] * 3, binary=True)
+    assert found.value == pytest.approx(1 / 3)
+    assert (found.low, found.high, found.method) == (None, None, "none: 1 cluster")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: mcnemar([1, 0], [1]), r"mcnemar: got values of shape \(2,\) and \(1,\)"),
+        (lambda: mcnemar([], []), "mcnemar: got no values"),
+        (lambda: mcnemar([0.5], [1]), r"mcnemar: expected only 0 and 1, got 0\.5"),
+        (lambda: mcnemar([[1, 0]], [[0, 1]]), r"mcnemar: expected shape \(item,\), got \(1, 2\)"),
+        (lambda: paired_difference([1], [1, 0], None, binary=True), r"got values of shape \(1,\) and \(2,\)"),
+        (lambda: paired_difference([[1, 0]], [[1, 0]], None, binary=True), "and no reduce"),
+        (lambda: paired_difference([0.5], [1], None, binary=True), r"expected only 0 and 1, got 0\.5"),
+        (lambda: paired_difference([1], [1], None, binary=True, level=2), "got 2"),
+        (lambda: paired_permutation([1.0], [np.inf], None), "paired_permutation: 1 items are not finite"),
+        (lambda: paired_permutation([[1.0]], [[2.0]], None), r"expected shape \(item,\), got \(1, 1\)"),
+        (lambda: paired_permutation([1.0], [2.0], ["a", "b"]), "got 1 items and 2 clusters"),
+        (lambda: paired_permutation([1.0], [2.0], None, resamples=0), "expected resamples >= 1, got 0"),
+    ],
+)
+def test_bad_calls_are_refused(call, message):
+    with pytest.raises(MetricError, match=message):
+        call()

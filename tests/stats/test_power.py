@@ -1,0 +1,98 @@
+"""Power: against simulated decisions, against the interval and the test themselves, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tellapart.errors import MetricError
+from tellapart.stats.intervals import wilson
+from tellapart.stats.paired import mcnemar
+from tellapart.stats.power import (
+    detectable_above_chance,
+    detectable_difference,
+    power_above_chance,
+    power_of_difference,
+)
+
+TRIALS = 4000
+# Four standard errors of a simulated power near 0.8.
+NEAR = 4 * (0.8 * 0.2 / TRIALS) ** 0.5
+
+
+@pytest.mark.parametrize(("n", "chance"), [(300, 1 / 6), (100, 1 / 4), (60, 1 / 2)])
+def test_the_detectable_margin_is_detected_by_wilson_as_often_as_said(n, chance):
+    margin = detectable_above_chance(n, chance)
+    right = np.random.default_rng(0).binomial(n, chance + margin, TRIALS)
+    above = {successes: wilson(successes, n).low > chance for successes in range(n + 1)}
+    assert np.mean([above[successes] for successes in right]) == pytest.approx(0.8, abs=NEAR)
+
+
+@pytest.mark.parametrize(("n", "discordance"), [(400, 0.2), (100, 0.3), (1500, 0.05)])
+def test_the_detectable_difference_is_detected_by_mcnemar_as_often_as_said(n, discordance):
+    difference = detectable_difference(n, discordance)
+    rng = np.random.default_rng(1)
+    shares = [(discordance + difference) / 2, (discordance - difference) / 2, 1 - discordance]
+    found = {}
+    hits = 0
+    for only_a, only_b, _ in rng.multinomial(n, shares, TRIALS):
+        if (only_a, only_b) not in found:
+            a, b = np.repeat([1, 0], [only_a, only_b]), np.repeat([0, 1], [only_a, only_b])
+            found[only_a, only_b] = only_a + only_b > 0 and mcnemar(a, b).p <= 0.05
+        hits += found[only_a, only_b]
+    assert hits / TRIALS == pytest.approx(0.8, abs=NEAR)
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 80), st.floats(0.05, 0.95))
+def test_power_counts_exactly_the_outcomes_whose_interval_lies_above_chance(n, chance):
+    from scipy.stats import binom
+
+    above = [k for k in range(n + 1) if wilson(k, n).low > chance]
+    expected = binom.pmf(above, n, 0.7).sum() if above else 0
+    assert power_above_chance(0.7, n, chance) == pytest.approx(expected, abs=1e-12)
+
+
+@given(st.integers(1, 200), st.floats(0.02, 1.0), st.floats(0, 1))
+def test_power_is_the_same_for_either_run_and_at_least_that_of_no_difference(n, discordance, part):
+    difference = part * discordance
+    power = power_of_difference(difference, n, discordance)
+    assert power == pytest.approx(power_of_difference(-difference, n, discordance))
+    assert power_of_difference(0, n, discordance) <= power + 1e-9
+    assert power_of_difference(0, n, discordance) <= 0.05
+
+
+def test_more_items_see_smaller_effects():
+    assert detectable_above_chance(4000, 0.25) < detectable_above_chance(400, 0.25) / 2
+    assert detectable_difference(4000, 0.2) < detectable_difference(400, 0.2) / 2
+
+
+def test_what_no_effect_could_show_is_none():
+    assert detectable_above_chance(2, 0.5) is None
+    assert power_above_chance(1.0, 2, 0.5) == 0
+    assert detectable_difference(20, 0.1) is None
+
+
+def test_a_power_that_chance_alone_reaches_needs_no_difference():
+    assert detectable_difference(1000, 0.5, alpha=0.5, power=0.1) == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: detectable_above_chance(0, 0.5), "detectable_above_chance: expected n >= 1 items, got 0"),
+        (lambda: detectable_above_chance(9, 1), r"expected a level in \(0, 1\), got 1"),
+        (lambda: detectable_above_chance(9, 0.5, power=80), "got 80"),
+        (lambda: power_above_chance(25, 9, 0.5), r"expected share in \[0, 1\], got 25"),
+        (lambda: power_above_chance(0.5, 9, 0.5, alpha=0), "got 0"),
+        (lambda: detectable_difference(9, 0), r"expected discordance in \(0, 1\], got 0"),
+        (lambda: detectable_difference(-1, 0.1), "expected n >= 1 items, got -1"),
+        (lambda: detectable_difference(9, 0.1, power=1), "got 1"),
+        (lambda: power_of_difference(0.3, 9, 0.2), r"got a difference of 0\.3 with discordance 0\.2"),
+    ],
+)
+def test_bad_calls_are_refused(call, message):
+    with pytest.raises(MetricError, match=message):
+        call()

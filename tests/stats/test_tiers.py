@@ -1,0 +1,117 @@
+"""Tiers: who shares a rank, invariances, the family-wise error, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tellapart.errors import MetricError
+from tellapart.stats.paired import mcnemar
+from tellapart.stats.tiers import tiers
+
+
+def right_on(share, n=200):
+    """Outcomes right on the first `share` of the items."""
+    return (np.arange(n) < share * n).astype(float)
+
+
+def ranked(found):
+    return [(tier.rank, tier.names) for tier in found]
+
+
+def test_a_tier_holds_what_cannot_be_told_from_its_best():
+    models = {"best": right_on(0.80), "near": right_on(0.79), "far": right_on(0.60), "last": right_on(0.59)}
+    found = tiers(models, None)
+    assert ranked(found) == [(1, ("best", "near")), (3, ("far", "last"))]
+    assert found[0].means == pytest.approx((0.80, 0.79))
+
+
+def test_a_chain_of_small_steps_is_cut_where_it_leaves_the_best():
+    # Each step is 4 items (p = .125); only the tier's best counts, not the neighbour.
+    models = {f"m{step}": right_on(0.9 - 0.02 * step) for step in range(5)}
+    assert mcnemar(models["m0"], models["m1"]).p == 0.125
+    assert ranked(tiers(models, None)) == [(1, ("m0", "m1", "m2")), (4, ("m3", "m4"))]
+
+
+def test_the_correction_is_over_all_pairs():
+    # 6 items differ: p = .031 alone is significant; times the three pairs of three models it is not.
+    pair = {"a": right_on(0.50), "b": right_on(0.47)}
+    assert ranked(tiers(pair, None)) == [(1, ("a",)), (2, ("b",))]
+    assert ranked(tiers({**pair, "c": right_on(0.47)}, None)) == [(1, ("a", "b", "c"))]
+
+
+def test_equal_means_are_ordered_by_name():
+    assert ranked(tiers({"z": right_on(0.5), "a": right_on(0.5)}, None)) == [(1, ("a", "z"))]
+
+
+def test_clusters_merge_what_items_would_part():
+    models = {"a": right_on(0.55), "b": right_on(0.5)}
+    assert len(tiers(models, None)) == 2
+    assert len(tiers(models, np.arange(200) // 40)) == 1
+
+
+def test_one_model_is_one_tier():
+    assert ranked(tiers({"only": [1, 0]}, None)) == [(1, ("only",))]
+
+
+def test_measured_values_are_ranked_by_sign_flips():
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=100)
+    models = {"high": base + 1, "level": base + 0.9 + rng.normal(size=100), "low": base - 1}
+    assert ranked(tiers(models, None)) == [(1, ("high", "level")), (3, ("low",))]
+
+
+def test_many_models_can_still_be_told_apart_by_drawn_flips():
+    # 15 models are 105 pairs: 10,000 draws would leave an adjusted p of at least .0105, so alpha .001 needs more.
+    rng = np.random.default_rng(1)
+    base = rng.normal(size=80)
+    models = {f"m{place:02}": base - place for place in range(15)}
+    assert len(tiers(models, np.arange(80) // 2, alpha=0.001)) == 15
+
+
+@settings(max_examples=20)
+@given(
+    st.lists(st.tuples(*[st.integers(0, 1)] * 4, st.integers(0, 6)), min_size=1, max_size=50),
+    st.randoms(use_true_random=False),
+)
+def test_no_order_and_no_name_of_a_cluster_matters(rows, random):
+    def ranking(items, order, names):
+        columns = list(zip(*items, strict=True))
+        return tiers({f"m{at}": columns[at] for at in order}, [names[code] for code in columns[4]])
+
+    here = ranking(rows, range(4), range(7))
+    names = [f"{random.random()} {code}" for code in range(7)]
+    assert here == ranking(random.sample(rows, len(rows)), random.sample(range(4), 4), names)
+    assert sorted(name for tier in here for name in tier.names) == ["m0", "m1", "m2", "m3"]
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_equal_models_are_parted_no_more_often_than_alpha(size):
+    rng = np.random.default_rng(2)
+    codes = np.arange(60) // size
+    parted = 0
+    for _ in range(200):
+        cluster = rng.integers(0, 2, (60 // size, 4))[codes]  # all items of a cluster alike
+        parted += len(tiers(dict(zip("abcd", cluster.T, strict=True)), codes)) > 1
+    assert parted / 200 <= 0.08
+
+
+@pytest.mark.parametrize(
+    ("models", "clusters", "message"),
+    [
+        ({}, None, "tiers: got no models"),
+        ({"a": [1, 0], "b": [1]}, None, r"model 'b' has outcomes of shape \(1,\) and 'a' of \(2,\)"),
+        ({"a": [1, np.nan]}, None, "tiers: model 'a': 1 items are not finite"),
+        ({"a": [1, 0]}, ["x"], "tiers: got 2 items and 1 clusters"),
+    ],
+)
+def test_bad_calls_are_refused(models, clusters, message):
+    with pytest.raises(MetricError, match=message):
+        tiers(models, clusters)
+
+
+def test_an_alpha_outside_its_range_is_refused():
+    with pytest.raises(MetricError, match=r"tiers: expected a level in \(0, 1\), got 5"):
+        tiers({"a": [1]}, None, alpha=5)
