@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from tellapart.errors import RunError
-from tellapart.metrics.registry import METRICS
-from tellapart.result import BenchmarkResult, Sample
+from tellapart.metrics.registry import headline
+from tellapart.result import BenchmarkResult
 from tellapart.run_folder import read_result, read_samples
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import mcnemar, paired_difference, paired_permutation
@@ -59,7 +59,12 @@ class Row(BaseModel):
 class Comparison(BaseModel):
     """Two runs beside each other.
 
-    >>> Comparison(a="x", b="y", rows=(), skipped={}).rows
+    Attributes:
+        a, b: the models.
+        rows: a benchmark's headline metrics, for every benchmark that both runs measured.
+        unshared: benchmarks that one run alone measured.
+
+    >>> Comparison(a="x", b="y", rows=(), unshared=()).rows
     ()
     """
 
@@ -68,11 +73,11 @@ class Comparison(BaseModel):
     a: str
     b: str
     rows: tuple[Row, ...]
-    skipped: dict[str, str]
+    unshared: tuple[str, ...]
 
 
 def compare(first: Path, second: Path, *, seed: int = 0) -> Comparison:
-    """Compare two run folders on every benchmark that both measured, by every right-or-wrong metric.
+    """Compare two run folders on every benchmark that both measured, by its headline metrics.
 
     Raises:
         RunError: a folder is no run, the runs share no benchmark, or a benchmark's content differs between them.
@@ -91,11 +96,12 @@ def compare(first: Path, second: Path, *, seed: int = 0) -> Comparison:
     rows: list[Row] = []
     for name in shared:
         _check_same(name, first, a.benchmarks[name], second, b.benchmarks[name])
-        rows += _compare_one(name, read_samples(first, name), _aligned(first, second, name), seed)
-    skipped = {name: "in one run only" for name in {*a.benchmarks} ^ {*b.benchmarks}}
-    adjusted = holm([row.p for row in rows]) if rows else []
+        clusters, columns = _outcomes(first, second, name, headline(a.benchmarks[name].shape))
+        rows += [_row(name, metric, *pair, clusters, seed) for metric, pair in columns.items()]
+    adjusted = holm([row.p for row in rows])
     rows = [row.model_copy(update={"p_holm": float(p)}) for row, p in zip(rows, adjusted, strict=True)]
-    return Comparison(a=a.model.name, b=b.model.name, rows=tuple(rows), skipped=skipped)
+    unshared = tuple(sorted({*a.benchmarks} ^ {*b.benchmarks}))
+    return Comparison(a=a.model.name, b=b.model.name, rows=tuple(rows), unshared=unshared)
 
 
 def _listed(benchmarks: dict[str, BenchmarkResult]) -> str:
@@ -110,27 +116,19 @@ def _check_same(name: str, first: Path, a: BenchmarkResult, second: Path, b: Ben
         )
 
 
-def _aligned(first: Path, second: Path, name: str) -> list[Sample]:
-    """Return the second run's samples in the first one's order."""
-    of = {sample.id: sample for sample in read_samples(second, name)}
-    order = [sample.id for sample in read_samples(first, name)]
-    if set(of) != set(order):
-        raise RunError(f"{name}: the samples of {first} and {second} are of different items; a folder was changed")
-    return [of[item] for item in order]
-
-
-def _compare_one(name: str, a: Sequence[Sample], b: Sequence[Sample], seed: int) -> list[Row]:
-    clusters = [sample.cluster for sample in a]
-    both = [metric for metric in a[0].outcomes if metric in b[0].outcomes]
-    return [
-        _row(name, metric, _column(a, metric), _column(b, metric), clusters, seed)
-        for metric in both
-        if METRICS[metric].binary
-    ]
-
-
-def _column(samples: Sequence[Sample], metric: str) -> NDArray[np.float64]:
-    return np.array([sample.outcomes[metric] for sample in samples])
+def _outcomes(
+    first: Path, second: Path, benchmark: str, metrics: Sequence[str]
+) -> tuple[list[str], dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]]:
+    """Read both runs' per-item outcomes in the first one's order: clusters, and metric -> (a, b)."""
+    a = read_samples(first, benchmark)
+    of = {sample.id: sample for sample in read_samples(second, benchmark)}
+    if set(of) != {sample.id for sample in a} or len(of) != len(a):
+        raise RunError(f"{benchmark}: the samples of {first} and {second} are of different items; a folder was changed")
+    pairs = [(sample.outcomes, of[sample.id].outcomes) for sample in a]
+    columns = {
+        metric: (np.array([x[metric] for x, _ in pairs]), np.array([y[metric] for _, y in pairs])) for metric in metrics
+    }
+    return [sample.cluster for sample in a], columns
 
 
 def _row(

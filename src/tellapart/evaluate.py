@@ -15,8 +15,8 @@ from tellapart.data.scores import Scores
 from tellapart.errors import MetricError, RunError
 from tellapart.measure import Measured, measure
 from tellapart.metrics.registry import defined_for
-from tellapart.models.protocols import Model
 from tellapart.models.content import image_hashes
+from tellapart.models.protocols import Model
 from tellapart.models.scoring import Progress, score
 from tellapart.models.store import EmbeddingStore
 from tellapart.result import BenchmarkResult, Sample

@@ -6,6 +6,7 @@ each in its own run folder under `beside/`.
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,10 @@ from pathlib import Path
 
 from tellapart.benchmarks.benchmark import find_benchmark
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
+from tellapart.data.scores import ScoreKind
 from tellapart.errors import RunError
-from tellapart.evaluate import Prepared, evaluate, plan, prepare
+from tellapart.evaluate import Evaluation, Prepared, evaluate, evaluate_scores, plan, prepare
+from tellapart.models.external import read_scores
 from tellapart.models.find import ModelOptions, find_model
 from tellapart.models.protocols import Model
 from tellapart.models.scoring import Progress
@@ -24,7 +27,7 @@ from tellapart.models.store import EmbeddingStore
 from tellapart.result import ModelRecord, Result, RunRecord
 from tellapart.run_folder import RESULTS, file_name, read_result, write_result, write_samples
 
-__all__ = ["BESIDE", "Settings", "run", "run_record"]
+__all__ = ["BESIDE", "Settings", "run", "run_record", "run_scores"]
 
 BESIDE = "beside"
 
@@ -94,13 +97,58 @@ def run(
         for benchmark in benchmarks:
             plan(model, benchmark)
     folders = [out if place == 0 else out / BESIDE / file_name(model.name) for place, model in enumerate(models)]
-    results = [_begin(folder, model, settings, command) for model, folder in zip(models, folders, strict=True)]
+    circumstances = run_record(seed=settings.seed, command=command, settings=settings)
+    records = [ModelRecord(name=model.name, fingerprint=model.fingerprint, kind=model.kind) for model in models]
+    results = [_begin(folder, record, circumstances) for folder, record in zip(folders, records, strict=True)]
     for benchmark in benchmarks:
         ready = prepare(benchmark, store=store, limit=settings.limit)
         for place, (model, folder) in enumerate(zip(models, folders, strict=True)):
             told = progress(f"{model.name} on {benchmark.name}") if progress else None
             results[place] = _advance(results[place], model, ready, folder, store, told)
     return folders
+
+
+def run_scores(
+    benchmark: str,
+    scores: Path,
+    out: Path,
+    *,
+    kind: ScoreKind | None = None,
+    name: str | None = None,
+    seed: int = 0,
+    command: str = "",
+) -> Path:
+    """Measure a file of scores that were made elsewhere, into a run folder of its own.
+
+    Args:
+        benchmark: its name.
+        scores: a `.npz`, `.csv` or `.jsonl` file.
+        out: the run folder.
+        kind: what the scores are; what the file says, or else a similarity, if not given.
+        name: the model's, for results; the file's if not given.
+        seed: of the bootstrap.
+        command: the command line, for the record.
+
+    Returns:
+        The run folder.
+
+    Raises:
+        TellapartError: the file is not what its format says or does not fit the benchmark, or the folder holds
+            another run.
+
+    >>> run_scores("winoground", Path("gone.jsonl"), Path("never made"))
+    Traceback (most recent call last):
+    tellapart.errors.ScoreError: gone.jsonl cannot be read: No such file or directory
+    """
+    found = find_benchmark(benchmark)
+    outline = found.outline()
+    made = read_scores(scores, ids=outline.ids, shape=outline.shape, kind=kind)
+    digest = hashlib.sha256(scores.read_bytes()).hexdigest()
+    record = ModelRecord(name=name or scores.stem, fingerprint=f"scores-{digest}", kind=made.kind)
+    result = _begin(out, record, run_record(seed=seed, command=command))
+    evaluation = evaluate_scores(made, found, origin=str(scores), seed=seed)
+    _keep(out, result, found.name, evaluation)
+    return out
 
 
 def run_record(*, seed: int, command: str, settings: Settings | None = None) -> RunRecord:
@@ -136,16 +184,14 @@ def _distinct(names: Sequence[str], option: str) -> Sequence[str]:
     return names
 
 
-def _begin(folder: Path, model: Model, settings: Settings, command: str) -> Result:
+def _begin(folder: Path, model: ModelRecord, run: RunRecord) -> Result:
     """Take up the folder's record, or start one; the record of another run is refused before anything is computed."""
-    record = ModelRecord(name=model.name, fingerprint=model.fingerprint, kind=model.kind)
     if not (folder / RESULTS).exists():
-        circumstances = run_record(seed=settings.seed, command=command, settings=settings)
-        result = Result(run=circumstances, model=record, benchmarks={})
+        result = Result(run=run, model=model, benchmarks={})
         write_result(folder, result)
         return result
     old = read_result(folder)
-    now = {"model": record.name, "weights": record.fingerprint, "seed": settings.seed, "limit": settings.limit}
+    now = {"model": model.name, "weights": model.fingerprint, "seed": run.seed, "limit": run.limit}
     then = {"model": old.model.name, "weights": old.model.fingerprint, "seed": old.run.seed, "limit": old.run.limit}
     if differing := [f"{key} was {then[key]}, now {now[key]}" for key in now if now[key] != then[key]]:
         raise RunError(f"{folder} holds another run ({'; '.join(differing)}); name another --out, or delete it")
@@ -155,17 +201,20 @@ def _begin(folder: Path, model: Model, settings: Settings, command: str) -> Resu
 def _advance(
     result: Result, model: Model, ready: Prepared, folder: Path, store: EmbeddingStore, told: Progress | None
 ) -> Result:
-    """Measure one benchmark and write it, unless the record holds it already."""
-    name = ready.benchmark.name
-    finished = result.benchmarks.get(name)
-    if finished is not None:
-        if finished.fingerprint != ready.fingerprint:
-            raise RunError(f"{folder} holds {name} with other content; name another --out, or delete it")
-        return result
-    run = result.run
-    found = evaluate(model, ready, store=store, batch_size=run.batch_size or 32, seed=run.seed, progress=told)
+    """Measure one benchmark and keep it, unless the record holds it already."""
+    finished = result.benchmarks.get(ready.benchmark.name)
+    if finished is None:
+        run = result.run
+        found = evaluate(model, ready, store=store, batch_size=run.batch_size or 32, seed=run.seed, progress=told)
+        return _keep(folder, result, ready.benchmark.name, found)
+    if finished.fingerprint != ready.fingerprint:
+        raise RunError(f"{folder} holds {ready.benchmark.name} with other content; name another --out, or delete it")
+    return result
+
+
+def _keep(folder: Path, result: Result, benchmark: str, found: Evaluation) -> Result:
     # The samples first: a record never names a benchmark whose samples are not there.
-    write_samples(folder, name, found.samples)
-    result = result.model_copy(update={"benchmarks": {**result.benchmarks, name: found.result}})
+    write_samples(folder, benchmark, found.samples)
+    result = result.model_copy(update={"benchmarks": {**result.benchmarks, benchmark: found.result}})
     write_result(folder, result)
     return result

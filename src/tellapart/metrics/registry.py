@@ -11,7 +11,7 @@ from tellapart.metrics.equivariance import EQUIVARIANCE_METRICS
 from tellapart.metrics.metric import Metric, Shape
 from tellapart.metrics.pairs import PAIR_METRICS
 
-__all__ = ["METRICS", "defined_for"]
+__all__ = ["METRICS", "defined_for", "headline"]
 
 METRICS: Mapping[str, Metric] = MappingProxyType(
     {metric.name: metric for metric in (*PAIR_METRICS, *CHOICE_METRICS, *EQUIVARIANCE_METRICS)}
@@ -32,3 +32,15 @@ def defined_for(shape: Shape, kind: ScoreKind | None = None) -> tuple[Metric, ..
     return tuple(
         metric for metric in METRICS.values() if metric.defined_for(shape) and (kind is None or kind in metric.kinds)
     )
+
+
+def headline(shape: Shape) -> tuple[str, ...]:
+    """Return the names of the metrics that a first look shows for items of `shape`; a paper's own table for it.
+
+    Two names of one function (`text_score` is BiVLC's `i2t`) are never both among them, so they are also the tests
+    that a comparison of two runs corrects for.
+
+    >>> headline((2, 2)), headline((1, 5))
+    (('text_score', 'image_score', 'group_score'), ('choice_score',))
+    """
+    return ("text_score", "image_score", "group_score") if shape == (2, 2) else ("choice_score",)

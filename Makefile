@@ -1,0 +1,44 @@
+# Two targets do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+EXTRAS := render,train,dev
+
+.PHONY: demo test lint types docs bench clean
+
+demo: $(VENV)/.core
+	$(BIN)/tellapart run --out runs/demo
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test
+	$(BIN)/mypy
+
+# The documents quote what commands print; this writes them again, and a test holds them to it.
+docs: $(VENV)/.test
+	$(BIN)/python docs/generate.py
+
+bench: $(VENV)/.test
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/bootstrap.py
+	$(BIN)/python bench/coverage.py
+	$(BIN)/python bench/startup.py
+
+clean:
+	rm -rf $(VENV) runs
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml | $(BIN)/python
+	$(PIP) install --quiet --editable .
+	@touch $@
+
+$(VENV)/.test: pyproject.toml ci/constraints-cpu.txt | $(BIN)/python
+	$(PIP) install --quiet --constraint ci/constraints-cpu.txt --editable ".[$(EXTRAS)]"
+	@touch $@ $(VENV)/.core

@@ -1,0 +1,5 @@
+"""`python -m tellapart`: the command line."""
+
+from tellapart.cli import main
+
+main()

@@ -1,0 +1,279 @@
+"""The command line. Everything heavy is imported inside the command that needs it: `--help` answers at once."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Optional, cast, get_args
+
+import typer
+
+from tellapart.errors import TellapartError
+
+if TYPE_CHECKING:
+    from tellapart.check import Gate
+    from tellapart.models.store import EmbeddingStore
+    from tellapart.progress import TerminalProgress
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="tellapart",
+    help="Can a vision-language model tell two almost identical image-text pairs apart?",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the bootstrap and of models that draw.")]
+Cache = Annotated[Optional[Path], typer.Option("--cache", help="Folder of the embedding store.")]  # noqa: UP045  (typer reads it on 3.11)
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Keep embeddings in memory, for this run alone.")]
+Out = Annotated[Optional[Path], typer.Option("--out", help="The run folder; made if it is not there.")]  # noqa: UP045
+Device = Annotated[str, typer.Option("--device", help="cpu or cuda.")]
+
+
+def main() -> NoReturn:
+    """Run the command line; an error that was raised on purpose is one line and exit status 2."""
+    try:
+        app(standalone_mode=True)
+    except TellapartError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:
+        # The reader of our output went away (`tellapart ls | head`); there is nobody to tell.
+        sys.stderr.close()
+        sys.exit(1)
+    sys.exit(0)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from tellapart import __version__
+
+        print(f"tellapart {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None: ...
+
+
+@app.command("run")
+def run_command(
+    model: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("-m", "--model", help="A model (`tellapart ls models`) or onnx:FOLDER. Repeatable."),
+    ] = None,
+    benchmark: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("-b", "--benchmark", help="A benchmark (`tellapart ls benchmarks`) or folder:PATH. Repeatable."),
+    ] = None,
+    limit: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--limit", help="Measure only so many items (20) or such a share of them (0.1), spread evenly."),
+    ] = None,
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Encoded together; changes no number.")] = 32,
+    device: Device = "cpu",
+    seed: Seed = 0,
+    cache: Cache = None,
+    no_cache: NoCache = False,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Measure models on benchmarks: a table, and a run folder with a report.
+
+    Without arguments: the default model and the reference models on the embedded demo, offline.
+    """
+    from tellapart.report.show import print_runs, write_run_report
+    from tellapart.run import Settings, run
+
+    chosen: dict[str, Any] = {"models": tuple(model)} if model else {}
+    chosen |= {"benchmarks": tuple(benchmark)} if benchmark else {}
+    settings = Settings(**chosen, limit=limit, batch_size=batch_size, device=device, seed=seed)
+    folder = out or _new_folder()
+    with _store(cache, no_cache) as store, _progress() as progress:
+        try:
+            folders = run(settings, folder, store=store, command=_command(), progress=progress.told)
+        except KeyboardInterrupt:
+            progress.stop()
+            print(f"interrupted; what is done is kept. Go on with: {_command_with_out(folder)}", file=sys.stderr)
+            raise typer.Exit(130) from None
+    report = write_run_report(folder)
+    if as_json:
+        _print_json({"out": str(folder), "report": str(report), "runs": [_record(each) for each in folders]})
+    else:
+        print_runs(folder, report)
+
+
+@app.command("score")
+def score_command(
+    benchmark: Annotated[str, typer.Argument(help="A benchmark (`tellapart ls benchmarks`) or folder:PATH.")],
+    scores: Annotated[Path, typer.Option("--scores", help="The file: .npz, .csv, or .jsonl as Winoground has it.")],
+    kind: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--kind", help="What the scores are: similarity, logit or probability."),
+    ] = None,
+    name: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--name", help="The model's name in results; the file's name if not given."),
+    ] = None,
+    seed: Seed = 0,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Measure scores that were made elsewhere."""
+    from tellapart.data.scores import ScoreKind
+    from tellapart.errors import ScoreError
+    from tellapart.report.show import print_runs, write_run_report
+    from tellapart.run import run_scores
+
+    if kind is not None and kind not in get_args(ScoreKind):
+        raise ScoreError(f"--kind {kind}: use one of {', '.join(get_args(ScoreKind))}")
+    folder = run_scores(
+        benchmark,
+        scores,
+        out or _new_folder(),
+        kind=cast(ScoreKind | None, kind),
+        name=name,
+        seed=seed,
+        command=_command(),
+    )
+    report = write_run_report(folder)
+    if as_json:
+        _print_json(_record(folder))
+    else:
+        print_runs(folder, report)
+
+
+@app.command("show")
+def show_command(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    as_json: Json = False,
+) -> None:
+    """Print a run's tables again, and make its report anew."""
+    from tellapart.report.show import print_runs, write_run_report
+    from tellapart.run_folder import find_runs
+
+    folders = find_runs(run)
+    report = write_run_report(run)
+    if as_json:
+        _print_json({"out": str(run), "report": str(report), "runs": [_record(each) for each in folders]})
+    else:
+        print_runs(run, report)
+
+
+@app.command("compare")
+def compare_command(
+    run_a: Annotated[Path, typer.Argument(help="A run folder.")],
+    run_b: Annotated[Path, typer.Argument(help="Another, on the same items.")],
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Compare two runs: paired difference with its interval, and the exact McNemar test."""
+    from tellapart.compare import compare
+    from tellapart.report.show import print_comparison
+
+    comparison = compare(run_a, run_b, seed=seed)
+    if as_json:
+        _print_json(comparison.model_dump(mode="json"))
+    else:
+        print_comparison(comparison)
+
+
+@app.command("check")
+def check_command(
+    model: Annotated[Optional[str], typer.Argument(help="Also test a model of your own.")] = None,  # noqa: UP045
+    device: Device = "cpu",
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Show that models whose results are known beforehand get them, on every shape."""
+    from tellapart.check import check_model, check_references
+    from tellapart.report.show import print_gates
+
+    gates = check_references()
+    if model is not None:
+        from tellapart.benchmarks.benchmark import find_benchmark
+        from tellapart.evaluate import chosen
+        from tellapart.models.find import ModelOptions, find_model
+
+        pairs = find_benchmark("demo").pairs()
+        some = pairs.select(chosen(len(pairs), "30"))
+        gates += check_model(find_model(model, ModelOptions(device=device, seed=seed)), some)
+    if as_json:
+        _print_json(_gates_json(gates))
+    else:
+        print_gates(gates)
+    if not all(gate.passed for gate in gates):
+        raise typer.Exit(1)
+
+
+@app.command("ls")
+def ls_command(
+    what: Annotated[str, typer.Argument(help="benchmarks or models")],
+    as_json: Json = False,
+) -> None:
+    """List benchmarks or models."""
+    from tellapart.report.show import listing, print_listing
+
+    rows = listing(what)
+    if as_json:
+        _print_json(rows)
+    else:
+        print_listing(what, rows)
+
+
+def _store(cache: Path | None, no_cache: bool) -> EmbeddingStore:
+    from tellapart.errors import StoreError
+    from tellapart.models.store import EmbeddingStore, default_store_path
+
+    if cache is not None and no_cache:
+        raise StoreError("--cache and --no-cache were both given; give one of them")
+    path = cache / "store.sqlite" if cache is not None else default_store_path()
+    return EmbeddingStore(None if no_cache else path)
+
+
+def _progress() -> TerminalProgress:
+    from tellapart.progress import TerminalProgress
+
+    return TerminalProgress()
+
+
+def _new_folder() -> Path:
+    """Name a run folder after the time, so that no run ever lands in another's."""
+    from datetime import datetime
+
+    return Path("runs") / datetime.now().astimezone().strftime("%Y-%m-%d_%H-%M-%S.%f")[:-3]
+
+
+def _command() -> str:
+    return shlex.join(["tellapart", *sys.argv[1:]])
+
+
+def _command_with_out(folder: Path) -> str:
+    command = _command()
+    return command if "--out" in command else f"{command} --out {shlex.quote(str(folder))}"
+
+
+def _record(folder: Path) -> Any:
+    from tellapart.run_folder import read_result
+
+    return read_result(folder).model_dump(mode="json", by_alias=True)
+
+
+def _gates_json(gates: list[Gate]) -> dict[str, Any]:
+    return {"passed": all(gate.passed for gate in gates), "gates": [asdict(gate) for gate in gates]}
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))

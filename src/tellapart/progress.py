@@ -1,0 +1,75 @@
+"""Progress on the terminal: a bar with the time that is left, on anything longer than a second."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+__all__ = ["TerminalProgress"]
+
+#: Shorter work shows no bar.
+_PATIENCE = 1.0
+
+
+class TerminalProgress:
+    """Bars on standard error while a terminal is there to see them; silent otherwise.
+
+    >>> with TerminalProgress() as progress:
+    ...     told = progress.told("model on demo")
+    ...     told("images", 3, 10)
+    """
+
+    def __init__(self) -> None:
+        self._visible = sys.stderr.isatty()
+        self._bars: Any = None
+        self._tasks: dict[str, Any] = {}
+        self._begun: dict[str, float] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def told(self, title: str) -> Callable[[str, int, int], None]:
+        """Return what is to be called with the stage, what is done of it, and the total.
+
+        >>> TerminalProgress().told("model on demo")("texts", 1, 1)
+        """
+        return lambda stage, done, total: self._tell(f"{title}: {stage}", done, total)
+
+    def stop(self) -> None:
+        """Take the bars off the terminal.
+
+        >>> TerminalProgress().stop()
+        """
+        if self._bars is not None:
+            self._bars.stop()
+            self._bars = None
+
+    def _tell(self, title: str, done: int, total: int) -> None:
+        if not self._visible:
+            return
+        now = time.monotonic()
+        started = self._begun.setdefault(title, now)
+        if title not in self._tasks and (now - started < _PATIENCE or done >= total):
+            return
+        if self._bars is None:
+            self._bars = _bars()
+            self._bars.start()
+        if title not in self._tasks:
+            self._tasks[title] = self._bars.add_task(title, total=total)
+        self._bars.update(self._tasks[title], completed=done, total=total)
+
+
+def _bars() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)

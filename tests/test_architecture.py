@@ -1,0 +1,187 @@
+"""The architecture holds: imports point down, names are documented, and the light things stay light."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tellapart
+
+SOURCE = Path(tellapart.__file__).parent
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+#: From the ground up; a module imports from its own level or a lower one.
+LEVELS = [
+    {"errors"},
+    {"catalog"},
+    {"data"},
+    {"metrics", "stats"},
+    {"benchmarks", "models", "build"},
+    {"result", "measure", "run_folder"},
+    {"evaluate"},
+    {"run", "compare", "check"},
+    {"report", "progress"},
+    {"cli", "__main__"},
+]
+LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
+
+
+def part_of(path: Path) -> str:
+    """The top-level name under the package that a file belongs to."""
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def dotted(path: Path) -> str:
+    parts = ["tellapart", *path.relative_to(SOURCE).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_of(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found.add(node.module or "")
+    return {name for name in found if name.split(".")[0] == "tellapart"}
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if p != SOURCE / "__init__.py"], ids=dotted)
+def test_imports_point_down_and_nothing_imports_the_root(path: Path) -> None:
+    own = LEVEL[part_of(path)]
+    for name in imports_of(path):
+        parts = name.split(".")
+        if parts == ["tellapart"]:
+            # The version alone is read from the root, by the command that prints it.
+            assert part_of(path) == "cli", f"{path} imports the package root"
+            continue
+        assert LEVEL[parts[1]] <= own, f"{dotted(path)} imports {name}, which lies above it"
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCE.rglob("__init__.py") if p.parent != SOURCE], ids=dotted)
+def test_a_sub_package_init_holds_a_docstring_only(path: Path) -> None:
+    body = ast.parse(path.read_text()).body
+    assert len(body) == 1
+    assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+def importable() -> list[str]:
+    names = [info.name for info in pkgutil.walk_packages([str(SOURCE)], "tellapart.")]
+    return [name for name in names if name != "tellapart.__main__"]
+
+
+@pytest.mark.parametrize("name", importable())
+def test_every_public_name_has_a_docstring_with_an_example(name: str) -> None:
+    module = importlib.import_module(name)
+    assert module.__doc__, f"{name} has no docstring"
+    for public in getattr(module, "__all__", ()):
+        thing = getattr(module, public)
+        if not (inspect.isfunction(thing) or inspect.isclass(thing)) or thing.__module__ != name:
+            continue
+        if name == "tellapart.cli":  # a command's docstring is its help; its examples are in the tests of the commands
+            assert thing.__doc__
+            continue
+        assert ">>>" in (thing.__doc__ or ""), f"{name}.{public} has no example"
+        if inspect.isclass(thing) and not getattr(thing, "_is_protocol", False):
+            for method, member in vars(thing).items():
+                if method.startswith("_") or not (inspect.isfunction(member) or isinstance(member, property)):
+                    continue
+                assert member.__doc__, f"{name}.{public}.{method} has no docstring"
+
+
+def test_every_module_names_what_is_public() -> None:
+    plain = {"tellapart", "tellapart.__main__"}
+    missing = [
+        dotted(path)
+        for path in MODULES
+        if path.name != "__init__.py" and dotted(path) not in plain and "__all__" not in path.read_text()
+    ]
+    assert missing == []
+
+
+def test_no_file_outgrows_one_idea() -> None:
+    long = {dotted(path): n for path in MODULES if (n := len(path.read_text().splitlines())) > 450}
+    assert long == {}
+
+
+def test_no_name_is_a_drawer_for_everything() -> None:
+    assert not [p for p in MODULES if re.search(r"util|helper|common|misc", p.stem)]
+
+
+HEAVY = ("torch", "transformers", "matplotlib", "PIL", "onnxruntime", "scipy", "tokenizers", "jinja2")
+
+PROBE = """
+import socket, sys, time
+def refuse(*args, **kwargs):
+    raise AssertionError("network")
+socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse
+started = time.perf_counter()
+{action}
+print(time.perf_counter() - started, *[name for name in {heavy!r} if name in sys.modules])
+"""
+
+
+def fastest(action: str) -> tuple[float, list[str]]:
+    """Run an action in fresh interpreters, and return its shortest time and the heavy modules it loaded."""
+    seen = []
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", PROBE.format(action=action, heavy=HEAVY)],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "NO_COLOR": "1"},
+        )
+        seconds, *loaded = done.stdout.splitlines()[-1].split()
+        seen.append((float(seconds), loaded))
+    return min(seen)
+
+
+def test_the_package_imports_at_once_and_loads_nothing_heavy() -> None:
+    seconds, loaded = fastest("import tellapart")
+    assert loaded == []
+    assert seconds < 0.5
+
+
+def test_help_answers_at_once_and_loads_nothing_heavy() -> None:
+    seconds, loaded = fastest(
+        "import sys; sys.argv = ['tellapart', '--help']\n"
+        "from tellapart.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code"
+    )
+    assert loaded == []
+    assert seconds < 0.5
+
+
+def test_the_root_loads_its_names_on_first_use_only() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys, tellapart; print('tellapart.metrics.pairs' in sys.modules); tellapart.text_score; print('tellapart.metrics.pairs' in sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["False", "True"]
+
+
+@pytest.mark.parametrize("name", tellapart.__all__)
+def test_every_name_of_the_root_can_be_had(name: str) -> None:
+    assert getattr(tellapart, name) is not None
+
+
+def test_no_name_of_the_root_is_also_a_module_which_would_replace_it() -> None:
+    assert not {path.stem for path in SOURCE.glob("*.py")} & set(tellapart.__all__)
+
+
+def test_an_unknown_name_of_the_root_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'tellapart' has no attribute 'nonsense'"):
+        tellapart.nonsense  # noqa: B018
