@@ -34,6 +34,7 @@ def printed(command: str, folder: Path) -> str:
         **os.environ,
         "NO_COLOR": "1",
         "TERM": "dumb",
+        "COLUMNS": "110",
         "TELLAPART_CACHE": str(folder / "cache"),
         "PYTHONWARNINGS": "error",
     }

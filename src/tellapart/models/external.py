@@ -1,0 +1,341 @@
+"""Scores made elsewhere: read from, and written to, npz, csv and the jsonl that Winoground's tools use.
+
+- `.npz`: arrays `ids` (strings, `(n,)`) and `scores` (numbers, `(n, images, texts)`), and, if known, `kind`.
+- `.csv`: a header `id,image,text,score`, then one row a pair; image and text count from 0.
+- `.jsonl`: one `{"label": "0_c1_i0", "score": 29.97}` a line: item 0, text (caption) 1, image 0. The item's id may hold
+  underscores itself; a label is read from its end. Other keys are not looked at.
+
+Files often carry doubles. Every comparison here is made in float32, so they are rounded to it; `created_ties` counts the
+items in which that made two different scores equal.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.scores import ScoreKind, Scores, named
+from tellapart.errors import ScoreError
+
+__all__ = ["RawScores", "created_ties", "read_raw_scores", "read_scores", "write_scores"]
+
+_COLUMNS = ["id", "image", "text", "score"]
+_LABEL = re.compile(r"(?P<id>.+)_c(?P<text>\d+)_i(?P<image>\d+)", re.DOTALL | re.ASCII)
+_SUFFIXES = (".npz", ".csv", ".jsonl")
+
+#: The largest float32, as a double: beyond it a score has no number here.
+_LARGEST = float(np.finfo(np.float32).max)
+
+#: The largest array that an npz file may unpack to: 250,000 items of 2x2 doubles are 8 MB.
+_MAX_ARRAY_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RawScores:
+    """Scores as the file has them.
+
+    Attributes:
+        values: float64 `(item, image, text)`, in the order of the ids that were asked for; finite, within float32.
+        kind: as the file says; None if it does not say.
+
+    >>> RawScores(np.zeros((1, 2, 2)), None).values.shape
+    (1, 2, 2)
+    """
+
+    values: NDArray[np.float64]
+    kind: ScoreKind | None
+
+
+def created_ties(values: NDArray[np.float64]) -> int:
+    """Count the items in which two scores differ in float64 and are equal in float32.
+
+    >>> created_ties(np.array([[[0.1, 0.1 + 1e-12]], [[0.1, 0.1]], [[0.1, 0.2]]]))
+    1
+    """
+    rows = np.sort(values.reshape(len(values), -1), axis=1)
+    different, rounded = np.diff(rows), np.diff(rows.astype(np.float32))
+    return int(((different != 0) & (rounded == 0)).any(axis=1).sum())
+
+
+def read_scores(
+    path: Path | str, *, ids: Sequence[str], shape: tuple[int, int], kind: ScoreKind | None = None
+) -> Scores:
+    """Read scores of exactly these items, whatever their order in the file, rounded to float32.
+
+    Args:
+        path: a `.npz`, `.csv` or `.jsonl` file.
+        ids: of all items.
+        shape: images and texts of every item.
+        kind: what the numbers are. If it is not given, what the file says, or else a similarity.
+
+    Raises:
+        ScoreError: the file cannot be read as its format, rows are missing, unknown, repeated or not finite, or the
+            file names another kind.
+
+    >>> read_scores("scores.txt", ids=["a"], shape=(2, 2))
+    Traceback (most recent call last):
+    tellapart.errors.ScoreError: scores.txt: scores are read from .npz, .csv or .jsonl files; got '.txt'
+    """
+    raw = read_raw_scores(path, ids=ids, shape=shape)
+    if kind and raw.kind and kind != raw.kind:
+        raise ScoreError(f"{path} says that its scores are of kind {raw.kind!r}; {kind!r} was asked for")
+    try:
+        return Scores(ids, raw.values, kind or raw.kind or "similarity")
+    except ScoreError as error:
+        raise ScoreError(f"{path}: {error}") from error
+
+
+def read_raw_scores(path: Path | str, *, ids: Sequence[str], shape: tuple[int, int]) -> RawScores:
+    """Read scores as `read_scores` does, in the file's own precision.
+
+    Raises:
+        ScoreError: as `read_scores`.
+
+    >>> read_raw_scores("gone.csv", ids=["a"], shape=(2, 2))
+    Traceback (most recent call last):
+    tellapart.errors.ScoreError: gone.csv cannot be read: No such file or directory
+    """
+    path = Path(path)
+    if path.suffix not in _SUFFIXES:
+        raise ScoreError(f"{path}: scores are read from .npz, .csv or .jsonl files; got {path.suffix!r}")
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ScoreError(f"{path} cannot be read: {error.strerror or error}") from error
+    if path.suffix == ".npz":
+        return _read_npz(path, data, ids, shape)
+    table = _Table(path, ids, shape)
+    for line, row in (_csv_rows if path.suffix == ".csv" else _jsonl_rows)(path, _text(path, data)):
+        table.add(line, *row)
+    return RawScores(table.finished(), None)
+
+
+class _Table:
+    """Rows in any order, gathered into an array that has each of them exactly once."""
+
+    def __init__(self, path: Path, ids: Sequence[str], shape: tuple[int, int]) -> None:
+        self.path, self.ids, self.shape = path, ids, shape
+        self.position = {item: k for k, item in enumerate(ids)}
+        self.values = np.full((len(ids), *shape), np.nan)
+        self.unknown: list[str] = []
+        self.repeated: list[str] = []
+        self.not_finite: list[str] = []
+
+    def add(self, line: int, item: str, image: int, text: int, score: float) -> None:
+        name = f"{item}_c{text}_i{image} (line {line})"
+        k = self.position.get(item)
+        if k is None or image >= self.shape[0] or text >= self.shape[1]:
+            self.unknown.append(name)
+        elif not math.isfinite(score) or abs(score) > _LARGEST:
+            self.not_finite.append(name)
+        elif not np.isnan(self.values[k, image, text]):
+            self.repeated.append(name)
+        else:
+            self.values[k, image, text] = score
+
+    def finished(self) -> NDArray[np.float64]:
+        images, texts = self.shape
+        _refuse(self.path, self.unknown, f"are of no item of this benchmark ({images} images by {texts} texts each)")
+        _refuse(self.path, self.not_finite, "are not finite in float32")
+        _refuse(self.path, self.repeated, "stand in the file twice")
+        missing = [f"{self.ids[k]}_c{text}_i{image}" for k, image, text in np.argwhere(np.isnan(self.values))]
+        _refuse(self.path, missing, "are missing", total=self.values.size)
+        return self.values
+
+
+def _refuse(path: Path, names: Sequence[str], how: str, *, total: int | None = None) -> None:
+    if names:
+        of = "" if total is None else f" of {total}"
+        raise ScoreError(f"{path}: {len(names)}{of} scores {how}: {named(names)}")
+
+
+def _text(path: Path, data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")  # spreadsheets write a byte order mark
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ScoreError(f"{path}:{line}: is not UTF-8 (byte {data[error.start]:#04x}); save it as UTF-8") from error
+
+
+def _jsonl_rows(path: Path, text: str) -> Iterator[tuple[int, tuple[str, int, int, float]]]:
+    for line, row in enumerate(text.split("\n"), start=1):  # not splitlines: an id may hold U+2028
+        if not row.strip():
+            continue
+        try:
+            record = json.loads(row)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise ScoreError(f"{path}:{line}: is not JSON: {error}") from error
+        if not isinstance(record, dict) or not {"label", "score"} <= record.keys():
+            raise ScoreError(f'{path}:{line}: expected {{"label": "ID_c0_i0", "score": 0.5}}; got {row[:80]}')
+        label = _LABEL.fullmatch(record["label"]) if isinstance(record["label"], str) else None
+        if label is None:
+            raise ScoreError(f"{path}:{line}: field 'label': expected ID_c0_i0; got {record['label']!r}")
+        number = _number(path, line, record["score"])
+        yield line, (label["id"], _index(label["image"]), _index(label["text"]), number)
+
+
+def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, tuple[str, int, int, float]]]:
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        header = next(reader, [])
+        if header != _COLUMNS:
+            raise ScoreError(f"{path}:1: expected the header {','.join(_COLUMNS)}; got {','.join(header)!r}")
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != len(_COLUMNS):
+                raise ScoreError(f"{path}:{reader.line_num}: expected {len(_COLUMNS)} columns; got {len(row)}")
+            item, image, column, score = row
+            for name, value in (("image", image), ("text", column)):
+                if not re.fullmatch(r"\d+", value, re.ASCII):
+                    raise ScoreError(f"{path}:{reader.line_num}: field {name!r}: expected 0, 1...; got {value!r}")
+            yield reader.line_num, (item, _index(image), _index(column), _number(path, reader.line_num, score))
+    except csv.Error as error:
+        raise ScoreError(f"{path}:{reader.line_num}: is not CSV: {error}") from error
+
+
+def _index(digits: str) -> int:
+    return int(digits) if len(digits) < 10 else 10**9  # beyond any item, and not slow to read
+
+
+def _number(path: Path, line: int, value: object) -> float:
+    """Return a number of JSON, or of CSV's text."""
+    try:
+        if isinstance(value, (str, int, float)) and not isinstance(value, bool):
+            return float(value)
+    except (ValueError, OverflowError):
+        pass
+    raise ScoreError(f"{path}:{line}: field 'score': expected a number; got {str(value)[:80]!r}")
+
+
+def _read_npz(path: Path, data: bytes, ids: Sequence[str], shape: tuple[int, int]) -> RawScores:
+    arrays = _arrays(path, data)
+    if missing := {"ids", "scores"} - arrays.keys():
+        raise ScoreError(f"{path} has no array {', '.join(sorted(missing))}; it must hold ids and scores")
+    names, values = arrays["ids"], arrays["scores"]
+    if names.ndim != 1 or names.dtype.kind != "U":
+        raise ScoreError(f"{path}: ids must be strings (n,); got {names.dtype} {names.shape}")
+    if values.shape != (len(names), *shape) or values.dtype.kind not in "fiu":
+        raise ScoreError(
+            f"{path}: scores must be numbers {(len(names), *shape)} for its {len(names)} ids and this benchmark; "
+            f"got {values.dtype} {values.shape}"
+        )
+    found = {str(name): k for k, name in enumerate(names)}
+    listed = [str(name) for name in names]
+    _refuse(path, [name for k, name in enumerate(listed) if found[name] != k], "are of items that stand there twice")
+    known = set(ids)
+    _refuse(path, [name for name in listed if name not in known], "are of no item of this benchmark")
+    _refuse(path, [item for item in ids if item not in found], "are missing", total=len(ids))
+    exact = values.astype(np.float64)[[found[item] for item in ids]]
+    huge = [item for item, matrix in zip(ids, exact, strict=True) if not (np.abs(matrix) <= _LARGEST).all()]
+    _refuse(path, huge, "are not finite in float32")
+    return RawScores(exact, _kind(path, arrays.get("kind")))
+
+
+def _kind(path: Path, array: NDArray[Any] | None) -> ScoreKind | None:
+    if array is None:
+        return None
+    for kind in get_args(ScoreKind):
+        if array.shape == () and array.dtype.kind == "U" and str(array) == kind:
+            return kind  # type: ignore[no-any-return]
+    raise ScoreError(f"{path}: kind must be one of {', '.join(get_args(ScoreKind))}; got {str(array)[:80]!r}")
+
+
+def _arrays(path: Path, data: bytes) -> dict[str, NDArray[Any]]:
+    """Unpack the arrays of an npz file, none of them larger than it says or than is sensible."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            wanted = [entry for entry in archive.infolist() if entry.filename in {"ids.npy", "scores.npy", "kind.npy"}]
+            for entry in wanted:
+                if entry.file_size > _MAX_ARRAY_BYTES:
+                    raise ScoreError(
+                        f"{path}: {entry.filename} unpacks to {entry.file_size:,} bytes; at most {_MAX_ARRAY_BYTES:,} are read"
+                    )
+            return {entry.filename.removesuffix(".npy"): _array(archive.read(entry)) for entry in wanted}
+    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+        raise ScoreError(f"{path} is not an npz file of plain arrays: {error}") from error
+
+
+def _array(data: bytes) -> NDArray[Any]:
+    stream = io.BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = header(stream)
+    # A header may claim terabytes, which numpy would allocate before it reads.
+    if not dtype.hasobject and math.prod(shape) * dtype.itemsize > len(data):
+        raise ValueError(f"an array of shape {shape} is cut off")
+    stream.seek(0)
+    array: NDArray[Any] = np.load(stream, allow_pickle=False)
+    return array
+
+
+def write_scores(scores: Scores, path: Path | str) -> None:
+    """Write scores as `.npz`, `.csv` or `.jsonl`, so that `read_scores` gives the same; all of the file or nothing.
+
+    Only `.npz` keeps the kind.
+
+    Raises:
+        ScoreError: the suffix is another, an id cannot be written (a NUL, a lone surrogate), or the disk refuses.
+
+    >>> write_scores(Scores(("a",), [[[0.5, 0.1]]], "similarity"), "scores.txt")
+    Traceback (most recent call last):
+    tellapart.errors.ScoreError: scores.txt: scores are written to .npz, .csv or .jsonl files; got '.txt'
+    """
+    path = Path(path)
+    if path.suffix not in _SUFFIXES:
+        raise ScoreError(f"{path}: scores are written to .npz, .csv or .jsonl files; got {path.suffix!r}")
+    bad = [ascii(item) for item in scores.ids if "\0" in item or re.search("[\ud800-\udfff]", item)]
+    if bad:
+        raise ScoreError(f"{path}: ids cannot hold a NUL or a lone surrogate: {named(bad)}")
+    data = {".npz": _npz_bytes, ".csv": _csv_bytes, ".jsonl": _jsonl_bytes}[path.suffix](scores)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        partial.write_bytes(data)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise ScoreError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _rows(scores: Scores) -> Iterator[tuple[str, int, int, float]]:
+    # float() of a float32 is exact, and its repr reads back to the same number.
+    for item, matrix in zip(scores.ids, scores.values, strict=True):
+        for (image, text), number in np.ndenumerate(matrix):
+            yield item, image, text, float(number)
+
+
+def _npz_bytes(scores: Scores) -> bytes:
+    stream = io.BytesIO()
+    np.savez_compressed(
+        stream, ids=np.array(scores.ids, dtype=np.str_), scores=scores.values, kind=np.array(scores.kind)
+    )
+    return stream.getvalue()
+
+
+def _csv_bytes(scores: Scores) -> bytes:
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream)  # lines end in CR LF (RFC 4180); with LF alone, a CR in an id is not quoted
+    writer.writerow(_COLUMNS)
+    writer.writerows((item, image, text, repr(number)) for item, image, text, number in _rows(scores))
+    return stream.getvalue().encode()
+
+
+def _jsonl_bytes(scores: Scores) -> bytes:
+    lines = (
+        json.dumps({"label": f"{item}_c{text}_i{image}", "score": number})
+        for item, image, text, number in _rows(scores)
+    )
+    return "".join(f"{line}\n" for line in lines).encode()

@@ -1,0 +1,101 @@
+"""Just enough of the ONNX file format to see, before anything is loaded, whether weights lie in other files.
+
+An ONNX file is a protocol buffer. ONNX Runtime needs no Python package to read it, and so neither does this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+__all__ = ["external_tensors"]
+
+#: Message -> field number -> the message that the field holds, for every way from a model to a tensor.
+#: Source: onnx.proto of ONNX 1.16 (IR version 10).
+_CHILDREN: dict[str, dict[int, str]] = {
+    "model": {7: "graph", 20: "training", 25: "function"},
+    "training": {1: "graph", 2: "graph"},
+    "function": {7: "node", 11: "attribute"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+}
+_TENSOR_NAME, _TENSOR_EXTERNAL_DATA, _TENSOR_DATA_LOCATION = 8, 13, 14
+
+#: Graphs inside graphs (loops, branches); real models nest two or three.
+_MAX_DEPTH = 60
+
+
+def external_tensors(data: bytes) -> list[str]:
+    """Return the names of the tensors whose values an ONNX model keeps in another file.
+
+    Raises:
+        ValueError: the bytes are no protocol buffer, hold no graph, or nest too deeply.
+
+    >>> external_tensors(b"not an ONNX model")
+    Traceback (most recent call last):
+    ValueError: not a protocol buffer (wire type 6 at byte 0)
+    """
+    view = memoryview(data)
+    if not any(number == 7 for number, _ in _fields(view)):
+        raise ValueError("it holds no graph")
+    return list(_search(view, "model", 0))
+
+
+def _search(message: memoryview, kind: str, depth: int) -> Iterator[str]:
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"it nests more than {_MAX_DEPTH} messages")
+    for number, value in _fields(message):
+        child = _CHILDREN[kind].get(number)
+        if child is None or isinstance(value, int):
+            continue
+        if child != "tensor":
+            yield from _search(value, child, depth + 1)
+        elif (name := _external_name(value)) is not None:
+            yield name
+
+
+def _external_name(tensor: memoryview) -> str | None:
+    name, external = "", False
+    for number, value in _fields(tensor):
+        if number == _TENSOR_NAME and not isinstance(value, int):
+            name = bytes(value).decode(errors="replace")
+        elif number == _TENSOR_EXTERNAL_DATA or (number == _TENSOR_DATA_LOCATION and value == 1):
+            external = True
+    return name if external else None
+
+
+def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """Yield field number and value: an integer, or the bytes of a string, a packed list or a message."""
+    at = 0
+    while at < len(message):
+        start = at
+        key, at = _varint(message, at)
+        match key & 7:
+            case 0:
+                value, at = _varint(message, at)
+                yield key >> 3, value
+                continue
+            case 1:
+                size = 8
+            case 2:
+                size, at = _varint(message, at)
+            case 5:
+                size = 4
+            case wire:
+                raise ValueError(f"not a protocol buffer (wire type {wire} at byte {start})")
+        if at + size > len(message):
+            raise ValueError(f"it ends in the middle of a field ({at + size - len(message)} bytes are missing)")
+        yield key >> 3, message[at : at + size]
+        at += size
+
+
+def _varint(message: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(message) and shift < 70:
+        byte = message[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+    raise ValueError(f"it ends in the middle of a number (byte {at})")

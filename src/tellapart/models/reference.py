@@ -1,0 +1,167 @@
+"""Five models that know what they must get: a measurement is wrong if they get anything else."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.images import pixel_hash
+from tellapart.data.item import Item
+from tellapart.data.scores import ScoreKind
+from tellapart.models.protocols import Pixels
+
+__all__ = ["BagOfWords", "Blind", "Constant", "Oracle", "Random"]
+
+
+class Random:
+    """Says a number that is drawn anew for each image and text: chance, within its error, on every metric.
+
+    A score is a pure function of the seed, the pixels and the text, so neither the batch nor the order can change it.
+    It is uniform on [0, 1) in steps of 2**-24, each of which is a float32: a probability, so that the metrics that
+    need one run, too.
+
+    >>> Random(seed=0).score_pairs([np.zeros((1, 1, 3), np.uint8)], ["a cat"])
+    array([0.81455165], dtype=float32)
+    """
+
+    name = "random"
+    kind: ScoreKind = "probability"
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+        self.fingerprint = f"tellapart:random:1:{seed}"
+
+    def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
+        """Draw a number for each image and text, float32 `(n,)` in [0, 1).
+
+        >>> image = np.zeros((1, 1, 3), np.uint8)
+        >>> a, b = Random(seed=0).score_pairs([image, image], ["a cat", "a dog"])
+        >>> bool(a == b)
+        False
+        """
+        # One array stands beside several texts; it is hashed once.
+        hashes = {id(image): pixel_hash(image) for image in {id(image): image for image in images}.values()}
+        return np.array([self._draw(hashes[id(i)], text) for i, text in zip(images, texts, strict=True)], np.float32)
+
+    def _draw(self, image: str, text: str) -> float:
+        data = f"{self.seed}\n{image}\n{text}".encode("utf-8", "surrogatepass")
+        return int.from_bytes(hashlib.sha256(data).digest()[:3], "big") / 2**24
+
+
+class Constant:
+    """Says 0.5 of everything: strictly 0 on every metric that compares, and exactly chance when ties count in part.
+
+    A tool that gives it more has mistaken a tie for a right answer.
+
+    >>> Constant().score_texts(["a cat", "a dog"])
+    array([0.5, 0.5], dtype=float32)
+    """
+
+    name = "constant"
+    fingerprint = "tellapart:constant:1"
+    kind: ScoreKind = "probability"
+
+    def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return 0.5 for each text, float32 `(n,)`.
+
+        >>> Constant().score_texts([])
+        array([], dtype=float32)
+        """
+        return np.full(len(texts), 0.5, np.float32)
+
+
+class Oracle:
+    """Knows which pairs are true: 1 for them, 0 for the others. It gets 100 % wherever there is a right answer.
+
+    >>> Oracle().score_item(Item(id="a", images=("0.png",), texts=("true", "false")))
+    array([[1., 0.]], dtype=float32)
+    """
+
+    name = "oracle"
+    fingerprint = "tellapart:oracle:1"
+    kind: ScoreKind = "probability"
+
+    def score_item(self, item: Item) -> NDArray[np.float32]:
+        """Return 1 for true pairs and 0 for others, float32 `(images, texts)`.
+
+        >>> Oracle().score_item(Item(id="a", images=("0.png", "1.png"), texts=("x", "y")))
+        array([[1., 0.],
+               [0., 1.]], dtype=float32)
+        """
+        # Equal indices are true; beside a single image or text that leaves index 0, as the pair's definition says.
+        return np.eye(*item.shape, dtype=np.float32)
+
+
+class Blind:
+    """Reads the text alone and prefers the shorter one: by words, then by characters.
+
+    It sees no image, so it can choose no image: image and group score are 0, strictly, and text score is, too, as
+    both images are given the same caption. Where one image must choose among texts, it gets what the length of the
+    captions gives away; on a fair set that is chance.
+
+    >>> Blind().score_texts(["a cat", "a cat on a mat"])
+    array([ -8197., -20494.], dtype=float32)
+    """
+
+    name = "blind"
+    fingerprint = "tellapart:blind:1"
+    kind: ScoreKind = "similarity"
+
+    def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return minus the length, float32 `(n,)`: whole numbers below 2**24, so that float32 holds them exactly.
+
+        >>> a, b = Blind().score_texts(["two cats", "three cats"])
+        >>> bool(a > b)
+        True
+        """
+        most = 4095  # words and characters beyond it count alike
+        sizes = [min(len(text.split()), most) * (most + 1) + min(len(text), most) for text in texts]
+        return -np.array(sizes, np.float32)
+
+
+class BagOfWords:
+    """Knows the true captions, but not the order of their words: the best that an order-blind model could do.
+
+    Image `i` is known by its true caption alone; its score with a text is the share of words that both have (each word
+    as often as it stands there; the common ones over all of them). The share is 1 if and only if both hold the same
+    words, so the model gets 100 %, save where captions differ in their order only: there it ties, strictly 0 and
+    exactly chance when ties count in part. (A cosine would not do: "a b" and "a b a b" have cosine 1.) An image
+    without a caption of its own, in an item of one text, shares nothing.
+
+    >>> BagOfWords().score_item(Item(id="a", images=("0.png", "1.png"), texts=("A dog, a cat", "a cat a dog")))
+    array([[1., 1.],
+           [1., 1.]], dtype=float32)
+    """
+
+    name = "bag-of-words"
+    fingerprint = "tellapart:bag-of-words:1"
+    kind: ScoreKind = "similarity"
+
+    def score_item(self, item: Item) -> NDArray[np.float32]:
+        """Return the shares of words in common, float32 `(images, texts)`, in [0, 1].
+
+        >>> BagOfWords().score_item(Item(id="a", images=("0.png",), texts=("one red cup", "one blue cup")))
+        array([[1. , 0.5]], dtype=float32)
+        """
+        bags = [_words(text) for text in item.texts]
+        images, texts = item.shape
+        shares = np.zeros((images, texts), np.float32)
+        for image in range(min(images, texts)):
+            # In an item of one image only text 0 is its caption; there the range ends after it.
+            shares[image] = [_share(bags[image], bag) for bag in bags]
+        return shares
+
+
+def _words(text: str) -> Counter[str]:
+    return Counter(re.findall(r"\w+(?:['’]\w+)*", text.lower()))
+
+
+def _share(one: Counter[str], other: Counter[str]) -> float:
+    # Integers over integers: equal bags give exactly 1, and the order of the arguments cannot matter.
+    everything = (one | other).total()
+    return (one & other).total() / everything if everything else 1.0

@@ -1,0 +1,45 @@
+"""Unit vectors and dot products, computed so that a number depends on its own two vectors alone."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.errors import ModelError
+
+__all__ = ["dot_products", "normalise"]
+
+
+def normalise(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Scale vectors `(n, dimensions)` to length one; float32, computed in float64.
+
+    Raises:
+        ModelError: a vector has length zero or is not finite, so it has no direction.
+
+    >>> normalise(np.array([[3.0, 4.0]], np.float32))
+    array([[0.6, 0.8]], dtype=float32)
+    """
+    exact = vectors.astype(np.float64)
+    lengths = np.sqrt((exact * exact).sum(axis=1, keepdims=True))
+    bad = np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0)))
+    if bad.size:
+        rows = ", ".join(map(str, bad[:10]))
+        raise ModelError(f"{bad.size} of {len(vectors)} vectors have length zero or are not finite: rows {rows}")
+    unit: NDArray[np.float32] = (exact / lengths).astype(np.float32)
+    return unit
+
+
+def dot_products(images: NDArray[np.float32], texts: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return every image vector times every text vector: float32 `(images, texts)`.
+
+    Products are summed in float64, pair by pair in one fixed order, and rounded to float32 once. A matrix
+    product would be faster, but its order of summation changes with the shapes of both arguments, and so would
+    the last bits: two identical images could then win or lose against each other instead of tying.
+
+    >>> dot_products(np.eye(2, dtype=np.float32), np.array([[1.0, 2.0]], np.float32))
+    array([[1.],
+           [2.]], dtype=float32)
+    """
+    products = images.astype(np.float64)[:, None, :] * texts.astype(np.float64)[None, :, :]
+    sums: NDArray[np.float32] = products.sum(axis=-1).astype(np.float32)
+    return sums

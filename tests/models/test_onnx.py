@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tellapart.errors import ModelError
+from tellapart.models.onnx import OnnxDualEncoder, preprocess
+from tellapart.models.onnx_folder import FILES, OnnxConfig
+from tellapart.models.protocols import DualEncoder
+
+
+def pictures(n: int = 5) -> list[NDArray[np.uint8]]:
+    rng = np.random.default_rng(3)
+    return [rng.integers(0, 256, (20 + k, 31 - k, 3)).astype(np.uint8) for k in range(n)]
+
+
+def unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    return vector / np.linalg.norm(vector)
+
+
+def test_image_vectors_are_what_numpy_computes(tiny_encoder: Any) -> None:
+    model = OnnxDualEncoder.load(tiny_encoder.folder)
+    filters, project = (tiny_encoder.weights[k].astype(np.float64) for k in ("filters", "project"))
+    expected = []
+    for pixels in pictures():
+        tensor = preprocess(pixels, model.config).astype(np.float64)
+        windows = np.lib.stride_tricks.sliding_window_view(tensor, (3, 3), axis=(1, 2))[:, ::2, ::2]
+        maps = np.einsum("chwij,fcij->fhw", windows, filters)
+        expected.append(unit(np.maximum(maps, 0).mean(axis=(1, 2)) @ project))
+    got = model.encode_images(pictures())
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, expected, atol=1e-6)
+
+
+def test_text_vectors_are_what_numpy_computes_padding_left_out(tiny_encoder: Any) -> None:
+    model = OnnxDualEncoder.load(tiny_encoder.folder)
+    table = tiny_encoder.weights["table"].astype(np.float64)
+    texts = ["red cup", "Two blue bowl", "a cup"]
+    ids = [[4 - 2, 6], [5, 3, 7], [1, 6]]
+    assert ids[0] == [tiny_encoder.vocabulary[word] for word in ("red", "cup")]
+    expected = [unit(table[row].mean(axis=0)) for row in ids]
+    np.testing.assert_allclose(model.encode_texts(texts), expected, atol=1e-6)
+
+
+def test_it_is_a_dual_encoder_and_its_scores_are_cosines(tiny_encoder: Any) -> None:
+    model = OnnxDualEncoder.load(tiny_encoder.folder)
+    assert isinstance(model, DualEncoder)
+    assert (model.name, model.kind) == ("tiny", "similarity")
+    images, texts = model.encode_images(pictures(2)), model.encode_texts(["red", "blue", "cup"])
+    scores = model.similarity(images, texts)
+    assert scores.dtype == np.float32
+    np.testing.assert_allclose(scores, images @ texts.T, atol=1e-6)
+    tiny_encoder.change_config(kind="logit", logit_scale=50.0)
+    logits = OnnxDualEncoder.load(tiny_encoder.folder)
+    assert logits.kind == "logit"
+    np.testing.assert_array_equal(logits.similarity(images, texts), scores * np.float32(50))
+
+
+def test_neither_batch_nor_order_nor_threads_change_a_bit(tiny_encoder: Any) -> None:
+    images, texts = pictures(11), [f"{a} {b}" for a in ("red", "one cup", "left") for b in ("blue", "two bowl")]
+    reference = OnnxDualEncoder.load(tiny_encoder.folder, threads=1)
+    vectors, captions = reference.encode_images(images), reference.encode_texts(texts)
+    for threads in (1, 2, 5):
+        model = OnnxDualEncoder.load(tiny_encoder.folder, threads=threads)
+        for size in (1, 2, 3, 11):
+            parts = [model.encode_images(images[k : k + size]) for k in range(0, 11, size)]
+            np.testing.assert_array_equal(np.concatenate(parts), vectors)
+        np.testing.assert_array_equal(model.encode_images(images[::-1]), vectors[::-1])
+        np.testing.assert_array_equal(model.encode_texts(texts[::-1]), captions[::-1])
+    assert reference.encode_images([]).shape == (0, 8)
+
+
+def test_texts_that_lose_their_end_are_counted(tiny_encoder: Any) -> None:
+    model = OnnxDualEncoder.load(tiny_encoder.folder)
+    exact, longer = "one two red blue cup bowl", "one two red blue cup bowl left"
+    a, b = model.encode_texts([exact, longer])
+    assert model.truncated == 1
+    np.testing.assert_array_equal(a, b)
+    model.encode_texts([longer, longer])
+    assert model.truncated == 3
+
+
+def test_int32_inputs_are_fed_as_the_graph_wants(tiny_encoder: Any, graphs: dict[str, Callable[..., Any]]) -> None:
+    wide = OnnxDualEncoder.load(tiny_encoder.folder).encode_texts(["red cup"])
+    tiny_encoder.replace("text.onnx", graphs["text"](tiny_encoder.weights, integer="INT32").SerializeToString())
+    narrow = OnnxDualEncoder.load(tiny_encoder.folder).encode_texts(["red cup"])
+    np.testing.assert_array_equal(wide, narrow)
+
+
+def test_the_fingerprint_follows_the_contents_and_not_the_place(tiny_encoder: Any, tmp_path: Path) -> None:
+    first = OnnxDualEncoder.load(tiny_encoder.folder).fingerprint
+    moved = tmp_path / "elsewhere"
+    tiny_encoder.folder.rename(moved)
+    tiny_encoder.folder = moved
+    assert OnnxDualEncoder.load(moved).fingerprint == first
+    tiny_encoder.change_config(mean=[0.5, 0.5, 0.5])
+    second = OnnxDualEncoder.load(moved).fingerprint
+    tokenizer = json.loads((moved / "tokenizer.json").read_text())
+    tokenizer["normalizer"] = None
+    tiny_encoder.replace("tokenizer.json", json.dumps(tokenizer).encode())
+    third = OnnxDualEncoder.load(moved).fingerprint
+    assert len({first, second, third}) == 3
+
+
+def config(**changes: Any) -> OnnxConfig:
+    plain: dict[str, Any] = {
+        "schema_version": 1, "name": "x", "image_size": 16, "resize": "stretch", "mean": (0.48, 0.46, 0.41),
+        "std": (0.27, 0.26, 0.28), "context_length": 4, "pad_token": "p", "dimensions": 2, "kind": "similarity",
+        "sha256": dict.fromkeys(FILES, ""),
+    }  # fmt: skip
+    return OnnxConfig(**(plain | changes))
+
+
+def bicubic(size_in: int, size_out: int) -> NDArray[np.float64]:
+    """Weights (out, in) of the antialiased cubic convolution with a = -0.5 (Keys 1981), the kernel widened by the scale."""
+    scale = size_in / size_out
+    wide = max(scale, 1.0)
+    centres = (np.arange(size_out) + 0.5) * scale
+    x = np.abs((np.arange(size_in)[None, :] + 0.5 - centres[:, None]) / wide)
+    near = 1.5 * x**3 - 2.5 * x**2 + 1
+    far = -0.5 * x**3 + 2.5 * x**2 - 4 * x + 2
+    weights = np.where(x < 1, near, np.where(x < 2, far, 0.0))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("size", [(40, 30), (16, 16), (9, 21), (300, 200)])
+def test_stretched_pixels_are_the_antialiased_bicubic_formula(size: tuple[int, int]) -> None:
+    height, width = size
+    ramp = np.linspace(0, 200, width)[None, :, None] + np.linspace(0, 50, height)[:, None, None]
+    noise = np.random.default_rng(0).integers(0, 6, (height, width, 3))
+    pixels = (ramp + noise).astype(np.uint8)
+    exact = np.einsum("yh,xw,hwc->cyx", bicubic(height, 16), bicubic(width, 16), pixels.astype(np.float64))
+    setup = config()
+    expected = (exact.clip(0, 255) / 255 - np.array(setup.mean)[:, None, None]) / np.array(setup.std)[:, None, None]
+    got = preprocess(pixels, setup)
+    assert (got.dtype, got.shape) == (np.float32, (3, 16, 16))
+    # Pillow rounds to whole levels after each of its two passes: at most one level off, 1/255 before the division.
+    assert np.abs(got - expected).max() * min(setup.std) <= 1.0 / 255
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "side", "top", "left"),
+    [(48, 32, 32, 8, 0), (32, 48, 32, 0, 8), (16, 17, 16, 0, 0), (33, 50, 32, 0, 8), (20, 10, 16, 8, 0)],
+)
+def test_cropping_takes_the_middle_after_the_shorter_side_is_brought_to_size(
+    height: int, width: int, side: int, top: int, left: int
+) -> None:
+    from PIL import Image
+
+    pixels = np.random.default_rng(1).integers(0, 256, (height, width, 3)).astype(np.uint8)
+    short = min(height, width)
+    size = (side * width // short, side * height // short)
+    whole = np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC))
+    middle = whole[top : top + side, left : left + side].transpose(2, 0, 1) / 255.0
+    got = preprocess(pixels, config(image_size=side, resize="crop", mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)))
+    np.testing.assert_allclose(got, middle, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["config.json", *FILES])
+def test_a_missing_file_is_named(tiny_encoder: Any, name: str) -> None:
+    (tiny_encoder.folder / name).unlink()
+    with pytest.raises(
+        ModelError, match=f"encoder has no {name}; an ONNX dual encoder is a folder with config.json, im"
+    ):
+        OnnxDualEncoder.load(tiny_encoder.folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"image_sizes": 3}, r"config\.json: unknown field 'image_sizes'; did you mean 'image_size'\?"),
+        ({"zzz": 3}, r"config\.json: unknown field 'zzz'; known are schema_version, name,"),
+        ({"std": None}, r"config\.json: field 'std' is missing"),
+        ({"image_size": "160px"}, r"config\.json: field 'image_size': Input should be a valid integer; got '160px'"),
+        ({"schema_version": 2}, r"config\.json: field 'schema_version': Input should be 1; got 2"),
+        ({"std": [0.1, 0, 0.1]}, r"std must be positive; got \(0\.1, 0\.0, 0\.1\)"),
+        ({"kind": "logit"}, r"kind 'logit' needs a logit_scale"),
+        ({"sha256": {}}, r"sha256 must name image\.onnx, text\.onnx, tokenizer\.json; got nothing"),
+        ({"pad_token": "<pad>"}, r"tokenizer\.json has no token '<pad>', which config\.json names as pad_token"),
+        (
+            {"image_size": 32},
+            r"image\.onnx: input 'pixel_values' must be tensor\(float\) \('n', 3, 32, 32\); got tensor",
+        ),
+        ({"context_length": 7}, r"text\.onnx: input 'input_ids' must be .*\('n', 7\); got tensor\(int64\) \('n', 6\)"),
+    ],
+)
+def test_a_wrong_configuration_is_an_error_that_names_the_field(
+    tiny_encoder: Any, changes: dict[str, Any], message: str
+) -> None:
+    tiny_encoder.change_config(**changes)
+    with pytest.raises(ModelError, match=message):
+        OnnxDualEncoder.load(tiny_encoder.folder)
+
+
+def test_a_configuration_that_is_no_json_is_an_error_with_its_line(tiny_encoder: Any) -> None:
+    path = tiny_encoder.folder / "config.json"
+    path.write_text('{\n "name": "x",\n "image_size": ,\n}')
+    with pytest.raises(ModelError, match=r"config\.json:3: is not JSON: Expecting value \(column 16\)"):
+        OnnxDualEncoder.load(tiny_encoder.folder)
+    path.write_bytes(b'{\n "name": "caf\xe9"}')
+    with pytest.raises(ModelError, match=r"config\.json:2: is not UTF-8"):
+        OnnxDualEncoder.load(tiny_encoder.folder)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_changed_file_is_refused(tiny_encoder: Any, name: str) -> None:
+    with (tiny_encoder.folder / name).open("ab") as file:
+        file.write(b" ")
+    with pytest.raises(ModelError, match=rf"{name}: its SHA-256 is .*, config\.json says .*fetch the folder again"):
+        OnnxDualEncoder.load(tiny_encoder.folder)
+
+
+def test_other_files_in_the_places_of_the_four_are_refused(tiny_encoder: Any) -> None:
+    tiny_encoder.replace("tokenizer.json", b"{}")
+    with pytest.raises(ModelError, match=r"tokenizer\.json is not a file of the tokenizers library"):
+        OnnxDualEncoder.load(tiny_encoder.folder)
+    tiny_encoder.replace("image.onnx", b"<html>not found</html>")
+    with pytest.raises(ModelError, match=r"image\.onnx is not an ONNX model: "):
+        OnnxDualEncoder.load(tiny_encoder.folder)
+
+
+def test_a_graph_of_an_unknown_operator_is_refused(tiny_encoder: Any, graphs: dict[str, Callable[..., Any]]) -> None:
+    graph = graphs["image"](tiny_encoder.weights)
+    graph.graph.node[1].op_type = "Conjure"
+    tiny_encoder.replace("image.onnx", graph.SerializeToString())
+    with pytest.raises(ModelError, match=r"image\.onnx cannot be loaded by onnxruntime: .*Conjure"):
+        OnnxDualEncoder.load(tiny_encoder.folder)
+
+
+def test_other_input_names_and_output_counts_are_refused(
+    tiny_encoder: Any, graphs: dict[str, Callable[..., Any]]
+) -> None:
+    graph = graphs["image"](tiny_encoder.weights, name="picture")
+    tiny_encoder.replace("image.onnx", graph.SerializeToString())
+    with pytest.raises(ModelError, match=r"image\.onnx: expected an input 'pixel_values'; got picture"):
+        OnnxDualEncoder.load(tiny_encoder.folder)
+    graph = graphs["image"](tiny_encoder.weights)
+    graph.graph.output.append(graph.graph.input[0])
+    tiny_encoder.replace("image.onnx", graph.SerializeToString())
+    with pytest.raises(ModelError, match=r"image\.onnx: expected one output, the vectors; got vectors, pixel_values"):
+        OnnxDualEncoder.load(tiny_encoder.folder)
+
+
+def test_vectors_of_another_length_than_configured_are_refused(tiny_encoder: Any) -> None:
+    tiny_encoder.change_config(dimensions=9)
+    model = OnnxDualEncoder.load(tiny_encoder.folder)
+    with pytest.raises(ModelError, match=r"image\.onnx: expected a float32 output \(n, 9\); .*gave float32 \(1, 8\)"):
+        model.encode_images(pictures(1))
+
+
+def test_a_vector_of_length_zero_is_an_error_that_names_the_model(
+    tiny_encoder: Any, graphs: dict[str, Callable[..., Any]]
+) -> None:
+    weights = tiny_encoder.weights | {"project": np.zeros((5, 8), np.float32)}
+    tiny_encoder.replace("image.onnx", graphs["image"](weights).SerializeToString())
+    with pytest.raises(ModelError, match=r"tiny: 2 of 2 vectors have length zero or are not finite"):
+        OnnxDualEncoder.load(tiny_encoder.folder).encode_images(pictures(2))
+
+
+def test_a_graph_that_fails_while_it_runs_is_an_error(tiny_encoder: Any, graphs: dict[str, Callable[..., Any]]) -> None:
+    weights = tiny_encoder.weights | {"table": tiny_encoder.weights["table"][:4]}
+    tiny_encoder.replace("text.onnx", graphs["text"](weights).SerializeToString())
+    with pytest.raises(ModelError, match=r"text\.onnx failed: .*indices element out of data bounds"):
+        OnnxDualEncoder.load(tiny_encoder.folder).encode_texts(["left"])
+
+
+@pytest.mark.parametrize("location", ["weights.bin", "../../secret", "/outside/secret"])
+def test_weights_in_other_files_are_refused(
+    tiny_encoder: Any, graphs: dict[str, Callable[..., Any]], location: str
+) -> None:
+    import onnx
+
+    graph = graphs["image"](tiny_encoder.weights)
+    onnx.external_data_helper.set_external_data(graph.graph.initializer[1], location=location)
+    tiny_encoder.replace("image.onnx", graph.SerializeToString())
+    with pytest.raises(ModelError, match=r"image\.onnx keeps 1 tensors in other files \(the first: 'project'\)"):
+        OnnxDualEncoder.load(tiny_encoder.folder)
+
+
+def test_devices_that_are_not_there_are_refused(tiny_encoder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ModelError, match="device 'tpu' is unknown; use one of cpu, cuda"):
+        OnnxDualEncoder.load(tiny_encoder.folder, device="tpu")
+    monkeypatch.setattr("onnxruntime.get_available_providers", lambda: ["CPUExecutionProvider"])
+    with pytest.raises(
+        ModelError, match=r"'cuda' needs CUDAExecutionProvider; this onnxruntime has CPUExec.*install onnx"
+    ):
+        OnnxDualEncoder.load(tiny_encoder.folder, device="cuda")

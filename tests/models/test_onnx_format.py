@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tellapart.models.onnx_format import external_tensors
+
+onnx = pytest.importorskip("onnx", reason="the graphs are built with onnx, of the extra 'train'")
+
+
+def tensor(name: str, *, external: bool = True) -> Any:
+    made = onnx.numpy_helper.from_array(np.arange(3, dtype=np.float32), name)
+    if external:
+        onnx.external_data_helper.set_external_data(made, location="elsewhere")
+    return made
+
+
+def model(*nodes: Any, initializers: tuple[Any, ...] = (), functions: tuple[Any, ...] = ()) -> Any:
+    graph = onnx.helper.make_graph(list(nodes), "g", [], [], list(initializers))
+    return onnx.helper.make_model(graph, functions=list(functions))
+
+
+def test_a_model_in_one_file_has_none() -> None:
+    whole = model(onnx.helper.make_node("Constant", [], ["y"], value=tensor("a", external=False)))
+    assert external_tensors(whole.SerializeToString()) == []
+
+
+def constant(name: str) -> Any:
+    return onnx.helper.make_node("Constant", [], ["y"], value=tensor(name))
+
+
+def in_a_branch() -> Any:
+    inner = onnx.helper.make_graph([constant("a")], "inner", [], [])
+    return model(onnx.helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner))
+
+
+def in_a_function() -> Any:
+    function = onnx.helper.make_function("local", "f", [], ["y"], [constant("a")], [onnx.helper.make_opsetid("", 17)])
+    return model(functions=(function,))
+
+
+def in_a_sparse_tensor() -> Any:
+    indices = onnx.numpy_helper.from_array(np.arange(3), "i")
+    made = model()
+    made.graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(tensor("a"), indices, [9]))
+    return made
+
+
+def in_training_information() -> Any:
+    made = model()
+    made.training_info.add().algorithm.CopyFrom(onnx.helper.make_graph([constant("a")], "t", [], []))
+    return made
+
+
+def by_location_alone() -> Any:
+    made = tensor("a", external=False)
+    made.data_location = onnx.TensorProto.EXTERNAL
+    return model(initializers=(made,))
+
+
+PLACES: dict[str, Callable[[], Any]] = {
+    "an initializer": lambda: model(initializers=(tensor("b", external=False), tensor("a"))),
+    "a node's attribute": lambda: model(constant("a")),
+    "a branch": in_a_branch,
+    "a function": in_a_function,
+    "a sparse tensor": in_a_sparse_tensor,
+    "training information": in_training_information,
+    "its location alone": by_location_alone,
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_tensor_in_another_file_is_found_wherever_it_hides(place: str) -> None:
+    assert set(external_tensors(PLACES[place]().SerializeToString())) == {"a"}
+
+
+def test_graphs_nested_without_end_are_refused() -> None:
+    graph = onnx.helper.make_graph([constant("a")], "g", [], [])
+    for _ in range(30):
+        graph = onnx.helper.make_graph([onnx.helper.make_node("Loop", [], ["y"], body=graph)], "g", [], [])
+    with pytest.raises(ValueError, match="nests more than 60 messages"):
+        external_tensors(onnx.helper.make_model(graph).SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "it holds no graph"),
+        (b"\x08\x07", "it holds no graph"),
+        (b"\x3a\x05ab", r"ends in the middle of a field \(3 bytes are missing\)"),
+        (b"\x80", "ends in the middle of a number"),
+        (b"\x3a" + b"\xff" * 12, "ends in the middle of a number"),
+    ],
+)
+def test_bytes_that_are_no_model_are_refused(data: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        external_tensors(data)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_give_an_answer_or_a_value_error(data: bytes) -> None:
+    try:
+        external_tensors(b"\x3a" + bytes([len(data) % 128]) + data)
+    except ValueError as error:
+        assert str(error)
