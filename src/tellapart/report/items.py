@@ -1,0 +1,124 @@
+"""What the page's item browser needs of every item: scores, margins, outcomes and the order from worst to best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.result import Sample
+
+__all__ = ["TIED", "item_table", "margins", "model_table", "outcome_codes", "true_pairs", "worst_first"]
+
+#: The code of an item that is not right because of a tie.
+TIED = "t"
+
+
+def true_pairs(shape: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+    """Return the true (image, text) pairs of an item: equal indices, or the first where one side is single.
+
+    >>> true_pairs((2, 2)), true_pairs((1, 5))
+    (((0, 0), (1, 1)), ((0, 0),))
+    """
+    images, texts = shape
+    return tuple((k, k) for k in range(images)) if images == texts else ((0, 0),)
+
+
+def margins(scores: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return by how much each item's lowest true pair outscores its highest false one: float32 (item,).
+
+    Positive exactly where the group score (2x2) or the choice (1xm, nx1) is right, for float32 subtraction of
+    different numbers is never zero.
+
+    Args:
+        scores: float32 (item, image, text), with at least one false pair.
+
+    >>> margins(np.float32([[[0.75, 0.5], [0.25, 1.0]], [[0.5, 0.5], [0.5, 0.5]]]))
+    array([0.25, 0.  ], dtype=float32)
+    """
+    _, images, texts = scores.shape
+    true = np.zeros((images, texts), dtype=bool)
+    for pair in true_pairs((images, texts)):
+        true[pair] = True
+    lowest: NDArray[np.float32] = scores[:, true].min(axis=1)
+    with np.errstate(over="ignore"):
+        difference = lowest - scores[:, ~true].max(axis=1)
+    # JSON has no infinity: a margin beyond float32 is written as its greatest number.
+    return np.asarray(np.nan_to_num(difference), np.float32)
+
+
+def worst_first(margins_of: Sequence[NDArray[np.float32]]) -> list[int]:
+    """Order items so that every model's worst come first: by the best-placed of their ranks, ties sharing a rank.
+
+    >>> worst_first([np.float32([0.1, -0.5, 0.3]), np.float32([0.2, 0.3, -0.9])])
+    [1, 2, 0]
+    """
+    ranks = [_rank(margin) for margin in margins_of]
+    best = np.min(np.stack(ranks), axis=0)
+    return [int(item) for item in np.argsort(best, kind="stable")]
+
+
+def outcome_codes(samples: Sequence[Sample], metric: str) -> str:
+    """Return one letter an item: `1` right, `0` wrong, `t` not right because of a tie.
+
+    >>> wrong = Sample(id="a", cluster="a", scores=((0.5, 0.5),), outcomes={"choice_score": 0.0})
+    >>> outcome_codes([wrong, wrong.model_copy(update={"tied": ("choice_score",)})], "choice_score")
+    '0t'
+    """
+    return "".join(
+        "1" if sample.outcomes[metric] >= 1 else TIED if metric in sample.tied else "0" for sample in samples
+    )
+
+
+def item_table(samples: Sequence[Sample], place: Mapping[str, int]) -> dict[str, Any]:
+    """Return ids, texts, pictures and tags of a benchmark's items, as columns for JSON.
+
+    Args:
+        samples: one an item.
+        place: image reference -> the picture's number; an image that is not there has the number -1.
+
+    >>> one = Sample(id="a", cluster="a", tags={"type": "swap"}, images=("0.png",), scores=((0.5,),), outcomes={})
+    >>> item_table([one], {"0.png": 3})
+    {'ids': ['a'], 'texts': [()], 'pictures': [[3]], 'tags': {'type': {'values': ['swap'], 'of': [0]}}}
+    """
+    return {
+        "ids": [sample.id for sample in samples],
+        "texts": [sample.texts for sample in samples],
+        "pictures": [[place.get(reference, -1) for reference in sample.images] for sample in samples],
+        "tags": {tag: _tag_column(samples, tag) for tag in sorted({tag for sample in samples for tag in sample.tags})},
+    }
+
+
+def model_table(samples: Sequence[Sample], metrics: Sequence[str]) -> dict[str, Any]:
+    """Return one model's scores, margins and outcomes, as columns for JSON.
+
+    Scores are written with the fewest digits that give back the same float32.
+
+    >>> one = Sample(id="a", cluster="a", scores=((0.1, 0.5),), outcomes={"choice_score": 0.0})
+    >>> model_table([one], ["choice_score"])
+    {'scores': [[0.1, 0.5]], 'margins': [-0.4], 'outcomes': {'choice_score': '0'}}
+    """
+    values = np.array([sample.scores for sample in samples], dtype=np.float32)
+    return {
+        "scores": _shortest(values.reshape(len(values), -1)),
+        "margins": _shortest(margins(values)),
+        "outcomes": {metric: outcome_codes(samples, metric) for metric in metrics},
+    }
+
+
+def _tag_column(samples: Sequence[Sample], tag: str) -> dict[str, Any]:
+    values = sorted({sample.tags[tag] for sample in samples if tag in sample.tags})
+    code = {value: index for index, value in enumerate(values)}
+    return {"values": values, "of": [code[sample.tags[tag]] if tag in sample.tags else -1 for sample in samples]}
+
+
+def _shortest(values: NDArray[np.float32]) -> Any:
+    # numpy writes a float32 with the fewest digits that read back the same; float() keeps them.
+    return values.astype(str).astype(np.float64).tolist()
+
+
+def _rank(margin: NDArray[np.float32]) -> NDArray[np.float64]:
+    order = np.sort(margin)
+    return np.asarray((np.searchsorted(order, margin, "left") + np.searchsorted(order, margin, "right")) / 2)

@@ -1,0 +1,106 @@
+"""How numbers and names are written, the same in the terminal and on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from tellapart.result import Value
+
+__all__ = [
+    "deviation",
+    "headline",
+    "interval",
+    "is_deviation",
+    "percent",
+    "plain",
+    "score",
+    "thousands",
+]
+
+#: The metrics a first look shows, by shape; the first row of which all are there.
+_HEADLINES: tuple[tuple[str, ...], ...] = (
+    ("text_score", "image_score", "group_score"),
+    ("pairwise", "acc", "min_pc_pf"),
+    ("choice_score",),
+)
+
+
+def headline(metrics: Container[str]) -> tuple[str, ...]:
+    """Choose the metrics of a first look from those that are defined: what the papers' own tables show.
+
+    2x2 items: text, image and group score; a caption and its foil with probabilities: VALSE's three; else
+    the choice.
+
+    Source: Winoground Table 3; VALSE Table 2; SugarCrepe Table 3.
+
+    >>> headline({"choice_score", "pairwise"})
+    ('choice_score',)
+    >>> headline({"choice_score", "pairwise", "acc", "p_c", "p_f", "min_pc_pf"})
+    ('pairwise', 'acc', 'min_pc_pf')
+    """
+    return next((names for names in _HEADLINES if all(name in metrics for name in names)), ())
+
+
+def percent(fraction: float, decimals: int = 2) -> str:
+    """Write a fraction as a percentage without its sign.
+
+    >>> percent(0.3075), percent(1 / 6), percent(1.0, 1)
+    ('30.75', '16.67', '100.0')
+    """
+    return f"{100 * fraction:.{decimals}f}"
+
+
+def interval(value: Value) -> str:
+    """Write the interval of a fraction in percent; nothing where none is defined.
+
+    >>> interval(Value(value=0.3, low=0.264, high=0.354, method="wilson", n=9, clusters=9, average="micro: items"))
+    '[26.4, 35.4]'
+    """
+    if value.low is None or value.high is None:
+        return ""
+    return f"[{percent(value.low, 1)}, {percent(value.high, 1)}]"
+
+
+def score(value: Value) -> str:
+    """Write a fraction and its interval in percent.
+
+    >>> score(Value(value=0.3, low=0.264, high=0.354, method="wilson", n=9, clusters=9, average="micro: items"))
+    '30.00 [26.4, 35.4]'
+    """
+    return f"{percent(value.value)} {interval(value)}".rstrip()
+
+
+def is_deviation(value: Value) -> bool:
+    """Return whether a number is a deviation in the unit of the scores, not a share of right items.
+
+    >>> is_deviation(Value(value=0.3, method="wilson", n=9, clusters=9, average="micro: items"))
+    False
+    """
+    return value.mean_absolute is not None
+
+
+def deviation(number: float | None) -> str:
+    """Write a deviation with three significant digits; a dash where it is not defined.
+
+    >>> deviation(0.012345), deviation(-1.5), deviation(None)
+    ('0.0123', '-1.5', '–')
+    """
+    return "–" if number is None else f"{number:.3g}"
+
+
+def thousands(number: int) -> str:
+    """Write a count.
+
+    >>> thousands(7512)
+    '7,512'
+    """
+    return f"{number:,}"
+
+
+def plain(text: str) -> str:
+    """Return untrusted text with what could steer a terminal (escapes, line ends, direction marks) made visible.
+
+    >>> plain("a\\x1b[2Jb")
+    'a\ufffd[2Jb'
+    """
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)

@@ -1,0 +1,170 @@
+"""The report: one self-contained HTML file that asks nothing of the network.
+
+The tables and drawings are made here and read without JavaScript; the item browser works from JSON embedded in the page.
+Names, captions and ids are untrusted: the template escapes them, the JSON holds no `<`, and the script builds text nodes only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tellapart.errors import RunError
+from tellapart.metrics.registry import METRICS
+from tellapart.report import numbers
+from tellapart.report.drawing import bar
+from tellapart.report.items import item_table, model_table
+from tellapart.report.pictures import Album, album
+from tellapart.report.sections import ReportRun, Section, labels, sections
+from tellapart.run_folder import write_whole
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["IMAGE_BUDGET", "ReportRun", "render", "write_report"]
+
+#: Characters that pictures may take in the file, unless the caller says otherwise.
+IMAGE_BUDGET = 24_000_000
+
+#: A tag with more values than this gets no list of them; the search finds its items.
+MOST_VALUES = 500
+
+
+def write_report(path: Path, runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET) -> None:
+    """Write the report of one or several models as one HTML file, whole or not at all.
+
+    Args:
+        path: the file; its folder is made.
+        runs: the models, the one to show first at the head.
+        image_budget_bytes: what pictures may take of the file; the worst items of every model come first, and the
+            page says how many items show none.
+
+    Raises:
+        RunError: no run, samples that do not match their record, or a file that cannot be written.
+
+    >>> write_report(Path("report.html"), [])
+    Traceback (most recent call last):
+    tellapart.errors.RunError: a report needs at least one run that measured a benchmark; got 0 runs
+    """
+    text = render(runs, image_budget_bytes=image_budget_bytes)
+    try:
+        write_whole(path, text)
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror}") from error
+
+
+def render(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET) -> str:
+    """Return the report's HTML.
+
+    Raises:
+        RunError: no run, or samples that do not match their record.
+
+    >>> render([])
+    Traceback (most recent call last):
+    tellapart.errors.RunError: a report needs at least one run that measured a benchmark; got 0 runs
+    """
+    found = sections(runs)
+    views = []
+    for position, section in enumerate(found):
+        # What one benchmark does not use of its share goes to those after it.
+        pictures = _pictures(section, image_budget_bytes // (len(found) - position))
+        image_budget_bytes -= pictures.size
+        views.append(_View(section, pictures))
+    names = labels(runs)
+    data = {"models": names, "sections": [view.data() for view in views]}
+    return (
+        _environment()
+        .get_template("template.html.j2")
+        .render(
+            runs=[(name, run.result) for name, run in zip(names, runs, strict=True)],
+            views=views,
+            data=data,
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A section and its pictures, as the template reads them."""
+
+    section: Section
+    album: Album
+
+    @property
+    def has_images(self) -> bool:
+        return any(sample.images for sample in self.section.samples)
+
+    @property
+    def tags(self) -> dict[str, dict[str, int]]:
+        """Tag -> value -> items, for the filters."""
+        count: dict[str, dict[str, int]] = {}
+        for sample in self.section.samples:
+            for tag, value in sample.tags.items():
+                values = count.setdefault(tag, {})
+                values[value] = values.get(value, 0) + 1
+        return {
+            tag: dict(sorted(values.items())) for tag, values in sorted(count.items()) if len(values) <= MOST_VALUES
+        }
+
+    def data(self) -> dict[str, Any]:
+        section = self.section
+        return {
+            "anchor": section.anchor,
+            "name": section.name,
+            "shape": section.record.shape,
+            "headline": [name for name in section.headline if name in section.outcomes],
+            "items": item_table(section.samples, self.album.place),
+            "models": [
+                {
+                    "model": entry.model,
+                    "kind": entry.record.kind,
+                    **model_table(
+                        entry.samples, [name for name in section.outcomes if name in entry.samples[0].outcomes]
+                    ),
+                }
+                for entry in section.entries
+            ],
+        }
+
+
+def _pictures(section: Section, budget: int) -> Album:
+    read = next((entry.run.read_image for entry in section.entries if entry.run.read_image), None)
+    if read is None:
+        return Album((), {}, 0, ())
+    wanted = (section.samples[position].images for position in section.worst())
+    return album(wanted, partial(read, section.name), budget)
+
+
+def _environment() -> Environment:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FunctionLoader(_asset),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals |= {
+        "asset": _asset,
+        "bar": bar,
+        "json": _json,
+        "metrics": METRICS,
+        **{name: getattr(numbers, name) for name in ("deviation", "interval", "is_deviation", "percent", "thousands")},
+    }
+    return environment
+
+
+def _asset(name: str) -> str:
+    return files("tellapart.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _json(value: Any) -> str:
+    # Inside <script> only `<` could end the element or open a comment; JSON may write it as an escape.
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")

@@ -1,0 +1,125 @@
+"""Pictures for the page as data URIs, the worst items first, within a budget."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from tellapart.data.images import decode
+from tellapart.errors import DataError
+
+__all__ = ["Album", "album", "data_uri"]
+
+#: A file up to this size goes in as it is; a larger one is scaled down.
+KEEP_BYTES = 48_000
+
+#: The longer side of a picture that was scaled down, in pixels.
+LONGEST_SIDE = 320
+
+_SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "png"), (b"\xff\xd8\xff", "jpeg"))
+
+
+@dataclass(frozen=True, slots=True)
+class Album:
+    """The pictures of one benchmark.
+
+    Attributes:
+        uris: distinct pictures.
+        place: reference -> index into `uris`.
+        left_out: items without pictures because the budget was used up.
+        unreadable: references that could not be read or decoded.
+
+    >>> Album((), {}, 0, ()).size
+    0
+    """
+
+    uris: tuple[str, ...]
+    place: dict[str, int]
+    left_out: int
+    unreadable: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        """Characters that the pictures take in the file.
+
+        >>> Album(("data:,",), {"a": 0}, 0, ()).size
+        6
+        """
+        return sum(map(len, self.uris))
+
+
+def data_uri(data: bytes, name: str) -> str:
+    """Return an image file as a data URI: as it is if it is small, else scaled down to 320 pixels as WebP.
+
+    Args:
+        data: a PNG, JPEG, WebP or `.npy` file.
+        name: for the error message.
+
+    Raises:
+        DataError: the bytes are no image.
+
+    >>> data_uri(b"GIF89a", "a.gif")
+    Traceback (most recent call last):
+    tellapart.errors.DataError: a.gif: cannot be decoded as an image (cannot identify image file); is it complete?
+    """
+    kind = _web_format(data)
+    if kind is None or len(data) > KEEP_BYTES:
+        kind, data = "webp", _scaled(data, name)
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
+
+
+def album(items: Iterable[Sequence[str]], read: Callable[[str], bytes], budget: int) -> Album:
+    """Embed items' pictures in the order given until the budget is used up; an item has all its pictures or none.
+
+    Args:
+        items: each item's image references, the most wanted item first.
+        read: reference -> the file's bytes.
+        budget: characters that the data URIs may take together.
+
+    >>> import numpy as np
+    >>> frame = io.BytesIO()
+    >>> np.save(frame, np.zeros((8, 8, 3), np.uint8))
+    >>> made = album([["a.npy"], ["b.npy"]], lambda reference: frame.getvalue(), budget=120)
+    >>> len(made.uris), made.left_out
+    (1, 1)
+    """
+    uris: list[str] = []
+    place: dict[str, int] = {}
+    unreadable: dict[str, None] = {}
+    size, left_out, full = 0, 0, False
+    for references in items:
+        fresh = [name for name in dict.fromkeys(references) if name not in place and name not in unreadable]
+        made: dict[str, str] = {}
+        for name in fresh if not full else ():
+            try:
+                made[name] = data_uri(read(name), name)
+            except DataError:
+                # One broken file must not cost the report; the page says how many there were.
+                unreadable[name] = None
+        size += sum(map(len, made.values()))
+        full = full or size > budget
+        if full:
+            left_out += bool(fresh)
+            continue
+        for name, uri in made.items():
+            place[name] = len(uris)
+            uris.append(uri)
+    return Album(tuple(uris), place, left_out, tuple(unreadable))
+
+
+def _web_format(data: bytes) -> str | None:
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "webp"
+    return next((kind for signature, kind in _SIGNATURES if data.startswith(signature)), None)
+
+
+def _scaled(data: bytes, name: str) -> bytes:
+    from PIL import Image
+
+    picture = Image.fromarray(decode(data, name))
+    picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+    target = io.BytesIO()
+    picture.save(target, "WEBP", quality=80)
+    return target.getvalue()

@@ -1,0 +1,191 @@
+"""Runs arranged for the page: one section a benchmark, in it every model that was measured on the same items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.errors import RunError
+from tellapart.report.drawing import Plot, Trace, plot, share_a_scale
+from tellapart.report.items import margins, worst_first
+from tellapart.report.numbers import headline, is_deviation
+from tellapart.result import BenchmarkResult, Result, Sample
+
+__all__ = ["Entry", "ReportRun", "Section", "labels", "sections"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRun:
+    """One model's run, as the page needs it.
+
+    Attributes:
+        result: the record.
+        samples: benchmark -> its items, in the benchmark's order.
+        read_image: (benchmark, reference) -> the image file's bytes; None where there are no images. It raises
+            `DataError` for an image it cannot read.
+
+    >>> ReportRun.__slots__
+    ('result', 'samples', 'read_image')
+    """
+
+    result: Result
+    samples: Mapping[str, Sequence[Sample]]
+    read_image: Callable[[str, str], bytes] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One model on one benchmark.
+
+    Attributes:
+        model: the run's number on the page, which decides colour and dash.
+        label: the model's name, distinct on the page.
+        samples: in the section's order of items.
+
+    >>> Entry.__slots__
+    ('model', 'label', 'record', 'samples', 'run')
+    """
+
+    model: int
+    label: str
+    record: BenchmarkResult
+    samples: tuple[Sample, ...]
+    run: ReportRun
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One benchmark and the models that were measured on it.
+
+    Attributes:
+        anchor: its id on the page.
+        entries: at least one; all have the same fingerprint and the same items.
+
+    >>> Section.__slots__
+    ('name', 'anchor', 'entries')
+    """
+
+    name: str
+    anchor: str
+    entries: tuple[Entry, ...]
+
+    @property
+    def record(self) -> BenchmarkResult:
+        """The first model's record: what it says of the benchmark holds for all."""
+        return self.entries[0].record
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """The first model's samples: ids, tags, texts and images hold for all."""
+        return self.entries[0].samples
+
+    @property
+    def headline(self) -> tuple[str, ...]:
+        """The metrics of the first look: those that every model here has."""
+        shared = [name for name in self.record.metrics if all(name in entry.record.metrics for entry in self.entries)]
+        return headline(shared) or tuple(name for name in shared if not is_deviation(self.record.metrics[name]))
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """The metrics by which an item is right or wrong for some model, headline first."""
+        names = {
+            name: None
+            for entry in self.entries
+            for name, value in entry.record.metrics.items()
+            if not is_deviation(value) and all(name in sample.outcomes for sample in entry.samples)
+        }
+        first = [name for name in self.headline if name in names]
+        return (*first, *(name for name in names if name not in first))
+
+    def curves(self) -> list[list[Plot]]:
+        """Draw the equivariance curves: a row of plots, one a metric, for every group of models on one scale."""
+        traces = [
+            Trace(entry.label, entry.model, entry.record.kind, values)
+            for entry in self.entries
+            if (values := _deviations(entry))
+        ]
+        return [
+            [plot(metric, group) for metric in group[0].values if all(metric in one.values for one in group)]
+            for group in share_a_scale(traces)
+        ]
+
+    def worst(self) -> list[int]:
+        """Return the items' positions, every model's worst first."""
+        scores = (np.array([sample.scores for sample in entry.samples], np.float32) for entry in self.entries)
+        return worst_first([margins(values) for values in scores])
+
+
+def sections(runs: Sequence[ReportRun]) -> tuple[Section, ...]:
+    """Arrange runs by benchmark; the same name with another fingerprint is another section.
+
+    Raises:
+        RunError: no run, no benchmark, or samples that do not match the record.
+
+    >>> sections([])
+    Traceback (most recent call last):
+    tellapart.errors.RunError: a report needs at least one run that measured a benchmark; got 0 runs
+    """
+    found: dict[tuple[str, str], list[Entry]] = {}
+    for model, (run, label) in enumerate(zip(runs, labels(runs), strict=True)):
+        for benchmark, record in run.result.benchmarks.items():
+            there = found.setdefault((benchmark, record.fingerprint), [])
+            samples = _aligned(run, label, benchmark, there[0].samples if there else None)
+            there.append(Entry(model, label, record, samples, run))
+    if not found:
+        raise RunError(f"a report needs at least one run that measured a benchmark; got {len(runs)} runs")
+    return tuple(
+        Section(benchmark, f"benchmark-{number}", tuple(entries))
+        for number, ((benchmark, _), entries) in enumerate(found.items(), start=1)
+    )
+
+
+def labels(runs: Sequence[ReportRun]) -> list[str]:
+    """Return the models' names, numbered where one comes twice.
+
+    >>> labels([])
+    []
+    """
+    seen: dict[str, int] = {}
+    for run in runs:
+        seen[run.result.model.name] = seen.get(run.result.model.name, 0) + 1
+    count: dict[str, int] = {}
+    named = []
+    for run in runs:
+        name = run.result.model.name
+        count[name] = count.get(name, 0) + 1
+        named.append(f"{name} (run {count[name]})" if seen[name] > 1 else name)
+    return named
+
+
+def _deviations(entry: Entry) -> dict[str, NDArray[np.float64]]:
+    return {
+        name: np.array([sample.outcomes[name] for sample in entry.samples])
+        for name, value in entry.record.metrics.items()
+        if is_deviation(value) and all(name in sample.outcomes for sample in entry.samples)
+    }
+
+
+def _aligned(run: ReportRun, label: str, benchmark: str, model: tuple[Sample, ...] | None) -> tuple[Sample, ...]:
+    """Return a run's samples in the order of the section's first model."""
+    samples = tuple(run.samples.get(benchmark, ()))
+    if not samples:
+        raise RunError(f"{label} has a result but no samples of {benchmark}; read them with read_samples")
+    shape = run.result.benchmarks[benchmark].shape
+    for sample in samples:
+        if (len(sample.scores), len(sample.scores[0])) != shape:
+            raise RunError(
+                f"{label} on {benchmark}: item {sample.id} has {len(sample.scores)}x{len(sample.scores[0])} scores, "
+                f"the record says {shape[0]}x{shape[1]}; measure the run again"
+            )
+    if model is None:
+        return samples
+    by_id = {sample.id: sample for sample in samples}
+    if by_id.keys() != {sample.id for sample in model}:
+        raise RunError(
+            f"{label} on {benchmark}: {len(by_id)} items that are not the {len(model)} of the other runs, "
+            "though the fingerprints agree; the run folder is incomplete"
+        )
+    return tuple(by_id[sample.id] for sample in model)

@@ -1,0 +1,274 @@
+"""What a person sees: a run's tables on the terminal, and its page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.catalog import DEFAULT_MODEL, REFERENCES, names, nearest
+from tellapart.check import Gate
+from tellapart.compare import Comparison, Row
+from tellapart.data.pairset import PairSet
+from tellapart.errors import DataError, TellapartError, UnknownNameError
+from tellapart.models.find import find_model
+from tellapart.report.numbers import percent, plain, thousands
+from tellapart.report.page import write_report
+from tellapart.report.sections import ReportRun
+from tellapart.report.tables import breakdown_table, equivariance_table, result_table
+from tellapart.result import Result
+from tellapart.run_folder import find_runs, read_result, read_samples
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+__all__ = ["listing", "print_comparison", "print_gates", "print_listing", "print_runs", "write_run_report"]
+
+
+def write_run_report(folder: Path) -> Path:
+    """Make `report.html` of a run folder anew, from its records and samples, and return its path.
+
+    Raises:
+        RunError: the folder is no run, or a record is not what it must be.
+
+    >>> write_run_report(Path("no such run"))
+    Traceback (most recent call last):
+    tellapart.errors.RunError: no run in no such run; name a run folder that `tellapart run --out` wrote
+    """
+    read = _image_reader()
+    runs = []
+    for each in find_runs(folder):
+        result = read_result(each)
+        samples = {name: read_samples(each, name) for name in result.benchmarks}
+        runs.append(ReportRun(result, samples, read))
+    path = folder / "report.html"
+    write_report(path, runs)
+    return path
+
+
+def _image_reader() -> Callable[[str, str], bytes]:
+    """Read images where the benchmark's name says they are; a benchmark without images has none to show."""
+    loaded: dict[str, PairSet | None] = {}
+
+    def read(benchmark: str, reference: str) -> bytes:
+        if benchmark not in loaded:
+            try:
+                loaded[benchmark] = find_benchmark(benchmark).pairs()
+            except TellapartError:
+                loaded[benchmark] = None
+        pairs = loaded[benchmark]
+        if pairs is None:
+            raise DataError(f"{benchmark} has no images here")
+        return pairs.read_bytes(reference)
+
+    return read
+
+
+def print_runs(folder: Path, report: Path) -> None:
+    """Print the first look at every benchmark of a run: headline metrics, breakdown by tag, equivariance.
+
+    >>> print_runs(Path("no such run"), Path("report.html"))
+    Traceback (most recent call last):
+    tellapart.errors.RunError: no run in no such run; name a run folder that `tellapart run --out` wrote
+    """
+    results = [read_result(each) for each in find_runs(folder)]
+    console = _console()
+    for benchmark, found in _on_the_same_items(results):
+        breakdown, equivariance = breakdown_table(found[0], benchmark), equivariance_table(found, benchmark)
+        for table in (result_table(found, benchmark), breakdown, equivariance):
+            if table is not None:
+                console.print(table)
+                console.print()
+        if lines := _tie_lines(found, benchmark):
+            console.print("\n".join(lines), end="\n\n", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"report: {report}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _on_the_same_items(results: Sequence[Result]) -> list[tuple[str, list[Result]]]:
+    """Group results by benchmark and content: one table never holds runs on different items."""
+    groups: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        for name, record in result.benchmarks.items():
+            groups.setdefault((name, record.fingerprint), []).append(result)
+    return [(name, found) for (name, _), found in groups.items()]
+
+
+def _tie_lines(results: Sequence[Result], benchmark: str) -> list[str]:
+    lines = []
+    for result in results:
+        record, model = result.benchmarks[benchmark], plain(result.model.name)
+        if record.tied_items:
+            items, ties = _count(record.tied_items, "item"), _count(record.tied_comparisons, "tied comparison")
+            lines.append(f"{model}: ties in {items} ({ties}); a tie is never right")
+        if record.rounded_ties:
+            items = _count(record.rounded_ties, "item")
+            lines.append(f"{model}: scores that differ beyond float32 only, and so are tied, in {items}")
+    return lines
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{thousands(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """Print two runs beside each other.
+
+    >>> print_comparison(Comparison(a="x", b="y", rows=()))  # doctest: +ELLIPSIS
+    a = x, b = y: percent...
+    """
+    console = _console()
+    console.print(
+        f"a = {plain(comparison.a)}, b = {plain(comparison.b)}: percent, 95% intervals",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+    for benchmark in dict.fromkeys(row.benchmark for row in comparison.rows):
+        rows = [row for row in comparison.rows if row.benchmark == benchmark]
+        table = _table(f"{plain(benchmark)} ({thousands(rows[0].n)} items)", *_COMPARED, numbers_from=1)
+        for row in rows:
+            table.add_row(*_compared(row))
+        console.print()
+        console.print(table)
+    if lines := _comparison_lines(comparison):
+        console.print("\n" + "\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+
+
+_COMPARED = ("a", "b", "a - b", "only a", "only b", "p", "p (Holm)", "detectable")
+
+
+def _compared(row: Row) -> tuple[str, ...]:
+    bounds = "" if row.low is None or row.high is None else f" [{100 * row.low:+.1f}, {100 * row.high:+.1f}]"
+    return (
+        row.metric,
+        percent(row.a),
+        percent(row.b),
+        f"{100 * row.difference:+.2f}{bounds}",
+        thousands(row.only_a),
+        thousands(row.only_b),
+        f"{row.p:.3g}",
+        f"{row.p_holm:.3g}",
+        "-" if row.detectable is None else percent(row.detectable, 1),
+    )
+
+
+def _comparison_lines(comparison: Comparison) -> list[str]:
+    tests = " or ".join(dict.fromkeys(row.test for row in comparison.rows))
+    lines = [
+        f"only a, only b: items that one of the two alone got right; p: {tests}, two-sided; Holm over "
+        f"{len(comparison.rows)} tests",
+        "detectable: the smallest difference, in points, that this many items would show four times in five",
+    ]
+    if comparison.on_trust:
+        named = ", ".join(map(plain, comparison.on_trust))
+        lines.append(f"scores made elsewhere, so that only the ids are known to be the same: {named}")
+    if comparison.unshared:
+        lines.append(f"not compared, measured in one run only: {', '.join(map(plain, comparison.unshared))}")
+    return lines if comparison.rows else lines[2:]
+
+
+def print_gates(gates: Sequence[Gate]) -> None:
+    """Print sanity gates, and how many hold.
+
+    >>> print_gates([Gate("constant", "2x2", "text_score", "0 %", "0 %", True)])  # doctest: +ELLIPSIS
+         model      on...
+    1 of 1 gates hold
+    """
+    console = _console()
+    table = _table("", "model", "on", "what", "must be", "is")
+    for gate in gates:
+        row = map(plain, (gate.subject, gate.on, gate.what, gate.must, gate.got))
+        table.add_row("ok" if gate.passed else "FAILS", *row, style="" if gate.passed else "bold red")
+    console.print(table)
+    console.print(f"\n{sum(gate.passed for gate in gates)} of {len(gates)} gates hold", highlight=False)
+
+
+def listing(what: str) -> list[dict[str, Any]]:
+    """Return what `tellapart ls` lists: one row a benchmark or a model.
+
+    Raises:
+        UnknownNameError: `what` is neither `benchmarks` nor `models`.
+
+    >>> [row["name"] for row in listing("benchmarks")][:2]
+    ['demo', 'winoground']
+    >>> listing("model")
+    Traceback (most recent call last):
+    tellapart.errors.UnknownNameError: nothing to list under 'model'; did you mean 'models'? use benchmarks or models
+    """
+    rows: dict[str, Callable[[], list[dict[str, Any]]]] = {"benchmarks": _benchmark_rows, "models": _model_rows}
+    if what not in rows:
+        raise UnknownNameError(f"nothing to list under {what!r}{nearest(what, rows)} use benchmarks or models")
+    return rows[what]()
+
+
+def _benchmark_rows() -> list[dict[str, Any]]:
+    found = []
+    for name in names("benchmark"):
+        benchmark = find_benchmark(name)
+        fields = {key: value for key, value in asdict(benchmark).items() if key not in {"load", "outline"}}
+        found.append(fields | {"runs": benchmark.load is not None})
+    return found
+
+
+def _model_rows() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for name in names("model"):
+        role = "default" if name == DEFAULT_MODEL else "reference" if name in REFERENCES else "installed"
+        row = {"name": name, "role": role, "kind": None, "fingerprint": None}
+        try:
+            model = find_model(name)
+        except Exception as error:  # another package's model may fail as it likes; the others are listed all the same
+            found.append(row | {"about": f"cannot be loaded: {error}"})
+            continue
+        about = (type(model).__doc__ or "").strip().split("\n")[0]
+        found.append(row | {"kind": model.kind, "fingerprint": model.fingerprint, "about": about})
+    return found
+
+
+def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Print what `listing` returned.
+
+    >>> print_listing("models", listing("models")[1:2])  # doctest: +ELLIPSIS
+    name     role        kind          about...
+    """
+    console = _console()
+    columns = (
+        ("name", "shape", "items", "title", "licence") if what == "benchmarks" else ("name", "role", "kind", "about")
+    )
+    table = _table(*columns)
+    for row in rows:
+        cells = {**row, "shape": "x".join(str(side) for side in row.get("shape", ()))}
+        table.add_row(*(plain(str(cells[column] or "")) for column in columns))
+    console.print(table)
+    console.print()
+    lines = []
+    if what == "models":
+        lines.append("also: onnx:FOLDER, a dual encoder of your own")
+    else:
+        lines.append("also: folder:PATH, a pair set of your own")
+        if scored := [row["name"] for row in rows if not row["runs"]]:
+            lines.append(f"from a score file only (tellapart score): {', '.join(scored)}")
+    console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    # Without a terminal rich assumes 80 columns, and would fold a table that someone pipes into a file.
+    console = Console()
+    return console if console.is_terminal else Console(width=120)
+
+
+def _table(*headings: str, numbers_from: int | None = None) -> Table:
+    """Make an empty table; columns from `numbers_from` on are set to the right."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for place, heading in enumerate(headings):
+        right = numbers_from is not None and place >= numbers_from
+        table.add_column(heading, justify="right" if right else "left", no_wrap=right)
+    return table

@@ -1,0 +1,258 @@
+"""The page in a real browser: the matrix, the filters, links to items, both colour schemes."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tellapart.report.items import margins
+from tellapart.report.page import write_report
+from tellapart.report.sections import ReportRun
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
+
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
+HOSTILE = """</script><img src=x onerror="window.hacked=1"><b>'"&"""
+
+Visit = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=[*ARGUMENTS, "--disable-dev-shm-usage"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def visit(browser, tmp_path: Path) -> Iterator[Visit]:
+    """Write a report of runs and open it; any message on the console or request for a file fails the test."""
+    problems: list[str] = []
+    pages = []
+
+    def open_page(runs: list[ReportRun], fragment: str = "", scheme: str = "light", **options: Any) -> Any:
+        path = tmp_path / "report.html"
+        write_report(path, runs)
+        page = browser.new_page(color_scheme=scheme, viewport={"width": 1200, "height": 900}, **options)
+        page.set_default_timeout(10_000)
+        page.on("console", lambda message: problems.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: problems.append(f"error: {error}"))
+        page.on("request", lambda request: _note(problems, request.url, path))
+        page.goto(f"{path.as_uri()}{fragment}")
+        pages.append(page)
+        return page
+
+    yield open_page
+    for page in pages:
+        page.close()
+    assert problems == []
+
+
+def _note(problems: list[str], url: str, path: Path) -> None:
+    if not url.startswith(("data:", path.as_uri())):
+        problems.append(f"request: {url}")
+
+
+def cards(page: Any) -> list[str]:
+    return page.eval_on_selector_all(".card", "all => all.map(card => card.dataset.item)")
+
+
+def count(page: Any) -> int:
+    return int(page.inner_text(".count").split(" of ")[0].replace(",", ""))
+
+
+def test_the_matrix_shows_scores_shades_and_marks_of_true_pairs(make_run, visit) -> None:
+    scores = np.tile(np.float32([[0.9, 0.1], [0.2, 0.8]]), (30, 1, 1))
+    scores[7] = [[0.30, 0.55], [0.30, 0.60]]  # text 0 is beaten in its row; text 1 wins
+    scores[8] = [[0.50, 0.50], [0.25, 0.75]]  # image 0 ties
+    page = visit([make_run(scores=scores)])
+    assert cards(page)[:2] == ["shapes-0007", "shapes-0008"]
+    cells = page.locator(".card").nth(0).locator("tbody td")
+    assert cells.all_inner_texts() == ["0.300\n✕ true", "0.550", "0.300", "0.600\n✓ true"]
+    tied = page.locator(".card").nth(1).locator("tbody td")
+    assert tied.all_inner_texts() == ["0.500\n= true", "0.500", "0.250", "0.750\n✓ true"]
+    colours = [cell.evaluate("cell => getComputedStyle(cell).backgroundColor") for cell in cells.all()]
+    light = [sum(map(int, colour[4:-1].split(","))) for colour in colours]
+    assert light[3] < light[1] < light[0] == light[2]  # darker is higher
+    verdicts = page.locator(".card").nth(1).locator(".verdicts li").all_inner_texts()
+    assert verdicts == ["= text_score", "✓ image_score", "= group_score"]
+
+
+def test_scores_that_differ_are_written_differently(make_run, visit) -> None:
+    scores = np.tile(np.float32([[0.9, 0.1], [0.2, 0.8]]), (30, 1, 1))
+    scores[0] = [[0.2500001, 0.25], [0.1, 0.3]]
+    page = visit([make_run(scores=scores)], "#item=shapes-0000")
+    shown = page.locator("dialog tbody td").all_inner_texts()
+    assert shown[0].startswith("0.2500001\n✓") and shown[1] == "0.2500000"
+
+
+def test_items_come_worst_first_and_filters_change_what_is_shown(make_run, visit) -> None:
+    run = make_run(skill=0.8)
+    samples = run.samples["shapes"]
+    margin = margins(np.array([sample.scores for sample in samples], np.float32))
+    page = visit([run])
+    assert cards(page) == [samples[k].id for k in np.argsort(margin, kind="stable")[:12]]
+    assert count(page) == 30
+
+    wrong = [sample for sample in samples if sample.outcomes["text_score"] == 0]
+    page.select_option("[name=metric]", "text_score")
+    page.select_option("[name=outcome]", "wrong")
+    assert 0 < count(page) == len(wrong) < 30
+    page.select_option("[data-tag=type]", label="colour (10)")
+    both = [sample for sample in wrong if sample.tags.get("type") == "colour"]
+    assert count(page) == len(both) < len(wrong)
+    assert set(cards(page)) == {sample.id for sample in both}
+    page.fill("[name=text]", both[0].id)
+    assert cards(page) == [both[0].id]
+    page.fill("[name=text]", "no such words")
+    assert cards(page) == [] and count(page) == 0
+    page.click("button[type=reset]")
+    sync_api.expect(page.locator(".card")).to_have_count(12)
+    assert count(page) == 30
+
+
+def test_a_tied_item_is_among_the_wrong_and_can_be_had_alone(make_run, visit) -> None:
+    scores = np.tile(np.float32([[0.9, 0.1], [0.2, 0.8]]), (30, 1, 1))
+    scores[3, 0, 0] = 0.05  # beaten
+    scores[4, 0, 1] = 0.9  # tied in its row, and text 1 loses image 1
+    scores[5] = 0.5
+    page = visit([make_run(scores=scores)])
+    page.select_option("[name=metric]", "text_score")
+    found = {}
+    for outcome in ("wrong", "tied", "right"):
+        page.select_option("[name=outcome]", outcome)
+        found[outcome] = sorted(cards(page)) if count(page) < 12 else count(page)
+    assert found == {
+        "wrong": ["shapes-0003", "shapes-0004", "shapes-0005"],
+        "tied": ["shapes-0004", "shapes-0005"],
+        "right": 27,
+    }
+
+
+def test_the_search_reads_captions_ids_and_tags_in_any_case(make_run, visit) -> None:
+    page = visit([make_run()])
+    found = {}
+    for words in ("TEAL circle", "shapes-0017", "side: right"):
+        page.fill("[name=text]", words)
+        found[words] = count(page)
+    # Six colours, two a caption pair; every third item is on the right.
+    assert found == {"TEAL circle": 10, "shapes-0017": 1, "side: right": 10}
+
+
+def test_pages_turn_and_stop_at_both_ends(make_run, visit) -> None:
+    page = visit([make_run()])
+    seen = cards(page)
+    assert page.is_disabled("[data-turn='-1']")
+    for _ in range(2):
+        page.click("[data-turn='1']")
+        seen += cards(page)
+    assert page.is_disabled("[data-turn='1']")
+    assert page.inner_text(".page") == "page 3 of 3"
+    assert len(seen) == len(set(seen)) == 30
+
+
+def test_a_link_opens_its_item_with_every_model_and_closing_forgets_it(make_run, visit) -> None:
+    runs = [make_run(model="one", seed=1), make_run(model="two", seed=2)]
+    page = visit(runs, "#item=shapes-0013")
+    assert page.inner_text("#item-title") == "shapes: shapes-0013"
+    assert [text.split()[0] for text in page.locator("dialog h3").all_inner_texts()] == [
+        "one",
+        "two",
+    ]
+    sizes = page.eval_on_selector_all("dialog img", "all => all.map(image => [image.complete, image.naturalWidth])")
+    assert sizes == [[True, 120]] * 4
+    page.keyboard.press("Escape")
+    sync_api.expect(page.locator("#item")).to_be_hidden()
+    assert "#" not in page.url
+    page.click(".card h4 a >> nth=2")
+    sync_api.expect(page.locator("#item")).to_be_visible()
+    page.keyboard.press("ArrowRight")
+    sync_api.expect(page.locator("#item-title")).to_have_text(f"shapes: {cards(page)[3]}")
+
+
+def test_a_link_to_an_item_that_is_not_there_says_so(make_run, visit) -> None:
+    page = visit([make_run()], "#item=nobody")
+    assert page.inner_text("[role=alert]") == "This report has no item nobody."
+
+
+def test_the_model_switch_changes_tables_order_and_count(make_run, visit) -> None:
+    runs = [make_run(model="good", skill=3.0, seed=1), make_run(model="poor", skill=0.0, seed=2)]
+    page = visit(runs)
+    page.select_option("[name=outcome]", "wrong")
+    good, first = count(page), cards(page)
+    assert page.is_visible("text=good by tag") and not page.is_visible("text=poor by tag")
+    page.select_option("#model", label="poor")
+    assert page.is_visible("text=poor by tag") and not page.is_visible("text=good by tag")
+    assert count(page) > good and cards(page) != first
+    page.select_option("[name=outcome]", "")
+    page.select_option("[name=rival]", label="good")
+    right = [[s.outcomes["group_score"] for s in run.samples["shapes"]] for run in runs]
+    assert count(page) == sum(a != b for a, b in zip(*right, strict=True)) > 0
+
+
+@pytest.mark.parametrize(("shape", "rows", "columns"), [((1, 4), 4, 1), ((3, 1), 3, 1), ((2, 2), 2, 2)])
+def test_every_shape_has_its_matrix(make_run, visit, shape, rows, columns) -> None:
+    page = visit([make_run(shape=shape, n=5)])
+    card = page.locator(".card").first
+    assert card.locator("tbody tr").count() == rows
+    assert card.locator("tbody td").count() == rows * columns
+    assert card.locator("tbody td.true").count() == min(shape)
+    assert card.locator("img").count() == shape[0]
+
+
+def test_the_words_that_differ_are_marked(make_run, visit) -> None:
+    page = visit([make_run()], "#item=shapes-0002")
+    assert page.locator("dialog mark").all_inner_texts() == ["green", "orange"]
+
+
+def test_untrusted_text_is_shown_and_never_run(make_run, visit) -> None:
+    run = make_run(model=HOSTILE, n=3)
+    samples = [
+        sample.model_copy(update={"id": f"{k}{HOSTILE}", "texts": (HOSTILE, "x"), "tags": {HOSTILE: HOSTILE}})
+        for k, sample in enumerate(run.samples["shapes"])
+    ]
+    page = visit([ReportRun(run.result, {"shapes": samples}), make_run(n=4)])
+    assert page.locator("mark", has_text=HOSTILE).count() >= 3
+    page.select_option(".filters >> nth=0 >> select >> nth=0", "0")
+    page.click(".card h4 a >> nth=0")
+    sync_api.expect(page.locator("#item")).to_be_visible()
+    assert HOSTILE in page.inner_text("#item-title")
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("b", has_text="'\"&").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_screenshot_has_content_in_both_colour_schemes(make_run, visit, scheme) -> None:
+    page = visit([make_run(model="one", seed=1), make_run(model="two", seed=2)], scheme=scheme)
+    picture = Image.open(io.BytesIO(page.screenshot())).convert("L")
+    values = np.asarray(picture)
+    assert values.std() > 15
+    assert (np.median(values) > 200) == (scheme == "light")
+    page.locator(".card").first.scroll_into_view_if_needed()
+    card = np.asarray(Image.open(io.BytesIO(page.locator(".card").first.screenshot())).convert("RGB"))
+    assert len(np.unique(card.reshape(-1, 3), axis=0)) > 50
+
+
+@pytest.mark.parametrize("width", [360, 800])
+def test_nothing_overflows_a_narrow_screen(make_run, visit, width) -> None:
+    runs = [make_run(model="open_clip:ViT-B-32/laion2b_s34b_b79k" * 2), make_run(model="two", seed=2)]
+    page = visit(runs)
+    page.set_viewport_size({"width": width, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_without_scripts_the_tables_of_every_model_are_there(make_run, visit) -> None:
+    page = visit([make_run(model="one"), make_run(model="two", seed=2)], java_script_enabled=False)
+    assert page.is_visible("text=one by tag") and page.is_visible("text=two by tag")
+    assert page.is_visible("text=Browsing items needs JavaScript")
+    assert not page.is_visible(".filters")

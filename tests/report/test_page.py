@@ -1,0 +1,252 @@
+"""The page's HTML: what it says, what it asks for, and what untrusted text can do to it."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tellapart.errors import DataError, RunError
+from tellapart.report.numbers import percent
+from tellapart.report.page import render, write_report
+from tellapart.report.sections import ReportRun
+
+HOSTILE = """</script><script>window.hacked=1</script><img src=x onerror="window.hacked=1">'"&<!--"""
+
+
+class Page(HTMLParser):
+    """Elements with attributes, the text outside scripts, and the embedded JSON."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.json: dict[str, object] = {}
+        self._in: tuple[str, dict[str, str | None]] = ("", {})
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._in = (tag, dict(attrs)) if tag in {"script", "style"} else self._in
+
+    def handle_endtag(self, tag) -> None:
+        self._in = ("", {}) if tag in {"script", "style"} else self._in
+
+    def handle_data(self, data) -> None:
+        tag, attributes = self._in
+        if tag == "":
+            self.words.append(data)
+        elif attributes.get("type") == "application/json":
+            self.json[attributes["id"]] = json.loads(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def merged(first: ReportRun, second: ReportRun) -> ReportRun:
+    benchmarks = {**first.result.benchmarks, **second.result.benchmarks}
+    result = first.result.model_copy(update={"benchmarks": benchmarks})
+    return ReportRun(result, {**first.samples, **second.samples}, first.read_image)
+
+
+def test_tables_say_every_headline_number_with_interval_chance_and_a_bar(make_run) -> None:
+    runs = [make_run(model="a", seed=1), make_run(model="b", seed=2)]
+    page = Page(render(runs))
+    for run in runs:
+        metrics = run.result.benchmarks["shapes"].metrics
+        for name in ("text_score", "image_score", "group_score"):
+            value = metrics[name]
+            assert f"{percent(value.value)} [{percent(value.low, 1)}, {percent(value.high, 1)}]" in page.text
+    chance = {attributes["x1"] for tag, attributes in page.elements if attributes.get("class") == "chance"}
+    assert chance == {"25.0", "16.667", "50.0"}
+    assert "macro: mean of the 2 values" in page.text and "micro: all items" in page.text
+
+
+def test_the_header_says_what_was_measured_when_and_with_what(make_run) -> None:
+    run = make_run(model="clip")
+    page = Page(render([run]))
+    assert "clip , measured on Shapes (30 items)" in page.text
+    for expected in ("2026-11-21 07:00", "tellapart 0.1.0", run.result.benchmarks["shapes"].fingerprint[:12]):
+        assert expected in page.text
+
+
+def test_nothing_is_asked_of_the_network(make_run) -> None:
+    html = render([make_run(), make_run(model="b", benchmark="foils", shape=(1, 3))])
+    page = Page(html)
+    for tag, attributes in page.elements:
+        for name in ("src", "href", "action", "data", "poster", "srcset", "xlink:href"):
+            assert (attributes.get(name) or "#").startswith("#"), (tag, attributes)
+    assert not {"link", "iframe", "object", "embed", "base"} & {tag for tag, _ in page.elements}
+    assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|WebSocket|https?://", html)
+    policy = [attributes["content"] for _, attributes in page.elements if "http-equiv" in attributes]
+    assert len(policy) == 1 and policy[0].startswith("default-src 'none'; img-src data:;")
+
+
+def hostile_run(make_run) -> ReportRun:
+    run = make_run(model=HOSTILE, n=3)
+    samples = [
+        sample.model_copy(
+            update={"id": f"{k}{HOSTILE}", "texts": (HOSTILE, HOSTILE + "x"), "tags": {HOSTILE: HOSTILE}, "images": ()}
+        )
+        for k, sample in enumerate(run.samples["shapes"])
+    ]
+    record = run.result.benchmarks["shapes"]
+    everything = next(iter(record.by["type"].values()))
+    record = record.model_copy(
+        update={"title": HOSTILE, "origin": HOSTILE, "fingerprint": HOSTILE, "by": {HOSTILE: {HOSTILE: everything}}}
+    )
+    about = run.result.run.model_copy(
+        update={"command": HOSTILE, "versions": {HOSTILE: HOSTILE}, "device": HOSTILE, "started": HOSTILE}
+    )
+    result = run.result.model_copy(update={"benchmarks": {HOSTILE: record}, "run": about})
+    return ReportRun(result, {HOSTILE: samples})
+
+
+def test_untrusted_text_adds_no_element_and_no_attribute(make_run) -> None:
+    html = render([hostile_run(make_run), make_run()])
+    plain = Page(render([make_run(n=3), make_run()]))
+    page = Page(html)
+    assert "<script>window" not in html and "<img" not in html.split("<script>")[0]
+    assert sum(tag == "script" for tag, _ in page.elements) == sum(tag == "script" for tag, _ in plain.elements)
+    assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
+    assert page.json["report-data"]["models"][0] == HOSTILE
+    assert page.json["report-data"]["sections"][0]["items"]["texts"][0][0] == HOSTILE
+
+
+def test_embedded_scores_equal_the_samples(make_run) -> None:
+    run = make_run()
+    data = Page(render([run])).json["report-data"]["sections"][0]
+    exact = np.array([sample.scores for sample in run.samples["shapes"]], np.float32).reshape(30, 4)
+    assert np.array_equal(np.array(data["models"][0]["scores"], np.float32), exact)
+    assert data["items"]["ids"] == [sample.id for sample in run.samples["shapes"]]
+
+
+def test_models_measured_on_the_same_items_share_a_section_whatever_their_order(make_run) -> None:
+    first, second = make_run(model="a", seed=1), make_run(model="b", seed=2)
+    turned = ReportRun(second.result, {"shapes": second.samples["shapes"][::-1]}, second.read_image)
+    data = Page(render([first, turned])).json["report-data"]
+    assert len(data["sections"]) == 1
+    assert data == Page(render([first, second])).json["report-data"]
+
+
+def test_the_same_name_with_another_fingerprint_is_another_section(make_run) -> None:
+    data = Page(render([make_run(n=30), make_run(n=20)])).json["report-data"]
+    assert [len(section["items"]["ids"]) for section in data["sections"]] == [30, 20]
+    assert data["models"] == ["plain (run 1)", "plain (run 2)"]
+
+
+def test_several_benchmarks_each_get_a_section_and_their_own_pictures(make_run) -> None:
+    run = merged(make_run(), make_run(benchmark="foils", shape=(1, 4), n=12))
+    page = Page(render([run]))
+    assert [section["shape"] for section in page.json["report-data"]["sections"]] == [[2, 2], [1, 4]]
+    assert len(page.json["benchmark-1-pictures"]) == 60
+    assert len(page.json["benchmark-2-pictures"]) == 12
+
+
+def test_without_images_the_page_says_so_and_embeds_none(make_run) -> None:
+    page = Page(render([make_run(with_images=False)]))
+    assert "These scores came without images." in page.text
+    assert page.json["benchmark-1-pictures"] == []
+
+
+def test_images_that_are_not_at_hand_do_not_stop_the_report(make_run) -> None:
+    def missing(benchmark: str, reference: str) -> bytes:
+        raise DataError(f"{benchmark}: no image {reference!r}")
+
+    run = make_run()
+    for read in (missing, None):
+        assert "images were not at hand" in Page(render([ReportRun(run.result, run.samples, read)])).text
+
+
+def test_over_the_budget_the_worst_items_keep_their_pictures_and_the_page_says_how_many_do_not(make_run) -> None:
+    run = make_run()
+    everything = Page(render([run])).json["benchmark-1-pictures"]
+    budget = sum(map(len, everything)) // 3
+    page = Page(render([run], image_budget_bytes=budget))
+    section = page.json["report-data"]["sections"][0]
+    shown = {item for item, places in enumerate(section["items"]["pictures"]) if min(places) >= 0}
+    worst = sorted(range(30), key=lambda item: section["models"][0]["margins"][item])
+    assert shown == set(worst[: len(shown)]) and 5 <= len(shown) <= 15
+    assert f"{30 - len(shown)} items of 30 show no picture" in page.text
+    assert sum(map(len, page.json["benchmark-1-pictures"])) <= budget
+
+
+def test_budget_that_one_benchmark_leaves_goes_to_the_next(make_run) -> None:
+    first, second = make_run(n=3), make_run(benchmark="foils", shape=(1, 4), n=30)
+    sizes = [sum(map(len, Page(render([run])).json["benchmark-1-pictures"])) for run in (first, second)]
+    page = Page(render([merged(first, second)], image_budget_bytes=sum(sizes)))
+    assert len(page.json["benchmark-2-pictures"]) == 30
+
+
+def test_a_tie_is_shown_with_its_tie_neutral_value(make_run) -> None:
+    run = make_run(scores=np.full((30, 2, 2), 0.5, np.float32))
+    record = run.result.benchmarks["shapes"].model_copy(update={"tied_items": 30, "tied_comparisons": 120})
+    run = ReportRun(run.result.model_copy(update={"benchmarks": {"shapes": record}}), run.samples)
+    text = Page(render([run])).text
+    assert "0.00 [0.0, 11.4] 16.67 tie-neutral, 30 tied" in text
+    assert "30 items of 30 hold ties, 120 tied comparisons" in text
+    assert "tie-neutral" not in Page(render([make_run(skill=1.0)])).text
+
+
+def test_tables_read_without_a_script(make_run) -> None:
+    """Nothing of the tables is hidden by the HTML itself; only the browser of items waits for the script."""
+    page = Page(render([make_run(model="a"), make_run(model="b", seed=3)]))
+    assert not any("hidden" in attributes for _, attributes in page.elements)
+    assert "a by tag" in page.text and "b by tag" in page.text
+    assert "Browsing items needs JavaScript" in page.text
+
+
+def test_every_control_has_a_label_and_every_plot_a_name(make_run) -> None:
+    html = render([make_run(model="a"), make_run(model="b", seed=3)])
+    for control in re.finditer(r"<(?:select|input)\b", html):
+        before = html[: control.start()]
+        assert before.rfind("<label") > before.rfind("</label>")
+    for tag, attributes in Page(html).elements:
+        if tag == "svg":
+            assert attributes.get("aria-label") or attributes.get("aria-hidden") == "true"
+
+
+def test_a_tag_that_is_an_identifier_gets_no_list_of_values(make_run) -> None:
+    tags = [{"scene": f"s{k}", "type": "few" if k % 2 else "other"} for k in range(501)]
+    page = Page(render([make_run(n=501, tags=tags, with_images=False)]))
+    assert [attributes["data-tag"] for _, attributes in page.elements if "data-tag" in attributes] == ["type"]
+
+
+def test_the_same_runs_make_the_same_bytes(make_run) -> None:
+    assert render([make_run(seed=5)]) == render([make_run(seed=5)])
+
+
+def test_samples_that_are_missing_or_do_not_match_are_refused(make_run) -> None:
+    run, other = make_run(model="a"), make_run(model="b")
+    with pytest.raises(RunError, match="a has a result but no samples of shapes; read them with read_samples"):
+        render([ReportRun(run.result, {})])
+    short = ReportRun(other.result, {"shapes": other.samples["shapes"][:-1]})
+    with pytest.raises(RunError, match="b on shapes: 29 items that are not the 30 of the other runs"):
+        render([run, short])
+    bent = [run.samples["shapes"][0].model_copy(update={"scores": ((0.5, 0.1),)})]
+    with pytest.raises(RunError, match="item shapes-0000 has 1x2 scores, the record says 2x2"):
+        render([ReportRun(run.result, {"shapes": bent})])
+    with pytest.raises(RunError, match="a report needs at least one run that measured a benchmark; got 0 runs"):
+        render([])
+
+
+def test_the_file_is_written_whole_or_not_at_all(make_run, tmp_path: Path) -> None:
+    path = tmp_path / "new" / "report.html"
+    write_report(path, [make_run()])
+    assert path.read_text("utf-8").endswith("</html>")
+    before = path.read_bytes()
+    with pytest.raises(RunError):
+        write_report(path, [])
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.iterdir()] == ["report.html"]
+
+
+def test_a_place_that_cannot_be_written_is_named(make_run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match=r"cannot write .*report\.html: (Not a directory|File exists)"):
+        write_report(tmp_path / "file" / "report.html", [make_run()])

@@ -1,0 +1,136 @@
+"""Tables on the terminal and in a pipe."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import numpy as np
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from tellapart.errors import RunError
+from tellapart.report.numbers import deviation, headline, plain, score
+from tellapart.report.tables import breakdown_table, detail_table, equivariance_table, result_table, summary_line
+
+
+def printed(table: Table | None, width: int = 100) -> str:
+    assert table is not None
+    target = io.StringIO()
+    Console(file=target, width=width).print(table)
+    return target.getvalue()
+
+
+def row(text: str, start: str) -> str:
+    found = [line for line in text.splitlines() if line.startswith(start)]
+    assert len(found) == 1, text
+    return found[0]
+
+
+def test_first_look_has_a_row_for_each_model_and_chance_last(make_run) -> None:
+    runs = [make_run(model="strong", skill=3.0, seed=1), make_run(model="weak", skill=0.1, seed=2)]
+    text = printed(result_table([run.result for run in runs], "shapes"))
+    for run in runs:
+        metrics = run.result.benchmarks["shapes"].metrics
+        line = row(text, run.result.model.name)
+        for name in ("text_score", "image_score", "group_score"):
+            assert score(metrics[name]) in line
+    assert text.rstrip().splitlines()[-1].split() == ["chance", "25.00", "25.00", "16.67"]
+    assert "text_score" in text and "ipos_2t" not in text
+
+
+def test_tables_fit_100_columns_and_hold_no_escape_when_piped(make_run) -> None:
+    run = make_run(model="open_clip:ViT-B-32/laion2b_s34b_b79k", skill=9.0)
+    results = [run.result, make_run(model="constant", scores=np.full((30, 2, 2), 0.5, np.float32)).result]
+    tables = [
+        result_table(results, "shapes"),
+        detail_table(results[1], "shapes"),
+        breakdown_table(results[0], "shapes"),
+        equivariance_table(results, "shapes"),
+    ]
+    for table in tables:
+        text = printed(table)
+        assert "\x1b" not in text
+        assert max(map(len, text.splitlines())) <= 100
+        assert "…" not in text  # nothing is cut
+    assert "100.00 [88.6, 100.0]" in printed(tables[0])
+
+
+def test_ties_show_only_where_a_tie_occurred(make_run) -> None:
+    scores = np.tile(np.float32([[0.9, 0.1], [0.2, 0.95]]), (30, 1, 1))
+    clean = make_run(scores=scores).result
+    scores[:6, 0, 1] = 0.9  # six items tie image 0 with both texts
+    tied = make_run(scores=scores, model="tied").result
+    assert "ties" not in printed(detail_table(clean, "shapes"))
+    assert "ties broken at random" not in printed(result_table([clean], "shapes"))
+    line = row(printed(detail_table(tied, "shapes")), "text_score")
+    assert line.split() == ["text_score", "80.00", "[62.7,", "90.5]", "25.00", "6", "90.00", "30"]
+    # The image score has no tie: its cell stays empty, between the two others.
+    assert row(printed(result_table([clean, tied], "shapes")), "  ties").split("random")[1].split() == [
+        *("90.00", "(6", "tied)"),
+        *("90.00", "(6", "tied)"),
+    ]
+
+
+def test_breakdown_labels_macro_and_micro(make_run) -> None:
+    run = make_run(n=30)
+    record = run.result.benchmarks["shapes"]
+    text = printed(breakdown_table(run.result, "shapes"))
+    assert score(record.by["type"]["colour"].metrics["group_score"]) in row(text, "type = colour")
+    assert score(record.macro["type"].metrics["group_score"]) in row(text, "macro: mean of type's 2 values")
+    assert score(record.metrics["group_score"]) in row(text, "micro: all items")
+
+
+def test_a_set_without_tags_has_no_breakdown_and_one_without_2x2_items_no_equivariance(make_run) -> None:
+    assert breakdown_table(make_run(tags=()).result, "shapes") is None
+    assert equivariance_table([make_run(shape=(1, 3)).result], "shapes") is None
+
+
+def test_equivariance_is_shown_as_mean_spread_and_size(make_run) -> None:
+    run = make_run()
+    value = run.result.benchmarks["shapes"].metrics["v2_text"]
+    line = next(line for line in printed(equivariance_table([run.result], "shapes")).splitlines() if "v2_text" in line)
+    assert line.split() == ["v2_text", *map(deviation, (value.value, value.sd, value.mean_absolute)), "30"]
+    assert "v2_text" not in printed(detail_table(run.result, "shapes"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind", "names"),
+    [
+        ((2, 2), "logit", ("text_score", "image_score", "group_score")),
+        ((1, 2), "probability", ("pairwise", "acc", "min_pc_pf")),
+        ((1, 2), "similarity", ("choice_score",)),
+        ((1, 5), "similarity", ("choice_score",)),
+        ((3, 1), "probability", ("choice_score",)),
+    ],
+)
+def test_headline_follows_shape_and_kind(make_run, shape, kind, names) -> None:
+    record = make_run(shape=shape, kind=kind).result.benchmarks["shapes"]
+    assert headline(record.metrics) == names
+
+
+def test_a_name_is_neither_markup_nor_a_terminal_escape(make_run) -> None:
+    text = printed(result_table([make_run(model="[bold red]x[/] \x1b[2J").result], "shapes"))
+    assert "[bold red]x[/] \ufffd[2J" in text
+    assert plain("a\u202eb\n") == "a\ufffdb\ufffd"
+
+
+def test_summary_line_names_model_benchmark_numbers_and_ties(make_run) -> None:
+    result = make_run(model="flat", scores=np.full((30, 2, 2), 0.5, np.float32)).result
+    line = summary_line(result, "shapes")
+    assert line.startswith("flat on shapes (30 items): text_score 0.00 [0.0, 11.4], chance 25.00")
+    assert line.endswith("group_score 0.00 [0.0, 11.4], chance 16.67, 16.67 (30 tied) at random")
+    assert "\n" not in line
+
+
+def test_a_limited_run_says_of_how_many(make_run) -> None:
+    result = make_run().result
+    record = result.benchmarks["shapes"].model_copy(update={"limited_from": 3000})
+    text = printed(result_table([result.model_copy(update={"benchmarks": {"shapes": record}})], "shapes"))
+    assert "30 of 3,000 items" in text
+
+
+def test_an_unknown_benchmark_is_refused_with_those_there_are(make_run) -> None:
+    with pytest.raises(RunError, match=re.escape("no result has benchmark 'x'; there is shapes")):
+        result_table([make_run().result], "x")

@@ -1,0 +1,39 @@
+"""The documents say what is so: outputs are what commands print, links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.md")]
+
+
+def test_every_quoted_output_is_what_the_command_prints() -> None:
+    done = subprocess.run(
+        [sys.executable, "docs/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"run `make docs`:\n{done.stdout}\n{done.stderr}"
+
+
+def test_the_readme_opens_with_the_two_commands_that_do_everything() -> None:
+    commands = re.findall(r"^make \w+", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert commands[:2] == ["make demo", "make test"]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_relative_link_leads_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
+        if not target.startswith(("http://", "https://")):
+            assert (document.parent / target).exists(), f"{document}: {target}"
+
+
+def test_every_decision_is_numbered_once_and_says_what_was_chosen() -> None:
+    pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
+    for page in pages:
+        assert "**Choice.**" in page.read_text(encoding="utf-8"), page
