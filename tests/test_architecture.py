@@ -165,7 +165,11 @@ def test_help_answers_at_once_and_loads_nothing_heavy() -> None:
 
 def test_the_root_loads_its_names_on_first_use_only() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "import sys, tellapart; print('tellapart.metrics.pairs' in sys.modules); tellapart.text_score; print('tellapart.metrics.pairs' in sys.modules)"],
+        [
+            sys.executable,
+            "-c",
+            "import sys, tellapart; print('tellapart.metrics.pairs' in sys.modules); tellapart.text_score; print('tellapart.metrics.pairs' in sys.modules)",
+        ],
         capture_output=True,
         text=True,
         check=True,

@@ -39,7 +39,7 @@ _WHERE = {
     "write_pair_set": "data.folder",
 }
 
-__all__ = ["__version__", *_WHERE]
+__all__ = ["__version__", *_WHERE]  # noqa: PLE0604  (the names are the strings of the table)
 
 
 def __getattr__(name: str) -> Any:

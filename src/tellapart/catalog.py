@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Iterable, Mapping
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import Any
 
@@ -73,7 +73,8 @@ def load(kind: str, name: str) -> Any:
         name: as `names` lists it.
 
     Raises:
-        UnknownNameError: no such name; the message names the nearest one.
+        UnknownNameError: no such name (the message names the nearest one), or two packages give it.
+        Exception: whatever another package raises when it is imported, with a note that says which package that is.
 
     >>> load("model", "constant").__name__
     'constant'
@@ -85,11 +86,27 @@ def load(kind: str, name: str) -> Any:
     if target is not None:
         module, _, attribute = target.partition(":")
         return getattr(importlib.import_module(module), attribute)
-    installed = _installed(kind)
-    if name in installed:
-        return installed[name].load()
-    raise UnknownNameError(f"no {kind} {name!r}{nearest(name, names(kind))} `tellapart ls {kind}s` lists them all")
+    found = _installed(kind).get(name, [])
+    if not found:
+        raise UnknownNameError(
+            f"no {kind} {name!r}{nearest(name, names(kind)) or ';'} `tellapart ls {kind}s` lists them all"
+        )
+    if len(found) > 1:
+        packages = " and ".join(sorted(_package(point) for point in found))
+        raise UnknownNameError(f"{kind} {name!r} is given by {packages}; uninstall all but one")
+    try:
+        return found[0].load()
+    except Exception as error:
+        error.add_note(f"{kind} {name!r} ({found[0].value}) comes from the package {_package(found[0])}")
+        raise
 
 
-def _installed(kind: str) -> dict[str, Any]:
-    return {point.name: point for point in entry_points(group=f"tellapart.{kind}s")}
+def _installed(kind: str) -> dict[str, list[EntryPoint]]:
+    found: dict[str, list[EntryPoint]] = {}
+    for point in entry_points(group=f"tellapart.{kind}s"):
+        found.setdefault(point.name, []).append(point)
+    return found
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist else "an unnamed package"

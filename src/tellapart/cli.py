@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from dataclasses import asdict
@@ -31,7 +32,7 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of the bootstrap and of models that draw.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the bootstrap and of models that draw.")]
 Cache = Annotated[Optional[Path], typer.Option("--cache", help="Folder of the embedding store.")]  # noqa: UP045  (typer reads it on 3.11)
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Keep embeddings in memory, for this run alone.")]
 Out = Annotated[Optional[Path], typer.Option("--out", help="The run folder; made if it is not there.")]  # noqa: UP045
@@ -41,14 +42,21 @@ Device = Annotated[str, typer.Option("--device", help="cpu or cuda.")]
 def main() -> NoReturn:
     """Run the command line; an error that was raised on purpose is one line and exit status 2."""
     try:
-        app(standalone_mode=True)
+        try:
+            app(prog_name="tellapart", standalone_mode=True)
+        finally:
+            if sys.stdout is not None:  # closed by the caller
+                sys.stdout.flush()
     except TellapartError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
-        # The reader of our output went away (`tellapart ls | head`); there is nobody to tell.
-        sys.stderr.close()
+        # The reader of our output went away (`tellapart ls | head`): there is nobody to tell, now or at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
     sys.exit(0)
 
 
@@ -94,7 +102,6 @@ def run_command(
 
     Without arguments: the default model and the reference models on the embedded demo, offline.
     """
-    from tellapart.report.show import print_runs, write_run_report
     from tellapart.run import Settings, run
 
     chosen: dict[str, Any] = {"models": tuple(model)} if model else {}
@@ -103,16 +110,13 @@ def run_command(
     folder = out or _new_folder()
     with _store(cache, no_cache) as store, _progress() as progress:
         try:
-            folders = run(settings, folder, store=store, command=_command(), progress=progress.told)
+            run(settings, folder, store=store, command=_command(), progress=progress.told)
         except KeyboardInterrupt:
             progress.stop()
-            print(f"interrupted; what is done is kept. Go on with: {_command_with_out(folder)}", file=sys.stderr)
+            again = _command() if out else f"{_command()} --out {shlex.quote(str(folder))}"
+            print(f"interrupted; what is done is kept. Go on with: {again}", file=sys.stderr)
             raise typer.Exit(130) from None
-    report = write_run_report(folder)
-    if as_json:
-        _print_json({"out": str(folder), "report": str(report), "runs": [_record(each) for each in folders]})
-    else:
-        print_runs(folder, report)
+    _show(folder, as_json)
 
 
 @app.command("score")
@@ -134,7 +138,6 @@ def score_command(
     """Measure scores that were made elsewhere."""
     from tellapart.data.scores import ScoreKind
     from tellapart.errors import ScoreError
-    from tellapart.report.show import print_runs, write_run_report
     from tellapart.run import run_scores
 
     if kind is not None and kind not in get_args(ScoreKind):
@@ -148,11 +151,7 @@ def score_command(
         seed=seed,
         command=_command(),
     )
-    report = write_run_report(folder)
-    if as_json:
-        _print_json(_record(folder))
-    else:
-        print_runs(folder, report)
+    _show(folder, as_json)
 
 
 @app.command("show")
@@ -161,15 +160,7 @@ def show_command(
     as_json: Json = False,
 ) -> None:
     """Print a run's tables again, and make its report anew."""
-    from tellapart.report.show import print_runs, write_run_report
-    from tellapart.run_folder import find_runs
-
-    folders = find_runs(run)
-    report = write_run_report(run)
-    if as_json:
-        _print_json({"out": str(run), "report": str(report), "runs": [_record(each) for each in folders]})
-    else:
-        print_runs(run, report)
+    _show(run, as_json)
 
 
 @app.command("compare")
@@ -198,18 +189,18 @@ def check_command(
     as_json: Json = False,
 ) -> None:
     """Show that models whose results are known beforehand get them, on every shape."""
+    from tellapart.benchmarks.benchmark import find_benchmark
     from tellapart.check import check_model, check_references
+    from tellapart.evaluate import chosen
+    from tellapart.models.find import ModelOptions, find_model
     from tellapart.report.show import print_gates
 
-    gates = check_references()
-    if model is not None:
-        from tellapart.benchmarks.benchmark import find_benchmark
-        from tellapart.evaluate import chosen
-        from tellapart.models.find import ModelOptions, find_model
-
-        pairs = find_benchmark("demo").pairs()
-        some = pairs.select(chosen(len(pairs), "30"))
-        gates += check_model(find_model(model, ModelOptions(device=device, seed=seed)), some)
+    subject = find_model(model, ModelOptions(device=device, seed=seed)) if model is not None else None
+    with _progress() as progress:
+        gates = check_references(progress.told("reference models"))
+        if subject is not None:
+            pairs = find_benchmark("demo").pairs()
+            gates += check_model(subject, pairs.select(chosen(len(pairs), "30")))
     if as_json:
         _print_json(_gates_json(gates))
     else:
@@ -260,15 +251,17 @@ def _command() -> str:
     return shlex.join(["tellapart", *sys.argv[1:]])
 
 
-def _command_with_out(folder: Path) -> str:
-    command = _command()
-    return command if "--out" in command else f"{command} --out {shlex.quote(str(folder))}"
+def _show(folder: Path, as_json: bool) -> None:
+    """Make a run's report, and print its records: as tables, or as one object with all of them."""
+    from tellapart.report.show import print_runs, write_run_report
+    from tellapart.run_folder import find_runs, read_result
 
-
-def _record(folder: Path) -> Any:
-    from tellapart.run_folder import read_result
-
-    return read_result(folder).model_dump(mode="json", by_alias=True)
+    report = write_run_report(folder)
+    if as_json:
+        runs = [read_result(each).model_dump(mode="json", by_alias=True) for each in find_runs(folder)]
+        _print_json({"out": str(folder), "report": str(report), "runs": runs})
+    else:
+        print_runs(folder, report)
 
 
 def _gates_json(gates: list[Gate]) -> dict[str, Any]:
@@ -276,4 +269,5 @@ def _gates_json(gates: list[Gate]) -> dict[str, Any]:
 
 
 def _print_json(value: Any) -> None:
-    print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
+    # In ASCII, so that it can be printed whatever the terminal's encoding.
+    print(json.dumps(value, indent=1, allow_nan=False))

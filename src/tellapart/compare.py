@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+from tellapart.data.scores import named
 from tellapart.errors import RunError
-from tellapart.metrics.registry import headline
-from tellapart.result import BenchmarkResult
+from tellapart.metrics.registry import METRICS, headline
+from tellapart.result import IDS_ONLY, BenchmarkResult
 from tellapart.run_folder import read_result, read_samples
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import mcnemar, paired_difference, paired_permutation
@@ -63,8 +64,10 @@ class Comparison(BaseModel):
         a, b: the models.
         rows: a benchmark's headline metrics, for every benchmark that both runs measured.
         unshared: benchmarks that one run alone measured.
+        on_trust: benchmarks of which one run holds scores made elsewhere: their ids are the same, their captions and
+            pixels are taken to be.
 
-    >>> Comparison(a="x", b="y", rows=(), unshared=()).rows
+    >>> Comparison(a="x", b="y", rows=()).unshared
     ()
     """
 
@@ -73,14 +76,16 @@ class Comparison(BaseModel):
     a: str
     b: str
     rows: tuple[Row, ...]
-    unshared: tuple[str, ...]
+    unshared: tuple[str, ...] = ()
+    on_trust: tuple[str, ...] = ()
 
 
 def compare(first: Path, second: Path, *, seed: int = 0) -> Comparison:
     """Compare two run folders on every benchmark that both measured, by its headline metrics.
 
     Raises:
-        RunError: a folder is no run, the runs share no benchmark, or a benchmark's content differs between them.
+        RunError: a folder is no run, the runs share no benchmark, or a benchmark's items or clusters differ between
+            them.
 
     >>> compare(Path("no such run"), Path("nor this"))
     Traceback (most recent call last):
@@ -96,12 +101,26 @@ def compare(first: Path, second: Path, *, seed: int = 0) -> Comparison:
     rows: list[Row] = []
     for name in shared:
         _check_same(name, first, a.benchmarks[name], second, b.benchmarks[name])
-        clusters, columns = _outcomes(first, second, name, headline(a.benchmarks[name].shape))
+        clusters, columns = _outcomes(first, second, name, _tested(a.benchmarks[name], b.benchmarks[name]))
         rows += [_row(name, metric, *pair, clusters, seed) for metric, pair in columns.items()]
+    if not rows:
+        raise RunError(f"{first} and {second} share no metric of right and wrong on {', '.join(shared)}")
     adjusted = holm([row.p for row in rows])
     rows = [row.model_copy(update={"p_holm": float(p)}) for row, p in zip(rows, adjusted, strict=True)]
-    unshared = tuple(sorted({*a.benchmarks} ^ {*b.benchmarks}))
-    return Comparison(a=a.model.name, b=b.model.name, rows=tuple(rows), unshared=unshared)
+    return Comparison(
+        a=a.model.name,
+        b=b.model.name,
+        rows=tuple(rows),
+        unshared=tuple(sorted({*a.benchmarks} ^ {*b.benchmarks})),
+        on_trust=tuple(name for name in shared if a.benchmarks[name].fingerprint != b.benchmarks[name].fingerprint),
+    )
+
+
+def _tested(a: BenchmarkResult, b: BenchmarkResult) -> list[str]:
+    """Choose the headline metrics that both runs have and whose outcomes are right or wrong."""
+    return [
+        name for name in headline({*a.metrics} & {*b.metrics}) if METRICS[name].binary and not METRICS[name].components
+    ]
 
 
 def _listed(benchmarks: dict[str, BenchmarkResult]) -> str:
@@ -109,7 +128,8 @@ def _listed(benchmarks: dict[str, BenchmarkResult]) -> str:
 
 
 def _check_same(name: str, first: Path, a: BenchmarkResult, second: Path, b: BenchmarkResult) -> None:
-    if a.fingerprint != b.fingerprint:
+    elsewhere = [run.fingerprint.startswith(IDS_ONLY) for run in (a, b)]
+    if a.fingerprint != b.fingerprint and elsewhere[0] == elsewhere[1]:
         raise RunError(
             f"{name} is not the same in both runs: {first} measured content {a.fingerprint[:12]}, {second} "
             f"{b.fingerprint[:12]} (other items, captions, pixels or --limit); measure both on the same pairs"
@@ -119,11 +139,18 @@ def _check_same(name: str, first: Path, a: BenchmarkResult, second: Path, b: Ben
 def _outcomes(
     first: Path, second: Path, benchmark: str, metrics: Sequence[str]
 ) -> tuple[list[str], dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]]:
-    """Read both runs' per-item outcomes in the first one's order: clusters, and metric -> (a, b)."""
+    """Read both runs' per-item outcomes, item by item: clusters, and metric -> (a, b)."""
     a = read_samples(first, benchmark)
     of = {sample.id: sample for sample in read_samples(second, benchmark)}
-    if set(of) != {sample.id for sample in a} or len(of) != len(a):
-        raise RunError(f"{benchmark}: the samples of {first} and {second} are of different items; a folder was changed")
+    if alone := sorted(of.keys() ^ {sample.id for sample in a}):
+        raise RunError(
+            f"{benchmark} is not the same in both: {first} and {second} hold samples of different items "
+            f"({named(alone)} in one alone); measure both on the same pairs"
+        )
+    if moved := [sample.id for sample in a if sample.cluster != of[sample.id].cluster]:
+        raise RunError(
+            f"{benchmark}: items have other clusters in {first} than in {second}: {named(moved)}; measure both anew"
+        )
     pairs = [(sample.outcomes, of[sample.id].outcomes) for sample in a]
     columns = {
         metric: (np.array([x[metric] for x, _ in pairs]), np.array([y[metric] for _, y in pairs])) for metric in metrics

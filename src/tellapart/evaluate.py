@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from tellapart.models.content import image_hashes
 from tellapart.models.protocols import Model
 from tellapart.models.scoring import Progress, score
 from tellapart.models.store import EmbeddingStore
-from tellapart.result import BenchmarkResult, Sample
+from tellapart.result import IDS_ONLY, BenchmarkResult, Sample
 
 __all__ = ["Evaluation", "Prepared", "chosen", "evaluate", "evaluate_scores", "plan", "prepare"]
 
@@ -51,27 +52,31 @@ def chosen(items: int, limit: str | None) -> Sequence[int]:
     """
     if limit is None:
         return range(items)
-    try:
-        wanted = round(float(limit) * items) if "." in limit else int(limit)
-        sensible = 0 < float(limit) <= (1 if "." in limit else float("inf"))
-    except ValueError:
-        sensible = False
-    if not sensible:
+    if re.fullmatch(r"[1-9]\d{0,8}", limit, re.ASCII):
+        wanted = int(limit)
+    elif re.fullmatch(r"[01]?\.\d{1,9}", limit, re.ASCII) and 0 < float(limit) <= 1:
+        wanted = max(1, round(float(limit) * items))
+    else:
         raise RunError(f"--limit {limit}: give a number of items (20) or a share of them between 0 and 1 (0.1)")
-    wanted = min(max(wanted, 1), items)
+    wanted = min(wanted, items)
     return [place * items // wanted for place in range(wanted)]
 
 
 def plan(model: Model, benchmark: Benchmark) -> None:
-    """Refuse, before anything is computed, a benchmark on which none of the model's scores can be measured.
+    """Refuse, before anything is computed, a benchmark without images or on which the model's scores mean nothing.
 
     Raises:
+        DataError: the project does not carry the benchmark's images.
         MetricError: no metric is defined for the benchmark's shape and the model's kind of score.
 
     >>> from tellapart.benchmarks.benchmark import find_benchmark
     >>> from tellapart.models.reference import Constant
-    >>> plan(Constant(), find_benchmark("winoground"))
+    >>> plan(Constant(), find_benchmark("winoground"))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tellapart.errors.DataError: winoground's images cannot be loaded yet: they are gated ...
     """
+    if benchmark.load is None:
+        benchmark.pairs()  # says why, and what to do
     if not defined_for(benchmark.shape, model.kind):
         raise MetricError(
             f"{model.name} on {benchmark.name}: no metric is defined for {describe(benchmark.shape)} "
@@ -101,7 +106,9 @@ class Prepared:
     available: int
 
 
-def prepare(benchmark: Benchmark, *, store: EmbeddingStore, limit: str | None = None) -> Prepared:
+def prepare(
+    benchmark: Benchmark, *, store: EmbeddingStore, limit: str | None = None, progress: Progress | None = None
+) -> Prepared:
     """Load a benchmark's pairs and fingerprint them; images whose hash the store knows are not decoded.
 
     Raises:
@@ -115,7 +122,7 @@ def prepare(benchmark: Benchmark, *, store: EmbeddingStore, limit: str | None = 
     """
     everything = benchmark.pairs()
     pairs = everything.select(chosen(len(everything), limit))
-    hashes = image_hashes(pairs, store=store)
+    hashes = image_hashes(pairs, store=store, progress=progress)
     fingerprint = pairs.fingerprint(hashes.__getitem__)
     return Prepared(benchmark, pairs, fingerprint, len(set(hashes.values())), len(everything))
 
@@ -169,8 +176,17 @@ def evaluate(
     return Evaluation(result, _samples(scored.scores, pairs.outline, measured, pairs.items))
 
 
-def evaluate_scores(scores: Scores, benchmark: Benchmark, *, origin: str, seed: int = 0) -> Evaluation:
+def evaluate_scores(
+    scores: Scores, benchmark: Benchmark, *, origin: str, rounded_ties: int = 0, seed: int = 0
+) -> Evaluation:
     """Measure scores that were made elsewhere.
+
+    Args:
+        scores: of all the benchmark's items.
+        benchmark: its outline is read; its captions, too, where it has them.
+        origin: the file, for the record.
+        rounded_ties: items in which rounding to float32 made two scores equal, for the record.
+        seed: of the bootstrap.
 
     Raises:
         ScoreError: an item of the benchmark has no scores.
@@ -191,6 +207,7 @@ def evaluate_scores(scores: Scores, benchmark: Benchmark, *, origin: str, seed: 
         shape=outline.shape,
         kind=scores.kind,
         **_numbers(measured),
+        rounded_ties=rounded_ties,
         seconds=time.monotonic() - started,
         origin=origin,
     )
@@ -211,7 +228,7 @@ def _numbers(measured: Measured) -> dict[str, Any]:
 
 def _fingerprint_of_ids(outline: Outline) -> str:
     listed = "\n".join([f"ids only {outline.shape}", *sorted(outline.ids)])
-    return "ids-" + hashlib.sha256(listed.encode()).hexdigest()
+    return IDS_ONLY + hashlib.sha256(listed.encode()).hexdigest()
 
 
 def _samples(scores: Scores, outline: Outline, measured: Measured, items: Sequence[Item] | None) -> tuple[Sample, ...]:

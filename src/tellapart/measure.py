@@ -8,22 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.pairset import Outline, describe
 from tellapart.data.scores import Scores
-from tellapart.errors import MetricError
+from tellapart.errors import MetricError, RunError
 from tellapart.metrics.averages import by_tag, mean
 from tellapart.metrics.equivariance import histogram, summary
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.registry import defined_for
 from tellapart.metrics.ties import tied_comparisons
 from tellapart.result import Curve, Metrics, Value
+from tellapart.run_folder import read_result, read_samples
 from tellapart.stats.intervals import Column, Interval, intervals_for
 
-__all__ = ["Measured", "measure"]
+__all__ = ["Measured", "measure", "remeasure"]
 
 #: A tag with more values than this is an identifier, not a breakdown.
 MOST_VALUES = 64
@@ -111,6 +113,26 @@ def measure(scores: Scores, outline: Outline, *, seed: int = 0) -> Measured:
     )
 
 
+def remeasure(folder: Path, benchmark: str) -> Measured:
+    """Measure a run's benchmark again, from its raw scores alone: the numbers are those of the record.
+
+    Raises:
+        RunError: the folder is no run, or did not measure that benchmark.
+
+    >>> remeasure(Path("no such run"), "demo")
+    Traceback (most recent call last):
+    tellapart.errors.RunError: no such run has no results.json; name a run folder that `tellapart run --out` wrote
+    """
+    result = read_result(folder)
+    if benchmark not in result.benchmarks:
+        raise RunError(f"{folder} did not measure {benchmark!r}; it holds {', '.join(result.benchmarks) or 'nothing'}")
+    record, samples = result.benchmarks[benchmark], read_samples(folder, benchmark)
+    ids = tuple(sample.id for sample in samples)
+    clusters, tags = tuple(sample.cluster for sample in samples), tuple(sample.tags for sample in samples)
+    scores = Scores(ids, [sample.scores for sample in samples], record.kind)
+    return measure(scores, Outline(ids, record.shape, clusters, tags), seed=result.run.seed)
+
+
 def _per_item(metric: Metric, values: NDArray[np.float32], shape: tuple[int, int]) -> _PerItem:
     strict, neutral = metric.per_item(values), metric.tie_neutral(values)
     differs = strict != neutral
@@ -194,7 +216,8 @@ def _macro_column(metric: Metric, strict: NDArray[np.float64], member: NDArray[n
     rows = strict[:, None, :] if strict.ndim == 2 else strict[:, None, None]  # (item, 1, component)
     masked = rows * member[:, :, None]  # (item, value, component)
     table = np.concatenate([masked.reshape(len(masked), -1), member.astype(np.float64)], axis=1)
-    return Column(table, False, _macro_reduce(metric, member.shape[1]))
+    # Still 0 or 1 where the metric is: without spread the interval is then Wilson's, not a single point.
+    return Column(table, metric.binary, _macro_reduce(metric, member.shape[1]))
 
 
 def _macro_reduce(metric: Metric, values: int) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:

@@ -13,6 +13,9 @@ __all__ = ["TerminalProgress"]
 #: Shorter work shows no bar.
 _PATIENCE = 1.0
 
+#: Characters of a bar's title.
+_WIDEST = 48
+
 
 class TerminalProgress:
     """Bars on standard error while a terminal is there to see them; silent otherwise.
@@ -51,20 +54,34 @@ class TerminalProgress:
         if self._bars is not None:
             self._bars.stop()
             self._bars = None
+            self._tasks.clear()
 
     def _tell(self, title: str, done: int, total: int) -> None:
         if not self._visible:
             return
         now = time.monotonic()
         started = self._begun.setdefault(title, now)
-        if title not in self._tasks and (now - started < _PATIENCE or done >= total):
+        if done >= total:
+            self._finish(title)
+            return
+        if title not in self._tasks and now - started < _PATIENCE:
             return
         if self._bars is None:
             self._bars = _bars()
             self._bars.start()
         if title not in self._tasks:
-            self._tasks[title] = self._bars.add_task(title, total=total)
+            self._tasks[title] = self._bars.add_task(_short(title), total=total)
         self._bars.update(self._tasks[title], completed=done, total=total)
+
+    def _finish(self, title: str) -> None:
+        self._begun.pop(title, None)
+        if title in self._tasks:
+            self._bars.remove_task(self._tasks.pop(title))
+
+
+def _short(title: str) -> str:
+    """Leave room for the bar beside a benchmark that is named by a long path: its end says more than its middle."""
+    return title if len(title) <= _WIDEST else f"{title[: _WIDEST // 3]}...{title[-2 * _WIDEST // 3 + 3 :]}"
 
 
 def _bars() -> Any:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tellapart.data.scores import ScoreKind
 
 __all__ = [
+    "IDS_ONLY",
     "SCHEMA",
     "BenchmarkResult",
     "Curve",
@@ -23,6 +24,9 @@ __all__ = [
 
 #: Raised when a reader of an older record would misread a newer one.
 SCHEMA = 1
+
+#: How a fingerprint begins that stands for ids alone: scores made elsewhere say nothing of captions and pixels.
+IDS_ONLY = "ids-"
 
 
 class _Record(BaseModel):
@@ -100,6 +104,7 @@ class BenchmarkResult(_Record):
         curves: histograms of equivariance deviations.
         tied_items: items in which a true pair's score equals another's in its row or column.
         tied_comparisons: how many such equalities there are.
+        rounded_ties: items in which two scores of a score file differ, but beyond float32 only.
         images, texts: distinct ones in the benchmark.
         images_encoded, texts_encoded, pairs_scored: what this run had to compute; the rest was in the store.
         seconds: wall time of scoring and measuring.
@@ -120,6 +125,7 @@ class BenchmarkResult(_Record):
     curves: dict[str, Curve] = Field(default_factory=dict)
     tied_items: int = 0
     tied_comparisons: int = 0
+    rounded_ties: int = 0
     images: int = 0
     texts: int = 0
     images_encoded: int = 0

@@ -7,6 +7,7 @@ each in its own run folder under `beside/`.
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,18 +19,16 @@ from tellapart.benchmarks.benchmark import find_benchmark
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import RunError
-from tellapart.evaluate import Evaluation, Prepared, evaluate, evaluate_scores, plan, prepare
-from tellapart.models.external import read_scores
+from tellapart.evaluate import Evaluation, Prepared, chosen, evaluate, evaluate_scores, plan, prepare
+from tellapart.models.external import created_ties, read_raw_scores, read_scores
 from tellapart.models.find import ModelOptions, find_model
 from tellapart.models.protocols import Model
 from tellapart.models.scoring import Progress
 from tellapart.models.store import EmbeddingStore
 from tellapart.result import ModelRecord, Result, RunRecord
-from tellapart.run_folder import RESULTS, file_name, read_result, write_result, write_samples
+from tellapart.run_folder import RESULTS, beside, read_result, write_result, write_samples
 
-__all__ = ["BESIDE", "Settings", "run", "run_record", "run_scores"]
-
-BESIDE = "beside"
+__all__ = ["Settings", "run", "run_record", "run_scores"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +63,7 @@ def run(
     command: str = "",
     progress: Callable[[str], Progress] | None = None,
 ) -> list[Path]:
-    """Measure every model on every benchmark; results are written after each benchmark.
+    """Measure every model on every benchmark; the record is written after each.
 
     A benchmark that the folder holds already, made by the same model with the same settings on the same content, is
     not measured again.
@@ -74,7 +73,7 @@ def run(
         out: the run folder.
         store: of embeddings.
         command: the command line, for the record.
-        progress: takes "model on benchmark" to the callable that is told of progress.
+        progress: takes what is at work ("model on benchmark") to the callable that is told of its progress.
 
     Returns:
         The run folders, the subject's first.
@@ -93,19 +92,31 @@ def run(
     benchmarks = [find_benchmark(name) for name in _distinct(settings.benchmarks, "-b")]
     options = ModelOptions(device=settings.device, seed=settings.seed)
     models = [find_model(name, options) for name in _distinct(settings.models, "-m")]
+    chosen(1, settings.limit)
     for model in models:
         for benchmark in benchmarks:
             plan(model, benchmark)
-    folders = [out if place == 0 else out / BESIDE / file_name(model.name) for place, model in enumerate(models)]
+    records = _records(models, settings.models)
+    folders = [out, *(beside(out, record.name) for record in records[1:])]
     circumstances = run_record(seed=settings.seed, command=command, settings=settings)
-    records = [ModelRecord(name=model.name, fingerprint=model.fingerprint, kind=model.kind) for model in models]
     results = [_begin(folder, record, circumstances) for folder, record in zip(folders, records, strict=True)]
     for benchmark in benchmarks:
-        ready = prepare(benchmark, store=store, limit=settings.limit)
+        told = progress(benchmark.name) if progress else None
+        ready = prepare(benchmark, store=store, limit=settings.limit, progress=told)
         for place, (model, folder) in enumerate(zip(models, folders, strict=True)):
-            told = progress(f"{model.name} on {benchmark.name}") if progress else None
+            told = progress(f"{records[place].name} on {benchmark.name}") if progress else None
             results[place] = _advance(results[place], model, ready, folder, store, told)
     return folders
+
+
+def _records(models: Sequence[Model], given: Sequence[str]) -> list[ModelRecord]:
+    """Name each model as it names itself; as it was asked for, where two would share a name (two checkpoints of one)."""
+    own = [model.name for model in models]
+    names = [asked if own.count(name) > 1 else name for name, asked in zip(own, given, strict=True)]
+    return [
+        ModelRecord(name=name, fingerprint=model.fingerprint, kind=model.kind)
+        for name, model in zip(names, models, strict=True)
+    ]
 
 
 def run_scores(
@@ -143,10 +154,11 @@ def run_scores(
     found = find_benchmark(benchmark)
     outline = found.outline()
     made = read_scores(scores, ids=outline.ids, shape=outline.shape, kind=kind)
+    rounded = created_ties(read_raw_scores(scores, ids=outline.ids, shape=outline.shape).values)
     digest = hashlib.sha256(scores.read_bytes()).hexdigest()
     record = ModelRecord(name=name or scores.stem, fingerprint=f"scores-{digest}", kind=made.kind)
     result = _begin(out, record, run_record(seed=seed, command=command))
-    evaluation = evaluate_scores(made, found, origin=str(scores), seed=seed)
+    evaluation = evaluate_scores(made, found, origin=str(scores), rounded_ties=rounded, seed=seed)
     _keep(out, result, found.name, evaluation)
     return out
 
@@ -185,17 +197,36 @@ def _distinct(names: Sequence[str], option: str) -> Sequence[str]:
 
 
 def _begin(folder: Path, model: ModelRecord, run: RunRecord) -> Result:
-    """Take up the folder's record, or start one; the record of another run is refused before anything is computed."""
+    """Take up the folder's record, or start one; another run's record is refused before anything is computed."""
     if not (folder / RESULTS).exists():
-        result = Result(run=run, model=model, benchmarks={})
-        write_result(folder, result)
-        return result
+        _expect_writable(folder)
+        return Result(run=run, model=model, benchmarks={})
     old = read_result(folder)
-    now = {"model": model.name, "weights": model.fingerprint, "seed": run.seed, "limit": run.limit}
-    then = {"model": old.model.name, "weights": old.model.fingerprint, "seed": old.run.seed, "limit": old.run.limit}
+    now, then = _identity(model, run), _identity(old.model, old.run)
     if differing := [f"{key} was {then[key]}, now {now[key]}" for key in now if now[key] != then[key]]:
         raise RunError(f"{folder} holds another run ({'; '.join(differing)}); name another --out, or delete it")
     return old
+
+
+def _expect_writable(folder: Path) -> None:
+    """Refuse a folder that cannot be made or written: better now than after an hour. Nothing is made yet."""
+    nearest = next(each for each in (folder, *folder.parents) if each.exists())
+    if not nearest.is_dir():
+        raise RunError(f"cannot write to {folder}: {nearest} is no folder; name another --out")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise RunError(f"cannot write to {folder}: {nearest} may not be written; name another --out")
+
+
+def _identity(model: ModelRecord, run: RunRecord) -> dict[str, object]:
+    """Return what must agree for two runs to be one: everything that may move a number."""
+    return {
+        "model": model.name,
+        "weights": model.fingerprint,
+        "kind of score": model.kind,
+        "seed": run.seed,
+        "limit": run.limit,
+        "device": run.device,
+    }
 
 
 def _advance(

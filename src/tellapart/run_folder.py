@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import tempfile
@@ -11,10 +13,14 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from tellapart.catalog import REFERENCES
 from tellapart.errors import RunError
 from tellapart.result import SCHEMA, Result, Sample
 
 __all__ = [
+    "BESIDE",
+    "RESULTS",
+    "beside",
     "file_name",
     "find_runs",
     "read_result",
@@ -25,6 +31,10 @@ __all__ = [
 ]
 
 RESULTS = "results.json"
+
+#: Where the models lie that a run measured beside its subject: each in a run folder of its own.
+BESIDE = "beside"
+
 Record = TypeVar("Record", bound=BaseModel)
 
 
@@ -37,49 +47,62 @@ def file_name(name: str) -> str:
     plain = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._")
     if plain == name:
         return name
-    import hashlib
-
     return f"{plain[-60:]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def beside(folder: Path, model: str) -> Path:
+    """Return the run folder of a model that is measured beside a run's subject.
+
+    >>> beside(Path("runs/a"), "random").as_posix()
+    'runs/a/beside/random'
+    """
+    return folder / BESIDE / file_name(model)
 
 
 def write_whole(path: Path, text: str) -> None:
     """Write a text file whole or not at all: to a neighbour first, which then takes its name.
+
+    Raises:
+        RunError: the folder cannot be made, or the file cannot be written.
 
     >>> with tempfile.TemporaryDirectory() as scratch:
     ...     write_whole(Path(scratch) / "a.json", "{}")
     ...     (Path(scratch) / "a.json").read_text()
     '{}'
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        Path(draft).chmod(0o644)
-        Path(draft).replace(path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            Path(draft).chmod(0o644)
+            Path(draft).replace(path)
+        except BaseException:
+            Path(draft).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror}") from error
 
 
 def write_result(folder: Path, result: Result) -> None:
     """Write `results.json`.
 
+    Raises:
+        RunError: it cannot be written.
+
     >>> write_result(Path("/proc/no/such"), Result.model_construct())
     Traceback (most recent call last):
     tellapart.errors.RunError: cannot write /proc/no/such/results.json: No such file or directory
     """
-    try:
-        write_whole(folder / RESULTS, result.model_dump_json(by_alias=True, indent=1) + "\n")
-    except OSError as error:
-        raise RunError(f"cannot write {folder / RESULTS}: {error.strerror}") from error
+    write_whole(folder / RESULTS, result.model_dump_json(by_alias=True, indent=1) + "\n")
 
 
 def read_result(folder: Path) -> Result:
     """Read a run folder's record.
 
     Raises:
-        RunError: no such folder or record, a record of a newer schema, or one that is not what the schema says.
+        RunError: no such folder or record, a record of another schema, or one that is not what the schema says.
 
     >>> read_result(Path("no such run"))
     Traceback (most recent call last):
@@ -87,14 +110,22 @@ def read_result(folder: Path) -> Result:
     """
     path = folder / RESULTS
     text = _read(path, f"{folder} has no {RESULTS}; name a run folder that `tellapart run --out` wrote")
-    result = _validated(Result, text, str(path))
-    if result.schema_version != SCHEMA:
-        raise RunError(f"{path} has schema {result.schema_version}, this version reads {SCHEMA}; update tellapart")
-    return result
+    # The schema first: a newer record may hold fields that this version would call a mistake.
+    if (schema := _schema(text)) is not None and schema != SCHEMA:
+        raise RunError(f"{path} has schema {schema}, this version reads {SCHEMA}; update tellapart")
+    return _validated(Result, text, str(path))
+
+
+def _schema(text: str) -> int | None:
+    try:
+        schema = json.loads(text)["schema"]
+    except (ValueError, TypeError, KeyError):
+        return None  # no record at all, which is said elsewhere
+    return schema if isinstance(schema, int) else None
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """List the run folders in a folder: itself if it is one, else those directly inside, by name.
+    """List the run folders to show for a folder: a run and the models beside it, else the runs directly inside, by name.
 
     Raises:
         RunError: there is none.
@@ -104,11 +135,16 @@ def find_runs(folder: Path) -> list[Path]:
     tellapart.errors.RunError: no run in no such run; name a run folder that `tellapart run --out` wrote
     """
     if (folder / RESULTS).is_file():
-        return [folder]
+        return [folder, *sorted((path.parent for path in folder.glob(f"{BESIDE}/*/{RESULTS}")), key=_rank)]
     inside = sorted(path.parent for path in folder.glob(f"*/{RESULTS}"))
     if not inside:
         raise RunError(f"no run in {folder}; name a run folder that `tellapart run --out` wrote")
     return inside
+
+
+def _rank(folder: Path) -> tuple[int, str]:
+    """Models of other names first, then the reference models in their own order."""
+    return REFERENCES.index(folder.name) if folder.name in REFERENCES else -1, folder.name
 
 
 def write_samples(folder: Path, benchmark: str, samples: Iterable[Sample]) -> None:
@@ -135,7 +171,9 @@ def read_samples(folder: Path, benchmark: str) -> list[Sample]:
     """
     path = _samples_path(folder, benchmark)
     text = _read(path, f"{path} is missing; the run was cut off, or the folder was copied in part")
-    lines = text.split("\n")[:-1]
+    if not text.endswith("\n"):
+        raise RunError(f"{path} is cut off in its last line; measure the run again, or copy the folder whole")
+    lines = text.split("\n")[:-1]  # not splitlines: a caption may hold U+2028
     return [_validated(Sample, line, f"{path}:{number}") for number, line in enumerate(lines, start=1)]
 
 

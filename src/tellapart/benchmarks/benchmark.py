@@ -69,20 +69,22 @@ def find_benchmark(name: str) -> Benchmark:
 
     Raises:
         UnknownNameError: no such name.
-        DataError: the folder is no pair set.
+        DataError: the folder is no pair set, or what another package installed under that name is no benchmark.
 
     >>> find_benchmark("demo").shape
     (2, 2)
     """
     if name.startswith(FOLDER):
         return _folder(name)
-    benchmark: Benchmark = load_from_catalog("benchmark", name)
+    benchmark = load_from_catalog("benchmark", name)
+    if not isinstance(benchmark, Benchmark):
+        raise DataError(f"benchmark {name!r} is a {type(benchmark).__name__}; its entry point must name a Benchmark")
     return benchmark
 
 
 def _folder(name: str) -> Benchmark:
     path = Path(name.removeprefix(FOLDER)).expanduser()
-    if str(path) in {"", "."} and name == FOLDER:
+    if name == FOLDER:
         raise DataError("folder: names no folder; write folder:PATH, for example -b folder:my_pairs")
     pairs = read_pair_set(path, name)
     return Benchmark(

@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 __all__ = ["Item"]
+
+
+def _encodable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"half a character ({text[error.start]!a}), which no UTF-8 file can hold") from error
+    return text
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+_Text = Annotated[str, AfterValidator(_encodable)]
+_Texts = Annotated[tuple[Annotated[_Text, Field(min_length=1)], ...], BeforeValidator(_as_tuple), Field(min_length=1)]
 
 
 class Item(BaseModel):
@@ -16,7 +34,7 @@ class Item(BaseModel):
     Attributes:
         id: unique in its set.
         images: references to images, relative to the set's folder.
-        texts: captions, compared exactly as they are.
+        texts: captions, compared exactly as they are; none is empty.
         tags: what the item is about (subset, type, subtype, instrument): scores are reported by each tag's values.
         cluster: what must be resampled together (the source image, video or scene); the item's own id when the
             items are independent.
@@ -32,12 +50,12 @@ class Item(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    id: str = Field(min_length=1)
-    images: tuple[str, ...] = Field(min_length=1)
-    texts: tuple[str, ...] = Field(min_length=1)
-    tags: dict[str, str] = Field(default_factory=dict)
-    cluster: str = ""
-    provenance: dict[str, JsonValue] = Field(default_factory=dict)
+    id: _Text = Field(min_length=1)
+    images: _Texts
+    texts: _Texts
+    tags: dict[_Text, _Text] = Field(default_factory=dict)
+    cluster: _Text = ""
+    provenance: dict[_Text, JsonValue] = Field(default_factory=dict)
 
     def model_post_init(self, _context: object, /) -> None:
         """Let an item without a cluster stand for itself."""

@@ -197,14 +197,9 @@ class PairSet:
         lookup = hash_of or (lambda reference: pixel_hash(self.pixels(reference)))
         digest = hashlib.sha256()
         for item in sorted(self.items, key=lambda item: item.id):
-            parts = [
-                item.id,
-                str(len(item.images)),
-                *map(lookup, item.images),
-                str(len(item.texts)),
-                *item.texts,
-            ]
-            for part in parts:
+            counts = [str(count) for count in item.shape]
+            for part in (item.id, counts[0], *map(lookup, item.images), counts[1], *item.texts):
+                # Its length before each part: no two sets give the same bytes.
                 data = part.encode()
                 digest.update(len(data).to_bytes(8, "big") + data)
         return digest.hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -34,8 +35,8 @@ class Scores:
     read-only. A probability must lie in [0, 1]; a similarity or a logit may be any finite number.
 
     Raises:
-        ScoreError: the array is not three-dimensional, does not match the ids, or holds a value that is not
-            finite (or, for probabilities, outside [0, 1]); ids repeat.
+        ScoreError: not an array of real numbers; not three-dimensional; of another length than the ids; a value is not
+            finite (or, for probabilities, outside [0, 1]); an id is no string, or repeats; the kind is unknown.
 
     >>> scores = Scores(("a",), [[[0.9, 0.1], [0.2, 0.8]]], "similarity")
     >>> scores.shape
@@ -49,11 +50,10 @@ class Scores:
     kind: ScoreKind
 
     def __init__(self, ids: Sequence[str], values: Any, kind: ScoreKind) -> None:
-        with np.errstate(over="ignore"):  # beyond float32 becomes infinite, and is refused by name below
-            array = np.array(values, dtype=np.float32)
-        _check(tuple(ids), array, kind)
+        named_ids, array = tuple(ids), _as_float32(values)
+        _check(named_ids, array, kind)
         array.setflags(write=False)
-        object.__setattr__(self, "ids", tuple(ids))
+        object.__setattr__(self, "ids", named_ids)
         object.__setattr__(self, "values", array)
         object.__setattr__(self, "kind", kind)
 
@@ -85,18 +85,29 @@ class Scores:
         return Scores(ids, self.values[[row[item] for item in ids]], self.kind)
 
 
+def _as_float32(values: Any) -> NDArray[np.float32]:
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; a tensor that numpy cannot look into
+        raise ScoreError(f"scores must be an array (item, image, text) of numbers; got none ({error})") from error
+    if array.dtype.kind not in "fiub":
+        raise ScoreError(f"scores must be real numbers; got an array of {array.dtype}")
+    with np.errstate(over="ignore", under="ignore"):  # beyond float32 becomes infinite, and is refused by name
+        return array.astype(np.float32)
+
+
 def _check(ids: tuple[str, ...], values: NDArray[np.float32], kind: ScoreKind) -> None:
     if kind not in get_args(ScoreKind):
         raise ScoreError(f"score kind {kind!r} is unknown; use one of {', '.join(get_args(ScoreKind))}")
-    if values.ndim != 3:
+    if values.ndim != 3 or 0 in values.shape[1:]:
         raise ScoreError(
             f"scores must be an array (item, image, text); got {values.ndim} dimensions, shape {values.shape}"
         )
     if len(ids) != len(values):
         raise ScoreError(f"{len(ids)} ids for {len(values)} rows of scores; give one id for each item")
-    if len(set(ids)) != len(ids):
-        seen: set[str] = set()
-        repeated = sorted({item for item in ids if item in seen or seen.add(item)})  # type: ignore[func-returns-value]
+    if other := [item for item in ids if not isinstance(item, str)]:
+        raise ScoreError(f"item ids must be strings; got {other[0]!r}")
+    if repeated := [item for item, count in Counter(ids).items() if count > 1]:
         raise ScoreError(f"item ids must be distinct; repeated: {named(repeated)}")
     if bad := _failing(ids, np.isfinite(values)):
         raise ScoreError(f"scores must be finite; NaN or infinite in {len(bad)} of {len(ids)} items: {named(bad)}")
@@ -109,4 +120,4 @@ def _check(ids: tuple[str, ...], values: NDArray[np.float32], kind: ScoreKind) -
 
 def _failing(ids: tuple[str, ...], holds: NDArray[np.bool_]) -> list[str]:
     """Name the items in which a condition on `(item, image, text)` does not hold everywhere."""
-    return [item for item, row in zip(ids, holds, strict=True) if not row.all()]
+    return [ids[k] for k in np.flatnonzero(~holds.all(axis=(1, 2)))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from types import MappingProxyType
 
 from tellapart.data.scores import ScoreKind
@@ -34,13 +34,26 @@ def defined_for(shape: Shape, kind: ScoreKind | None = None) -> tuple[Metric, ..
     )
 
 
-def headline(shape: Shape) -> tuple[str, ...]:
-    """Return the names of the metrics that a first look shows for items of `shape`; a paper's own table for it.
+#: The metrics a first look shows; the first row of which all are defined.
+_HEADLINES: tuple[tuple[str, ...], ...] = (
+    ("text_score", "image_score", "group_score"),
+    ("pairwise", "acc", "min_pc_pf"),
+    ("choice_score",),
+)
 
-    Two names of one function (`text_score` is BiVLC's `i2t`) are never both among them, so they are also the tests
-    that a comparison of two runs corrects for.
 
-    >>> headline((2, 2)), headline((1, 5))
-    (('text_score', 'image_score', 'group_score'), ('choice_score',))
+def headline(defined: Container[str]) -> tuple[str, ...]:
+    """Choose the metrics of a first look from the names of those that are defined: what the papers' own tables show.
+
+    2x2 items: text, image and group score; a caption and its foil with probabilities: VALSE's three; else the
+    choice. Two names of one function (`text_score` is BiVLC's `i2t`) are never both among them, so they are also the
+    tests that a comparison of two runs corrects for.
+
+    Source: Winoground Table 3; VALSE Table 2; SugarCrepe Table 3.
+
+    >>> headline({"choice_score", "pairwise"})
+    ('choice_score',)
+    >>> headline({"choice_score", "pairwise", "acc", "p_c", "p_f", "min_pc_pf"})
+    ('pairwise', 'acc', 'min_pc_pf')
     """
-    return ("text_score", "image_score", "group_score") if shape == (2, 2) else ("choice_score",)
+    return next((names for names in _HEADLINES if all(name in defined for name in names)), ())

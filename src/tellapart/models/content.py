@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
@@ -142,8 +142,15 @@ class PictureReader:
         return pixels, pixel_hash(pixels)
 
 
-def image_hashes(pairset: PairSet, *, store: EmbeddingStore) -> dict[str, str]:
+def image_hashes(
+    pairset: PairSet, *, store: EmbeddingStore, progress: Callable[[str, int, int], None] | None = None
+) -> dict[str, str]:
     """Return the hash of every image's pixels: reference -> hash; for `PairSet.fingerprint` and the ledger.
+
+    Args:
+        pairset: whose images to read.
+        store: where the hashes are kept.
+        progress: told the stage ("reading images"), what is done of it, and the total.
 
     Raises:
         DataError: an image is missing or cannot be decoded.
@@ -160,4 +167,6 @@ def image_hashes(pairset: PairSet, *, store: EmbeddingStore) -> dict[str, str]:
     with PictureReader(pairset, store) as reader:
         for start in range(0, len(references), _BLOCK):
             reader.read(references[start : start + _BLOCK])
+            if progress:
+                progress("reading images", min(start + _BLOCK, len(references)), len(references))
         return reader.hashes

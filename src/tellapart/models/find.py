@@ -12,6 +12,7 @@ from tellapart.models.protocols import Model
 __all__ = ["ModelOptions", "find_model"]
 
 ONNX = "onnx:"
+DEVICES = ("cpu", "cuda")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +41,15 @@ def find_model(name: str, options: ModelOptions | None = None) -> Model:
 
     Raises:
         UnknownNameError: no such name.
-        ModelError: the model's files are not what they must be.
+        ModelError: the device is unknown, the model's files are not what they must be, or what another package
+            installed under that name is no model.
 
     >>> find_model("constant").kind
     'probability'
     """
     options = options or ModelOptions()
+    if options.device not in DEVICES:
+        raise ModelError(f"device {options.device!r} is unknown; use one of {', '.join(DEVICES)}")
     if name.startswith(ONNX):
         from tellapart.models.onnx import OnnxDualEncoder
 
@@ -53,5 +57,7 @@ def find_model(name: str, options: ModelOptions | None = None) -> Model:
         if not folder:
             raise ModelError("onnx: names no folder; write onnx:PATH, for example -m onnx:my_model")
         return OnnxDualEncoder.load(Path(folder).expanduser(), device=options.device)
-    model: Model = load_from_catalog("model", name)(options)
+    model = load_from_catalog("model", name)(options)
+    if not isinstance(model, Model):
+        raise ModelError(f"model {name!r} is a {type(model).__name__} without a name, a fingerprint or a kind of score")
     return model

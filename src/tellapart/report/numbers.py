@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-
 from tellapart.result import Value
 
 __all__ = [
     "deviation",
-    "headline",
     "interval",
     "is_deviation",
     "percent",
@@ -16,30 +13,6 @@ __all__ = [
     "score",
     "thousands",
 ]
-
-#: The metrics a first look shows, by shape; the first row of which all are there.
-_HEADLINES: tuple[tuple[str, ...], ...] = (
-    ("text_score", "image_score", "group_score"),
-    ("pairwise", "acc", "min_pc_pf"),
-    ("choice_score",),
-)
-
-
-def headline(metrics: Container[str]) -> tuple[str, ...]:
-    """Choose the metrics of a first look from those that are defined: what the papers' own tables show.
-
-    2x2 items: text, image and group score; a caption and its foil with probabilities: VALSE's three; else
-    the choice.
-
-    Source: Winoground Table 3; VALSE Table 2; SugarCrepe Table 3.
-
-    >>> headline({"choice_score", "pairwise"})
-    ('choice_score',)
-    >>> headline({"choice_score", "pairwise", "acc", "p_c", "p_f", "min_pc_pf"})
-    ('pairwise', 'acc', 'min_pc_pf')
-    """
-    return next((names for names in _HEADLINES if all(name in metrics for name in names)), ())
-
 
 def percent(fraction: float, decimals: int = 2) -> str:
     """Write a fraction as a percentage without its sign.

@@ -14,7 +14,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tellapart.errors import RunError
 from tellapart.metrics.registry import METRICS
 from tellapart.report import numbers
 from tellapart.report.drawing import bar
@@ -51,11 +50,7 @@ def write_report(path: Path, runs: Sequence[ReportRun], *, image_budget_bytes: i
     Traceback (most recent call last):
     tellapart.errors.RunError: a report needs at least one run that measured a benchmark; got 0 runs
     """
-    text = render(runs, image_budget_bytes=image_budget_bytes)
-    try:
-        write_whole(path, text)
-    except OSError as error:
-        raise RunError(f"cannot write {path}: {error.strerror}") from error
+    write_whole(path, render(runs, image_budget_bytes=image_budget_bytes))
 
 
 def render(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET) -> str:

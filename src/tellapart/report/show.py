@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -200,16 +199,25 @@ def listing(what: str) -> list[dict[str, Any]]:
     """
     rows: dict[str, Callable[[], list[dict[str, Any]]]] = {"benchmarks": _benchmark_rows, "models": _model_rows}
     if what not in rows:
-        raise UnknownNameError(f"nothing to list under {what!r}{nearest(what, rows)} use benchmarks or models")
+        hint = nearest(what, rows) or ";"
+        raise UnknownNameError(f"nothing to list under {what!r}{hint} use benchmarks or models")
     return rows[what]()
 
 
+_ABOUT = ("name", "title", "items", "shape", "source", "licence", "citation")
+
+
 def _benchmark_rows() -> list[dict[str, Any]]:
-    found = []
+    found: list[dict[str, Any]] = []
     for name in names("benchmark"):
-        benchmark = find_benchmark(name)
-        fields = {key: value for key, value in asdict(benchmark).items() if key not in {"load", "outline"}}
-        found.append(fields | {"runs": benchmark.load is not None})
+        try:
+            benchmark = find_benchmark(name)
+        except (
+            Exception
+        ) as error:  # another package's benchmark may fail as it likes; the others are listed all the same
+            found.append(dict.fromkeys(_ABOUT) | {"name": name, "title": f"cannot be loaded: {error}", "runs": False})
+            continue
+        found.append({key: getattr(benchmark, key) for key in _ABOUT} | {"runs": benchmark.load is not None})
     return found
 
 
@@ -240,7 +248,7 @@ def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
     )
     table = _table(*columns)
     for row in rows:
-        cells = {**row, "shape": "x".join(str(side) for side in row.get("shape", ()))}
+        cells = {**row, "shape": "x".join(str(side) for side in row.get("shape") or ())}
         table.add_row(*(plain(str(cells[column] or "")) for column in columns))
     console.print(table)
     console.print()
@@ -249,7 +257,7 @@ def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
         lines.append("also: onnx:FOLDER, a dual encoder of your own")
     else:
         lines.append("also: folder:PATH, a pair set of your own")
-        if scored := [row["name"] for row in rows if not row["runs"]]:
+        if scored := [row["name"] for row in rows if row["shape"] and not row["runs"]]:
             lines.append(f"from a score file only (tellapart score): {', '.join(scored)}")
     console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
 

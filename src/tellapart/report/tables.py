@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tellapart.errors import RunError
-from tellapart.report.numbers import deviation, headline, interval, is_deviation, percent, plain, score, thousands
+from tellapart.metrics.registry import headline
+from tellapart.report.numbers import deviation, interval, is_deviation, percent, plain, score, thousands
 from tellapart.result import BenchmarkResult, Result, Value
 
 if TYPE_CHECKING:

@@ -1,0 +1,127 @@
+"""Text files of rows, JSONL and CSV, read so that whatever is wrong names its file and line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Never
+
+from tellapart.errors import DataError
+
+__all__ = ["read_csv", "read_jsonl", "read_object"]
+
+
+def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a JSONL file, each with the number of its line; blank lines are passed over.
+
+    Raises:
+        DataError: the file cannot be read or is not UTF-8; a line is not one JSON object, repeats a key, or holds a
+            number that JSON does not have (NaN, Infinity, 1e999).
+
+    >>> list(read_jsonl(Path("gone.jsonl")))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: gone.jsonl: cannot be read (No such file or directory)
+    """
+    # Split at newlines alone: str.splitlines would also break captions at U+2028 and its like.
+    for number, line in enumerate(_text(path).split("\n"), start=1):
+        if line.strip():
+            yield number, _object(line, f"{path}:{number}")
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the object that a JSON file holds.
+
+    Raises:
+        DataError: as `read_jsonl`.
+
+    >>> read_object(Path("gone.json"))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: gone.json: cannot be read (No such file or directory)
+    """
+    return _object(_text(path), str(path))
+
+
+def read_csv(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the rows of a CSV file under its header, each with the number of its first line.
+
+    Raises:
+        DataError: the file cannot be read or is not UTF-8; a column's name repeats; a row has not as many fields as the
+            header, or is badly quoted.
+
+    >>> list(read_csv(Path("gone.csv")))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: gone.csv: cannot be read (No such file or directory)
+    """
+    reader = csv.reader(io.StringIO(_text(path), newline=""), strict=True)
+    header: list[str] = []
+    line = 1
+    try:
+        for row in reader:
+            if not header:
+                header = row
+                if name := _repeated(header):
+                    raise DataError(f"{path}:{line}: column {name!r} stands twice in the header")
+            elif row:
+                if len(row) != len(header):
+                    raise DataError(f"{path}:{line}: has {len(row)} fields where the header has {len(header)}")
+                yield line, dict(zip(header, row, strict=True))
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(f"{path}:{line}: is not valid CSV ({error})") from error
+
+
+def _text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # A mark at the start is cut off before decoding, and positions count from behind it.
+        start = error.start + len(data) - len(error.object)
+        line = data.count(b"\n", 0, start) + 1
+        raise DataError(f"{path}:{line}: is not UTF-8 (byte 0x{data[start]:02x}); save the file as UTF-8") from error
+
+
+def _object(text: str, where: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse, parse_float=_finite)
+    except json.JSONDecodeError as error:
+        column = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
+        raise DataError(f"{where}: is not valid JSON ({error.msg} at {column})") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: is not valid JSON ({error})") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{where}: expected an object {{...}}, got {text.strip()!r:.60}")
+    return found
+
+
+def _repeated(names: Sequence[str]) -> str | None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if (name := _repeated([key for key, _ in pairs])) is not None:
+        raise ValueError(f"key {name!r:.60} stands twice in one object")
+    return dict(pairs)
+
+
+def _refuse(constant: str) -> Never:
+    raise ValueError(f"{constant} is not a JSON number")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"{number:.60} is too large a number")
+    return value

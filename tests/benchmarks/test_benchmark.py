@@ -1,0 +1,86 @@
+"""A benchmark by its name: built in, a folder of the user's own, or from another package."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
+from tellapart.catalog import BENCHMARKS, load
+from tellapart.errors import DataError, UnknownNameError
+
+FIRST = [name for name in BENCHMARKS if isinstance(load("benchmark", name), Benchmark)]
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_a_built_in_benchmark_declares_itself(name: str) -> None:
+    benchmark = find_benchmark(name)
+    assert benchmark.name == name
+    for said in (benchmark.title, benchmark.source, benchmark.licence, benchmark.citation):
+        assert len(said) > 5
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_the_outline_agrees_with_the_declaration_and_with_the_pairs(name: str) -> None:
+    benchmark = find_benchmark(name)
+    outline = benchmark.outline()
+    assert (outline.shape, len(outline.ids)) == (benchmark.shape, benchmark.items)
+    assert len(outline.clusters) == len(outline.tags) == len(set(outline.ids)) == benchmark.items
+    if benchmark.load is not None:
+        assert benchmark.pairs().outline == outline
+
+
+def test_winoground_carries_no_pairs_and_says_where_they_are() -> None:
+    with pytest.raises(
+        DataError, match=r"gated .see https://huggingface.co/datasets/facebook/winoground.*--scores FILE"
+    ):
+        find_benchmark("winoground").pairs()
+
+
+def test_winogrounds_items_are_numbered_as_in_its_score_files() -> None:
+    assert find_benchmark("winoground").outline().ids == tuple(str(k) for k in range(400))
+
+
+def test_a_folder_says_of_itself_what_its_card_says(made_set: Callable[..., Path]) -> None:
+    folder = made_set("mine", n=5, shape=(1, 3))
+    benchmark = find_benchmark(f"folder:{folder}")
+    assert (benchmark.name, benchmark.title, benchmark.licence) == (f"folder:{folder}", "Set mine", "CC0")
+    assert (benchmark.items, benchmark.shape, benchmark.citation) == (5, (1, 3), "not stated")
+    assert benchmark.pairs().name == f"folder:{folder}"
+
+
+def test_a_folder_without_a_card_is_called_by_its_name(made_set: Callable[..., Path]) -> None:
+    folder = made_set("mine")
+    (folder / "card.json").unlink()
+    assert find_benchmark(f"folder:{folder}").title == "mine"
+
+
+def test_a_home_folder_is_found(made_set: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made_set("mine")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert find_benchmark("folder:~/mine").items == 12
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "said"),
+    [
+        ("folder:", DataError, "folder: names no folder; write folder:PATH"),
+        ("folder:no such", DataError, "no folder 'no such'; a pair set is a folder with"),
+        ("Winoground", UnknownNameError, "no benchmark 'Winoground'; did you mean 'winoground'"),
+    ],
+)
+def test_a_name_that_is_none_is_refused(name: str, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        find_benchmark(name)
+
+
+def test_a_folder_with_a_wrong_line_names_it(made_set: Callable[..., Path]) -> None:
+    folder = made_set("mine", n=2)
+    lines = (folder / "pairs.jsonl").read_text().splitlines()
+    item = json.loads(lines[1]) | {"text": ["x"]}
+    (folder / "pairs.jsonl").write_text("\n".join([lines[0], json.dumps(item)]) + "\n")
+    with pytest.raises(DataError, match=r"pairs.jsonl:2: unknown key 'text'; did you mean 'texts'"):
+        find_benchmark(f"folder:{folder}")

@@ -1,0 +1,241 @@
+"""What tests of more than one folder use: small pair sets and models, and the command line in this process."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tellapart.data.folder import write_pair_set
+from tellapart.data.item import Item
+
+WORDS = ("red", "blue", "one", "two", "cup", "bowl", "left", "right")
+
+ENTRY_POINTS = """[tellapart.models]
+colours = installed_models:colours
+slow = installed_models:slow
+of-its-batch = installed_models:of_its_batch
+probable = installed_models:probable
+twin = installed_models:twin
+no-model = installed_models:no_model
+gone = no_such_module:model
+[tellapart.benchmarks]
+no-benchmark = installed_models:NO_BENCHMARK
+"""
+
+
+@pytest.fixture
+def made_set(tmp_path: Path) -> Callable[..., Path]:
+    """Write a pair set of noise images: a tag on every item, another on every second, and clusters if wanted."""
+
+    def make(
+        name: str = "set", *, n: int = 12, shape: tuple[int, int] = (2, 2), seed: int = 0, clusters: int | None = None
+    ) -> Path:
+        from PIL import Image
+
+        rng = np.random.default_rng(seed)
+        items, images = [], {}
+        for k in range(n):
+            references = tuple(f"images/{k}_{side}.png" for side in range(shape[0]))
+            for reference in references:
+                stream = io.BytesIO()
+                pixels = rng.integers(0, 100, 3) + rng.integers(0, 156, (8, 8, 3))
+                Image.fromarray(pixels.astype(np.uint8)).save(stream, "PNG")
+                images[reference] = stream.getvalue()
+            texts = tuple(" ".join(rng.choice(WORDS, 4)) + f" {text}" for text in range(shape[1]))
+            tags = {"type": ("swap", "add", "replace")[k % 3]} | ({"side": "left"} if k % 2 else {})
+            cluster = "" if clusters is None else f"scene-{k % clusters}"
+            items.append(Item(id=f"item-{k}", images=references, texts=texts, tags=tags, cluster=cluster))
+        folder = tmp_path / name
+        write_pair_set(folder, items, images, {"title": f"Set {name}", "licence": "CC0"})
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Install the models of `installed_models.py` on this process's path; return the folder, for other processes'."""
+    site = tmp_path / "site"
+    about = site / "installed_models-1.dist-info"
+    about.mkdir(parents=True)
+    shutil.copy(Path(__file__).with_name("installed_models.py"), site)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: installed-models\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(ENTRY_POINTS)
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.delitem(sys.modules, "installed_models", raising=False)
+    return site
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """Run `tellapart ...` in this process, in a folder and with a cache of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TELLAPART_CACHE", str(tmp_path / "cache"))
+
+    def run(*arguments: object) -> Ran:
+        from tellapart.cli import main
+
+        monkeypatch.setattr(sys, "argv", ["tellapart", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main()
+        code = stop.value.code
+        written = capsys.readouterr()
+        return Ran(0 if code is None else int(code), written.out, written.err)
+
+    return run
+
+
+@dataclass
+class TinyEncoder:
+    """A folder with an ONNX dual encoder, and its weights for numpy."""
+
+    folder: Path
+    weights: dict[str, NDArray[np.float32]]
+    vocabulary: dict[str, int]
+
+    def change_config(self, **changes: object) -> None:
+        path = self.folder / "config.json"
+        config = json.loads(path.read_text())
+        for key, value in changes.items():
+            if value is None:
+                del config[key]
+            else:
+                config[key] = value
+        path.write_text(json.dumps(config, indent=1))
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Put other bytes in a file's place, with the hash that goes with them."""
+        (self.folder / name).write_bytes(data)
+        config = json.loads((self.folder / "config.json").read_text())
+        self.change_config(sha256=config["sha256"] | {name: hashlib.sha256(data).hexdigest()})
+
+
+SIZE, LENGTH, DIMENSIONS = 16, 6, 8
+
+
+def image_graph(weights: dict[str, NDArray[np.float32]], *, name: str = "pixel_values", size: object = SIZE) -> Any:
+    """Convolution of stride 2, ReLU, mean over space, projection."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    nodes = [
+        helper.make_node("Conv", [name, "filters"], ["a"], strides=[2, 2]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("GlobalAveragePool", ["b"], ["c"]),
+        helper.make_node("Flatten", ["c"], ["d"]),
+        helper.make_node("MatMul", ["d", "project"], ["vectors"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "image",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3, size, size])],
+        [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["n", DIMENSIONS])],
+        [numpy_helper.from_array(weights[key], key) for key in ("filters", "project")],
+    )
+    return finished(graph)
+
+
+def text_graph(weights: dict[str, NDArray[np.float32]], *, integer: str = "INT64") -> Any:
+    """Mean of the embeddings of the tokens that are no padding."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    axes = numpy_helper.from_array(np.array([2]), "axes")
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["a"]),
+        helper.make_node("Cast", ["attention_mask"], ["m"], to=TensorProto.FLOAT),
+        helper.make_node("Unsqueeze", ["m", "axes"], ["mask"]),
+        helper.make_node("Mul", ["a", "mask"], ["b"]),
+        helper.make_node("ReduceSum", ["b", "one"], ["sum"], keepdims=0),
+        helper.make_node("ReduceSum", ["mask", "one"], ["count"], keepdims=0),
+        helper.make_node("Div", ["sum", "count"], ["vectors"]),
+    ]
+    kind = getattr(TensorProto, integer)
+    graph = helper.make_graph(
+        nodes,
+        "text",
+        [helper.make_tensor_value_info(name, kind, ["n", LENGTH]) for name in ("input_ids", "attention_mask")],
+        [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["n", DIMENSIONS])],
+        [numpy_helper.from_array(weights["table"], "table"), axes, numpy_helper.from_array(np.array([1]), "one")],
+    )
+    return finished(graph)
+
+
+def finished(graph: Any) -> Any:
+    from onnx import helper
+
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 9
+    return model
+
+
+@pytest.fixture
+def graphs() -> dict[str, Callable[..., Any]]:
+    return {"image": image_graph, "text": text_graph, "finished": finished}
+
+
+@pytest.fixture
+def tiny_encoder(tmp_path: Path) -> TinyEncoder:
+    """Write the folder of a tiny ONNX dual encoder."""
+    pytest.importorskip("onnx", reason="the tiny model is built with onnx, of the extra 'train'")
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.normalizers import Lowercase
+    from tokenizers.pre_tokenizers import Whitespace
+
+    rng = np.random.default_rng(7)
+    vocabulary = {token: k for k, token in enumerate(["[PAD]", "[UNK]", *WORDS])}
+    weights = {
+        "filters": rng.standard_normal((5, 3, 3, 3)).astype(np.float32),
+        "project": rng.standard_normal((5, DIMENSIONS)).astype(np.float32),
+        "table": rng.standard_normal((len(vocabulary), DIMENSIONS)).astype(np.float32),
+    }
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))  # noqa: S106
+    tokenizer.normalizer, tokenizer.pre_tokenizer = Lowercase(), Whitespace()
+    files = {
+        "image.onnx": image_graph(weights).SerializeToString(),
+        "text.onnx": text_graph(weights).SerializeToString(),
+        "tokenizer.json": tokenizer.to_str().encode(),
+    }
+    folder = tmp_path / "encoder"
+    folder.mkdir()
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    config = {
+        "schema_version": 1,
+        "name": "tiny",
+        "image_size": SIZE,
+        "resize": "stretch",
+        "mean": [0.48, 0.46, 0.41],
+        "std": [0.27, 0.26, 0.28],
+        "context_length": LENGTH,
+        "pad_token": "[PAD]",
+        "dimensions": DIMENSIONS,
+        "kind": "similarity",
+        "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
+    }
+    (folder / "config.json").write_text(json.dumps(config, indent=1))
+    return TinyEncoder(folder, weights, vocabulary)

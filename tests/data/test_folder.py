@@ -1,0 +1,381 @@
+"""A pair set's own folder: it comes back as it was written, is written whole or not at all, and errors name the place."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tellapart.data.folder import read_pair_set, write_pair_set
+from tellapart.data.item import Item
+from tellapart.errors import DataError
+
+Encode = Callable[..., bytes]
+Noise = Callable[..., NDArray[np.uint8]]
+Record = Callable[..., dict[str, Any]]
+Folder = Callable[..., Path]
+
+#: Every character that a file can hold, with those that cut lines elsewhere made likely.
+characters = st.one_of(st.sampled_from("\u2028\u2029\u0085\r\n\v\f\x1c\"'\\{},\ufeff\0"), st.characters(codec="utf-8"))
+strings = st.text(characters, min_size=1, max_size=30)
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**20), 10**20)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | strings,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(strings, inner, max_size=3),
+    max_leaves=5,
+)
+items_of_one_shape = st.tuples(st.integers(1, 3), st.integers(1, 3)).flatmap(
+    lambda shape: st.lists(
+        st.builds(
+            Item,
+            id=strings,
+            images=st.tuples(*[st.sampled_from(["images/0.png", "images/1.webp", "frames/2.npy"])] * shape[0]),
+            texts=st.tuples(*[strings] * shape[1]),
+            tags=st.dictionaries(strings, strings, max_size=3),
+            cluster=st.just("") | strings,
+            provenance=st.dictionaries(strings, json_values, max_size=3),
+        ),
+        min_size=1,
+        max_size=4,
+        unique_by=lambda item: item.id,
+    )
+)
+LONG = Item(id="i" * 10_000, images=("images/0.png",), texts=("w " * 500_000, "\u2028" * 1000))
+
+
+@settings(max_examples=40, deadline=None)
+@given(items=items_of_one_shape, card=st.dictionaries(strings, json_values, max_size=3))
+@example(items=[LONG], card={})
+def test_what_is_written_is_read_back(encoded: Encode, noise: Noise, items: list[Item], card: dict[str, Any]) -> None:
+    used = sorted({reference for item in items for reference in item.images})
+    images = {reference: encoded(noise(seed=len(reference)), reference.rpartition(".")[2]) for reference in used}
+    with tempfile.TemporaryDirectory() as scratch:
+        home = Path(scratch) / "deep" / "set"
+        write_pair_set(home, items, images, card)
+        again = read_pair_set(home)
+        assert again.items == tuple(items)
+        assert again.card == card
+        assert (again.name, again.root) == ("set", home)
+        assert {reference: again.read_bytes(reference) for reference in used} == images
+        assert [path.name for path in home.parent.iterdir()] == ["set"]
+
+
+def test_blank_lines_a_byte_order_mark_and_windows_line_ends_are_no_hindrance(folder: Folder, record: Record) -> None:
+    text = "\ufeff" + "\r\n".join(["", json.dumps(record()), "  ", json.dumps(record(id="b"))])
+    pairs = read_pair_set(folder(text))
+    assert [item.id for item in pairs.items] == ["a", "b"]
+    assert [line.rpartition(":")[2] for line in pairs.lines.values()] == ["2", "4"]
+
+
+def test_a_set_is_named_after_its_folder_or_as_told(
+    folder: Folder, record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = folder([record()])
+    assert read_pair_set(home).name == "clocks"
+    assert read_pair_set(home, "mine").name == "mine"
+    monkeypatch.chdir(home)
+    assert read_pair_set(Path()).name == "clocks"
+
+
+def test_an_own_list_goes_before_the_lists_of_an_imagefolder(folder: Folder, record: Record) -> None:
+    folder([{"file_name": "images/0.png", "caption": "x"}], "metadata.jsonl")
+    assert read_pair_set(folder([record()])).shape == (2, 2)
+
+
+BAD_LINES = {
+    "not json": (b"{'id': 'a'}", r"is not valid JSON \(Expecting property name .* at column 2\)"),
+    "cut off": (b'{"id": "a", "images": [', r"is not valid JSON \(Expecting value at column 24\)"),
+    "two objects": (b'{"id": "a"} {"id": "b"}', r"is not valid JSON \(Extra data at column 13\)"),
+    "a list": (b'["a", "b"]', r"expected an object {\.\.\.}, got '\[\"a\", \"b\"\]'"),
+    "a number": (b"7", r"expected an object {\.\.\.}, got '7'"),
+    "null": (b"null", r"expected an object"),
+    "nan": (b'{"id": NaN}', r"is not valid JSON \(NaN is not a JSON number\)"),
+    "minus infinity": (b'{"provenance": {"score": -Infinity}}', r"-Infinity is not a JSON number"),
+    "beyond a double": (b'{"provenance": {"score": 1e999}}', r"1e999 is too large a number"),
+    "more digits than python reads": (b'{"id": ' + b"9" * 5000 + b"}", r"is not valid JSON \(Exceeds the limit"),
+    "deeper than python reads": (b'{"id": ' + b"[" * 200_000, r"is not valid JSON \(maximum recursion depth"),
+    "key twice": (b'{"id": "a", "id": "b"}', r"key 'id' stands twice in one object"),
+    "key twice inside": (b'{"tags": {"x": "1", "x": "2"}}', r"key 'x' stands twice in one object"),
+    "latin-1": ('{"id": "caf\u00e9"}'.encode("latin-1"), r"is not UTF-8 \(byte 0xe9\); save the file as UTF-8"),
+    "utf-16": ('{"id": "a"}'.encode("utf-16"), r"is not UTF-8 \(byte 0xff\)"),
+    "raw control character": (b'{"id": "a\tb"}', r"is not valid JSON \(Invalid control character at"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_LINES)
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_a_line_that_is_no_object_is_named_by_file_and_number(
+    folder: Folder, record: Record, kind: str, mark: bytes
+) -> None:
+    line, says = BAD_LINES[kind]
+    good = json.dumps(record()).encode()
+    home = folder(mark + good + b"\n\n" + line + b"\n")
+    with pytest.raises(DataError, match=rf"^{home}/pairs\.jsonl:3: .*{says}"):
+        read_pair_set(home)
+
+
+BAD_FIELDS: dict[str, tuple[dict[str, Any], str]] = {
+    "no id": ({"id": ...}, r"field 'id': is missing$"),
+    "no images": ({"images": ...}, r"field 'images': is missing$"),
+    "no texts": ({"texts": ...}, r"field 'texts': is missing$"),
+    "empty id": ({"id": ""}, r"field 'id': is empty, got ''"),
+    "id a number": ({"id": 7}, r"field 'id': expected a string, got 7"),
+    "zero images": ({"images": []}, r"field 'images': is empty, got \[\]"),
+    "zero texts": ({"texts": []}, r"field 'texts': is empty, got \[\]"),
+    "texts a string": ({"texts": "a cat"}, r"field 'texts': expected a list, got 'a cat'"),
+    "text a number": ({"texts": ["a", 7]}, r"field 'texts\[1\]': expected a string, got 7"),
+    "text null": ({"texts": ["a", None]}, r"field 'texts\[1\]': expected a string, got None"),
+    "empty text": ({"texts": ["a", ""]}, r"field 'texts\[1\]': is empty, got ''"),
+    "half a character": ({"texts": ["a", "\ud83d"]}, r"field 'texts\[1\]': .*half a character \('\\ud83d'\)"),
+    "empty image": ({"images": ["", "images/1.png"]}, r"field 'images\[0\]': is empty"),
+    "image an object": ({"images": [{"bytes": ""}, "images/1.png"]}, r"field 'images\[0\]': expected a string, got {"),
+    "tags a list": ({"tags": ["x"]}, r"field 'tags': expected an object, got \['x'\]"),
+    "tag a number": ({"tags": {"count": 2}}, r"field 'tags\.count': expected a string, got 2"),
+    "cluster a number": ({"cluster": 2}, r"field 'cluster': expected a string, got 2"),
+    "provenance a string": ({"provenance": "web"}, r"field 'provenance': expected an object, got 'web'"),
+    "unknown key": ({"text": ["a", "b"]}, r"unknown key 'text'; did you mean 'texts'\? \(an item has id, images, "),
+    "unknown key, like none": ({"xyz": 1}, r"unknown key 'xyz' \(an item has id, images, texts, tags, cluster, "),
+    "missing image": (
+        {"images": ["images/0.png", "images/9.png"]},
+        r"field 'images\[1\]': no image 'images/9\.png' in ",
+    ),
+    "image a folder": ({"images": ["images", "images/1.png"]}, r"field 'images\[0\]': 'images' is not an image"),
+    "image outside": ({"images": ["../a.png", "images/1.png"]}, r"field 'images\[0\]': '\.\./a\.png' leaves the pair "),
+    "absolute image": ({"images": ["/a.png", "images/1.png"]}, r"field 'images\[0\]': '/a\.png' leaves the pair set's"),
+    "image address": ({"images": ["http://x/a.png", "b.png"]}, r"field 'images\[0\]': 'http://x/a\.png' is an address"),
+    "nul in image": ({"images": ["a\0.png", "b.png"]}, r"field 'images\[0\]': 'a\\x00\.png' holds a control character"),
+    "other shape": ({"texts": ["a"]}, r"item 'b' has 2 images and 1 text, but the first item has 2 images and 2 texts"),
+    "id again": ({"id": "a"}, r"field 'id': 'a' stands in .*/pairs\.jsonl:1 already"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_FIELDS)
+def test_a_bad_field_is_named_by_file_line_and_field(folder: Folder, record: Record, kind: str) -> None:
+    changes, says = BAD_FIELDS[kind]
+    home = folder([record(), record(**{"id": "b", **changes})])
+    with pytest.raises(DataError, match=rf"^{home}/pairs\.jsonl:2: {says}"):
+        read_pair_set(home)
+
+
+def test_a_message_stays_short_whatever_stands_in_the_file(folder: Folder, record: Record) -> None:
+    huge = "x" * 100_000
+    rows: list[dict[str, Any]] = [
+        {"id": huge},
+        {"texts": huge},
+        {huge: 1},
+        {"images": [huge, huge]},
+        {"tags": {huge: 1}},
+        {huge: 1, "id": 1},
+    ]
+    for changes in rows:
+        with pytest.raises(DataError) as caught:
+            read_pair_set(folder([record(**{"id": huge}), record(**changes)]))
+        assert len(str(caught.value)) < 1000
+    with pytest.raises(DataError) as caught:
+        read_pair_set(folder(f'["{huge}"]'))
+    assert len(str(caught.value)) < 300
+
+
+def test_a_folder_without_a_list_of_pairs_is_refused(tmp_path: Path, folder: Folder, record: Record) -> None:
+    known = r"a pair set is a folder with pairs\.jsonl, metadata\.jsonl or metadata\.csv"
+    with pytest.raises(DataError, match=rf"^no folder '.*/gone'; {known}$"):
+        read_pair_set(tmp_path / "gone")
+    with pytest.raises(DataError, match=rf"^{tmp_path} holds none of the files that list pairs; {known}$"):
+        read_pair_set(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=r"^no folder '.*/file'"):
+        read_pair_set(tmp_path / "file")
+    folder([record()])
+    with pytest.raises(DataError, match=r"; these inside it are: clocks$"):
+        read_pair_set(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", "\ufeff"])
+def test_a_list_without_pairs_is_refused(folder: Folder, text: str) -> None:
+    with pytest.raises(DataError, match=r"/pairs\.jsonl lists no pairs$"):
+        read_pair_set(folder(text))
+
+
+def test_a_list_that_cannot_be_read_is_refused(folder: Folder, record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = folder([record()])
+
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(DataError, match=r"/pairs\.jsonl: cannot be read \(Permission denied\)$"):
+        read_pair_set(home)
+
+
+@pytest.mark.parametrize(
+    ("card", "says"),
+    [
+        (b"{", r"is not valid JSON \(Expecting property name .* at column 2\)"),
+        (b'{\n "title":\n}', r"is not valid JSON \(Expecting value at line 3, column 1\)"),
+        (b"[]", r"expected an object"),
+        (b'{"title": "\xff"}', r"is not UTF-8"),
+        (b'{"items": NaN}', r"is not valid JSON \(NaN is not a JSON number\)"),
+    ],
+)
+def test_a_bad_card_is_named(folder: Folder, record: Record, card: bytes, says: str) -> None:
+    home = folder([record()])
+    (home / "card.json").write_bytes(card)
+    with pytest.raises(DataError, match=rf"^{home}/card\.json(:1)?: {says}"):
+        read_pair_set(home)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.binary(max_size=80) | st.text(max_size=80).map(lambda text: text.encode("utf-8", "replace")), max_size=4
+    )
+)
+def test_any_bytes_as_a_list_raise_a_data_error(put: Folder, lines: list[bytes]) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in ("pairs.jsonl", "metadata.jsonl", "metadata.csv"):
+            home = put(Path(scratch) / name, b"\n".join(lines), name, {})
+            with pytest.raises(DataError):
+                read_pair_set(home)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    field=st.sampled_from(["id", "images", "texts", "tags", "cluster", "provenance", "txts"]),
+    value=json_values | st.lists(strings, max_size=3) | st.floats(),
+)
+def test_any_json_in_any_field_is_read_or_raises_a_data_error_that_names_the_line(
+    put: Folder, record: Record, field: str, value: Any
+) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        home = put(Path(scratch) / "set", [record(**{field: value})])
+        try:
+            item = read_pair_set(home).items[0]
+        except DataError as error:
+            assert "pairs.jsonl:1: " in str(error)
+        else:
+            expected = json.loads(json.dumps(value))
+            got = item.model_dump(mode="json")[field]
+            assert got == expected or (field, value) == ("cluster", "")
+
+
+def pair(name: str = "a", images: tuple[str, ...] = ("images/0.png",), **fields: Any) -> Item:
+    return Item(id=name, images=images, texts=("x", "y"), **fields)
+
+
+GOOD = {"images/0.png": b"any bytes"}
+BAD_SETS: dict[str, tuple[list[Item], dict[str, bytes], dict[str, Any], str]] = {
+    "no items": ([], {}, {}, r"^pair set 'set' holds no items"),
+    "id twice": ([pair(), pair()], GOOD, {}, r"field 'id': 'a' stands in the file already"),
+    "two shapes": ([pair(), pair("b", ("images/0.png",) * 2)], GOOD, {}, r"item 'b' has 2 images and 2 texts, but the"),
+    "no bytes": ([pair()], {}, {}, r"^item 'a': field 'images\[0\]': no bytes are given for 'images/0\.png'"),
+    "of no item": ([pair()], {**GOOD, "b.png": b""}, {}, r"^1 images belong to no item: b\.png"),
+    "leaves": ([pair(images=("../0.png",))], {"../0.png": b""}, {}, r"^'\.\./0\.png' leaves the pair set's folder"),
+    "absolute": ([pair(images=("/tmp/0.png",))], {"/tmp/0.png": b""}, {}, r"^'/tmp/0\.png' leaves"),  # noqa: S108
+    "twice the file": ([pair(images=("a/./0.png",))], {"a/./0.png": b""}, {}, r"write the path as 'a/0\.png'"),
+    "the list itself": ([pair(images=("pairs.jsonl",))], {"pairs.jsonl": b""}, {}, r"is not an image this reads"),
+    "card not json": ([pair()], GOOD, {"made": Path()}, r"^the card cannot be written as JSON in UTF-8 \(.*PosixPath"),
+    "card with nan": ([pair()], GOOD, {"score": float("nan")}, r"^the card cannot be written as JSON in UTF-8"),
+    "card with half a character": ([pair()], GOOD, {"by": "\ud800"}, r"^the card cannot be .* \('utf-8' codec"),
+    "provenance with nan": ([pair(provenance={"s": float("inf")})], GOOD, {}, r"^item 'a' cannot be written as JSON"),
+    "file and folder": (
+        [pair(images=("a.png", "a.png/b.png"))],
+        {"a.png": b"", "a.png/b.png": b""},
+        {},
+        r"/set cannot be written \(",
+    ),
+    "long name": ([pair(images=("a" * 300 + ".png",))], {"a" * 300 + ".png": b""}, {}, r"/set cannot be written \("),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_SETS)
+def test_a_bad_set_is_not_written_and_leaves_nothing_behind(tmp_path: Path, kind: str) -> None:
+    items, images, card, says = BAD_SETS[kind]
+    with pytest.raises(DataError, match=says):
+        write_pair_set(tmp_path / "set", items, images, card)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=["full", "ctrl-c"])
+def test_a_write_that_fails_in_the_middle_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int, error: BaseException
+) -> None:
+    write_bytes = Path.write_bytes
+    written: list[Path] = []
+
+    def write(path: Path, data: bytes) -> int:
+        if len(written) == failing:
+            raise error
+        written.append(path)
+        return write_bytes(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", write)
+    expected = DataError if isinstance(error, OSError) else KeyboardInterrupt
+    with pytest.raises(expected, match="set cannot be written .*No space left" if expected is DataError else None):
+        write_pair_set(tmp_path / "set", [pair()], GOOD, {})
+    assert len(written) == failing
+    assert list(tmp_path.iterdir()) == []
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tellapart.data.folder import write_pair_set
+from tellapart.data.item import Item
+write_bytes, left = Path.write_bytes, int(sys.argv[2])
+def write(path, data):
+    global left
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    left -= 1
+    return write_bytes(path, data)
+Path.write_bytes = write
+items = [Item(id=str(k), images=(f"{k}.png",), texts=("x",)) for k in range(3)]
+write_pair_set(Path(sys.argv[1]), items, {f"{k}.png": b"bytes" for k in range(3)}, {})
+"""
+
+
+@pytest.mark.parametrize("files", [0, 3, 4])
+def test_a_process_killed_in_the_middle_leaves_no_folder_of_that_name(tmp_path: Path, files: int) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "set"), str(files)], check=False)
+    assert done.returncode == -9
+    assert not (tmp_path / "set").exists()
+    # The next attempt is not in the way of what the first left.
+    write_pair_set(tmp_path / "set", [pair()], GOOD, {})
+    assert len(read_pair_set(tmp_path / "set")) == 1
+
+
+def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
+    home = tmp_path / "set"
+    home.mkdir()
+    write_pair_set(home, [pair()], GOOD, {"title": "first"})
+    with pytest.raises(DataError, match=r"/set exists already; write a pair set to a new folder$"):
+        write_pair_set(home, [pair("b")], GOOD, {"title": "second"})
+    assert read_pair_set(home).card == {"title": "first"}
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(DataError, match="exists already"):
+        write_pair_set(tmp_path / "file", [pair()], GOOD, {})
+    with pytest.raises(DataError, match=r"/file/set cannot be written \("):
+        write_pair_set(tmp_path / "file" / "set", [pair()], GOOD, {})
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_written_set_can_be_moved_and_read_by_others(tmp_path: Path) -> None:
+    write_pair_set(tmp_path / "set", [pair()], GOOD, {})
+    assert (tmp_path / "set").stat().st_mode & 0o777 == 0o755
+    moved = (tmp_path / "set").rename(tmp_path / "moved")
+    assert read_pair_set(moved).items == (pair(),)
+    assert str(tmp_path) not in (moved / "pairs.jsonl").read_text()

@@ -1,0 +1,250 @@
+"""Hugging Face imagefolders: every way their columns name images and texts, and the two genuine sources."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tellapart.data.folder import read_pair_set
+from tellapart.errors import DataError
+
+Encode = Callable[..., bytes]
+Noise = Callable[..., NDArray[np.uint8]]
+Folder = Callable[..., Path]
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+I0, I1 = "images/0.png", "images/1.png"
+
+
+def table(*rows: list[str], end: str = "\r\n") -> str:
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator=end).writerows(rows)
+    return stream.getvalue()
+
+
+#: Rows for metadata.jsonl, and the images and texts they stand for.
+ROWS: dict[str, tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = {
+    "one of each": ({"file_name": I0, "caption": "x"}, (I0,), ("x",)),
+    "a negative caption": ({"file_name": I0, "negative_caption": "y", "caption": "x"}, (I0,), ("x", "y")),
+    "a foil": ({"foil": "y", "caption": "x", "file_name": I0}, (I0,), ("x", "y")),
+    "numbered": ({"image_1": I1, "image_0": I0, "caption_0": "x", "caption_1": "y"}, (I0, I1), ("x", "y")),
+    "from one": ({"image_2": I1, "image_1": I0, "text_1": "x", "text_2": "y"}, (I0, I1), ("x", "y")),
+    "without a dash": ({"image0": I0, "image1": I1, "caption0": "x", "caption1": "y"}, (I0, I1), ("x", "y")),
+    "file names": ({"image_0_file_name": I0, "image_1_file_name": I1, "caption": "x"}, (I0, I1), ("x",)),
+    "lists": ({"file_names": [I1, I0], "texts": ["x", "y"]}, (I1, I0), ("x", "y")),
+    "a list and columns": ({"file_names": [I0], "caption": "x", "foil": "y"}, (I0,), ("x", "y")),
+    "eleven": (
+        {"file_name": I0, **{f"caption_{k}": f"text {k}" for k in reversed(range(11))}},
+        (I0,),
+        tuple(f"text {k}" for k in range(11)),
+    ),
+    "without a suffix": ({"image_0": "0", "image_1": "images/1", "caption": "x"}, (I0, I1), ("x",)),
+}
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_columns_are_sorted_into_images_and_texts(folder: Folder, kind: str) -> None:
+    row, images, texts = ROWS[kind]
+    item = read_pair_set(folder([row], "metadata.jsonl")).items[0]
+    assert (item.images, item.texts) == (images, texts)
+    assert (item.id, item.cluster, item.provenance) == ("row-1", "row-1", {})
+
+
+@pytest.mark.parametrize("kind", [kind for kind, (row, _, _) in ROWS.items() if "list" not in kind])
+def test_a_csv_of_the_same_columns_gives_the_same_items(folder: Folder, kind: str) -> None:
+    row, images, texts = ROWS[kind]
+    for end in ("\n", "\r\n"):
+        home = folder("\ufeff" + table(list(row), list(row.values()), end=end), "metadata.csv")
+        item = read_pair_set(home).items[0]
+        assert (item.images, item.texts) == (images, texts)
+
+
+def test_id_cluster_and_tags_are_taken_and_the_rest_is_provenance(folder: Folder) -> None:
+    row = {
+        "id": 7,
+        "cluster": "v1",
+        "tags": {"type": "add"},
+        "file_name": I0,
+        "caption": "x",
+        "score": 0.5,
+        "url": None,
+    }
+    item = read_pair_set(folder([row, {**row, "id": "b"}], "metadata.jsonl")).items[0]
+    assert (item.id, item.cluster, item.tags) == ("7", "v1", {"type": "add"})
+    assert item.provenance == {"score": 0.5, "url": None}
+
+
+def test_quoted_captions_keep_commas_quotes_and_line_breaks_and_rows_their_first_line(folder: Folder) -> None:
+    caption = 'a "small", red\r\ncup\u2028on a mat'
+    text = table(["file_name", "caption", "id"], [I0, caption, "a"], [], [I1, "x", "b"], ["images/9.png", "y", "c"])
+    with pytest.raises(DataError, match=r"/metadata\.csv:6: field 'file_name': no image 'images/9\.png' in "):
+        read_pair_set(folder(text, "metadata.csv"))
+    home = folder(text.replace("images/9", "images/1"), "metadata.csv")
+    assert read_pair_set(home).items[0].texts == (caption,)
+    assert [line.rpartition(":")[2] for line in read_pair_set(home).lines.values()] == ["2", "5", "6"]
+
+
+def test_an_image_without_a_suffix_is_found_in_every_format(folder: Folder, encoded: Encode, noise: Noise) -> None:
+    for suffix in ("jpg", "png", "webp", "npy"):
+        name = f"1_0_img_{suffix}"
+        home = folder(
+            [{"image_0": name, "caption": "x"}], "metadata.jsonl", {f"images/{name}.{suffix}": encoded(noise(), suffix)}
+        )
+        assert read_pair_set(home).items[0].images == (f"images/{name}.{suffix}",)
+    home = folder([{"image_0": "frame.v2", "caption": "x"}], "metadata.jsonl", {"frame.v2.png": encoded(noise())})
+    assert read_pair_set(home).items[0].images == ("frame.v2.png",)
+
+
+BAD_ROWS: dict[str, tuple[dict[str, Any], str]] = {
+    "no images": (
+        {"caption": "x", "n": 1},
+        r"no column of images \(file_name, file_names, image_0\.\.\.\) among caption, n",
+    ),
+    "no texts": ({"file_name": I0}, r"no column of texts \(texts, caption_0\.\.\., caption and .*\) among file_name"),
+    "image null": ({"image_0": I0, "image_1": None, "caption": "x"}, r"field 'image_1': expected a string, got None"),
+    "image an object": ({"file_name": {"path": I0}, "caption": "x"}, r"field 'file_name': expected a string, got {"),
+    "caption a number": (
+        {"file_name": I0, "caption_0": "x", "caption_1": 2},
+        r"field 'caption_1': expected a string, got 2",
+    ),
+    "caption a list": ({"file_name": I0, "caption": ["x"]}, r"field 'caption': expected a string, got \['x'\]"),
+    "empty foil": ({"file_name": I0, "caption": "x", "foil": ""}, r"field 'foil': is empty, got ''"),
+    "lists no lists": (
+        {"file_names": I0, "texts": ["x"]},
+        r"field 'file_names': expected a list of one or more, got 'images/0",
+    ),
+    "empty list": ({"file_names": [I0], "texts": []}, r"field 'texts': expected a list of one or more, got \[\]"),
+    "number in a list": ({"file_names": [I0, 1], "caption": "x"}, r"field 'file_names\[1\]': expected a string, got 1"),
+    "missing in a list": (
+        {"file_names": [I0, "9.png"], "caption": "x"},
+        r"field 'file_names\[1\]': no image '9\.png' in",
+    ),
+    "missing": (
+        {"image_0": I0, "image_1": "images/9.png", "caption": "x"},
+        r"field 'image_1': no image 'images/9\.png' in",
+    ),
+    "missing, no suffix": ({"image_0": "gone", "caption": "x"}, r"field 'image_0': 'gone' is not an image this reads"),
+    "outside": (
+        {"file_name": "../0.png", "caption": "x"},
+        r"field 'file_name': '\.\./0\.png' leaves the pair set's folder",
+    ),
+    "outside, no suffix": (
+        {"file_name": "../../etc/passwd", "caption": "x"},
+        r"field 'file_name': '\.\./\.\./etc/passwd' leaves the pair",
+    ),
+    "address": (
+        {"file_name": "https://x/0.png", "caption": "x"},
+        r"field 'file_name': 'https://x/0\.png' is an address",
+    ),
+    "gap": ({"image_0": I0, "image_2": I1, "caption": "x"}, r"columns image_0, image_2 leave a number out"),
+    "from two": (
+        {"file_name": I0, "caption_2": "x", "caption_3": "y"},
+        r"columns caption_2, caption_3 leave a number out",
+    ),
+    "twice": (
+        {"image_0": "17", "image_0_file_name": I0, "caption": "x"},
+        r"columns 'image_0' and 'image_0_file_name' both hold image 0",
+    ),
+    "text and caption": (
+        {"file_name": I0, "text_0": "x", "caption_0": "y"},
+        r"columns 'text_0' and 'caption_0' both hold text 0",
+    ),
+    "id a truth": ({"id": True, "file_name": I0, "caption": "x"}, r"field 'id': expected a string, got True"),
+    "tags a string": ({"tags": "x", "file_name": I0, "caption": "x"}, r"field 'tags': expected an object, got 'x'"),
+    "no columns": ({}, r"no column of images"),
+    "other shape": (
+        {"file_name": I0, "caption": "x"},
+        r"item 'row-2' has 1 image and 1 text, but the first item has 1 image and 2",
+    ),
+    "id again": (
+        {"id": "row-1", "file_name": I0, "caption": "x"},
+        r"field 'id': 'row-1' stands in .*/metadata\.jsonl:1 already",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_ROWS)
+def test_a_bad_row_is_named_by_file_line_and_column(folder: Folder, kind: str) -> None:
+    row, says = BAD_ROWS[kind]
+    home = folder([{"file_name": I0, "caption": "x", "foil": "y"}, row], "metadata.jsonl")
+    with pytest.raises(DataError, match=rf"^{home}/metadata\.jsonl:2: {says}"):
+        read_pair_set(home)
+
+
+BAD_TABLES = {
+    "row too short": ("file_name,caption\n\nimages/0.png\n", r":3: has 1 fields where the header has 2"),
+    "row too long": ("file_name,caption\nimages/0.png,a cat, a dog\n", r":2: has 3 fields where the header has 2"),
+    "column twice": ("file_name,caption,caption\n", r":1: column 'caption' stands twice in the header"),
+    "stray quote": ('file_name,caption\nimages/0.png,"a" cat\n', r":2: is not valid CSV \("),
+    "open quote": ('file_name,caption\nimages/0.png,"a cat\n\n\n', r":2: is not valid CSV \(unexpected end of data\)"),
+    "too long a field": (
+        "file_name,caption\nimages/0.png," + "x" * 200_000,
+        r":2: is not valid CSV \(field larger than",
+    ),
+    "latin-1": ("file_name,caption\nimages/0.png,caf\u00e9\n".encode("latin-1"), r":2: is not UTF-8 \(byte 0xe9\)"),
+    "list in a cell": (
+        "file_names,caption\nimages/0.png,x\n",
+        r":2: field 'file_names': expected a list of one or more",
+    ),
+    "empty cell": ("file_name,caption\nimages/0.png,\n", r":2: field 'caption': is empty, got ''"),
+    "empty": ("", r" lists no pairs"),
+    "header alone": ("file_name,caption\n", r" lists no pairs"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_TABLES)
+def test_a_bad_table_is_named_by_file_and_line(folder: Folder, kind: str) -> None:
+    text, says = BAD_TABLES[kind]
+    home = folder(text, "metadata.csv")
+    with pytest.raises(DataError, match=rf"^{home}/metadata\.csv{says}"):
+        read_pair_set(home)
+
+
+def test_the_metadata_of_coco_counterfactuals_is_read_as_it_stands(
+    folder: Folder, encoded: Encode, noise: Noise
+) -> None:
+    source = SHARED / "coco_counterfactuals" / "metadata.jsonl"
+    if not source.is_file():
+        pytest.skip("COCO-Counterfactuals' metadata.jsonl is not here: it may not be redistributed")
+    with source.open(encoding="utf-8") as lines:
+        text = "".join(islice(lines, 40))
+    rows = [json.loads(line) for line in text.splitlines()]
+    names = [row[f"image_{k}"] for row in rows for k in range(2)]
+    # On the hub the images of `158956_0_img_0` and the like are images/158956_0_img_0.jpg.
+    images = {f"images/{name}.jpg": encoded(noise(seed=k), "jpg") for k, name in enumerate(names)}
+    pairs = read_pair_set(folder(text, "metadata.jsonl", images))
+    assert pairs.shape == (2, 2)
+    assert [item.id for item in pairs.items] == [row["id"] for row in rows]
+    assert [item.texts for item in pairs.items] == [(row["caption_0"], row["caption_1"]) for row in rows]
+    assert [reference for item in pairs.items for reference in item.images] == list(images)
+    assert pairs.items[0].texts[1] == "A baker is cutting into a cake with a large knife."
+
+
+def test_the_genuine_pair_of_coco_counterfactuals_is_read_and_decoded(folder: Folder) -> None:
+    sources = [SHARED / "images" / f"nb_TestHF_{k}.png" for k in range(2)]
+    if not all(source.is_file() for source in sources):
+        pytest.skip("the genuine COCO-Counterfactuals pair is not here: it may not be redistributed")
+    captions = [f"a polar bear partially submerged in {what}" for what in ("a body of water", "ice")]
+    row = {
+        "id": "42296_0",
+        "image_0": "nb_0.png",
+        "image_1": "nb_1.png",
+        "caption_0": captions[0],
+        "caption_1": captions[1],
+    }
+    pairs = read_pair_set(
+        folder([row], "metadata.jsonl", {f"nb_{k}.png": source.read_bytes() for k, source in enumerate(sources)})
+    )
+    pixels = [pairs.pixels(reference) for reference in pairs.items[0].images]
+    assert [array.shape for array in pixels] == [(512, 512, 3)] * 2
+    assert not np.array_equal(pixels[0], pixels[1])
+    assert pairs.fingerprint() == pairs.fingerprint()

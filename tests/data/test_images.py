@@ -1,0 +1,276 @@
+"""Images become RGB pixels, the same from every format; what is no plain picture is refused or treated as documented."""
+
+from __future__ import annotations
+
+import io
+import warnings
+import zlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+from numpy.typing import NDArray
+from PIL import Image
+
+from tellapart.data.images import check_reference, decode, pixel_hash, resolve
+from tellapart.errors import DataError
+
+Encode = Callable[..., bytes]
+Noise = Callable[..., NDArray[np.uint8]]
+
+
+def saved(image: Image.Image, form: str = "PNG", **options: Any) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, form, **options)
+    return stream.getvalue()
+
+
+@settings(deadline=None)
+@given(npst.arrays(np.uint8, st.tuples(st.integers(1, 8), st.integers(1, 8), st.just(3))))
+def test_the_same_pixels_come_out_of_every_lossless_format_with_one_hash(encoded: Encode, pixels: NDArray[Any]) -> None:
+    hashes = set()
+    for suffix in ("png", "webp", "npy"):
+        decoded = decode(encoded(pixels, suffix), "a")
+        np.testing.assert_array_equal(decoded, pixels)
+        hashes.add(pixel_hash(decoded))
+    assert len(hashes) == 1
+
+
+def test_a_jpeg_is_close_to_its_source_and_decodes_as_pillow_does(encoded: Encode) -> None:
+    ramp = np.linspace(0, 255, 24 * 32 * 3).reshape(24, 32, 3).astype(np.uint8)
+    data = encoded(ramp, "jpg", quality=95)
+    decoded = decode(data, "a")
+    np.testing.assert_array_equal(decoded, np.asarray(Image.open(io.BytesIO(data))))
+    assert np.abs(decoded.astype(int) - ramp).mean() < 4
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_npy_frames_are_bgr_in_every_version_and_both_orders(
+    noise: Noise, version: tuple[int, int], order: Any
+) -> None:
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, np.array(noise()[:, :, ::-1], order=order), version=version)
+    decoded = decode(stream.getvalue(), "a.npy")
+    # As EqBen's own loader does it.
+    np.testing.assert_array_equal(decoded, np.load(io.BytesIO(stream.getvalue()))[:, :, [2, 1, 0]])
+    np.testing.assert_array_equal(decoded, noise())
+
+
+@pytest.mark.parametrize("suffix", ["png", "webp", "jpg", "npy"])
+def test_decoded_pixels_are_the_callers_own(encoded: Encode, noise: Noise, suffix: str) -> None:
+    pixels = decode(encoded(noise(), suffix), "a")
+    assert pixels.dtype == np.uint8
+    assert pixels.flags.c_contiguous
+    assert pixels.flags.writeable
+
+
+def test_transparency_is_laid_on_white_by_its_degree() -> None:
+    rgba = np.array([[[200, 100, 0, 0], [200, 100, 0, 255], [200, 100, 0, 51]]], np.uint8)
+    expected = [[255, 255, 255], [200, 100, 0], [244, 224, 204]]
+    for form, options in (("PNG", {}), ("WEBP", {"lossless": True, "exact": True})):
+        assert decode(saved(Image.fromarray(rgba), form, **options), "a")[0].tolist() == expected
+    grey = Image.fromarray(np.array([[[10, 0], [10, 255], [10, 51]]], np.uint8), "LA")
+    assert decode(saved(grey), "a")[0, :, 0].tolist() == [255, 10, 206]
+
+
+def test_a_colour_marked_as_transparent_is_white() -> None:
+    colour = Image.fromarray(np.array([[[1, 2, 3], [9, 9, 9]]], np.uint8))
+    assert decode(saved(colour, transparency=(1, 2, 3)), "a")[0].tolist() == [[255] * 3, [9] * 3]
+    grey = Image.fromarray(np.array([[7, 9]], np.uint8))
+    assert decode(saved(grey, transparency=7), "a")[0, :, 0].tolist() == [255, 9]
+    palette = Image.new("P", (3, 1))
+    palette.putpalette([10, 20, 30, 40, 50, 60, 70, 80, 90])
+    for x in range(3):
+        palette.putpixel((x, 0), x)
+    assert decode(saved(palette), "a")[0].tolist() == [[10, 20, 30], [40, 50, 60], [70, 80, 90]]
+    assert decode(saved(palette, transparency=1), "a")[0].tolist() == [[10, 20, 30], [255] * 3, [70, 80, 90]]
+    assert decode(saved(palette, transparency=b"\xff\x00\xff"), "a")[0, 1].tolist() == [255] * 3
+
+
+def test_grey_and_black_and_white_pictures_have_three_equal_channels() -> None:
+    grey = Image.fromarray(np.array([[0, 7, 255]], np.uint8))
+    for form in ("PNG", "JPEG"):
+        pixels = decode(saved(grey, form), "a")
+        assert pixels.shape == (1, 3, 3)
+        assert (pixels == pixels[:, :, :1]).all()
+    assert decode(saved(grey.convert("1", dither=Image.Dither.NONE)), "a")[0, :, 0].tolist() == [0, 0, 255]
+
+
+def test_of_sixteen_bits_the_upper_eight_are_kept() -> None:
+    deep = np.array([[0, 255, 256, 0x1234, 0x7FFF, 0xFFFF]], np.uint16)
+    pixels = decode(saved(Image.fromarray(deep)), "a")
+    assert pixels[0].tolist() == [[value] * 3 for value in (0, 0, 1, 0x12, 0x7F, 0xFF)]
+    # One grey is marked as transparent, by a chunk that not every Pillow can write.
+    data = saved(Image.fromarray(deep))
+    mark = b"tRNS" + (0x1234).to_bytes(2, "big")
+    at = data.index(b"IDAT") - 4
+    data = data[:at] + (2).to_bytes(4, "big") + mark + zlib.crc32(mark).to_bytes(4, "big") + data[at:]
+    assert decode(data, "a")[0, :, 0].tolist() == [0, 0, 1, 255, 127, 255]
+
+
+def test_a_cmyk_jpeg_is_converted_as_pillow_does() -> None:
+    inks = Image.new("CMYK", (8, 8), (0, 255, 255, 0))
+    pixels = decode(saved(inks, "JPEG", quality=100), "a")
+    assert pixels.shape == (8, 8, 3)
+    assert np.abs(pixels.astype(int) - [255, 0, 0]).max() <= 3
+
+
+@pytest.mark.parametrize("form", ["PNG", "WEBP"])
+def test_an_animated_picture_is_refused(noise: Noise, form: str) -> None:
+    frames = [Image.fromarray(noise(seed=seed)) for seed in range(2)]
+    data = saved(frames[0], form, save_all=True, append_images=frames[1:], duration=100)
+    with pytest.raises(DataError, match=r"^a\.png: is animated; an item's image is one picture: save the frame"):
+        decode(data, "a.png")
+
+
+def test_the_large_picture_of_a_multi_picture_jpeg_is_taken(noise: Noise) -> None:
+    # Telephones save such files: the photograph, then a preview.
+    photograph, preview = Image.fromarray(noise(16, 16)), Image.fromarray(noise(4, 4))
+    data = saved(photograph, "MPO", save_all=True, append_images=[preview])
+    np.testing.assert_array_equal(decode(data, "a"), decode(saved(photograph, "JPEG"), "a"))
+
+
+@pytest.mark.parametrize("form", ["GIF", "BMP", "TIFF", "EPS", "PPM"])
+def test_another_format_under_the_name_of_a_png_is_refused(noise: Noise, form: str) -> None:
+    with pytest.raises(DataError, match=r"^a\.png: cannot be decoded as an image \(cannot identify image file\)"):
+        decode(saved(Image.fromarray(noise()), form), "a.png")
+
+
+@pytest.mark.parametrize(
+    "data", [b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"%!PS-Adobe-3.0 EPSF-3.0", b"RIFF1234WAVE"]
+)
+def test_what_is_no_picture_at_all_is_refused(data: bytes) -> None:
+    with pytest.raises(DataError, match=r"^a\.png: cannot be decoded as an image"):
+        decode(data, "a.png")
+
+
+def test_the_bytes_tell_the_format_not_the_name(encoded: Encode, noise: Noise) -> None:
+    np.testing.assert_array_equal(decode(encoded(noise(), "webp"), "really_a_webp.jpg"), noise())
+
+
+def test_a_setting_that_would_turn_missing_parts_grey_is_refused(
+    encoded: Encode, noise: Noise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("PIL.ImageFile.LOAD_TRUNCATED_IMAGES", True)
+    with pytest.raises(DataError, match=r"LOAD_TRUNCATED_IMAGES is set: .*; set it to False"):
+        decode(encoded(noise()), "a.png")
+    np.testing.assert_array_equal(decode(encoded(noise(), "npy"), "a.npy"), noise())
+
+
+def test_limits_that_other_code_sets_change_nothing(
+    encoded: Encode, noise: Noise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("PIL.Image.MAX_IMAGE_PIXELS", 40)  # fewer than the picture has, more than half
+    for suffix in ("png", "webp"):
+        np.testing.assert_array_equal(decode(encoded(noise(), suffix), "a"), noise())
+
+
+def test_threads_decode_without_touching_the_filters_of_warnings(encoded: Encode, noise: Noise) -> None:
+    files = [encoded(noise(seed=seed), suffix) for seed in range(20) for suffix in ("png", "jpg", "webp", "npy")]
+    before = list(warnings.filters)
+    alone = [pixel_hash(decode(data, "a")) for data in files]
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(lambda data: pixel_hash(decode(data, "a")), files))
+    assert together == alone
+    assert warnings.filters == before
+
+
+def test_a_pixel_hash_tells_pixels_and_shapes_apart(noise: Noise) -> None:
+    pixels = noise()
+    other = pixels.copy()
+    other[3, 4, 1] ^= 1
+    distinct = [pixels, other, pixels[:, :, ::-1], pixels[::-1], pixels.reshape(9, 6, 3), pixels[:5]]
+    assert len({pixel_hash(each) for each in distinct}) == len(distinct)
+    assert pixel_hash(np.asfortranarray(pixels)) == pixel_hash(pixels)
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "a.png",
+        "images/a.JPG",
+        "deep/er/a.jpeg",
+        "..a.webp",
+        "a..b/c.npy",
+        "zw\u00f6lf \u3000.png",
+        "a/../b.png",
+        "clocks: two.png",
+    ],
+)
+def test_a_reference_that_stays_inside_is_taken(reference: str) -> None:
+    check_reference(reference)
+
+
+@pytest.mark.parametrize(
+    ("reference", "says"),
+    [
+        ("../a.png", "leaves the pair set's folder"),
+        ("images/../../a.png", "leaves the pair set's folder"),
+        ("..", "leaves the pair set's folder"),
+        ("/etc/a.png", "leaves the pair set's folder"),
+        ("//host/share/a.png", "leaves the pair set's folder"),
+        ("C:/a.png", "leaves the pair set's folder"),
+        ("C:a.png", "leaves the pair set's folder"),
+        (r"\\host\share\a.png", "leaves the pair set's folder"),
+        (r"images\a.png", "holds a backslash; write paths with forward slashes"),
+        (r"..\a.png", "holds a backslash"),
+        ("https://example.org/a.png", "is an address; save the image in the pair set's folder"),
+        ("s3://bucket/a.png", "is an address"),
+        ("images/a\0.png", "holds a control character"),
+        ("images/a\n.png", "holds a control character"),
+        ("images/a.gif", "is not an image this reads; use one of .jpeg, .jpg, .npy, .png, .webp"),
+        ("images/a", "is not an image this reads"),
+        ("images", "is not an image this reads"),
+        ("", "is not an image this reads"),
+        (".png", "is not an image this reads"),
+    ],
+)
+def test_a_reference_that_cannot_stand_everywhere_is_refused(tmp_path: Path, reference: str, says: str) -> None:
+    with pytest.raises(DataError) as caught:
+        resolve(tmp_path, reference)
+    assert str(caught.value).startswith(repr(reference))
+    assert says in str(caught.value)
+
+
+def test_links_are_followed_inside_the_folder_only(tmp_path: Path, encoded: Encode, noise: Noise) -> None:
+    home = tmp_path / "set"
+    home.mkdir()
+    (tmp_path / "outside.png").write_bytes(encoded(noise()))
+    (home / "inside.png").write_bytes(encoded(noise()))
+    (home / "good.png").symlink_to("inside.png")
+    (home / "leaves.png").symlink_to(tmp_path / "outside.png")
+    (home / "up").symlink_to(tmp_path)
+    (home / "circle.png").symlink_to("circle.png")
+    (home / "dangling.png").symlink_to("gone.png")
+    assert resolve(home, "good.png") == (home / "inside.png").resolve()
+    for reference in ("leaves.png", "up/outside.png"):
+        with pytest.raises(
+            DataError, match=f"'{reference}' leaves the pair set's folder through a link; .*copy the file"
+        ):
+            resolve(home, reference)
+    with pytest.raises(DataError, match=r"'circle\.png'"):
+        resolve(home, "circle.png")
+    with pytest.raises(DataError, match=r"no image 'dangling\.png' in "):
+        resolve(home, "dangling.png")
+    linked = tmp_path / "linked"
+    linked.symlink_to(home)
+    assert resolve(linked, "inside.png").is_file()
+
+
+def test_a_folder_in_the_place_of_an_image_is_named_as_one(tmp_path: Path) -> None:
+    (tmp_path / "a.png").mkdir()
+    with pytest.raises(DataError, match=r"'a\.png' in .* is a folder, not an image"):
+        resolve(tmp_path, "a.png")
+
+
+def test_a_name_that_the_system_cannot_hold_is_refused(tmp_path: Path) -> None:
+    for reference in ("a" * 5000 + ".png", "\ud800.png"):
+        with pytest.raises(DataError, match="cannot be read"):
+            resolve(tmp_path, reference)

@@ -1,0 +1,177 @@
+"""A pair set holds one shape, names what is wrong by its line, and has a fingerprint of its content alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tellapart.data.folder import read_pair_set
+from tellapart.data.item import Item
+from tellapart.data.pairset import Outline, PairSet, describe
+from tellapart.errors import DataError
+
+Encode = Callable[..., bytes]
+Noise = Callable[..., NDArray[np.uint8]]
+Record = Callable[..., dict[str, Any]]
+Folder = Callable[..., Path]
+
+
+def hash_of(reference: str) -> str:
+    """Stands for the hash of an image's pixels."""
+    return reference.rpartition("/")[2]
+
+
+def made(*contents: tuple[str, tuple[str, ...], tuple[str, ...]]) -> PairSet:
+    return PairSet("s", tuple(Item(id=i, images=images, texts=texts) for i, images, texts in contents), Path())
+
+
+letters = st.text("ab12\0", min_size=1, max_size=3)
+contents = st.tuples(st.integers(1, 3), st.integers(1, 3)).flatmap(
+    lambda shape: st.lists(
+        st.tuples(letters, st.tuples(*[letters] * shape[0]), st.tuples(*[letters] * shape[1])),
+        min_size=1,
+        max_size=3,
+        unique_by=lambda content: content[0],
+    )
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(contents, contents)
+def test_two_sets_have_one_fingerprint_only_if_they_hold_the_same(one: list[Any], other: list[Any]) -> None:
+    same = sorted(one) == sorted(other)
+    assert (made(*one).fingerprint(hash_of) == made(*other).fingerprint(hash_of)) == same
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([("a", ("h",), ("xy", "z"))], [("a", ("h",), ("x", "yz"))]),
+        ([("a1", ("h",), ("x",))], [("a", ("1h",), ("x",))]),
+        ([("a", ("h", "3", "x"), ("y",))], [("a", ("h",), ("x", "1", "y"))]),
+        ([("a", ("h", "x"), ("y",))], [("a", ("h",), ("x", "y"))]),
+        ([("a", ("h",), ("x", "1", "g"))], [("a", ("h",), ("x",)), ("1", ("g",), ("x",))]),
+        ([("a", ("h",), ("x\0y", "z"))], [("a", ("h",), ("x", "y\0z"))]),
+        ([("a", ("h",), ("x",)), ("b", ("h",), ("y",))], [("a", ("h",), ("y",)), ("b", ("h",), ("x",))]),
+        ([("a", ("h", "g"), ("x", "y"))], [("a", ("g", "h"), ("x", "y"))]),
+        ([("a", ("h", "g"), ("x", "y"))], [("a", ("h", "g"), ("y", "x"))]),
+        ([("a", ("h",), ("\u00e9",))], [("a", ("h",), ("e\u0301",))]),
+        ([("a", ("h",), ("x",))], [("a", ("h",), ("x ",))]),
+    ],
+)
+def test_content_that_reads_alike_when_run_together_has_another_fingerprint(one: list[Any], other: list[Any]) -> None:
+    assert made(*one).fingerprint(hash_of) != made(*other).fingerprint(hash_of)
+
+
+@settings(deadline=None)
+@given(contents, st.randoms())
+def test_the_order_of_the_items_changes_no_fingerprint(content: list[Any], chance: Any) -> None:
+    shuffled = chance.sample(content, len(content))
+    assume(shuffled != content)
+    assert made(*shuffled).fingerprint(hash_of) == made(*content).fingerprint(hash_of)
+
+
+def test_a_fingerprint_is_of_pixels_not_of_files_names_tags_or_places(
+    put: Folder, record: Record, encoded: Encode, noise: Noise, tmp_path: Path
+) -> None:
+    prints = set()
+    for suffix in ("png", "webp", "npy"):
+        references = [f"{suffix}/{k}.{suffix}" for k in range(2)]
+        images = {reference: encoded(noise(seed=k), suffix) for k, reference in enumerate(references)}
+        row = record(images=references, tags={"format": suffix}, cluster=suffix, provenance={"by": suffix})
+        prints.add(read_pair_set(put(tmp_path / suffix, [row], images=images)).fingerprint())
+    assert len(prints) == 1
+    changed = noise(seed=1)
+    changed[0, 0, 0] ^= 1
+    images = {"images/0.png": encoded(noise(seed=0)), "images/1.png": encoded(changed)}
+    assert read_pair_set(put(tmp_path / "changed", [record()], images=images)).fingerprint() not in prints
+
+
+def test_a_fingerprint_with_known_hashes_equals_the_one_that_decodes(folder: Folder, record: Record) -> None:
+    from tellapart.data.images import pixel_hash
+
+    pairs = read_pair_set(folder([record(), record(id="b", images=["images/1.png", "images/0.png"])]))
+    known = {reference: pixel_hash(pairs.pixels(reference)) for reference in pairs.items[0].images}
+    assert pairs.fingerprint(known.__getitem__) == pairs.fingerprint()
+
+
+def test_a_set_without_items_with_two_shapes_or_with_an_id_twice_is_refused() -> None:
+    item = Item(id="a", images=("0.png",), texts=("x", "y"))
+    with pytest.raises(DataError, match=r"^pair set 's' holds no items"):
+        PairSet("s", (), Path())
+    with pytest.raises(DataError, match=r"^s: field 'id': 'a' stands in the file already"):
+        PairSet("s", (item, item), Path())
+    wider = Item(id="b", images=("0.png",), texts=("x", "y", "z"))
+    with pytest.raises(
+        DataError,
+        match=r"^p\.jsonl:9: item 'b' has 1 image and 3 texts, but the first item has 1 image and 2 texts; .*split",
+    ):
+        PairSet("s", (item, wider), Path(), lines={"b": "p.jsonl:9"})
+
+
+def test_selecting_keeps_order_card_and_lines(folder: Folder, record: Record) -> None:
+    pairs = read_pair_set(folder([record(id=name) for name in "abc"]))
+    chosen = pairs.select([2, 0])
+    assert [item.id for item in chosen.items] == ["c", "a"]
+    assert (chosen.card, chosen.lines, chosen.root, chosen.name) == (pairs.card, pairs.lines, pairs.root, pairs.name)
+    with pytest.raises(DataError, match="holds no items"):
+        pairs.select([])
+
+
+def test_an_outline_carries_what_measuring_needs_and_selects_alike() -> None:
+    items = tuple(
+        Item(id=name, images=("0.png",), texts=("x", "y"), cluster=cluster, tags={"type": name.upper()})
+        for name, cluster in (("a", "v"), ("b", ""), ("c", "v"))
+    )
+    pairs = PairSet("s", items, Path())
+    assert pairs.outline == Outline(
+        ("a", "b", "c"), (1, 2), ("v", "b", "v"), ({"type": "A"}, {"type": "B"}, {"type": "C"})
+    )
+    assert pairs.outline.select([2, 1]) == pairs.select([2, 1]).outline
+
+
+def test_a_missing_damaged_or_unreadable_image_is_named_by_line_and_field(
+    folder: Folder, record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = folder(
+        [record(), record(id="b", images=["images/1.png", "images/2.png"])],
+        images={f"images/{k}.png": b"" for k in range(3)},
+    )
+    pairs = read_pair_set(home)
+    at = rf"^{home}/pairs\.jsonl:2: field 'images\[1\]': "
+    with pytest.raises(DataError, match=rf"{at}images/2\.png: is an empty file"):
+        pairs.pixels("images/2.png")
+    with pytest.raises(DataError, match=rf"^{home}/pairs\.jsonl:1: field 'images\[1\]': images/1\.png: is an empty"):
+        pairs.fingerprint(lambda reference: reference if reference == "images/0.png" else str(pairs.pixels(reference)))
+    (home / "images/2.png").unlink()
+    with pytest.raises(DataError, match=rf"{at}no image 'images/2\.png' in {home}$"):
+        pairs.pixels("images/2.png")
+    with pytest.raises(DataError, match=rf"{at}no image"):
+        replace(pairs, name="renamed").read_bytes("images/2.png")
+
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(DataError, match=rf"^{home}/pairs\.jsonl:1: field 'images\[0\]': .*Permission denied"):
+        pairs.read_bytes("images/0.png")
+
+
+def test_an_image_of_no_item_is_still_named() -> None:
+    assert made(("a", ("0.png",), ("x",))).where("other.png") == "s: other.png"
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [((1, 1), "1 image and 1 text"), ((2, 2), "2 images and 2 texts"), ((3, 1), "3 images and 1 text")],
+)
+def test_shapes_are_told_in_words(shape: tuple[int, int], words: str) -> None:
+    assert describe(shape) == words

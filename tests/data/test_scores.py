@@ -1,0 +1,143 @@
+"""Scores are float32, finite, of one shape and named by distinct ids; every other array is refused."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+from numpy.typing import NDArray
+
+from tellapart.data.scores import Scores, named
+from tellapart.errors import ScoreError
+
+PAIR = [[0.9, 0.1], [0.2, 0.8]]
+
+arrays = npst.arrays(
+    st.sampled_from([np.float16, np.float32, np.float64]),
+    st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 3)),
+    elements=st.floats(allow_nan=False, allow_infinity=False, width=16),
+)
+
+
+@settings(deadline=None)
+@given(arrays)
+def test_scores_are_a_read_only_float32_copy(values: NDArray[Any]) -> None:
+    before = values.copy()
+    scores = Scores([str(k) for k in range(len(values))], values, "logit")
+    np.testing.assert_array_equal(scores.values, values.astype(np.float32))
+    assert scores.values.dtype == np.float32
+    assert scores.shape == values.shape[1:]
+    assert len(scores) == len(values)
+    values += 1
+    np.testing.assert_array_equal(scores.values, before.astype(np.float32))
+    with pytest.raises(ValueError, match="read-only"):
+        scores.values[0, 0, 0] = 1
+    with pytest.raises(FrozenInstanceError):
+        scores.kind = "similarity"  # type: ignore[misc]
+
+
+@settings(deadline=None)
+@given(arrays, st.data())
+def test_selecting_follows_the_ids(values: NDArray[Any], data: st.DataObject) -> None:
+    ids = [f"item {k}" for k in range(len(values))]
+    chosen = data.draw(st.lists(st.sampled_from(ids), unique=True))
+    scores = Scores(ids, values, "similarity").select(chosen)
+    assert scores.ids == tuple(chosen)
+    assert scores.kind == "similarity"
+    for item, row in zip(scores.ids, scores.values, strict=True):
+        np.testing.assert_array_equal(row, values[ids.index(item)].astype(np.float32))
+
+
+def test_whole_numbers_and_truth_values_are_numbers() -> None:
+    assert Scores(("a",), [[[1, 0]]], "probability").values.tolist() == [[[1, 0]]]
+    assert Scores(("a",), [[[True, False]]], "probability").values.tolist() == [[[1, 0]]]
+
+
+def test_numbers_below_float32_become_zero_whatever_numpy_is_told_to_do() -> None:
+    with np.errstate(all="raise"):
+        assert Scores(("a",), [[[1e-300, 1.0]]], "probability").values.tolist() == [[[0, 1]]]
+
+
+BAD_VALUES: dict[str, tuple[Any, str]] = {
+    "ragged": ([[[1.0, 2.0], [3.0]]], r"must be an array \(item, image, text\) of numbers; got none \(.*inhomogeneous"),
+    "strings": ([[["0.9", "0.1"]]], r"scores must be real numbers; got an array of <U3"),
+    "nothing": ([[[None, 0.1]]], r"scores must be real numbers; got an array of object"),
+    "complex": (np.ones((1, 2, 2), np.complex128), r"scores must be real numbers; got an array of complex128"),
+    "one number": (0.5, r"\(item, image, text\); got 0 dimensions, shape \(\)"),
+    "two dimensions": (PAIR, r"\(item, image, text\); got 2 dimensions, shape \(2, 2\)"),
+    "four dimensions": ([[PAIR]], r"got 4 dimensions, shape \(1, 1, 2, 2\)"),
+    "no texts": (np.ones((1, 2, 0)), r"got 3 dimensions, shape \(1, 2, 0\)"),
+    "two rows": ([PAIR, PAIR], r"1 ids for 2 rows of scores; give one id for each item"),
+    "nan": ([[[0.5, float("nan")]]], r"scores must be finite; NaN or infinite in 1 of 1 items: a$"),
+    "infinite": ([[[0.5, float("-inf")]]], r"scores must be finite; NaN or infinite in 1 of 1 items: a$"),
+    "beyond float32": ([[[0.5, 1e300]]], r"scores must be finite; NaN or infinite in 1 of 1 items: a$"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_VALUES)
+def test_values_that_are_no_scores_are_refused(kind: str) -> None:
+    values, says = BAD_VALUES[kind]
+    with np.errstate(all="raise"), pytest.raises(ScoreError, match=says):
+        Scores(("a",), values, "similarity")
+
+
+class Tensor:
+    """Stands for a tensor that numpy cannot look into: one that needs a gradient."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad")
+
+
+def test_a_tensor_that_numpy_cannot_look_into_is_refused() -> None:
+    with pytest.raises(ScoreError, match="requires grad"):
+        Scores(("a",), Tensor(), "logit")
+
+
+@pytest.mark.parametrize("value", [-1e-6, 1.0001, 7.0])
+def test_a_probability_lies_between_zero_and_one(value: float) -> None:
+    values = np.full((3, 1, 2), 0.5)
+    values[1, 0, 1] = value
+    assert Scores("abc", values, "similarity").kind == "similarity"
+    with pytest.raises(
+        ScoreError, match=r"\[0, 1\]; outside in 1 of 3 items: b; .* name their kind: logit or similarity"
+    ):
+        Scores("abc", values, "probability")
+
+
+def test_the_items_that_are_not_finite_are_named_up_to_ten() -> None:
+    values = np.zeros((30, 2, 2))
+    values[5:17, 1, 0] = np.nan
+    with pytest.raises(ScoreError, match=r"in 12 of 30 items: 5, 6, 7, 8, 9, 10, 11, 12, 13, 14 and 2 more$"):
+        Scores([str(k) for k in range(30)], values, "similarity")
+    assert named([]) == ""
+
+
+def test_ids_are_distinct_strings_and_the_kind_is_known() -> None:
+    with pytest.raises(ScoreError, match=r"item ids must be distinct; repeated: a, b$"):
+        Scores("abcab", np.zeros((5, 1, 2)), "similarity")
+    with pytest.raises(ScoreError, match="item ids must be strings; got 1"):
+        Scores((1,), [PAIR], "similarity")  # type: ignore[arg-type]
+    with pytest.raises(ScoreError, match="score kind 'distance' is unknown; use one of similarity, logit, probability"):
+        Scores(("a",), [PAIR], "distance")  # type: ignore[arg-type]
+
+
+def test_selecting_items_without_scores_or_twice_is_refused() -> None:
+    scores = Scores(("a", "b"), [PAIR, PAIR], "similarity")
+    with pytest.raises(ScoreError, match="2 of 3 items have no scores: c, d"):
+        scores.select(["a", "c", "d"])
+    with pytest.raises(ScoreError, match="must be distinct; repeated: a"):
+        scores.select(["a", "a"])
+
+
+def test_no_warning_is_given_on_the_way() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for values, _ in BAD_VALUES.values():
+            with pytest.raises(ScoreError):
+                Scores(("a",), values, "similarity")

@@ -1,0 +1,96 @@
+"""The catalogue: every name leads somewhere, a wrong one to its neighbour, and other packages add theirs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tellapart.catalog import BENCHMARKS, DEFAULT_MODEL, MODELS, REFERENCES, load, names, nearest
+from tellapart.errors import UnknownNameError
+
+
+@pytest.mark.parametrize("kind_and_name", [("benchmark", n) for n in BENCHMARKS] + [("model", n) for n in MODELS])
+def test_every_name_of_the_catalogue_leads_to_an_object(kind_and_name: tuple[str, str]) -> None:
+    kind, name = kind_and_name
+    found = load(kind, name)
+    assert callable(found) if kind == "model" else found.name == name
+
+
+def test_the_default_and_the_references_are_models() -> None:
+    assert {DEFAULT_MODEL, *REFERENCES} == set(MODELS)
+    assert DEFAULT_MODEL not in REFERENCES
+
+
+def test_names_lists_the_built_in_ones_in_their_order() -> None:
+    assert names("model")[: len(MODELS)] == list(MODELS)
+    assert names("benchmark")[: len(BENCHMARKS)] == list(BENCHMARKS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "says"),
+    [
+        ("benchmark", "winogrund", r"no benchmark 'winogrund'; did you mean 'winoground'\? `tellapart ls benchmarks`"),
+        ("model", "bag_of_words", r"no model 'bag_of_words'; did you mean 'bag-of-words'\? `tellapart ls models`"),
+        ("model", "Constant", r"no model 'Constant'; did you mean 'constant'\? `tellapart ls models` lists them all$"),
+        ("model", "zzz", r"no model 'zzz'; `tellapart ls models` lists them all$"),
+        ("model", "", r"no model ''; `tellapart ls models` lists them all$"),
+        ("benchmark", "oracle", r"no benchmark 'oracle'; `tellapart ls benchmarks`"),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_nearest_one(kind: str, name: str, says: str) -> None:
+    with pytest.raises(UnknownNameError, match=f"^{says}"):
+        load(kind, name)
+
+
+def test_nearest_is_silent_only_when_nothing_is_near() -> None:
+    assert nearest("texts", []) == ""
+    assert nearest("caption", ["captions", "image"]) == "; did you mean 'captions'?"
+
+
+def installed(site: Path, package: str, models: str) -> None:
+    """Install a package's metadata, as pip leaves it, and a module of its name."""
+    info = site / f"{package}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[tellapart.models]\n{models}\n")
+    (site / f"{package}.py").write_text("def make(options):\n    return 'made by ' + __name__\n")
+
+
+def answer(site: Path, expression: str) -> str:
+    """Evaluate an expression in a fresh interpreter that sees the packages in `site`."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"from tellapart.catalog import load, names\nprint({expression})"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *sys.path])},
+    )
+    return done.stdout.strip() or done.stderr.strip()
+
+
+def test_another_package_adds_a_model_and_cannot_replace_one(tmp_path: Path) -> None:
+    installed(tmp_path, "other_models", "theirs = other_models:make\nconstant = other_models:make")
+    assert answer(tmp_path, "load('model', 'theirs')(None)") == "made by other_models"
+    assert answer(tmp_path, "load('model', 'constant').__module__") == "tellapart.models.bundled"
+    assert answer(tmp_path, "[*map(names('model').count, ['constant', 'theirs'])]") == "[1, 1]"
+    assert "did you mean 'theirs'?" in answer(tmp_path, "load('model', 'theirz')")
+
+
+def test_a_name_that_two_packages_give_is_refused(tmp_path: Path) -> None:
+    installed(tmp_path, "one_package", "theirs = one_package:make")
+    installed(tmp_path, "two_package", "theirs = two_package:make")
+    assert answer(tmp_path, "load('model', 'theirs')").endswith(
+        "UnknownNameError: model 'theirs' is given by one_package and two_package; uninstall all but one"
+    )
+
+
+def test_a_package_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
+    installed(tmp_path, "broken_package", "theirs = broken_package:gone")
+    assert answer(tmp_path, "load('model', 'theirs')").endswith(
+        "AttributeError: module 'broken_package' has no attribute 'gone'\n"
+        "model 'theirs' (broken_package:gone) comes from the package broken_package"
+    )

@@ -1,0 +1,74 @@
+"""One tree of errors, and the door to optional dependencies."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import tellapart.errors
+from tellapart.errors import MissingDependencyError, TellapartError, require
+
+ROOT = Path(__file__).parents[1]
+KINDS = [kind for name in tellapart.errors.__all__ if isinstance(kind := getattr(tellapart.errors, name), type)]
+
+
+def test_every_error_is_a_tellapart_error_and_no_other_error() -> None:
+    assert len(KINDS) == 9
+    for kind in KINDS:
+        assert issubclass(kind, TellapartError)
+        # `except ValueError` around a call must not swallow what is meant to be read.
+        assert set(kind.__mro__) - set(KINDS) == {Exception, BaseException, object}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_says_its_message_and_nothing_else(kind: type[TellapartError]) -> None:
+    with pytest.raises(TellapartError, match=r"^what was got$"):
+        raise kind("what was got")
+
+
+def test_every_error_class_of_the_module_is_public() -> None:
+    own = {n for n, v in vars(tellapart.errors).items() if isinstance(v, type) and issubclass(v, Exception)}
+    assert own == {kind.__name__ for kind in KINDS}
+
+
+def test_a_module_that_is_there_is_returned() -> None:
+    assert require("json.decoder", extra="train") is sys.modules["json.decoder"]
+
+
+@pytest.mark.parametrize("module", ["a_module_nobody_has", "a_module_nobody_has.inner", "json.a_module_nobody_has"])
+def test_a_missing_module_is_answered_with_the_line_that_installs_it(module: str) -> None:
+    with pytest.raises(
+        MissingDependencyError,
+        match=rf'^{module} is needed here and is not installed; run: pip install "tellapart\[render\]"$',
+    ) as caught:
+        require(module, extra="render")
+    assert isinstance(caught.value.__cause__, ModuleNotFoundError)
+
+
+def test_a_module_that_is_there_but_broken_is_not_called_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_by_import.py").write_text("import another_module_nobody_has\n")
+    (tmp_path / "broken_by_itself.py").write_text("raise RuntimeError('operator nms does not exist')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="another_module_nobody_has"):
+        require("broken_by_import", extra="train")
+    with pytest.raises(RuntimeError, match="operator nms does not exist"):
+        require("broken_by_itself", extra="train")
+
+
+def test_every_extra_that_a_message_can_name_exists() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = {
+        keyword.value.value
+        for path in (ROOT / "src").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "require"
+        for keyword in node.keywords
+        if keyword.arg == "extra" and isinstance(keyword.value, ast.Constant)
+    }
+    assert named <= set(extras)
