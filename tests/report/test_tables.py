@@ -83,6 +83,17 @@ def test_breakdown_labels_macro_and_micro(make_run) -> None:
     assert score(record.metrics["group_score"]) in row(text, "micro: all items")
 
 
+def test_a_tag_of_many_values_is_left_to_the_report(make_run) -> None:
+    run = make_run(n=30)
+    record = run.result.benchmarks["shapes"]
+    colour = record.by["type"]["colour"]
+    many = record.model_copy(update={"by": {"type": {f"value {k}": colour for k in range(13)}}})
+    result = run.result.model_copy(update={"benchmarks": {"shapes": many}})
+    text = printed(breakdown_table(result, "shapes"))
+    assert "type = " not in text
+    assert "macro: mean of type's 13 values (in the report)" in text
+
+
 def test_a_set_without_tags_has_no_breakdown_and_one_without_2x2_items_no_equivariance(make_run) -> None:
     assert breakdown_table(make_run(tags=()).result, "shapes") is None
     assert equivariance_table([make_run(shape=(1, 3)).result], "shapes") is None

@@ -14,6 +14,7 @@ __all__ = [
     "thousands",
 ]
 
+
 def percent(fraction: float, decimals: int = 2) -> str:
     """Write a fraction as a percentage without its sign.
 

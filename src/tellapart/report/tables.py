@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["breakdown_table", "detail_table", "equivariance_table", "result_table", "summary_line"]
 
 
+#: Values of a tag beyond which a terminal is the wrong place to list them.
+_MOST_ROWS = 12
+
+
 def result_table(results: Sequence[Result], benchmark: str) -> Table:
     """Return the first look: models as rows, the headline metrics as columns, chance as the last row.
 
@@ -101,6 +105,8 @@ def equivariance_table(results: Sequence[Result], benchmark: str) -> Table | Non
 def breakdown_table(result: Result, benchmark: str) -> Table | None:
     """Return one model's headline metrics by each tag's values, each tag's macro mean labelled; None without tags.
 
+    A tag with more than a dozen values is too long for a first look: its macro mean alone is shown.
+
     Raises:
         RunError: the result does not have this benchmark.
 
@@ -116,10 +122,11 @@ def breakdown_table(result: Result, benchmark: str) -> Table | None:
     names = headline(record.metrics)
     table = _table(f"{_title(benchmark, record)}: {plain(model)} by tag", ["tag", "n", *names])
     for tag, groups in record.by.items():
-        for value, group in groups.items():
+        for value, group in groups.items() if len(groups) <= _MOST_ROWS else ():
             _add_group(table, f"{tag} = {value}", group.metrics, names)
         if macro := record.macro.get(tag):
-            _add_group(table, f"macro: mean of {tag}'s {len(groups)} values", macro.metrics, names, style="dim")
+            where = "" if len(groups) <= _MOST_ROWS else " (in the report)"
+            _add_group(table, f"macro: mean of {tag}'s {len(groups)} values{where}", macro.metrics, names, style="dim")
         table.add_section()
     _add_group(table, "micro: all items", record.metrics, names, style="dim")
     return table
@@ -166,7 +173,8 @@ def _title(benchmark: str, record: BenchmarkResult) -> str:
     value = next(iter(record.metrics.values()), None)
     level = "" if value is None else f", {value.level:.0%} intervals"
     cut = "" if record.limited_from is None else f" of {thousands(record.limited_from)}"
-    return f"{plain(benchmark)}: percent of {thousands(_items(record))}{cut} items{level}"
+    noun = "item" if _items(record) == 1 and not cut else "items"
+    return f"{plain(benchmark)}: percent of {thousands(_items(record))}{cut} {noun}{level}"
 
 
 def _table(title: str, headings: Sequence[str]) -> Table:
