@@ -91,7 +91,7 @@ def test_a_tag_of_many_values_is_left_to_the_report(make_run) -> None:
     result = run.result.model_copy(update={"benchmarks": {"shapes": many}})
     text = printed(breakdown_table(result, "shapes"))
     assert "type = " not in text
-    assert "macro: mean of type's 13 values (in the report)" in text
+    assert "macro: mean of type's 13 values" in text
 
 
 def test_a_set_without_tags_has_no_breakdown_and_one_without_2x2_items_no_equivariance(make_run) -> None:

@@ -125,8 +125,7 @@ def breakdown_table(result: Result, benchmark: str) -> Table | None:
         for value, group in groups.items() if len(groups) <= _MOST_ROWS else ():
             _add_group(table, f"{tag} = {value}", group.metrics, names)
         if macro := record.macro.get(tag):
-            where = "" if len(groups) <= _MOST_ROWS else " (in the report)"
-            _add_group(table, f"macro: mean of {tag}'s {len(groups)} values{where}", macro.metrics, names, style="dim")
+            _add_group(table, f"macro: mean of {tag}'s {len(groups)} values", macro.metrics, names, style="dim")
         table.add_section()
     _add_group(table, "micro: all items", record.metrics, names, style="dim")
     return table
