@@ -1,0 +1,88 @@
+"""GEB+'s annotation files: the moments of Kinetics videos at which something changes, captioned before and after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from tellapart.data.annotations import Row, checked, read_mapping
+from tellapart.data.moments import Moment, MomentSet
+from tellapart.errors import DataError
+
+__all__ = ["read_moments"]
+
+Filled = Annotated[str, Field(min_length=1)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class _Boundary(Row):
+    boundary_id: Filled
+    timestamp: Seconds
+    prev_timestamp: Seconds
+    next_timestamp: Seconds
+    label: Filled
+    subject: Filled
+    status_before: Filled
+    status_after: Filled
+    caption: Filled
+    action_of_cause: str | None
+
+
+def read_moments(path: Path) -> MomentSet:
+    """Read GEB+'s `val.json` or `test.json`: video -> its boundaries.
+
+    A boundary's id is its video's followed by a number and the annotator's letter; boundaries that two annotators
+    marked at the same time stay two queries, each with its own captions. `caption` must be made of the three parts that
+    stand beside it.
+
+    Raises:
+        DataError: the file, a video, a row or a field is not what it should be; all are named.
+
+    Source: GEB+ (Wang et al. 2022), `datasets/annotations`, filtered version.
+
+    >>> import json, tempfile
+    >>> row = {"boundary_id": "Vt7W3DoohcA_0A", "timestamp": 3.5, "prev_timestamp": 0, "next_timestamp": 5.0}
+    >>> row |= {"label": "Change of Action", "subject": "a man", "status_before": "stands", "status_after": "sits"}
+    >>> row |= {"action_of_cause": None, "caption": "Subject: a man //Status_Before: stands //Status_After: sits"}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "val.json"
+    ...     _ = path.write_text(json.dumps({"Vt7W3DoohcA": [row]}))
+    ...     read_moments(path).moments[0].time
+    3.5
+    """
+    moments: dict[str, Moment] = {}
+    for video, rows in read_mapping(path).items():
+        if not isinstance(rows, list) or not rows:
+            raise DataError(f"{path}: video {video!r}: expected a list of boundaries")
+        for number, found in enumerate(rows):
+            moment = _moment(video, found, f"{path}: video {video!r}: row {number}")
+            if moment.id in moments:
+                raise DataError(f"{path}: video {video!r}: row {number}: field 'boundary_id': {moment.id} stands twice")
+            moments[moment.id] = moment
+    return MomentSet(path.stem, tuple(moments.values()))
+
+
+def _moment(video: str, found: object, where: str) -> Moment:
+    row = checked(_Boundary, found, where)
+    if not row.boundary_id.startswith(f"{video}_"):
+        raise DataError(f"{where}: field 'boundary_id': {row.boundary_id!r} is not of this video")
+    if not row.prev_timestamp <= row.timestamp <= row.next_timestamp:
+        raise DataError(
+            f"{where}: field 'timestamp': {row.timestamp} does not lie between the boundaries before and after it, "
+            f"{row.prev_timestamp} and {row.next_timestamp}"
+        )
+    parts = f"Subject: {row.subject} //Status_Before: {row.status_before} //Status_After: {row.status_after}"
+    if row.caption != parts:
+        raise DataError(f"{where}: field 'caption': {row.caption!r:.60} is not made of subject, before and after")
+    return Moment(
+        id=row.boundary_id,
+        video=video,
+        time=float(row.timestamp),
+        subject=row.subject,
+        before=row.status_before,
+        after=row.status_after,
+        label=row.label,
+        next_time=float(row.next_timestamp),
+    )

@@ -1,0 +1,268 @@
+"""VLUE's annotation files: retrieval, captions, NLVR2, questions, boxes; and the two files of VQA 2.0.
+
+One function a file, each to the records of its task. VLUE's out-of-domain sets stand on images of MaRVL; its in-domain
+ones are COCO, NLVR2, VQA 2.0 and RefCOCO+. Ids are strings; a row without an id is known by its number, from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BeforeValidator, Field
+
+from tellapart.data.annotations import Row, checked, read_list, read_mapping
+from tellapart.data.tasks import (
+    Box,
+    BoxSet,
+    CaptionSet,
+    Question,
+    QuestionSet,
+    RetrievalSet,
+    Statement,
+    StatementSet,
+)
+from tellapart.errors import DataError
+
+__all__ = ["read_boxes", "read_captions", "read_questions", "read_retrieval", "read_statements", "read_vqa2"]
+
+Filled = Annotated[str, Field(min_length=1)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Sides = Annotated[list[Number], Field(min_length=4, max_length=4)]
+R = TypeVar("R", bound=Row)
+
+
+def _as_list(found: Any) -> Any:
+    """A lone string stands for a list of one."""
+    return [found] if isinstance(found, str) else found
+
+
+def _as_text(found: Any) -> Any:
+    """Ids may be numbers; they are strings from here on."""
+    return str(found) if isinstance(found, int) and not isinstance(found, bool) else found
+
+
+Texts = Annotated[list[Filled], Field(min_length=1), BeforeValidator(_as_list)]
+Id = Annotated[Filled, BeforeValidator(_as_text)]
+
+
+class _Captions(Row):
+    image: Filled
+    caption: Texts
+    image_id: Id = ""
+
+
+class _Statement(Row):
+    sentence: Filled
+    images: Annotated[list[Filled], Field(min_length=2, max_length=2)]
+    label: Literal["True", "False"]
+
+
+class _Question(Row):
+    question_id: Id
+    question: Filled
+    image: Filled
+    answer: Texts
+    dataset: str = ""
+
+
+class _Box(Row):
+    ref_id: Id
+    text: Filled
+    image: Filled
+    bbox: Sides
+    height: Annotated[int, Field(gt=0)]
+    width: Annotated[int, Field(gt=0)]
+    dets: list[Sides] = Field(default_factory=list)
+
+
+class _Asked(Row):
+    question_id: Id
+    image_id: int
+    question: Filled
+
+
+class _Answer(Row):
+    answer: str
+    answer_id: int = 0
+    answer_confidence: str = ""
+
+
+class _Answers(Row):
+    question_id: Id
+    image_id: int
+    answers: Annotated[list[_Answer], Field(min_length=1)]
+    question_type: str = ""
+    answer_type: str = ""
+    multiple_choice_answer: str = ""
+
+
+def read_retrieval(path: Path) -> RetrievalSet:
+    """Read `itr_vlue_test.json`, or COCO's and Flickr30K's Karpathy splits in the same form.
+
+    Each row is an image with its captions. Rows with the same image stay apart: they are gallery entries of their own,
+    as in the published numbers (VLUE: 5,450 rows, 5,413 images; `unavoidable_misses` says what that costs).
+
+    Raises:
+        DataError: the file, a row or a field is not what it should be; file, row and field are named.
+
+    >>> import json, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "itr.json"
+    ...     _ = path.write_text(json.dumps([{"image": "ta/73-13.jpg", "caption": ["a man", "one man"]}]))
+    ...     read_retrieval(path).captions
+    ('a man', 'one man')
+    """
+    rows = list(_rows(path, _Captions))
+    return RetrievalSet.of(path.stem, [row.image for _, row in rows], [row.caption for _, row in rows])
+
+
+def read_captions(path: Path) -> CaptionSet:
+    """Read `caption_vlue_test.json`; or `itr_vlue_test.json`, of which it is a copy with `image_id`, the row's number.
+
+    Raises:
+        DataError: as `read_retrieval`; also an `image_id` that repeats.
+
+    >>> import json, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "captions.json"
+    ...     _ = path.write_text(json.dumps([{"image": "ta/73-13.jpg", "caption": ["a man"], "image_id": 4}]))
+    ...     read_captions(path).ids
+    ('4',)
+    """
+    rows = list(_rows(path, _Captions))
+    ids = _distinct(path, "image_id", [row.image_id or str(number) for number, row in rows])
+    return CaptionSet(path.stem, ids, tuple(row.image for _, row in rows), tuple(tuple(row.caption) for _, row in rows))
+
+
+def read_statements(path: Path) -> StatementSet:
+    """Read `nlvr2_vlue_test.json`: a sentence, the left and the right image, and the label "True" or "False".
+
+    The labels are strings, of which Python holds both to be true; here they become bools.
+
+    Raises:
+        DataError: as `read_retrieval`.
+
+    >>> import json, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "nlvr2.json"
+    ...     _ = path.write_text(json.dumps([{"sentence": "Both show a dog.", "images": ["a", "b"], "label": "False"}]))
+    ...     read_statements(path).statements[0].label
+    False
+    """
+    rows = _rows(path, _Statement)
+    found = (Statement(str(n), row.sentence, row.images[0], row.images[1], row.label == "True") for n, row in rows)
+    return StatementSet(path.stem, tuple(found))
+
+
+def read_questions(path: Path) -> QuestionSet:
+    """Read `vqa_vlue_test.json`, one gold answer a question; or X-VLM's form of VQA 2.0, with a list of answers.
+
+    Raises:
+        DataError: as `read_retrieval`; also a `question_id` that repeats.
+
+    >>> import json, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "vqa.json"
+    ...     row = {"question_id": 5, "question": "One cup?", "image": "sw/79-1.jpg", "answer": "yes"}
+    ...     _ = path.write_text(json.dumps([row]))
+    ...     read_questions(path).gold
+    ('yes',)
+    """
+    rows = [row for _, row in _rows(path, _Question)]
+    ids = _distinct(path, "question_id", [row.question_id for row in rows])
+    asked = zip(ids, rows, strict=True)
+    return QuestionSet(
+        path.stem, tuple(Question(id_, row.question, row.image, tuple(row.answer)) for id_, row in asked)
+    )
+
+
+def read_vqa2(questions: Path, annotations: Path, split: str = "val2014") -> QuestionSet:
+    """Read VQA 2.0 as its site ships it: a file of questions, a file of ten people's answers to each.
+
+    Args:
+        questions: `v2_OpenEnded_mscoco_val2014_questions.json`.
+        annotations: `v2_mscoco_val2014_annotations.json`.
+        split: the COCO folder of the images, also part of their names.
+
+    Raises:
+        DataError: as `read_retrieval`; also questions without answers, answers without a question, or to another image.
+
+    >>> import json, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     asked, given = Path(folder) / "q.json", Path(folder) / "a.json"
+    ...     row = {"question_id": 9, "image_id": 42}
+    ...     _ = asked.write_text(json.dumps({"questions": [{**row, "question": "One cup?"}]}))
+    ...     _ = given.write_text(json.dumps({"annotations": [{**row, "answers": [{"answer": "yes"}] * 10}]}))
+    ...     read_vqa2(asked, given).questions[0].image
+    'val2014/COCO_val2014_000000000042.jpg'
+    """
+    asked, given = _under(questions, "questions", _Asked), _under(annotations, "annotations", _Answers)
+    ids = _distinct(questions, "question_id", [row.question_id for row in asked])
+    answers = dict(zip(_distinct(annotations, "question_id", [row.question_id for row in given]), given, strict=True))
+    if unpaired := sorted(set(ids) ^ answers.keys()):
+        raise DataError(f"{annotations} and {questions} differ: question_id {unpaired[0]} stands in one of them only")
+    found: list[Question] = []
+    for id_, row in zip(ids, asked, strict=True):
+        own = answers[id_]
+        if own.image_id != row.image_id:
+            raise DataError(
+                f"{annotations}: question_id {id_}: field 'image_id': {own.image_id}, asked of {row.image_id}"
+            )
+        image = f"{split}/COCO_{split}_{row.image_id:012d}.jpg"
+        found.append(Question(id_, row.question, image, tuple(answer.answer for answer in own.answers)))
+    return QuestionSet(questions.stem, tuple(found))
+
+
+def read_boxes(path: Path) -> BoxSet:
+    """Read a grounding file: `ref_id`, `text`, `image`, `bbox` (x, y, width, height), `width`, `height`, maybe `dets`.
+
+    VLUE does not ship its own; the form is that of its reading code and of X-VLM's RefCOCO+ files.
+
+    Raises:
+        DataError: as `read_retrieval`; also a box without an area.
+
+    >>> import json, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "refcoco+.json"
+    ...     row = {"ref_id": 3, "text": "man", "image": "a.jpg", "bbox": [0, 0, 9, 9], "height": 480, "width": 640}
+    ...     _ = path.write_text(json.dumps([row]))
+    ...     read_boxes(path).boxes[0].box
+    (0.0, 0.0, 9.0, 9.0)
+    """
+    found: list[Box] = []
+    for number, row in _rows(path, _Box):
+        if min(row.bbox[2:]) <= 0:
+            raise DataError(f"{path}: row {number}: field 'bbox': {row.bbox} has no area (x, y, width, height)")
+        size = (row.width, row.height)
+        # One object is referred to by several phrases, so `ref_id` alone is no id.
+        found.append(Box(str(number), row.text, row.image, _box(row.bbox), size, tuple(map(_box, row.dets))))
+    return BoxSet(path.stem, tuple(found))
+
+
+def _rows(path: Path, row: type[R]) -> Iterator[tuple[int, R]]:
+    for number, found in enumerate(read_list(path)):
+        yield number, checked(row, found, f"{path}: row {number}")
+
+
+def _under(path: Path, key: str, row: type[R]) -> list[R]:
+    """The rows of the list that a file's object holds under a key; the file's other keys are its licence and date."""
+    found = read_mapping(path).get(key)
+    if not isinstance(found, list) or not found:
+        raise DataError(f"{path}: field {key!r}: expected a list of rows")
+    return [checked(row, one, f"{path}: {key}: row {number}") for number, one in enumerate(found)]
+
+
+def _box(sides: list[float]) -> tuple[float, float, float, float]:
+    x, y, width, height = map(float, sides)
+    return x, y, width, height
+
+
+def _distinct(path: Path, field: str, values: list[str]) -> tuple[str, ...]:
+    seen: dict[str, int] = {}
+    for number, value in enumerate(values):
+        if value in seen:
+            raise DataError(f"{path}: row {number}: field {field!r}: {value} stands in row {seen[value]} already")
+        seen[value] = number
+    return tuple(seen)

@@ -1,0 +1,99 @@
+"""Right or wrong, answer by answer; and right on all rows that belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tellapart.data.scores import named
+from tellapart.errors import MetricError
+
+__all__ = ["exact_match", "group_accuracy", "label_accuracy"]
+
+_LABELS = {"True": True, "False": False}
+
+
+def exact_match(predictions: Sequence[str], answers: Sequence[str]) -> NDArray[np.float64]:
+    """Return 1 where prediction and gold answer are the same string, blanks at the ends aside: float64 `(question,)`.
+
+    Nothing else is normalised: `Yes` is not `yes`, `two` is not `2`. That is how VLUE measures its out-of-domain
+    questions, whose gold answers are in lower case with numbers as digits.
+
+    Raises:
+        MetricError: not one prediction a question, or no question.
+
+    Source: VLUE `xvlm/VQA.py` (`calculate_acc`).
+
+    >>> exact_match(["yes ", "Yes"], ["yes", "yes"])
+    array([1., 0.])
+    """
+    _same_length("exact_match", predictions, answers)
+    return np.array([own.strip() == gold.strip() for own, gold in zip(predictions, answers, strict=True)], np.float64)
+
+
+def label_accuracy(predictions: Sequence[bool | str], labels: Sequence[bool | str]) -> NDArray[np.float64]:
+    """Return 1 where a statement is judged as its label says: float64 `(statement,)`. Chance 1/2.
+
+    NLVR2's labels are the strings "True" and "False", of which Python holds both to be true; here they are read,
+    and anything else but a bool is refused. For two scores a statement, measure `choice_score` on 1x2 items with
+    the right label's score first: it knows ties.
+
+    Raises:
+        MetricError: not one prediction a statement, no statement, or a value that is neither label.
+
+    Source: NLVR2 (Suhr et al. 2019); VLUE section 3.1.
+
+    >>> label_accuracy(["True", "False", True], ["True", "True", "True"])
+    array([1., 0., 1.])
+    """
+    _same_length("label_accuracy", predictions, labels)
+    own, gold = _read("prediction", predictions), _read("label", labels)
+    return np.asarray(own == gold, dtype=np.float64)
+
+
+def group_accuracy(correct: ArrayLike, groups: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+    """Return 1 for each group all of whose rows are right: float64 `(group,)`.
+
+    With the rows of one sentence it is NLVR2's consistency; with the two images of one question whose answers
+    differ it is the group score of a pair, which a model that does not look at the image cannot win.
+
+    Args:
+        correct: 0 or 1 a row.
+        groups: the rows of each group, from 0.
+
+    Raises:
+        MetricError: no groups, an empty one, a row out of range, or a value that is not 0 or 1.
+
+    Source: NLVR2 (Suhr et al. 2019), section 4, consistency.
+
+    >>> group_accuracy([1, 1, 0], [[0, 1], [1, 2]])
+    array([1., 0.])
+    """
+    outcomes: NDArray[Any] = np.asarray(correct)
+    if outcomes.ndim != 1 or outcomes.dtype.kind not in "biuf" or not np.isin(outcomes, (0, 1)).all():
+        raise MetricError(f"group_accuracy needs 0 or 1 a row; got an array of {outcomes.dtype} {outcomes.shape}")
+    if not groups or not all(groups):
+        raise MetricError(f"group_accuracy: {len(groups)} groups, and each must hold a row; nothing follows from none")
+    outside = sorted({row for group in groups for row in group if not 0 <= row < len(outcomes)})
+    if outside:
+        raise MetricError(
+            f"group_accuracy: rows {named([str(row) for row in outside])} are not among the {len(outcomes)} outcomes"
+        )
+    return np.array([outcomes[list(group)].all() for group in groups], np.float64)
+
+
+def _read(noun: str, values: Sequence[bool | str]) -> NDArray[np.bool_]:
+    wrong = [row for row, value in enumerate(values) if not isinstance(value, bool | np.bool_) and value not in _LABELS]
+    if wrong:
+        raise MetricError(
+            f"label_accuracy: {noun} {wrong[0]} is {values[wrong[0]]!r:.60}; {len(wrong)} are neither 'True' nor 'False'"
+        )
+    return np.array([_LABELS[value] if isinstance(value, str) else bool(value) for value in values], np.bool_)
+
+
+def _same_length(call: str, predictions: Sequence[Any], gold: Sequence[Any]) -> None:
+    if len(predictions) != len(gold) or len(gold) == 0:
+        raise MetricError(f"{call}: {len(predictions)} predictions for {len(gold)} gold answers; give one for each")

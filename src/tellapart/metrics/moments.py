@@ -1,0 +1,241 @@
+"""Boundary grounding in time: at which moment of a video does "before" become "after"?
+
+Frames are taken at 5 a second and compared with both captions; the boundary score of two adjacent frames is
+`s(I1, T1) + s(I2, T2)`, and the moment predicted is the middle between them. Two measures of the same predictions:
+EqBen's accuracy within a tolerance, and GEB+'s F1 of several predictions against several gold moments. Both use eight
+tolerances with a strict `<`, and both are exact here: nothing is drawn at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tellapart.errors import MetricError, ScoreError
+
+__all__ = [
+    "PREDICTION_COUNTS",
+    "TOLERANCES",
+    "boundary_accuracy",
+    "boundary_f1",
+    "boundary_scores",
+    "boundary_times",
+    "draw_prediction_count",
+    "frame_times",
+    "random_accuracy",
+]
+
+TOLERANCES = (0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
+"""Seconds. EqBen's Avg is the mean over all eight; GEB+'s readme misprints the third as 0.3."""
+
+PREDICTION_COUNTS = (0.8658, 0.0852, 0.0304, 0.0109, 0.0045, 0.0009, 0.0011, 0.0012)
+"""The odds of 1, 2, ... 8 predictions, from which GEB+'s script draws one number for its whole evaluation."""
+
+
+def frame_times(duration: float, rate: float = 5.0) -> NDArray[np.float64]:
+    """Return the times of the frames of a video in seconds, from 0, `rate` a second: float64 `(frame,)`.
+
+    Raises:
+        MetricError: fewer than two frames, so that there is no boundary between any.
+
+    Source: EqBen appendix A.6 (5 a second).
+
+    >>> frame_times(1.0)
+    array([0. , 0.2, 0.4, 0.6, 0.8])
+    """
+    frames = int(np.ceil(duration * rate - 1e-9)) if np.isfinite(duration * rate) else 0
+    if frames < 2:
+        raise MetricError(f"{duration} s at {rate} frames a second are fewer than two frames; a boundary needs two")
+    return np.arange(frames) / rate
+
+
+def boundary_scores(before: ArrayLike, after: ArrayLike) -> NDArray[np.float32]:
+    """Return `s(I1, T1) + s(I2, T2)` of each two adjacent frames: float32 `(frame - 1,)`.
+
+    Args:
+        before: similarity of each frame to the caption of what is before: `(frame,)`.
+        after: similarity of each frame to the caption of what is after: `(frame,)`.
+
+    Raises:
+        ScoreError: not one number a frame from each, fewer than two frames, or a number that is not finite.
+
+    Source: EqBen appendix A.6.
+
+    >>> boundary_scores([1.0, 1.0, 0.0], [0.0, 0.5, 1.0])
+    array([1.5, 2. ], dtype=float32)
+    """
+    first, second = np.asarray(before, dtype=np.float64), np.asarray(after, dtype=np.float64)
+    if first.ndim != 1 or first.shape != second.shape or len(first) < 2:
+        raise ScoreError(
+            f"boundary_scores needs a similarity of each of two or more frames to both captions; got shapes "
+            f"{first.shape}, {second.shape}"
+        )
+    return _finite((first[:-1] + second[1:]).astype(np.float32))
+
+
+def boundary_times(times: ArrayLike) -> NDArray[np.float64]:
+    """Return the moment that each two adjacent frames stand for, the middle between them: float64 `(frame - 1,)`.
+
+    Raises:
+        MetricError: fewer than two frames, or times that do not rise.
+
+    >>> boundary_times([0.0, 0.2, 0.4]).round(2)
+    array([0.1, 0.3])
+    """
+    taken = np.asarray(times, dtype=np.float64)
+    if taken.ndim != 1 or len(taken) < 2 or not (np.diff(taken) > 0).all():
+        raise MetricError(f"boundary_times needs rising times of two or more frames; got shape {taken.shape}")
+    return np.asarray((taken[:-1] + taken[1:]) / 2)
+
+
+def boundary_accuracy(
+    times: ArrayLike, scores: ArrayLike, gold: Sequence[float], tolerances: Sequence[float] = TOLERANCES
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return whether the moment with the highest score is right, strict and tie-neutral: float64 `(tolerance,)` each.
+
+    Right is: nearer than the tolerance (strictly) to a gold moment. Where moments tie at the top the strict value is 1
+    only if every one of them is right, the tie-neutral value is their share that is.
+
+    Args:
+        times: the candidates' moments in seconds: `(candidate,)`.
+        scores: their boundary scores: `(candidate,)`, compared in float32.
+        gold: the true moments of this query in seconds; more than one where the same change happens twice.
+        tolerances: seconds.
+
+    Raises:
+        ScoreError: not one finite score a candidate, or no candidate.
+        MetricError: no gold moment, or a tolerance that is not above 0.
+
+    Source: EqBen appendix A.6 and Table 12.
+
+    >>> boundary_accuracy([0.1, 0.3, 0.5], [0.2, 0.9, 0.9], [0.3], tolerances=(0.1, 0.5))
+    (array([0., 1.]), array([0.5, 1. ]))
+    """
+    moments, values, true = _query(times, scores, gold, tolerances)
+    top = moments[values == values.max()]
+    near = np.abs(top[:, None] - true).min(axis=1)[:, None] < np.asarray(tolerances)  # (tied moment, tolerance)
+    return near.all(axis=0).astype(np.float64), near.mean(axis=0)
+
+
+def random_accuracy(
+    gold: Sequence[float], duration: float, tolerances: Sequence[float] = TOLERANCES
+) -> NDArray[np.float64]:
+    """Return the chance that a moment drawn evenly from the video is right: float64 `(tolerance,)`; exact.
+
+    Raises:
+        MetricError: no gold moment, one outside the video, or a tolerance or duration that is not above 0.
+
+    Source: GEB+ `evaluation_utils.py` (drawn there, once a query).
+
+    >>> random_accuracy([0.5, 9.0], duration=10.0, tolerances=(1.0,))
+    array([0.35])
+    """
+    true, width = _moments("gold", gold), _tolerances(tolerances)[:, None]
+    if not (np.isfinite(duration) and duration > 0) or (true < 0).any() or (true > duration).any():
+        raise MetricError(f"gold moments {list(gold)} do not lie in a video of {duration} s")
+    starts, ends = np.clip(true - width, 0, duration), np.clip(true + width, 0, duration)  # (tolerance, moment), rising
+    # Neighbouring windows may overlap: each adds what lies beyond the end of those before it.
+    covered = np.concatenate([np.zeros_like(width), np.maximum.accumulate(ends, axis=1)[:, :-1]], axis=1)
+    return np.asarray(np.maximum(ends - np.maximum(starts, covered), 0).sum(axis=1) / duration)
+
+
+def boundary_f1(
+    times: ArrayLike,
+    scores: ArrayLike,
+    gold: Sequence[float],
+    tolerances: Sequence[float] = TOLERANCES,
+    predictions: int | None = None,
+) -> NDArray[np.float64]:
+    """Return GEB+'s F1 of the highest-scoring moments against the gold moments: float64 `(tolerance,)`.
+
+    Gold moments, in order of time, each take the nearest prediction that is left, and it counts if it is nearer than
+    the tolerance. GEB+'s script draws how many predictions to make, once for all queries, so that its result differs
+    from run to run; here it is either a number of yours or, by default, the exact expectation of that draw. Among
+    predictions tied at the cut those farthest from any gold moment are taken.
+
+    Args:
+        times: as for `boundary_accuracy`.
+        scores: as for `boundary_accuracy`.
+        gold: as for `boundary_accuracy`.
+        tolerances: seconds.
+        predictions: how many moments to predict; all candidates if there are fewer. None for the expectation.
+
+    Raises:
+        ScoreError: as `boundary_accuracy`.
+        MetricError: as `boundary_accuracy`, or fewer than one prediction.
+
+    Source: GEB+ `evaluation_utils.py` (`EvalGrd`).
+
+    >>> boundary_f1([1.0, 2.0, 5.0], [0.9, 0.8, 0.7], [1.0, 5.0], tolerances=(0.5,), predictions=2)
+    array([0.5])
+    """
+    moments, values, true = _query(times, scores, gold, tolerances)
+    counts = range(1, len(PREDICTION_COUNTS) + 1) if predictions is None else (predictions,)
+    odds = PREDICTION_COUNTS if predictions is None else (1.0,)
+    if min(counts) < 1:
+        raise MetricError(f"boundary_f1: predict at least one moment; got {predictions}")
+    away = np.abs(moments[:, None] - true).min(axis=1)
+    ranked = moments[np.lexsort((moments, -away, -values))]
+    limits = _tolerances(tolerances)
+    found = np.zeros(len(limits))
+    for count, weight in zip(counts, odds, strict=True):
+        chosen = np.sort(ranked[:count])
+        found += weight * np.array([_f1(chosen, true, limit) for limit in limits])
+    return found
+
+
+def draw_prediction_count(seed: int) -> int:
+    """Draw how many moments to predict, 1 to 8, as GEB+'s script does, but from a seed.
+
+    >>> draw_prediction_count(0), draw_prediction_count(9)
+    (1, 2)
+    """
+    edges = np.cumsum(PREDICTION_COUNTS[:-1])
+    return 1 + int(np.searchsorted(edges, np.random.default_rng(seed).random(), side="right"))
+
+
+def _f1(predicted: NDArray[np.float64], gold: NDArray[np.float64], tolerance: float) -> float:
+    free = predicted.copy()
+    hits = 0
+    for moment in gold:
+        away = np.abs(free - moment)
+        nearest = int(away.argmin())
+        if away[nearest] < tolerance:
+            hits += 1
+            free[nearest] = np.inf
+    return 2 * hits / (len(predicted) + len(gold))
+
+
+def _query(
+    times: ArrayLike, scores: ArrayLike, gold: Sequence[float], tolerances: Sequence[float]
+) -> tuple[NDArray[np.float64], NDArray[np.float32], NDArray[np.float64]]:
+    moments, values = np.asarray(times, dtype=np.float64), _finite(np.asarray(scores, dtype=np.float32))
+    if moments.ndim != 1 or moments.shape != values.shape or not np.isfinite(moments).all():
+        raise ScoreError(f"one finite time and one score for each candidate; got {moments.shape} and {values.shape}")
+    _tolerances(tolerances)
+    return moments, values, _moments("gold", gold)
+
+
+def _finite(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    if values.size == 0:
+        raise ScoreError("no candidate moments; a query needs at least one")
+    if len(bad := np.flatnonzero(~np.isfinite(values))):
+        raise ScoreError(f"{len(bad)} boundary scores are not finite, the first at candidate {bad[0]}; score it again")
+    return values
+
+
+def _moments(noun: str, values: Sequence[float]) -> NDArray[np.float64]:
+    moments: NDArray[Any] = np.unique(np.asarray(values, dtype=np.float64))  # a moment marked twice is one moment
+    if moments.size == 0 or not np.isfinite(moments).all():
+        raise MetricError(f"a query needs one or more finite {noun} moments; got {list(values)}")
+    return moments
+
+
+def _tolerances(values: Sequence[float]) -> NDArray[np.float64]:
+    limits = np.asarray(values, dtype=np.float64)
+    if limits.ndim != 1 or limits.size == 0 or not (limits > 0).all():
+        raise MetricError(f"tolerances are seconds above 0; got {list(values)}")
+    return limits

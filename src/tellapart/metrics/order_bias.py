@@ -1,0 +1,84 @@
+"""Does a model that answers (1) or (2) follow the captions, or their order?
+
+Ask twice, the true caption first and then second. The difference of the two accuracies is what the order alone is
+worth; a model that tells the captions apart is right both times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tellapart.errors import MetricError
+
+__all__ = ["OrderBias", "order_bias"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OrderBias:
+    """Outcomes of the same items in both orders; each array is float64 `(item,)`, so that intervals can be had.
+
+    Attributes:
+        true_first: 1 where the answer is right with the true caption first.
+        true_second: 1 where it is right with the true caption second.
+        both: 1 where it is right in both orders. Chance 1/4; 0 for a model that always takes one place.
+        chose_first: of the two answers the share that took the first place, with 1/2 for an answer that took
+            neither; 1/2 on average for a model without a preference.
+
+    >>> order_bias([1, 1], [1, -1]).both
+    array([1., 0.])
+    """
+
+    true_first: NDArray[np.float64]
+    true_second: NDArray[np.float64]
+    both: NDArray[np.float64]
+    chose_first: NDArray[np.float64]
+
+    @property
+    def difference(self) -> NDArray[np.float64]:
+        """Right with the true caption first, less right with it second: -1, 0 or 1 an item; the mean is the bias.
+
+        >>> order_bias([1, -1, 1], [1, 1, -1]).difference
+        array([ 0., -1.,  1.])
+        """
+        return self.true_first - self.true_second
+
+
+def order_bias(true_first: ArrayLike, true_second: ArrayLike) -> OrderBias:
+    """Compare the answers to the same items in both caption orders.
+
+    Args:
+        true_first: 1 where the true caption was chosen, -1 where the false one was, 0 where neither; asked with the
+            true caption first. Shape `(item,)`.
+        true_second: the same items, asked with the true caption second.
+
+    Raises:
+        MetricError: other values, other shapes, or no item.
+
+    Source: SugarCrepe `gpt-4v-results`; EqBen Table 7 (caption order).
+
+    >>> always_first = order_bias([1, 1, 1], [-1, -1, -1])
+    >>> always_first.difference.mean(), always_first.chose_first.mean(), always_first.both.mean()
+    (np.float64(1.0), np.float64(1.0), np.float64(0.0))
+    """
+    first, second = _choices(true_first), _choices(true_second)
+    if first.shape != second.shape:
+        raise MetricError(
+            f"order_bias: {len(first)} answers with the true caption first and {len(second)} with it second; "
+            "give both for the same items"
+        )
+    right_first, right_second = (np.asarray(chosen == 1, np.float64) for chosen in (first, second))
+    return OrderBias(right_first, right_second, right_first * right_second, 0.5 + (first - second) / 4)
+
+
+def _choices(values: ArrayLike) -> NDArray[np.float64]:
+    chosen: NDArray[Any] = np.asarray(values)
+    if chosen.ndim != 1 or chosen.size == 0 or chosen.dtype.kind not in "if" or not np.isin(chosen, (-1, 0, 1)).all():
+        raise MetricError(
+            f"order_bias needs one answer an item: 1 for the true caption, -1 for the false one, 0 for neither; got an "
+            f"array of {chosen.dtype} {chosen.shape}"
+        )
+    return chosen.astype(np.float64)

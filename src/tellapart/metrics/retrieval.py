@@ -1,0 +1,310 @@
+"""Image-text retrieval both ways: the rank of the best true entry, recall at k, and what ties do to both.
+
+A rank counts the false entries that score at least as much as the best true one: a tie is never in the model's
+favour, so a constant model has the worst rank and not the first. Several captions may belong to one image, and
+several images to one caption; the best-placed true entry counts, and ties among true entries do no harm. Beside
+each strict value stands the tie-neutral one, its exact expectation when tied entries are put in random order.
+
+One pass over blocks of rows counts both directions; nothing is sorted and the whole matrix of comparisons never
+exists. A result depends on neither the block size nor the order of images and captions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tellapart.data.scores import named
+from tellapart.errors import MetricError, ScoreError
+
+__all__ = ["Ranks", "Retrieval", "embeddings_both_ways", "scores_both_ways"]
+
+_BLOCK = 1 << 22  # scores compared at once: 16 MiB of float32, 32 MiB of float64
+_GRID = 2.0**26  # see _on_grid
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranks:
+    """Where the best true entry of each query stands: three counts, int64 `(query,)`.
+
+    Attributes:
+        above: false entries that score more than the best true one.
+        tied: false entries that score the same.
+        true_tied: true entries that score the same, the best one among them (at least 1).
+
+    >>> ranks = Ranks(np.array([0, 0, 3]), np.array([0, 1, 0]), np.array([1, 1, 1]))
+    >>> ranks.rank
+    array([1, 2, 4])
+    """
+
+    above: NDArray[np.int64]
+    tied: NDArray[np.int64]
+    true_tied: NDArray[np.int64]
+
+    @property
+    def rank(self) -> NDArray[np.int64]:
+        """The strict rank, from 1: int64 `(query,)`; every tied false entry is placed before the true one.
+
+        >>> Ranks(np.array([2]), np.array([3]), np.array([1])).rank
+        array([6])
+        """
+        return 1 + self.above + self.tied
+
+    @property
+    def tie_neutral_rank(self) -> NDArray[np.float64]:
+        """The expected rank when tied entries stand in random order: float64 `(query,)`.
+
+        >>> Ranks(np.array([2]), np.array([3]), np.array([1])).tie_neutral_rank
+        array([4.5])
+        """
+        return 1 + self.above + self.tied / (self.true_tied + 1)
+
+    def recall(self, k: int) -> NDArray[np.float64]:
+        """Return 1 for each query with a true entry among the first `k`, ties lost: float64 `(query,)`.
+
+        Raises:
+            MetricError: `k` is below 1.
+
+        Source: VLUE section 3.1 (R@k); X-VLM `itm_eval`, there with ties in favour of the higher index.
+
+        >>> Ranks(np.array([0, 0, 3]), np.array([0, 1, 0]), np.array([1, 1, 1])).recall(1)
+        array([1., 0., 0.])
+        """
+        return np.asarray(self.rank <= _depth(k), dtype=np.float64)
+
+    def tie_neutral_recall(self, k: int) -> NDArray[np.float64]:
+        """Return the chance of a true entry among the first `k`, ties broken at random: float64 `(query,)`.
+
+        With `f` false and `t` true entries tied and `j` places left for them, it is 1 - C(f, j) / C(f + t, j).
+
+        Raises:
+            MetricError: `k` is below 1.
+
+        >>> Ranks(np.array([0, 0, 3]), np.array([0, 1, 0]), np.array([1, 1, 1])).tie_neutral_recall(1)
+        array([1. , 0.5, 0. ])
+        """
+        places = np.clip(_depth(k) - self.above, 0, self.tied + 1)
+        missed = np.ones(len(self.above))
+        for taken in range(int(places.max(initial=0))):
+            # The next tied place goes to a false entry, given that all before it did.
+            false_left = np.maximum(self.tied - taken, 0)
+            step = false_left / np.maximum(false_left + self.true_tied, 1)
+            missed = np.where(taken < places, missed * step, missed)
+        # One true entry: the product telescopes, and the short form is exact.
+        return np.asarray(np.where(self.true_tied == 1, places / (self.tied + 1), 1 - missed))
+
+    def summary(self, ks: Sequence[int] = (1, 5, 10)) -> dict[str, float]:
+        """Return the means over queries: `recall@k`, its `tie_neutral`, mean and median strict rank, tied queries.
+
+        >>> Ranks(np.array([0, 0]), np.array([0, 1]), np.array([1, 1])).summary(ks=(1,))
+        {'recall@1': 0.5, 'tie_neutral_recall@1': 0.75, 'mean_rank': 1.5, 'median_rank': 1.5, 'ties': 1.0}
+        """
+        found: dict[str, float] = {}
+        for k in ks:
+            found[f"recall@{k}"] = float(self.recall(k).mean())
+            found[f"tie_neutral_recall@{k}"] = float(self.tie_neutral_recall(k).mean())
+        ranks = {"mean_rank": float(self.rank.mean()), "median_rank": float(np.median(self.rank))}
+        return found | ranks | {"ties": float(np.count_nonzero(self.tied))}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Retrieval:
+    """Both directions of one gallery: `image_to_text` has a query for each image, `text_to_image` for each caption.
+
+    >>> scores_both_ways([[0.9, 0.1], [0.2, 0.8]], [(0, 0), (1, 1)]).mean_recall()
+    1.0
+    """
+
+    image_to_text: Ranks
+    text_to_image: Ranks
+
+    def mean_recall(self, ks: Sequence[int] = (1, 5, 10)) -> float:
+        """Return the mean of the recalls at every `k` in both directions (X-VLM's `r_mean`), as a share.
+
+        >>> scores_both_ways([[0.9, 0.1], [0.9, 0.1]], [(0, 0), (1, 1)]).mean_recall(ks=(1, 2))
+        0.625
+        """
+        means = [ranks.recall(k).mean() for ranks in (self.image_to_text, self.text_to_image) for k in ks]
+        return float(np.mean(means))
+
+
+def scores_both_ways(scores: ArrayLike, pairs: ArrayLike) -> Retrieval:
+    """Rank every caption for each image, and every image for each caption.
+
+    Args:
+        scores: float32 `(image, caption)`, higher is closer; wider numbers are rounded to float32 first.
+        pairs: the true pairs, integers `(pair, 2)`: image and caption, from 0. Each image and caption is in at
+            least one.
+
+    Raises:
+        ScoreError: the scores are no matrix of numbers, or some are not finite (the images are named).
+        MetricError: a pair is out of range or stands twice, or an image or a caption has none.
+
+    Source: VLUE section 3.1; COCO-Counterfactuals' retrieval over all images.
+
+    >>> found = scores_both_ways([[0.9, 0.7, 0.1], [0.2, 0.8, 0.1]], [(0, 0), (0, 1), (1, 2)])
+    >>> found.image_to_text.rank, found.text_to_image.rank
+    (array([1, 3]), array([1, 2, 2]))
+    """
+    values = _matrix("scores_both_ways", scores, "(image, caption)")
+    links = _linked(pairs, values.shape)
+    rows = max(1, _BLOCK // values.shape[1])
+    blocks = ((start, values[start : start + rows]) for start in range(0, len(values), rows))
+    return _count(blocks, values[links.image, links.caption], links)
+
+
+def embeddings_both_ways(images: ArrayLike, captions: ArrayLike, pairs: ArrayLike) -> Retrieval:
+    """Rank by the cosine of embeddings, without ever holding the whole matrix of scores.
+
+    Each vector is scaled to length one and rounded to multiples of 2^-26. Then every product and every partial sum of
+    a dot product is exact in float64, so the cosine, rounded to float32 once, depends on its two vectors alone:
+    equal images tie whatever the block, the threads and the order, and no BLAS can break the tie.
+
+    Args:
+        images: numbers `(image, dimension)`.
+        captions: numbers `(caption, dimension)`.
+        pairs: as for `scores_both_ways`.
+
+    Raises:
+        ScoreError: the vectors are no matrices of one width, or some are zero or not finite (the rows are named).
+        MetricError: as for `scores_both_ways`.
+
+    >>> found = embeddings_both_ways([[2, 0], [2, 0], [0, 1]], [[3, 0], [1, 1], [0, 5]], [(0, 0), (1, 1), (2, 2)])
+    >>> found.text_to_image.rank
+    array([2, 3, 1])
+    """
+    left = _on_grid(_matrix("embeddings_both_ways", images, "(image, dimension)"), "images")
+    right = _on_grid(_matrix("embeddings_both_ways", captions, "(caption, dimension)"), "captions")
+    if left.shape[1] != right.shape[1]:
+        raise ScoreError(
+            f"embeddings_both_ways: images have {left.shape[1]} dimensions and captions {right.shape[1]}; "
+            "give the embeddings of one model"
+        )
+    links = _linked(pairs, (len(left), len(right)))
+    at_once = max(1, _BLOCK // left.shape[1])
+    true = np.concatenate(
+        [
+            np.einsum("pd,pd->p", left[links.image[s : s + at_once]], right[links.caption[s : s + at_once]])
+            for s in range(0, len(links.image), at_once)
+        ]
+    ).astype(np.float32)
+    rows = max(1, _BLOCK // len(right))
+    blocks = ((start, (left[start : start + rows] @ right.T).astype(np.float32)) for start in range(0, len(left), rows))
+    return _count(blocks, true, links)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Links:
+    """The true pairs sorted by image; `of_caption` sorts them by caption; the starts delimit each one's run."""
+
+    image: NDArray[np.int64]
+    caption: NDArray[np.int64]
+    image_starts: NDArray[np.int64]
+    of_caption: NDArray[np.int64]
+    caption_starts: NDArray[np.int64]
+
+
+def _linked(pairs: ArrayLike, shape: tuple[int, ...]) -> _Links:
+    links: NDArray[Any] = np.asarray(pairs)
+    if links.ndim != 2 or links.shape[1] != 2 or links.dtype.kind not in "iu" or len(links) == 0:
+        raise MetricError(
+            f"retrieval needs true pairs, integers (pair, 2) of image and caption; got {links.dtype} {links.shape}"
+        )
+    for column, (noun, size) in enumerate(zip(("image", "caption"), shape, strict=True)):
+        used = links[:, column]
+        if used.min() < 0 or used.max() >= size:
+            wrong = int(np.flatnonzero((used < 0) | (used >= size))[0])
+            raise MetricError(f"true pair {wrong} names {noun} {used[wrong]}; there are {size}, counted from 0")
+        if len(alone := np.setdiff1d(np.arange(size), used)):
+            raise MetricError(
+                f"{len(alone)} of {size} {noun}s are in no true pair: {named([str(a) for a in alone])}; "
+                "leave them out: a query without a true entry has no rank"
+            )
+    order = np.lexsort((links[:, 1], links[:, 0]))
+    image, caption = (links[order, column].astype(np.int64) for column in (0, 1))
+    twice = np.flatnonzero((np.diff(image) == 0) & (np.diff(caption) == 0))
+    if len(twice):
+        raise MetricError(f"true pair (image {image[twice[0]]}, caption {caption[twice[0]]}) stands twice")
+    of_caption = np.argsort(caption, kind="stable")
+    starts = (
+        np.searchsorted(keys, np.arange(size)) for keys, size in zip((image, caption[of_caption]), shape, strict=True)
+    )
+    image_starts, caption_starts = starts
+    return _Links(image, caption, image_starts, of_caption, caption_starts)
+
+
+def _count(blocks: Iterator[tuple[int, NDArray[np.float32]]], true: NDArray[np.float32], links: _Links) -> Retrieval:
+    """Count, for each image and caption, the entries above and level with its best true score."""
+    best_image = np.maximum.reduceat(true, links.image_starts)
+    best_caption = np.maximum.reduceat(true[links.of_caption], links.caption_starts)
+    image_above, image_level = (np.zeros(len(best_image), np.int64) for _ in range(2))
+    caption_above, caption_level = (np.zeros(len(best_caption), np.int64) for _ in range(2))
+    bad: list[str] = []
+    for start, block in blocks:
+        finite = np.isfinite(block).all(axis=1)
+        bad += [str(start + row) for row in np.flatnonzero(~finite)]
+        rows = slice(start, start + len(block))
+        image_above[rows] = np.count_nonzero(block > best_image[rows, None], axis=1)
+        image_level[rows] = np.count_nonzero(block == best_image[rows, None], axis=1)
+        caption_above += np.count_nonzero(block > best_caption, axis=0)
+        caption_level += np.count_nonzero(block == best_caption, axis=0)
+    if bad:
+        raise ScoreError(
+            f"retrieval scores must be finite; NaN or infinite in the rows of {len(bad)} of {len(best_image)} images: "
+            f"{named(bad)}; score them again"
+        )
+    return Retrieval(
+        _ranks(image_above, image_level, true == best_image[links.image], links.image_starts),
+        _ranks(
+            caption_above, caption_level, (true == best_caption[links.caption])[links.of_caption], links.caption_starts
+        ),
+    )
+
+
+def _ranks(
+    above: NDArray[np.int64], level: NDArray[np.int64], top: NDArray[np.bool_], starts: NDArray[np.int64]
+) -> Ranks:
+    true_tied = np.add.reduceat(top.astype(np.int64), starts)
+    return Ranks(above, level - true_tied, true_tied)
+
+
+def _matrix(call: str, values: ArrayLike, axes: str) -> NDArray[np.float32]:
+    try:
+        raw: NDArray[Any] = np.asarray(values)
+    except ValueError as ragged:
+        raise ScoreError(f"{call} needs one rectangular array {axes}: {ragged}") from ragged
+    if raw.ndim != 2 or raw.size == 0 or raw.dtype.kind not in "fiub":
+        raise ScoreError(f"{call} needs numbers {axes}; got an array of {raw.dtype}, shape {raw.shape}")
+    with np.errstate(over="ignore"):  # beyond float32 becomes infinite, and is refused by name later
+        return raw.astype(np.float32, copy=False)
+
+
+def _on_grid(vectors: NDArray[np.float32], noun: str) -> NDArray[np.float64]:
+    """Scale to length one and round to the grid on which dot products of unit vectors are exact.
+
+    Products are multiples of 2^-52, and by Cauchy-Schwarz no partial sum reaches 2: 53 bits hold them all.
+    """
+    exact = vectors.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        lengths = np.sqrt((exact * exact).sum(axis=1, keepdims=True))
+    bad = np.flatnonzero(~(np.isfinite(lengths[:, 0]) & (lengths[:, 0] > 0)))
+    if len(bad):
+        raise ScoreError(
+            f"{len(bad)} of {len(vectors)} embeddings of {noun} are zero or not finite: rows "
+            f"{named([str(row) for row in bad])}; encode them again"
+        )
+    exact /= lengths
+    exact *= _GRID
+    np.rint(exact, out=exact)
+    exact /= _GRID
+    return exact
+
+
+def _depth(k: int) -> int:
+    if k < 1:
+        raise MetricError(f"recall at k needs a k of at least 1; got {k}")
+    return k

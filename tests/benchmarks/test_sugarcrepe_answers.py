@@ -1,0 +1,106 @@
+"""GPT-4V's published answers: a recount gives the published table, in both caption orders."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellapart.benchmarks.sugarcrepe_answers import read_answers, read_both_orders
+from tellapart.errors import DataError
+from tellapart.metrics.order_bias import order_bias
+
+FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "sugarcrepe" / "gpt-4v-results"
+TABLE = {  # items, right with the true caption first, right with it second: SugarCrepe's gpt-4v-results/readme.md
+    "swap_att": (666, 607, 593),
+    "swap_obj": (246, 211, 198),
+    "add_att": (692, 604, 666),
+    "add_obj": (2062, 1859, 1918),
+    "replace_att": (788, 734, 740),
+    "replace_obj": (1652, 1578, 1604),
+    "replace_rel": (1406, 1240, 1298),
+}
+
+
+def item(**change: Any) -> dict[str, Any]:
+    answer = {"free_form_answer": "(1)", "multiple_choice_answer": "a red cup"}
+    plain = {"caption": "a red cup", "negative_caption": "a blue cup", "filename": "a.jpg", "correct": True}
+    return {**plain, "answer": answer, **change}
+
+
+def other(chosen: str) -> dict[str, Any]:
+    return item(answer={"free_form_answer": "", "multiple_choice_answer": chosen}, correct=chosen == "a red cup")
+
+
+def write(folder: Path, found: Any, name: str = "gpt4v-add_att.json") -> Path:
+    path = folder / name
+    path.write_text(json.dumps(found), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("subset", TABLE)
+def test_a_recount_gives_the_published_table(subset: str) -> None:
+    paths = [FOLDER / f"{order}-first" / f"gpt4v-{subset}.json" for order in ("positive", "negative")]
+    if not all(path.is_file() for path in paths):
+        pytest.skip("SugarCrepe's GPT-4V answers are not beside this checkout")
+    items, right_first, right_second = TABLE[subset]
+    first, second = read_both_orders(*paths)
+    bias = order_bias(first.choices, second.choices)
+    assert len(first.ids) == items
+    assert (bias.true_first.sum(), bias.true_second.sum()) == (right_first, right_second)
+    assert bias.difference.sum() == right_first - right_second
+    assert bias.both.sum() <= min(right_first, right_second)
+
+
+def test_the_bias_of_gpt_4v_goes_both_ways() -> None:
+    found = {}
+    for subset in ("add_att", "swap_obj"):
+        paths = [FOLDER / f"{order}-first" / f"gpt4v-{subset}.json" for order in ("positive", "negative")]
+        if not all(path.is_file() for path in paths):
+            pytest.skip("SugarCrepe's GPT-4V answers are not beside this checkout")
+        bias = order_bias(*(answers.choices for answers in read_both_orders(*paths)))
+        found[subset] = tuple(round(float(v.mean()), 3) for v in (bias.true_first, bias.true_second, bias.difference))
+    assert found == {"add_att": (0.873, 0.962, -0.09), "swap_obj": (0.858, 0.805, 0.053)}
+
+
+def test_choices_are_the_captions_that_answers_repeat(tmp_path: Path) -> None:
+    path = write(tmp_path, {"0": item(), "7": other("a blue cup"), "9": other(""), "accuracy": 0.3333})
+    found = read_answers(path)
+    assert (found.ids, found.choices) == (("0", "7", "9"), (1, -1, 0))
+    assert found.captions[0] == ("a red cup", "a blue cup")
+
+
+def test_the_second_file_is_put_in_the_order_of_the_first(tmp_path: Path) -> None:
+    first = write(tmp_path, {"0": item(), "7": other("")}, "first.json")
+    second = write(tmp_path, {"7": other("a blue cup"), "0": item()}, "second.json")
+    assert [answers.choices for answers in read_both_orders(first, second)] == [(1, 0), (1, -1)]
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ({"0": item(correct=False)}, "item '0': field 'correct': False contradicts the answer 'a red cup'"),
+        ({"0": item(), "accuracy": 0.9}, "field 'accuracy': 0.9, but the items give 1.0000"),
+        ({"0": item(), "accuracy": "1.0"}, "field 'accuracy': '1.0', but"),
+        ({"0": item(), "accurracy": 1.0}, "item 'accurracy': expected an object"),
+        ({"accuracy": 1.0}, "holds no items"),
+        ({"0": {**item(), "answer": "(1)"}}, "item '0': field 'answer'"),
+        ({"0": item(caption=None)}, "item '0': field 'caption': .*got None"),
+        ([item()], "expected an object of rows by key, got a list"),
+    ],
+)
+def test_a_bad_file_raises(tmp_path: Path, found: Any, message: str) -> None:
+    with pytest.raises(DataError, match=r"gpt4v-add_att\.json: .*" + message):
+        read_answers(write(tmp_path, found))
+
+
+def test_files_that_do_not_ask_the_same_raise(tmp_path: Path) -> None:
+    first = write(tmp_path, {"0": item()}, "first.json")
+    with pytest.raises(DataError, match="item '3' stands in one of them only"):
+        read_both_orders(first, write(tmp_path, {"0": item(), "3": item()}, "second.json"))
+    with pytest.raises(
+        DataError, match=r"second\.json: item '0': its image or captions are not those of .*first\.json"
+    ):
+        read_both_orders(first, write(tmp_path, {"0": item(filename="b.jpg")}, "second.json"))

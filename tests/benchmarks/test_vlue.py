@@ -1,0 +1,301 @@
+"""VLUE's files: their published counts, and one clear error for whatever is done to them."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tellapart.benchmarks.vlue import (
+    read_boxes,
+    read_captions,
+    read_questions,
+    read_retrieval,
+    read_statements,
+    read_vqa2,
+)
+from tellapart.data.tasks import RetrievalSet
+from tellapart.errors import DataError
+from tellapart.metrics.answers import exact_match, group_accuracy, label_accuracy
+from tellapart.metrics.retrieval import scores_both_ways
+from tellapart.metrics.unavoidable import unavoidable_misses
+
+FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "vlue"
+CAPTION = {"image": "ta/images/73-கரிக்கோல்/73-13.jpg", "caption": ["A man draws.", "A man with a pencil."]}
+STATEMENT = {"sentence": "Both show a dog.", "images": ["a.jpg", "b.jpg"], "label": "True"}
+QUESTION = {"question_id": 5, "question": "One cup?", "image": "sw/79-1.jpg", "answer": "yes"}
+BOX = {"ref_id": 3, "text": "man", "image": "a.jpg", "bbox": [1, 2.5, 9, 8], "height": 480, "width": 640}
+
+
+def shared(name: str) -> Path:
+    path = FOLDER / name
+    if not path.is_file():
+        pytest.skip("VLUE's annotation files are not beside this checkout")
+    return path
+
+
+def test_the_retrieval_file_has_its_counts() -> None:
+    gallery = read_retrieval(shared("itr_vlue_test.json"))
+    assert (len(gallery.images), len(set(gallery.images))) == (5450, 5413)
+    assert (len(gallery.captions), len(set(gallery.captions))) == (27_796, 27_609)
+    of_image = Counter(Counter(image for image, _ in gallery.pairs).values())
+    assert of_image == {5: 5249, 8: 174, 6: 15, 7: 7, 4: 5}
+    assert Counter(image[:2] for image in gallery.images).keys() == {"ta", "tr", "id", "sw", "zh"}
+    assert sum(times > 1 for times in Counter(gallery.captions).values()) == 160
+    assert sum(len(images) > 1 for images in owners_of(gallery).values()) == 144
+
+
+def owners_of(gallery: RetrievalSet) -> dict[str, Counter[str]]:
+    """Each distinct caption, with the pictures it belongs to and how often it does."""
+    owners: dict[str, Counter[str]] = {}
+    for caption, image in zip(gallery.captions, gallery.caption_clusters, strict=True):
+        owners.setdefault(caption, Counter())[image] += 1
+    return owners
+
+
+def test_what_the_duplicates_of_the_retrieval_file_cost_every_model() -> None:
+    gallery = read_retrieval(shared("itr_vlue_test.json"))
+    listed = Counter(gallery.images)
+    # Text to image, exactly: of the pictures a caption belongs to, those that can stand in the first place together.
+    fewest = 0
+    for pictures in owners_of(gallery).values():
+        single = [times for picture, times in pictures.items() if listed[picture] == 1]
+        fewest += sum(pictures.values()) - max(single, default=0)
+    assert fewest == 539
+    # Image to text: each of the 37 pictures listed twice has captions of both rows, and one of them comes first.
+    assert unavoidable_misses(gallery.images, gallery.captions, gallery.pairs) == (37, 539)
+    assert unavoidable_misses(gallery.images, gallery.captions, gallery.pairs, k=5) == (0, 0)
+
+
+def test_an_oracle_of_content_on_the_retrieval_file_misses_what_it_must() -> None:
+    # The first 1,500 images: score 1 where picture and caption belong together somewhere in the set.
+    gallery = read_retrieval(shared("itr_vlue_test.json"))
+    pairs = np.array([pair for pair in gallery.pairs if pair[0] < 1500])
+    captions = gallery.captions[: pairs[:, 1].max() + 1]
+    picture = np.unique(gallery.images[:1500], return_inverse=True)[1]
+    words = np.unique(captions, return_inverse=True)[1]
+    known = np.zeros((picture.max() + 1, words.max() + 1), np.float32)
+    known[picture[pairs[:, 0]], words[pairs[:, 1]]] = 1
+    found = scores_both_ways(known[picture][:, words], pairs)
+    bound = unavoidable_misses(gallery.images[:1500], captions, [(int(i), int(c)) for i, c in pairs])
+    missed = [int((ranks.recall(1) == 0).sum()) for ranks in (found.image_to_text, found.text_to_image)]
+    assert missed[1] >= bound[1] > 0
+    assert missed[0] >= bound[0]
+    assert found.text_to_image.tie_neutral_recall(1).mean() > found.text_to_image.recall(1).mean() > 0.9
+
+
+def test_the_caption_file_is_the_retrieval_file_by_row_number() -> None:
+    captions = read_captions(shared("itr_vlue_test.json"))
+    assert captions.ids == tuple(map(str, range(5450)))
+    assert sum(map(len, captions.references)) == 27_796
+
+
+def test_the_statement_file_has_its_counts() -> None:
+    found = read_statements(shared("nlvr2_vlue_test.json"))
+    labels = [statement.label for statement in found.statements]
+    assert (len(labels), labels.count(False), labels.count(True)) == (5662, 2845, 2817)
+    groups = found.sentence_groups()
+    assert len(groups) == 3023
+    assert len(found.sentence_groups(both_labels=True)) == 1274
+    # A model that does not look: right on about half the statements, on no sentence that has both labels.
+    correct = label_accuracy([True] * 5662, labels)
+    assert correct.sum() == 2817
+    assert not group_accuracy(correct, found.sentence_groups(both_labels=True)).any()
+    assert group_accuracy(correct, groups).sum() == sum(all(labels[row] for row in group) for group in groups)
+
+
+def test_the_question_file_has_its_counts() -> None:
+    found = read_questions(shared("vqa_vlue_test.json"))
+    assert len(found.questions) == 11_942
+    assert len({question.question for question in found.questions}) == 4987
+    assert len({question.question.lower().strip() for question in found.questions}) == 4969
+    assert len(set(found.gold)) == 728
+    assert sum(answer in ("yes", "no") for answer in found.gold) == 4349
+    assert exact_match(found.gold, found.gold).all()
+
+
+def test_the_question_file_holds_3966_complementary_pairs_which_no_blind_model_wins() -> None:
+    found = read_questions(shared("vqa_vlue_test.json"))
+    pairs = found.complementary_pairs()
+    assert len(pairs) == 3966
+    # The best blind model: to each question the answer it has most often.
+    usual: dict[str, Counter[str]] = {}
+    for question, answer in zip(found.questions, found.gold, strict=True):
+        usual.setdefault(question.question.lower().strip(), Counter())[answer] += 1
+    blind = [usual[question.question.lower().strip()].most_common(1)[0][0] for question in found.questions]
+    correct = exact_match(blind, found.gold)
+    assert correct.mean() > 0.49
+    assert group_accuracy(correct, pairs).sum() == 0
+    assert group_accuracy(np.ones(11_942), pairs).sum() == 3966
+
+
+def write(folder: Path, found: Any, name: str = "rows.json") -> Path:
+    path = folder / name
+    path.write_text(json.dumps(found), encoding="utf-8")
+    return path
+
+
+def test_a_statement_keeps_its_left_and_its_right_image_and_reads_its_label(tmp_path: Path) -> None:
+    rows = [STATEMENT, {**STATEMENT, "label": "False"}]
+    found = read_statements(write(tmp_path, rows)).statements
+    assert [(one.left, one.right, one.label) for one in found] == [("a.jpg", "b.jpg", True), ("a.jpg", "b.jpg", False)]
+
+
+def test_boxes_and_answers_of_people_are_read(tmp_path: Path) -> None:
+    box = read_boxes(write(tmp_path, [BOX, {**BOX, "text": "woman", "dets": [[0, 0, 5, 5]]}])).boxes[1]
+    assert (box.box, box.size, box.candidates) == ((1.0, 2.5, 9.0, 8.0), (640, 480), ((0.0, 0.0, 5.0, 5.0),))
+    people = read_questions(write(tmp_path, [{**QUESTION, "answer": ["yes"] * 9 + ["no"], "dataset": "vqa"}]))
+    assert people.questions[0].answers == ("yes",) * 9 + ("no",)
+
+
+ASKED = {"questions": [{"question_id": 9, "image_id": 42, "question": "One cup?"}], "license": {}}
+GIVEN = {
+    "annotations": [
+        {
+            "question_id": 9,
+            "image_id": 42,
+            "question_type": "is there",
+            "answer_type": "yes/no",
+            "multiple_choice_answer": "yes",
+            "answers": [{"answer": "yes", "answer_id": k, "answer_confidence": "maybe"} for k in range(1, 11)],
+        }
+    ]
+}
+
+
+def test_the_two_files_of_vqa2_are_joined(tmp_path: Path) -> None:
+    found = read_vqa2(write(tmp_path, ASKED, "q.json"), write(tmp_path, GIVEN, "a.json"), "train2014")
+    assert found.questions[0].image == "train2014/COCO_train2014_000000000042.jpg"
+    assert found.questions[0].answers == ("yes",) * 10
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda q, a: q["questions"].clear(), r"q\.json: field 'questions': expected a list of rows"),
+        (lambda q, a: a.pop("annotations"), "expected an object of rows by key, got an empty one"),
+        (lambda q, a: a["annotations"][0].update(question_id=8), "question_id 8 stands in one of them only"),
+        (lambda q, a: a["annotations"][0].update(image_id=7), "question_id 9: field 'image_id': 7, asked of 42"),
+        (lambda q, a: a["annotations"][0]["answers"].clear(), "annotations: row 0: field 'answers'"),
+        (
+            lambda q, a: q["questions"].append(q["questions"][0]),
+            "row 1: field 'question_id': 9 stands in row 0 already",
+        ),
+    ],
+)
+def test_files_of_vqa2_that_do_not_fit_raise(tmp_path: Path, change: Callable[[Any, Any], Any], message: str) -> None:
+    asked, given_ = copy.deepcopy(ASKED), copy.deepcopy(GIVEN)
+    change(asked, given_)
+    with pytest.raises(DataError, match=message):
+        read_vqa2(write(tmp_path, asked, "q.json"), write(tmp_path, given_, "a.json"))
+
+
+@pytest.mark.parametrize(
+    ("read", "row", "message"),
+    [
+        (read_retrieval, {"image": "a.jpg"}, "row 1: field 'caption': field required"),
+        (read_retrieval, {**CAPTION, "caption": []}, "row 1: field 'caption': list should have at least 1 item"),
+        (
+            read_retrieval,
+            {**CAPTION, "caption": ["x", ""]},
+            r"row 1: field 'caption\[1\]': string should have at least 1",
+        ),
+        (read_retrieval, {**CAPTION, "captions": ["x"]}, "row 1: field 'captions': extra inputs are not permitted"),
+        (read_captions, {**CAPTION, "image_id": "0"}, "row 1: field 'image_id': 0 stands in row 0 already"),
+        (read_captions, {**CAPTION, "image_id": True}, "row 1: field 'image_id': .*got True"),
+        (read_statements, {**STATEMENT, "label": True}, "row 1: field 'label': .*got True"),
+        (
+            read_statements,
+            {**STATEMENT, "label": "true"},
+            "row 1: field 'label': input should be 'True' or 'False', got 'true'",
+        ),
+        (
+            read_statements,
+            {**STATEMENT, "images": ["a.jpg"]},
+            "row 1: field 'images': list should have at least 2 items",
+        ),
+        (read_questions, QUESTION, "row 1: field 'question_id': 5 stands in row 0 already"),
+        (read_questions, {**QUESTION, "question_id": 6, "answer": 2}, "row 1: field 'answer': .*got 2"),
+        (read_boxes, {**BOX, "bbox": [1, 2, 0, 4]}, "row 1: field 'bbox': .* has no area"),
+        (read_boxes, {**BOX, "bbox": [1, 2, 3]}, "row 1: field 'bbox': list should have at least 4 items"),
+        (read_boxes, {**BOX, "width": 0}, "row 1: field 'width': input should be greater than 0"),
+        (read_boxes, ["man"], "row 1: expected an object with ref_id"),
+    ],
+)
+def test_a_bad_row_is_named_with_its_field(tmp_path: Path, read: Callable[[Path], Any], row: Any, message: str) -> None:
+    good = {read_retrieval: CAPTION, read_captions: CAPTION, read_statements: STATEMENT, read_questions: QUESTION}
+    with pytest.raises(DataError, match=r"rows\.json: " + message):
+        read(write(tmp_path, [good.get(read, BOX), row]))
+
+
+READERS = [
+    (read_retrieval, CAPTION),
+    (read_captions, CAPTION),
+    (read_statements, STATEMENT),
+    (read_questions, QUESTION),
+    (read_boxes, BOX),
+]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@pytest.mark.parametrize(("read", "row"), READERS)
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_mutated_file_is_read_or_is_one_error_that_names_the_row(
+    tmp_path: Path, read: Callable[[Path], Any], row: dict[str, Any], data: st.DataObject
+) -> None:
+    rows = [copy.deepcopy(row) for _ in range(3)]
+    for number, one in enumerate(rows):
+        if "question_id" in one:
+            one["question_id"] = number
+    target: Any = data.draw(st.sampled_from(rows))
+    key = data.draw(st.sampled_from([*row, "unknown"]))
+    if data.draw(st.booleans()) and key in target:
+        del target[key]
+    else:
+        target[key] = data.draw(JSON)
+    path = write(tmp_path, rows)
+    try:
+        read(path)
+    except DataError as error:
+        assert f"rows.json: row {rows.index(target)}: field '{key}" in str(error) or "stands in row" in str(error)
+
+
+@pytest.mark.parametrize(("read", "row"), READERS)
+def test_a_file_that_is_cut_off_anywhere_is_an_error(
+    tmp_path: Path, read: Callable[[Path], Any], row: dict[str, Any]
+) -> None:
+    whole = json.dumps([row], ensure_ascii=False).encode()
+    path = tmp_path / "rows.json"
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(DataError, match=r"rows\.json: is not (valid JSON|UTF-8)"):
+            read(path)
+    path.write_bytes(whole)
+    read(path)
+
+
+def test_the_order_of_rows_changes_no_pairs(tmp_path: Path) -> None:
+    rows = [
+        {**QUESTION, "question_id": k, "question": f"{k // 2}?", "image": str(k), "answer": str(k)} for k in range(8)
+    ]
+    there = read_questions(write(tmp_path, rows))
+    back = read_questions(write(tmp_path, rows[::-1]))
+
+    def names(found: Any) -> set[frozenset[str]]:
+        return {frozenset(found.questions[row].id for row in pair) for pair in found.complementary_pairs()}
+
+    assert names(there) == names(back)
+    assert len(names(there)) == 4

@@ -1,0 +1,153 @@
+"""Records of tasks: what they refuse, and which rows they put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tellapart.data.moments import Moment, MomentSet
+from tellapart.data.tasks import (
+    Box,
+    BoxSet,
+    CaptionSet,
+    Question,
+    QuestionSet,
+    RetrievalSet,
+    Statement,
+    StatementSet,
+    aligned,
+)
+from tellapart.errors import DataError
+
+
+def question(id_: str, text: str, image: str, *answers: str) -> Question:
+    return Question(id_, text, image, answers)
+
+
+def moment(id_: str, time: float, before: str = "stands", after: str = "sits", video: str = "v") -> Moment:
+    return Moment(id_, video, time, "a man", before, after, "Change of Action", time + 1)
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.text(max_size=3), min_size=1, max_size=4), min_size=1, max_size=6))
+def test_a_gallery_knows_the_image_of_every_caption(captions: list[list[str]]) -> None:
+    gallery = RetrievalSet.of("g", [f"{k}.png" for k in range(len(captions))], captions)
+    assert [gallery.captions[c] for _, c in gallery.pairs] == [text for own in captions for text in own]
+    owners = [gallery.images[i] for i, _ in gallery.pairs]
+    assert owners == list(gallery.caption_clusters)
+    assert [owners.count(image) for image in gallery.images] == [len(own) for own in captions]
+
+
+def test_a_caption_of_several_images_is_resampled_with_the_first() -> None:
+    gallery = RetrievalSet("g", ("b.png", "a.png"), ("x", "y"), ((1, 0), (0, 1), (0, 0)))
+    assert gallery.caption_clusters == ("b.png", "b.png")
+
+
+@pytest.mark.parametrize(
+    ("images", "captions", "pairs", "message"),
+    [
+        (("a",), ("x",), (), "g pairs no image with a caption"),
+        (("a",), ("x",), ((0, 0), (0, 0)), r"lists the pair \(0, 0\) of image and caption twice"),
+        (("a",), ("x",), ((1, 0),), "g pairs image 1, and has 1"),
+        (("a",), ("x",), ((0, -1),), "g pairs caption -1, and has 1"),
+        (("a", "b"), ("x",), ((0, 0),), "g: 1 images belong to nothing: 1"),
+        (("a",), ("x", "y"), ((0, 1),), "g: 1 captions belong to nothing: 0"),
+    ],
+)
+def test_what_is_no_gallery_raises(images: Any, captions: Any, pairs: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        RetrievalSet("g", images, captions, pairs)
+
+
+def test_a_gallery_needs_captions_for_every_image() -> None:
+    with pytest.raises(DataError, match="g has 2 images and captions for 1"):
+        RetrievalSet.of("g", ["a", "b"], [["x"]])
+    with pytest.raises(DataError, match="1 images belong to nothing: 1"):
+        RetrievalSet.of("g", ["a", "b"], [["x"], []])
+
+
+def test_sentences_are_grouped_and_those_with_both_labels_told_apart() -> None:
+    rows = [("A", True), ("B", True), ("A", False), ("C", True), ("C", True)]
+    found = StatementSet("s", tuple(Statement(str(k), text, "l", "r", label) for k, (text, label) in enumerate(rows)))
+    assert found.sentence_groups() == ((0, 2), (1,), (3, 4))
+    assert found.sentence_groups(both_labels=True) == ((0, 2),)
+
+
+def test_a_complementary_pair_is_one_question_two_images_two_answers() -> None:
+    rows = (
+        question("0", "One cup?", "a", "yes"),
+        question("1", " one CUP? ", "b", "no"),
+        question("2", "What?", "a", "cup"),
+        question("3", "What?", "b", "cup"),  # the same answer
+        question("4", "Where?", "a", "left"),
+        question("5", "Where?", "a", "right"),  # the same image
+        *(question(str(k), "Who?", str(k), str(k)) for k in (6, 7, 8)),  # three rows
+        question("9", "When?", "a", "now"),
+    )
+    assert QuestionSet("q", rows).complementary_pairs() == ((0, 1),)
+
+
+def test_gold_answers_are_one_a_question() -> None:
+    assert QuestionSet("q", (question("0", "?", "a", "yes"), question("1", "?", "b", "no"))).gold == ("yes", "no")
+    with pytest.raises(DataError, match="q: question 1 has 2 answers and not one gold answer"):
+        _ = QuestionSet("q", (question("0", "?", "a", "yes"), question("1", "?", "b", "no", "yes"))).gold
+    with pytest.raises(DataError, match="q: 1 questions have no answer: 1"):
+        QuestionSet("q", (question("0", "?", "a", "yes"), question("1", "?", "b")))
+
+
+def test_moments_at_one_time_stay_apart_and_one_change_at_two_times_has_both_as_gold() -> None:
+    rows = (
+        moment("v_1A", 5.0, "sits", "stands"),
+        moment("v_0A", 2.0),
+        moment("v_0B", 2.0, "is on his feet", "is on a chair"),
+        moment("v_2A", 7.0),
+        moment("w_0A", 9.0, video="w"),
+    )
+    found = MomentSet("m", rows)
+    assert {video: [m.id for m in own] for video, own in found.videos.items()} == {
+        "v": ["v_0A", "v_0B", "v_1A", "v_2A"],
+        "w": ["w_0A"],
+    }
+    assert found.gold == ((5.0,), (2.0, 7.0), (2.0,), (2.0, 7.0), (9.0,))
+    assert found.duration("v") == 8.0
+    assert rows[0].before_caption == "a man sits"
+    with pytest.raises(DataError, match="m has no moment in a video 'x'"):
+        found.duration("x")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda ids: StatementSet("set", tuple(Statement(i, "A", "l", "r", True) for i in ids)),
+        lambda ids: QuestionSet("set", tuple(question(i, "?", "a", "yes") for i in ids)),
+        lambda ids: BoxSet("set", tuple(Box(i, "man", "a", (0.0, 0.0, 1.0, 1.0), (9, 9)) for i in ids)),
+        lambda ids: CaptionSet("set", tuple(ids), ("a",) * len(ids), (("x",),) * len(ids)),
+        lambda ids: MomentSet("set", tuple(moment(i, 1.0) for i in ids)),
+    ],
+)
+def test_every_set_refuses_to_be_empty_and_ids_that_repeat(make: Any) -> None:
+    assert make(["a", "b"]).name == "set"
+    with pytest.raises(DataError, match="set holds no rows"):
+        make([])
+    with pytest.raises(DataError, match="set: id 'b' stands twice"):
+        make(["a", "b", "b"])
+
+
+def test_a_box_without_area_and_an_image_without_references_raise() -> None:
+    with pytest.raises(DataError, match="b: box 7 has no area"):
+        BoxSet("b", (Box("7", "man", "a", (0.0, 0.0, 5.0, -1.0), (9, 9)),))
+    with pytest.raises(DataError, match="c: 1 images have no reference caption: 1"):
+        CaptionSet("c", ("0", "1"), ("a", "b"), (("x",), ()))
+    with pytest.raises(DataError, match="c has 2 ids, 1 images and references for 2"):
+        CaptionSet("c", ("0", "1"), ("a",), (("x",), ("y",)))
+
+
+def test_predictions_are_put_in_the_order_of_the_ids_or_refused() -> None:
+    assert aligned(["b", "a"], {"a": 1, "b": 2}) == [2, 1]
+    with pytest.raises(DataError, match=r"answers must be given once for each id; none for 1 of 2: b; 2 for unknown"):
+        aligned(["a", "b"], {"a": 1, "x": 2, "y": 3}, "answers")
+    with pytest.raises(DataError, match="none for 12 of 12: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"):
+        aligned([str(k) for k in range(12)], {})

@@ -1,0 +1,92 @@
+"""Boxes: intersection over union equals counting pixels and areas, and the two rules differ where they should."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tellapart.errors import MetricError, ScoreError
+from tellapart.metrics.boxes import box_accuracy, from_centres, intersection_over_union
+
+WHOLE = st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(1, 8), st.integers(1, 8))
+
+
+def pixels(box: tuple[int, int, int, int]) -> set[tuple[int, int]]:
+    x, y, width, height = box
+    return {(x + i, y + j) for i in range(width) for j in range(height)}
+
+
+@settings(deadline=None)
+@given(WHOLE, WHOLE)
+def test_the_plain_rule_counts_pixels(a: Any, b: Any) -> None:
+    expected = len(pixels(a) & pixels(b)) / len(pixels(a) | pixels(b))
+    assert intersection_over_union([a], [b], "plain")[0] == pytest.approx(expected, abs=1e-12)
+
+
+@settings(deadline=None)
+@given(WHOLE, WHOLE)
+def test_the_inclusive_rule_counts_pixels_but_no_overlap_of_one_row_or_column(a: Any, b: Any) -> None:
+    shared = pixels(a) & pixels(b)
+    columns, rows = len({x for x, _ in shared}), len({y for _, y in shared})
+    counted = len(shared) if columns > 1 and rows > 1 else 0
+    expected = counted / (len(pixels(a)) + len(pixels(b)) - counted)
+    assert intersection_over_union([a], [b], "inclusive")[0] == pytest.approx(expected, abs=1e-12)
+
+
+@settings(deadline=None)
+@given(WHOLE, WHOLE, st.floats(-50, 50), st.sampled_from(["inclusive", "plain"]))
+def test_order_and_place_do_not_matter(a: Any, b: Any, shift: float, rule: Any) -> None:
+    one = intersection_over_union([a], [b], rule)
+    assert one == intersection_over_union([b], [a], rule)
+    moved = [[box[0] + shift, box[1] - shift, *box[2:]] for box in (a, b)]
+    np.testing.assert_allclose(intersection_over_union(moved[:1], moved[1:], rule), one, atol=1e-9)
+
+
+def test_the_rules_differ_at_one_column_and_at_fractions() -> None:
+    assert intersection_over_union([[0, 0, 4, 4]], [[3, 0, 4, 4]], "inclusive")[0] == 0
+    assert intersection_over_union([[0, 0, 4, 4]], [[3, 0, 4, 4]], "plain")[0] == 4 / 28
+    assert intersection_over_union([[0, 0, 1, 1]], [[0, 0, 1, 1]], "inclusive")[0] == 0  # one pixel, the same one
+    assert intersection_over_union([[0, 0, 1, 1]], [[0, 0, 1, 1]], "plain")[0] == 1
+    # Half a column more than one: the inclusive rule takes it whole.
+    assert intersection_over_union([[0, 0, 4, 4]], [[2.5, 0, 4, 4]], "inclusive")[0] == 6 / 26
+
+
+def test_half_is_enough() -> None:
+    gold = [[0, 0, 10, 20]] * 3
+    predicted = [[0, 0, 10, 10], [0, 0, 10, 9.99], [0, 0, 10, 20]]
+    assert box_accuracy(predicted, gold).tolist() == [1, 0, 1]
+    assert box_accuracy(predicted, gold, threshold=0.75).tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize("rule", ["inclusive", "plain"])
+@pytest.mark.parametrize("box", [[2, 2, 0, 5], [2, 2, 5, 0], [2, 2, -3, 4], [2, 2, -3, -4], [2, 2, 0, 0]])
+def test_a_predicted_box_without_area_is_never_right(box: Any, rule: Any) -> None:
+    assert intersection_over_union([box], [[0, 0, 10, 10]], rule)[0] == 0
+
+
+def test_centres_become_corners() -> None:
+    np.testing.assert_allclose(from_centres([[0.25, 0.5, 0.5, 0.2]], [[640, 480]]), [[0, 192, 320, 96]])
+    with pytest.raises(ScoreError, match=r"width and height of each image \(box, 2\)"):
+        from_centres([[0.25, 0.5, 0.5, 0.2]], [[640]])
+
+
+def test_bad_boxes_raise() -> None:
+    good = [[0, 0, 1, 1]]
+    with pytest.raises(MetricError, match="1 gold boxes have no area: rows 1"):
+        intersection_over_union(good * 2, [[0, 0, 1, 1], [0, 0, 0, 1]])
+    with pytest.raises(ScoreError, match="1 predicted boxes for 2 gold boxes"):
+        intersection_over_union(good, good * 2)
+    with pytest.raises(ScoreError, match=r"predicted boxes must be numbers \(box, 4\)"):
+        intersection_over_union([[0, 0, 1]], good)
+    with pytest.raises(ScoreError, match="gold boxes must be one array"):
+        intersection_over_union(good, [[0, 0, 1], [0, 0, 1, 1]])
+    with pytest.raises(ScoreError, match="1 predicted boxes are not finite: rows 0"):
+        intersection_over_union([[0, np.nan, 1, 1]], good)
+    with pytest.raises(MetricError, match="no rule 'giou'"):
+        intersection_over_union(good, good, "giou")  # type: ignore[arg-type]
+    with pytest.raises(MetricError, match=r"threshold must lie in \(0, 1\]; got 0"):
+        box_accuracy(good, good, 0)

@@ -1,0 +1,184 @@
+"""Boundary grounding: a perfect model, a constant one and a random one get what they must, and F1 is the script's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tellapart.errors import MetricError, ScoreError
+from tellapart.metrics.moments import (
+    PREDICTION_COUNTS,
+    TOLERANCES,
+    boundary_accuracy,
+    boundary_f1,
+    boundary_scores,
+    boundary_times,
+    draw_prediction_count,
+    frame_times,
+    random_accuracy,
+)
+
+SECONDS = st.floats(0, 10).map(lambda t: round(t, 2))
+GOLD = st.lists(SECONDS, min_size=1, max_size=4)
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> tuple[list[float], list[int], list[float]]:
+    times = draw(st.lists(SECONDS, min_size=1, max_size=8, unique=True).map(sorted))
+    return times, [draw(st.integers(0, 3)) for _ in times], draw(GOLD)
+
+
+def test_frames_are_taken_five_times_a_second() -> None:
+    times = frame_times(10.0)
+    assert (len(times), times[0], times[-1]) == (50, 0, 9.8)
+    assert len(frame_times(9.93)) == 50  # the last one at 9.8
+    assert len(frame_times(0.3, rate=10)) == 3
+    np.testing.assert_allclose(boundary_times(times)[:3], [0.1, 0.3, 0.5])
+
+
+def test_a_boundary_lies_where_before_ends_and_after_begins() -> None:
+    times = frame_times(10.0)
+    before, after = (times < 4.1).astype(float), (times > 4.1).astype(float)
+    scores = boundary_scores(before, after)
+    assert scores.argmax() == 20
+    strict, neutral = boundary_accuracy(boundary_times(times), scores, [4.1])
+    assert strict.tolist() == neutral.tolist() == [1.0] * 8
+    # The captions the wrong way round: every place but the true one scores the same, and more.
+    wrong, expected = boundary_accuracy(boundary_times(times), boundary_scores(after, before), [4.1])
+    assert not wrong.any()
+    assert (expected < 0.7).all()
+
+
+def test_the_tolerance_is_strict() -> None:
+    strict, _ = boundary_accuracy([1.0], [0.0], [1.5], tolerances=(0.5, 0.51))
+    assert strict.tolist() == [0.0, 1.0]
+
+
+def test_half_a_frame_distance_decides_the_smallest_tolerance() -> None:
+    # With 5 frames a second the nearest candidate is up to 0.1 s away, and 0.1 s is not nearer than 0.1 s.
+    candidates = boundary_times(frame_times(10.0))
+    for moment, right in ((4.1, 1.0), (4.15, 1.0), (4.2, 0.0)):
+        nearest = -np.abs(candidates - moment).round(6)
+        strict, _ = boundary_accuracy(candidates, nearest, [moment], tolerances=(0.1,))
+        assert strict[0] == right
+
+
+@settings(deadline=None)
+@given(st.lists(SECONDS, min_size=1, max_size=30, unique=True), GOLD)
+def test_a_constant_model_is_right_only_where_nothing_can_be_wrong(times: list[float], gold: list[float]) -> None:
+    strict, neutral = boundary_accuracy(times, np.zeros(len(times)), gold)
+    near = np.array([[min(abs(t - g) for g in gold) < limit for limit in TOLERANCES] for t in times])
+    np.testing.assert_array_equal(strict, near.all(axis=0))
+    np.testing.assert_allclose(neutral, near.mean(axis=0), rtol=1e-12)
+
+
+@settings(deadline=None)
+@given(queries(), st.permutations(range(8)))
+def test_strict_is_at_most_neutral_wider_is_easier_and_order_is_nothing(case: Any, order: list[int]) -> None:
+    times, scores, gold = case
+    strict, neutral = boundary_accuracy(times, scores, gold)
+    assert (strict <= neutral).all()
+    assert (np.diff(strict) >= 0).all()
+    assert (np.diff(neutral) >= 0).all()
+    moved = [k for k in order if k < len(times)]
+    again = boundary_accuracy([times[k] for k in moved], [scores[k] for k in moved], gold[::-1])
+    np.testing.assert_array_equal(again, (strict, neutral))
+    for k in (1, 2, None):
+        a = boundary_f1(times, scores, gold, predictions=k)
+        b = boundary_f1([times[j] for j in moved], [scores[j] for j in moved], gold[::-1], predictions=k)
+        np.testing.assert_array_equal(a, b)
+
+
+@settings(max_examples=30, deadline=None)
+@given(GOLD, st.floats(0.05, 4))
+def test_random_accuracy_is_the_share_of_the_video_that_is_right(gold: list[float], tolerance: float) -> None:
+    grid = (np.arange(20_000) + 0.5) / 2000
+    near = np.abs(grid[:, None] - np.array(gold)).min(axis=1) < tolerance
+    assert random_accuracy(gold, 10.0, (tolerance,))[0] == pytest.approx(near.mean(), abs=1e-3)
+
+
+def test_random_accuracy_at_an_edge_and_with_windows_that_overlap() -> None:
+    np.testing.assert_allclose(random_accuracy([0.0], 10.0, (1.0,)), [0.1])
+    np.testing.assert_allclose(random_accuracy([4.0, 5.0], 10.0, (1.0,)), [0.3])
+    np.testing.assert_allclose(random_accuracy([5.0], 10.0, (20.0,)), [1.0])
+
+
+@settings(deadline=None)
+@given(queries())
+def test_with_one_prediction_and_one_gold_moment_f1_is_accuracy(case: Any) -> None:
+    times, scores, gold = case
+    strict, _ = boundary_accuracy(times, scores, gold[:1])
+    np.testing.assert_array_equal(boundary_f1(times, scores, gold[:1], predictions=1), strict)
+
+
+@pytest.mark.parametrize(
+    ("predicted", "gold", "tolerance", "value"),
+    [
+        ([1.0, 5.0], [1.0, 5.0], 0.1, 1.0),
+        ([1.0], [1.0, 5.0], 0.1, 2 / 3),  # precision 1, recall 1/2
+        ([1.0, 5.0, 9.0], [1.0], 0.1, 1 / 2),  # precision 1/3, recall 1
+        ([9.0], [1.0], 0.5, 0.0),
+        # Greedy: the first gold moment takes the prediction that only the second could have used.
+        ([2.0, 0.0], [1.2, 2.5], 1.0, 1 / 2),
+        ([2.0, 0.5], [1.2, 2.5], 1.0, 1.0),
+        ([1.0, 1.2], [1.1, 1.1], 0.2, 2 / 3),  # the same moment marked twice is one
+    ],
+)
+def test_f1_by_hand(predicted: list[float], gold: list[float], tolerance: float, value: float) -> None:
+    scores = np.arange(len(predicted))[::-1]
+    found = boundary_f1(predicted, scores, gold, (tolerance,), predictions=len(predicted))
+    assert found[0] == pytest.approx(value, abs=1e-12)
+
+
+@settings(deadline=None)
+@given(queries())
+def test_the_default_is_the_expectation_of_the_scripts_draw(case: Any) -> None:
+    times, scores, gold = case
+    fixed = [boundary_f1(times, scores, gold, predictions=k) for k in range(1, 9)]
+    np.testing.assert_allclose(boundary_f1(times, scores, gold), np.tensordot(PREDICTION_COUNTS, fixed, 1), atol=1e-12)
+
+
+def test_predictions_tied_at_the_cut_are_the_worst_ones() -> None:
+    assert boundary_f1([1.0, 5.0], [0.5, 0.5], [1.0], (0.1,), predictions=1)[0] == 0
+    assert boundary_f1([1.0, 5.0], [0.5, 0.4], [1.0], (0.1,), predictions=1)[0] == 1
+
+
+def test_the_drawn_number_is_that_of_its_seed_and_has_the_scripts_odds() -> None:
+    drawn = [draw_prediction_count(seed) for seed in range(4000)]
+    assert drawn == [draw_prediction_count(seed) for seed in range(4000)]
+    assert set(drawn) <= set(range(1, 9))
+    for count, odds in enumerate(PREDICTION_COUNTS, start=1):
+        spread = (odds * (1 - odds) / 4000) ** 0.5
+        assert abs(drawn.count(count) / 4000 - odds) < 4 * spread
+    assert sum(PREDICTION_COUNTS) == pytest.approx(1, abs=1e-12)
+
+
+def test_bad_arguments_raise() -> None:
+    with pytest.raises(MetricError, match="fewer than two frames"):
+        frame_times(0.2)
+    with pytest.raises(MetricError, match="fewer than two frames"):
+        frame_times(float("nan"))
+    with pytest.raises(ScoreError, match="similarity of each of two or more frames to both captions"):
+        boundary_scores([1.0, 2.0], [1.0])
+    with pytest.raises(ScoreError, match="1 boundary scores are not finite, the first at candidate 1"):
+        boundary_scores([1.0, 2.0, 3.0], [1.0, 2.0, np.nan])
+    with pytest.raises(MetricError, match="rising times"):
+        boundary_times([0.0, 0.0])
+    with pytest.raises(ScoreError, match="not finite, the first at candidate 0"):
+        boundary_accuracy([1.0], [np.nan], [1.0])
+    with pytest.raises(ScoreError, match="one finite time and one score"):
+        boundary_accuracy([1.0, 2.0], [0.5], [1.0])
+    with pytest.raises(ScoreError, match="no candidate moments"):
+        boundary_accuracy([], [], [1.0])
+    with pytest.raises(MetricError, match="one or more finite gold moments"):
+        boundary_accuracy([1.0], [0.5], [])
+    with pytest.raises(MetricError, match="seconds above 0"):
+        boundary_accuracy([1.0], [0.5], [1.0], tolerances=(0.0,))
+    with pytest.raises(MetricError, match="at least one moment; got 0"):
+        boundary_f1([1.0], [0.5], [1.0], predictions=0)
+    with pytest.raises(MetricError, match=r"do not lie in a video of 1\.0 s"):
+        random_accuracy([2.0], 1.0)

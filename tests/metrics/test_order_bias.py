@@ -1,0 +1,55 @@
+"""Order bias is nought for a model that reads, and everything for one that always takes one place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tellapart.errors import MetricError
+from tellapart.metrics.order_bias import order_bias
+
+CHOICES = st.lists(st.tuples(st.sampled_from([-1, 0, 1]), st.sampled_from([-1, 0, 1])), min_size=1, max_size=30)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "difference", "both", "chose_first"),
+    [
+        (1, 1, 0, 1, 0.5),  # follows the captions
+        (-1, -1, 0, 0, 0.5),  # follows them, the wrong one
+        (1, -1, 1, 0, 1.0),  # takes the first place
+        (-1, 1, -1, 0, 0.0),  # takes the second place
+        (0, 0, 0, 0, 0.5),  # takes none
+        (1, 0, 1, 0, 0.75),
+        (0, 1, -1, 0, 0.25),
+        (-1, 0, 0, 0, 0.25),
+    ],
+)
+def test_each_pair_of_answers(first: int, second: int, difference: int, both: int, chose_first: float) -> None:
+    found = order_bias([first], [second])
+    assert (found.difference[0], found.both[0], found.chose_first[0]) == (difference, both, chose_first)
+
+
+@settings(deadline=None)
+@given(CHOICES)
+def test_exchanging_the_orders_turns_the_bias_round(pairs: list[tuple[int, int]]) -> None:
+    first, second = zip(*pairs, strict=True)
+    one, other = order_bias(first, second), order_bias(second, first)
+    np.testing.assert_array_equal(one.difference, -other.difference)
+    np.testing.assert_array_equal(one.chose_first, 1 - other.chose_first)
+    np.testing.assert_array_equal(one.both, other.both)
+    np.testing.assert_array_equal(one.both, np.minimum(one.true_first, one.true_second))
+
+
+@pytest.mark.parametrize("bad", [[2], [0.5], [True], ["1"], [], [[1]], [np.nan]])
+def test_other_answers_raise(bad: Any) -> None:
+    with pytest.raises(MetricError, match="needs one answer an item"):
+        order_bias(bad, [1])
+
+
+def test_answers_to_other_items_raise() -> None:
+    with pytest.raises(MetricError, match="2 answers with the true caption first and 1 with it second"):
+        order_bias([1, 1], [1])

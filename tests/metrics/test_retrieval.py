@@ -1,0 +1,249 @@
+"""Retrieval: every count equals a brute-force reading of the definition, ties never help, nothing depends on blocks."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tellapart.errors import MetricError, ScoreError
+from tellapart.metrics import retrieval
+from tellapart.metrics.retrieval import Ranks, Retrieval, embeddings_both_ways, scores_both_ways
+
+
+@st.composite
+def galleries(draw: st.DrawFn, levels: int = 3) -> tuple[NDArray[np.float32], list[tuple[int, int]]]:
+    """A small gallery with many ties, several captions an image, and now and then several images a caption."""
+    images, captions = draw(st.integers(1, 4)), draw(st.integers(1, 5))
+    cell = st.integers(0, levels - 1)
+    scores = draw(st.lists(st.lists(cell, min_size=captions, max_size=captions), min_size=images, max_size=images))
+    links = {(draw(st.integers(0, images - 1)), caption) for caption in range(captions)}
+    links |= {(image, draw(st.integers(0, captions - 1))) for image in range(images)}
+    return np.array(scores, np.float32), draw(st.permutations(sorted(links)))
+
+
+def places(row: NDArray[Any], true: set[int]) -> list[int]:
+    """The place of the first true entry in each order of the gallery that the scores allow, all equally likely."""
+    found = []
+    for tie_break in permutations(range(len(row))):
+        order = sorted(range(len(row)), key=lambda e: (-row[e], tie_break[e]))
+        found.append(1 + next(place for place, entry in enumerate(order) if entry in true))
+    return found
+
+
+def directions(
+    found: Retrieval, scores: NDArray[Any], pairs: list[tuple[int, int]]
+) -> list[tuple[Ranks, list[list[int]]]]:
+    """Each direction's ranks with the brute-force places of its queries."""
+    sides = []
+    for ranks, rows, side in ((found.image_to_text, scores, 0), (found.text_to_image, scores.T, 1)):
+        true = [{pair[1 - side] for pair in pairs if pair[side] == query} for query in range(len(rows))]
+        sides.append((ranks, [places(row, own) for row, own in zip(rows, true, strict=True)]))
+    return sides
+
+
+@settings(deadline=None, max_examples=60)
+@given(galleries())
+def test_ranks_are_those_of_all_orders_that_the_scores_allow(case: Any) -> None:
+    scores, pairs = case
+    for ranks, queries in directions(scores_both_ways(scores, pairs), scores, pairs):
+        np.testing.assert_allclose(ranks.tie_neutral_rank, [np.mean(places) for places in queries], rtol=1e-12)
+        for k in (1, 2, 3, 5):
+            expected = [np.mean([place <= k for place in places]) for places in queries]
+            np.testing.assert_allclose(ranks.tie_neutral_recall(k), expected, rtol=1e-12, atol=1e-15)
+            assert (ranks.recall(k) <= ranks.tie_neutral_recall(k) + 1e-15).all()
+        # Strict: every tied false entry stands before every tied true one.
+        for strict, places_ in zip(ranks.rank, queries, strict=True):
+            assert strict >= max(places_)
+
+
+@settings(deadline=None, max_examples=60)
+@given(galleries())
+def test_the_strict_rank_counts_false_entries_that_score_at_least_as_much_as_the_best_true_one(case: Any) -> None:
+    scores, pairs = case
+    found = scores_both_ways(scores, pairs)
+    for ranks, rows, side in ((found.image_to_text, scores, 0), (found.text_to_image, scores.T, 1)):
+        for query, row in enumerate(rows):
+            true = [pair[1 - side] for pair in pairs if pair[side] == query]
+            false = [entry for entry in range(len(row)) if entry not in true]
+            best = max(row[true])
+            assert ranks.rank[query] == 1 + sum(row[false] >= best)
+            assert ranks.above[query] == sum(row[false] > best)
+            assert ranks.true_tied[query] == sum(row[true] == best)
+
+
+@settings(deadline=None, max_examples=40)
+@given(galleries(), st.integers(1, 7))
+def test_neither_blocks_nor_order_nor_direction_change_a_rank(case: Any, block: int) -> None:
+    scores, pairs = case
+    whole = scores_both_ways(scores, pairs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(retrieval, "_BLOCK", block)
+        assert_equal(whole, scores_both_ways(scores, pairs))
+    turned = scores_both_ways(scores.T, [(caption, image) for image, caption in pairs])
+    assert_equal(whole, Retrieval(turned.text_to_image, turned.image_to_text))
+    rows, columns = np.arange(len(scores))[::-1], np.roll(np.arange(scores.shape[1]), 1)
+    moved = [(int(np.argmax(rows == image)), int(np.argmax(columns == caption))) for image, caption in pairs]
+    shuffled = scores_both_ways(scores[rows][:, columns], moved)
+    np.testing.assert_array_equal(shuffled.image_to_text.rank, whole.image_to_text.rank[rows])
+    np.testing.assert_array_equal(shuffled.text_to_image.rank, whole.text_to_image.rank[columns])
+
+
+def assert_equal(a: Retrieval, b: Retrieval) -> None:
+    for one, other in ((a.image_to_text, b.image_to_text), (a.text_to_image, b.text_to_image)):
+        for field in ("above", "tied", "true_tied"):
+            np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
+
+
+def test_a_constant_model_has_the_worst_rank_and_exactly_chance_when_ties_are_broken_at_random() -> None:
+    pairs = [(image, 2 * image + k) for image in range(5) for k in (0, 1)]
+    found = scores_both_ways(np.full((5, 10), 0.25), pairs)
+    assert set(found.image_to_text.rank) == {9}  # eight false captions before the first of the two true ones
+    assert set(found.text_to_image.rank) == {5}
+    assert not found.image_to_text.recall(5).any()
+    assert found.text_to_image.tie_neutral_recall(1).tolist() == [0.2] * 10
+    assert found.text_to_image.tie_neutral_recall(5).tolist() == [1.0] * 10
+    np.testing.assert_allclose(found.image_to_text.tie_neutral_recall(1), 2 / 10, rtol=1e-15)
+    np.testing.assert_allclose(found.image_to_text.tie_neutral_recall(5), 1 - (5 * 4) / (10 * 9), rtol=1e-15)
+
+
+def test_ties_among_true_captions_are_harmless() -> None:
+    found = scores_both_ways([[0.5, 0.5, 0.1], [0.2, 0.3, 0.9]], [(0, 0), (0, 1), (1, 2)])
+    assert found.image_to_text.rank.tolist() == [1, 1]
+    assert found.image_to_text.true_tied.tolist() == [2, 1]
+    assert found.image_to_text.tie_neutral_recall(1).tolist() == [1.0, 1.0]
+
+
+def test_the_best_placed_of_several_true_captions_counts() -> None:
+    found = scores_both_ways([[0.9, 0.1, 0.5], [0.0, 0.0, 0.6]], [(0, 0), (0, 1), (1, 2)])
+    assert found.image_to_text.rank.tolist() == [1, 1]
+    assert found.text_to_image.rank.tolist() == [1, 1, 1]
+
+
+def test_per_query_values_average_to_the_summary() -> None:
+    rng = np.random.default_rng(3)
+    ranks = scores_both_ways(rng.random((40, 40)), [(k, k) for k in range(40)]).text_to_image
+    summary = ranks.summary()
+    assert summary["recall@5"] == ranks.recall(5).mean()
+    assert summary["mean_rank"] == ranks.rank.mean()
+    assert summary["median_rank"] == np.median(ranks.rank)
+    assert summary["ties"] == 0
+
+
+def unit(vectors: NDArray[Any]) -> NDArray[np.float64]:
+    exact = vectors.astype(np.float64)
+    return exact / np.linalg.norm(exact, axis=1, keepdims=True)
+
+
+def test_embeddings_rank_as_their_cosines_do() -> None:
+    rng = np.random.default_rng(0)
+    images = rng.standard_normal((60, 32)).astype(np.float32)
+    captions = (np.repeat(images, 3, axis=0) + 2 * rng.standard_normal((180, 32))).astype(np.float32)
+    pairs = [(k // 3, k) for k in range(180)]
+    assert_equal(
+        embeddings_both_ways(images, captions, pairs), scores_both_ways(unit(images) @ unit(captions).T, pairs)
+    )
+
+
+def test_equal_images_tie_exactly_wherever_they_stand_and_however_the_work_is_cut(monkeypatch: Any) -> None:
+    rng = np.random.default_rng(1)
+    distinct = rng.standard_normal((37, 512)).astype(np.float32)
+    images = np.concatenate([distinct, distinct * np.float32(4)])  # a twin far away; scaling by 4 is exact
+    captions = (images + rng.standard_normal(images.shape) * 0.5).astype(np.float32)
+    pairs = [(k, k) for k in range(len(images))]
+    whole = embeddings_both_ways(images, captions, pairs)
+    assert (whole.text_to_image.tied == 1).all()
+    assert (whole.text_to_image.rank >= 2).all()
+    for block in (1, 7 * 512, 1 << 20):
+        monkeypatch.setattr(retrieval, "_BLOCK", block)
+        assert_equal(whole, embeddings_both_ways(images, captions, pairs))
+    order = rng.permutation(len(images))
+    moved = embeddings_both_ways(images[order], captions[order], pairs)
+    np.testing.assert_array_equal(moved.text_to_image.rank, whole.text_to_image.rank[order])
+
+
+def test_dot_products_on_the_grid_are_exact() -> None:
+    rng = np.random.default_rng(2)
+    rows = retrieval._on_grid(rng.standard_normal((4, 768)).astype(np.float32), "images")
+    for a, b in permutations(range(4), 2):
+        exact = sum(int(x * 2**26) * int(y * 2**26) for x, y in zip(rows[a], rows[b], strict=True))
+        assert (rows[a] @ rows[b]) * 2.0**52 == exact
+        assert (rows[a][::-1] @ rows[b][::-1]) * 2.0**52 == exact
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_scores_that_are_not_finite_raise_and_name_the_images(value: float) -> None:
+    scores = np.zeros((3, 3))
+    scores[2, 0] = value
+    with pytest.raises(ScoreError, match="NaN or infinite in the rows of 1 of 3 images: 2;"):
+        scores_both_ways(scores, [(k, k) for k in range(3)])
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([(0, 0), (1, 2)], "true pair 1 names caption 2; there are 2"),
+        ([(0, 0), (-1, 1)], "true pair 1 names image -1"),
+        ([(0, 0), (0, 1)], "1 of 2 images are in no true pair: 1"),
+        ([(0, 0), (1, 0)], "1 of 2 captions are in no true pair: 1"),
+        ([(0, 0), (1, 1), (0, 0)], "image 0, caption 0. stands twice"),
+        ([], "true pairs, integers"),
+        ([(0.0, 0.0), (1.0, 1.0)], "true pairs, integers"),
+    ],
+)
+def test_pairs_that_make_no_gallery_raise(pairs: Any, message: str) -> None:
+    with pytest.raises(MetricError, match=message):
+        scores_both_ways(np.eye(2), pairs)
+
+
+def test_scores_that_are_no_matrix_raise() -> None:
+    with pytest.raises(ScoreError, match=r"needs numbers \(image, caption\); got an array of float64, shape \(2,\)"):
+        scores_both_ways([0.1, 0.2], [(0, 0)])
+    with pytest.raises(ScoreError, match="one rectangular array"):
+        scores_both_ways([[0.1], [0.2, 0.3]], [(0, 0)])
+    with pytest.raises(ScoreError, match="got an array of <U1"):
+        scores_both_ways([["a"]], [(0, 0)])
+
+
+def test_embeddings_without_a_direction_raise() -> None:
+    with pytest.raises(ScoreError, match="1 of 2 embeddings of images are zero or not finite: rows 1;"):
+        embeddings_both_ways([[1, 0], [0, 0]], np.eye(2), [(0, 0), (1, 1)])
+    with pytest.raises(ScoreError, match="embeddings of captions are zero or not finite: rows 0;"):
+        embeddings_both_ways(np.eye(2), [[np.nan, 0], [0, 1]], [(0, 0), (1, 1)])
+    with pytest.raises(ScoreError, match="images have 2 dimensions and captions 3"):
+        embeddings_both_ways(np.eye(2), np.eye(3), [(0, 0), (1, 1)])
+
+
+def test_a_depth_below_one_raises() -> None:
+    ranks = scores_both_ways(np.eye(2), [(0, 0), (1, 1)]).image_to_text
+    with pytest.raises(MetricError, match="at least 1; got 0"):
+        ranks.recall(0)
+    with pytest.raises(MetricError, match="at least 1; got -2"):
+        ranks.tie_neutral_recall(-2)
+
+
+LARGE = """
+import resource, sys, numpy as np
+from tellapart.metrics.retrieval import embeddings_both_ways
+rng = np.random.default_rng(0)
+images = rng.standard_normal((5000, 64), dtype=np.float32)
+captions = np.repeat(images, 5, axis=0) + 3 * rng.standard_normal((25000, 64), dtype=np.float32)
+found = embeddings_both_ways(images, captions, np.stack([np.arange(25000) // 5, np.arange(25000)], 1))
+assert 0.01 < found.mean_recall() < 0.99
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_five_thousand_images_by_25000_captions_take_little_memory() -> None:
+    done = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True, check=True)
+    unit_bytes = 1 if sys.platform == "darwin" else 1024
+    assert int(done.stdout) * unit_bytes < 500e6  # the matrix of scores alone would be 500 MB
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0
