@@ -26,7 +26,7 @@ LEVELS = [
     {"data"},
     {"metrics", "stats"},
     {"benchmarks", "models", "build"},
-    {"result", "measure", "run_folder"},
+    {"result", "run_folder", "tabulate", "measure"},
     {"evaluate"},
     {"run", "compare", "check"},
     {"report", "progress"},

@@ -15,10 +15,11 @@ from tellapart.data.pairset import Outline
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.errors import MetricError, RunError, ScoreError
 from tellapart.evaluate import evaluate_scores
-from tellapart.measure import MOST_VALUES, Measured, measure, remeasure
+from tellapart.measure import Measured, measure, remeasure
 from tellapart.result import ModelRecord, Result
 from tellapart.run import run_record
 from tellapart.run_folder import read_samples, write_result, write_samples
+from tellapart.tabulate import MOST_VALUES
 
 
 def outline(n: int, shape: tuple[int, int] = (2, 2), **changes: object) -> Outline:
