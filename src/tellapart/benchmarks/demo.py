@@ -23,7 +23,7 @@ def _pairs() -> PairSet:
 
 DEMO = Benchmark(
     name="demo",
-    title="demo: rendered scenes that differ in one attribute, count or location",
+    title="Rendered scenes that differ in one attribute, count or location",
     items=300,
     shape=(2, 2),
     source="embedded; made by tellapart's scene generator",

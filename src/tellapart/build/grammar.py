@@ -1,0 +1,196 @@
+"""The words of Eq-Kubric: objects, templates, verbs, locations, sizes and counts.
+
+After EqBen (Wang et al., 2023), Figure 14. `listed` marks what the figure names; the rest are colours added so that
+colour and thing can be told apart, and held out one from the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from tellapart.errors import UnknownNameError
+
+__all__ = [
+    "ASPECTS",
+    "CATEGORIES",
+    "COUNTS",
+    "HELD_OUT",
+    "LOCATIONS",
+    "OBJECTS",
+    "PLACES",
+    "SINGLES",
+    "SIZES",
+    "VERBS",
+    "WORDS",
+    "Noun",
+    "Relation",
+    "counting",
+    "noun",
+    "relating",
+]
+
+Aspect = Literal["attribute", "counting", "location"]
+Relation = Literal["left", "right", "front", "behind", "top"]
+
+ASPECTS: tuple[Aspect, ...] = ("attribute", "counting", "location")
+VERBS: tuple[str, ...] = ("is", "is located", "is placed")
+LOCATIONS: dict[Relation, tuple[str, ...]] = {
+    "front": ("in front of",),
+    "behind": ("behind",),
+    "left": ("on the left of", "on the left side of", "on the left hand of"),
+    "right": ("on the right of", "on the right side of", "on the right hand of"),
+    "top": ("on the top of", "above"),
+}
+SIZES: tuple[str, ...] = ("small", "large")
+COUNTS: tuple[int, ...] = (1, 2, 3, 4, 5)
+PLACES: tuple[str, ...] = ("in the scene", "on the platform")
+
+
+@dataclass(frozen=True, slots=True)
+class Noun:
+    """An object that captions can name: attribute words, head noun, what follows it; and how it is drawn.
+
+    >>> Noun("mug", "red coffee", "mug", "", "mug", "red", True).phrase()
+    'red coffee mug'
+    """
+
+    category: str
+    attribute: str
+    head: str
+    tail: str
+    shape: str
+    colour: str
+    listed: bool
+
+    def phrase(self, count: int = 1) -> str:
+        """Return the noun phrase without article or number.
+
+        >>> Noun("box", "white gift", "box", "with red straps", "gift box", "", True).phrase(2)
+        'white gift boxes with red straps'
+        """
+        head = self.head if count == 1 else self.head + ("es" if self.head.endswith(("x", "s", "sh", "ch")) else "s")
+        return " ".join(word for word in (self.attribute, head, self.tail) if word)
+
+    def implies(self, other: Noun) -> bool:
+        """Whether whatever this phrase names may also be called by the other one.
+
+        >>> noun("blue plastic dog bowl").implies(noun("blue bowl"))
+        True
+        """
+        return set(other.phrase().split()) <= set(self.phrase().split())
+
+    @property
+    def held_out(self) -> bool:
+        """Whether training scenes never show this shape in this colour.
+
+        >>> noun("yellow coffee mug").held_out
+        True
+        """
+        return (self.shape, self.colour) in HELD_OUT
+
+
+def _family(category: str, words: str, shape: str, listed: str, added: str = "") -> Iterator[Noun]:
+    """Yield one noun for each colour; `words` is `{colour} between HEAD`."""
+    *between, head = words.split()
+    for colour in (*listed.split(), *added.split()):
+        attribute = " ".join(word.format(colour=colour) for word in between)
+        yield Noun(category, attribute, head, "", shape, colour, colour in listed.split())
+
+
+CATEGORIES: dict[str, tuple[Noun, ...]] = {
+    "towel": (
+        *_family("towel", "{colour} stripe towel", "stripe towel", "blue red green", "yellow"),
+        *_family("towel", "{colour} wash towel", "wash towel", "grey", "pink blue"),
+    ),
+    "hat": tuple(_family("hat", "{colour} hat", "hat", "black grey brown", "red blue")),
+    "plate": (
+        *_family("plate", "{colour} square saucer plate", "square plate", "green red yellow", "blue white"),
+        *_family("plate", "{colour} round plate", "round plate", "green brown blue", "red yellow"),
+    ),
+    "plant container": tuple(
+        _family("plant container", "{colour} plant container", "plant container", "blue yellow red", "green white")
+    ),
+    "bottle": (
+        *_family("bottle", "{colour} drug bottle", "drug bottle", "yellow red blue white", "green"),
+        *_family("bottle", "{colour} bottle", "bottle", "purple", "red green blue"),
+    ),
+    "bowl": (
+        *_family("bowl", "{colour} bowl", "bowl", "yellow brown blue white", "red green"),
+        *_family("bowl", "{colour} dog bowl", "dog bowl", "grey pink", "green"),
+        *_family("bowl", "{colour} plastic dog bowl", "dog bowl", "blue"),
+    ),
+    "coffee mug": tuple(_family("coffee mug", "{colour} coffee mug", "mug", "red", "blue green yellow white black")),
+    "porcelain teapot": tuple(
+        _family("porcelain teapot", "{colour} porcelain teapot", "teapot", "white", "blue green red")
+    ),
+    "frypan": tuple(_family("frypan", "{colour} frypan", "frypan", "black", "red green")),
+    "sofa": tuple(_family("sofa", "{colour} doll house wooden sofa", "sofa", "purple", "red blue green")),
+    "refrigerator": tuple(
+        _family("refrigerator", "{colour} doll house wooden refrigerator", "refrigerator", "green", "white red blue")
+    ),
+}
+
+SINGLES: tuple[Noun, ...] = (
+    Noun("ramekin", "white ramekin", "porcelain", "", "ramekin", "white", True),
+    Noun("gift box", "white gift", "box", "with red straps", "gift box", "", True),
+    Noun("alarm clock", "vintage metal alarm", "clock", "", "alarm clock", "", True),
+    Noun("milk frother", "stainless steel milk", "frother", "", "milk frother", "", True),
+    Noun("toaster", "stainless steel", "toaster", "", "toaster", "", True),
+    Noun("pressure cooker", "black power pressure", "cooker", "", "pressure cooker", "black", True),
+    Noun("laptop", "black", "laptop", "", "laptop", "", True),
+    Noun("keyboard", "black", "keyboard", "", "keyboard", "", True),
+    Noun("school bus", "school bus", "toy", "", "school bus", "yellow", True),
+    Noun("basket", "fabric", "basket", "", "basket", "", True),
+)
+
+OBJECTS: tuple[Noun, ...] = (*(each for group in CATEGORIES.values() for each in group), *SINGLES)
+
+# About a quarter of the (shape, colour) pairs; every shape and every colour stays in training without them.
+HELD_OUT: frozenset[tuple[str, str]] = frozenset(
+    {
+        ("mug", "yellow"), ("mug", "black"), ("teapot", "blue"), ("bowl", "yellow"), ("bowl", "red"),
+        ("dog bowl", "grey"), ("square plate", "yellow"), ("round plate", "green"), ("round plate", "brown"),
+        ("plant container", "blue"), ("hat", "red"), ("stripe towel", "green"), ("wash towel", "blue"),
+        ("drug bottle", "blue"), ("bottle", "green"), ("sofa", "red"), ("refrigerator", "white"),
+    }
+)  # fmt: skip
+
+WORDS: dict[str, Noun] = {each.phrase(): each for each in OBJECTS}
+
+
+def noun(phrase: str) -> Noun:
+    """Return the object of a caption's noun phrase.
+
+    Raises:
+        UnknownNameError: no object has that name.
+
+    >>> noun("red coffee mug").shape
+    'mug'
+    """
+    if phrase not in WORDS:
+        raise UnknownNameError(f"noun({phrase!r}): no such object; the objects are {', '.join(sorted(WORDS))}")
+    return WORDS[phrase]
+
+
+def relating(object_phrase: str, verb: str, location: str, subject_phrase: str) -> str:
+    """Fill the location and attribute templates; a size word goes in front of the phrases.
+
+    >>> relating("small red hat", "is placed", "behind", "large blue bowl")
+    'The small red hat is placed behind the large blue bowl.'
+    """
+    return f"The {object_phrase} {verb} {location} the {subject_phrase}."
+
+
+def counting(count: int, each: Noun, place: str, *, existential: bool) -> str:
+    """Fill one of the two counting templates.
+
+    >>> counting(2, noun("red coffee mug"), "in the scene", existential=True)
+    'There are 2 red coffee mugs in the scene.'
+    >>> counting(1, noun("red coffee mug"), "on the platform", existential=False)
+    '1 red coffee mug is on the platform.'
+    """
+    verb = "is" if count == 1 else "are"
+    phrase = each.phrase(count)
+    return f"There {verb} {count} {phrase} {place}." if existential else f"{count} {phrase} {verb} {place}."

@@ -1,0 +1,120 @@
+"""The recipe of a rendered pair set: a TOML file whose every value changes what is drawn or how it is stored."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tellapart.build.grammar import ASPECTS, Aspect
+from tellapart.build.quadruple import Key, Wording
+from tellapart.build.render import Settings
+from tellapart.catalog import nearest
+from tellapart.errors import DataError
+
+__all__ = ["Recipe", "read_recipe"]
+
+
+class Recipe(BaseModel):
+    """What determines a rendered pair set.
+
+    Attributes:
+        name: the set's name.
+        seed: first number of every random stream of the set.
+        size: side of the pictures in pixels.
+        samples: light paths a pixel.
+        depth: longest light path.
+        quality: WebP quality, 1..100.
+        wording: `minimal` (captions differ in the changed phrase alone) or `paper` (Figure 14's looser one).
+        held_out_every: every n-th item shows a pair of shape and colour that training scenes never show; 0 for none.
+        attempts: draws of one item before the build gives up.
+        items: how many items of each aspect.
+
+    Raises:
+        pydantic.ValidationError: an unknown key, or a value out of range.
+
+    >>> Recipe(name="few", seed=1, items={"counting": 2}).item_keys()[0].name
+    'counting-000'
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: str = Field(min_length=1)
+    seed: int = Field(ge=0)
+    size: int = Field(default=160, ge=16, le=2048)
+    samples: int = Field(default=8, ge=1, le=4096)
+    depth: int = Field(default=6, ge=1, le=32)
+    quality: int = Field(default=86, ge=1, le=100)
+    wording: Wording = "minimal"
+    held_out_every: int = Field(default=2, ge=0)
+    attempts: int = Field(default=60, ge=1)
+    items: dict[Aspect, int]
+
+    @property
+    def fingerprint(self) -> str:
+        """First 16 hexadecimal digits of the SHA-256 of the recipe's canonical JSON.
+
+        >>> len(Recipe(name="few", seed=1, items={"counting": 2}).fingerprint)
+        16
+        """
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def item_keys(self, stream: str = "demo") -> list[Key]:
+        """Return the key of every item's first attempt, aspect by aspect.
+
+        >>> [key.held_out for key in Recipe(name="few", seed=1, items={"counting": 3}).item_keys()]
+        ['no', 'yes', 'no']
+        """
+        every = self.held_out_every
+        return [
+            Key(
+                stream,
+                self.seed,
+                aspect,
+                index,
+                wording=self.wording,
+                held_out="yes" if every and index % every == every - 1 else "no",
+            )
+            for aspect in ASPECTS
+            for index in range(self.items.get(aspect, 0))
+        ]
+
+    def settings(self, key: Key) -> Settings:
+        """Return how an item's pictures are rendered; both share the sampler's seed, so also the noise.
+
+        >>> Recipe(name="few", seed=1, size=64, items={"counting": 2}).settings(Key("demo", 1, "counting", 0)).size
+        64
+        """
+        return Settings(self.size, self.samples, self.depth, seed=self.seed * 1000 + key.index)
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Read a recipe from a TOML file.
+
+    Raises:
+        DataError: the file is missing, is not TOML, or holds an unknown key or a value out of range.
+
+    >>> read_recipe(Path("missing.toml"))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: missing.toml: no such recipe; name a TOML file with the keys name, seed, size, samples, depth, quality, wording, held_out_every, attempts, items
+    """
+    fields = list(Recipe.model_fields)
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as missing:
+        raise DataError(f"{path}: no such recipe; name a TOML file with the keys {', '.join(fields)}") from missing
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
+        raise DataError(f"{path}: is not TOML: {broken}") from broken
+    for key in values:
+        if key not in fields:
+            raise DataError(f"{path}: unknown key {key!r}{nearest(key, fields)}; the keys are {', '.join(fields)}")
+    try:
+        return Recipe(**values)
+    except ValidationError as invalid:
+        first = invalid.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise DataError(f"{path}: field {place!r}: {first['msg']}, got {first['input']!r}") from invalid
