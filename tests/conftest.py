@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -14,10 +15,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from numpy.typing import NDArray
 
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
+
+# No deadline: a test is no slower for being run beside others. A fixed seed where the run must decide, a new one elsewhere.
+settings.register_profile("tellapart", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
+settings.load_profile("tellapart")
 
 WORDS = ("red", "blue", "one", "two", "cup", "bowl", "left", "right")
 
