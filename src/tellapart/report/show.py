@@ -76,7 +76,9 @@ def print_runs(folder: Path, report: Path) -> None:
     results = [read_result(each) for each in find_runs(folder)]
     console = _console()
     for benchmark, found in _on_the_same_items(results):
-        breakdown, equivariance = breakdown_table(found[0], benchmark), equivariance_table(found, benchmark)
+        # How a reference model deviates says nothing of the others; a run of them alone still shows it.
+        own = [result for result in found if result.model.name not in REFERENCES] or found
+        breakdown, equivariance = breakdown_table(own[0], benchmark), equivariance_table(own, benchmark)
         for table in (result_table(found, benchmark), breakdown, equivariance):
             if table is not None:
                 console.print(table)
