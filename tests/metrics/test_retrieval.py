@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 from itertools import permutations
@@ -231,19 +230,18 @@ def test_a_depth_below_one_raises() -> None:
 
 
 LARGE = """
-import resource, sys, numpy as np
+import tracemalloc, numpy as np
+tracemalloc.start()  # numpy's arrays count; what the parent of this process once held does not
 from tellapart.metrics.retrieval import embeddings_both_ways
 rng = np.random.default_rng(0)
 images = rng.standard_normal((5000, 64), dtype=np.float32)
 captions = np.repeat(images, 5, axis=0) + 3 * rng.standard_normal((25000, 64), dtype=np.float32)
 found = embeddings_both_ways(images, captions, np.stack([np.arange(25000) // 5, np.arange(25000)], 1))
 assert 0.01 < found.mean_recall() < 0.99
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(tracemalloc.get_traced_memory()[1])
 """
 
 
 def test_five_thousand_images_by_25000_captions_take_little_memory() -> None:
     done = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True, check=True)
-    unit_bytes = 1 if sys.platform == "darwin" else 1024
-    assert int(done.stdout) * unit_bytes < 500e6  # the matrix of scores alone would be 500 MB
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0
+    assert 10e6 < int(done.stdout) < 250e6  # the matrix of scores alone would be 500 MB

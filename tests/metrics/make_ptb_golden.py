@@ -1,0 +1,181 @@
+"""Make the golden files of the caption metrics from pycocoevalcap 1.2 and its Java tokeniser.
+
+    python tests/metrics/make_ptb_golden.py [FOLDER OF ANNOTATION FILES]
+
+Needs Java and `pip install pycocoevalcap`; tellapart itself is not imported. Writes, beside itself, `ptb_golden.jsonl`
+(the captions of `ptb_captions.txt` with their tokens), `captions_golden.json` (metrics of small corpora) and, if the
+folder is given, `ptb_digests.json` (one digest of the tokens of each annotation file).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import hashlib
+import io
+import json
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+WORDS = (
+    "a",
+    "a",
+    "a",
+    "the",
+    "the",
+    "dog",
+    "cat",
+    "man",
+    "two",
+    "red",
+    "on",
+    "of",
+    "runs",
+    "hill's",
+    "-lrb-",
+    "3\xa01/2",
+)
+#: Stands between captions, because the Java tokeniser lets the next caption change the end of this one.
+SEPARATOR = ";"
+
+
+def strings_of(path: Path) -> list[str]:
+    """Every distinct string value of an annotation file (JSON, JSON lines, CSV, or text with tabs), sorted."""
+    return sorted(set(_strings(path)))
+
+
+def _strings(path: Path) -> Iterator[str]:
+    if path.suffix == ".json":
+        yield from _leaves(json.loads(path.read_text(encoding="utf-8")))
+    elif path.suffix == ".jsonl":
+        for line in path.read_text(encoding="utf-8").splitlines():
+            yield from _leaves(json.loads(line))
+    elif path.suffix in (".csv", ".tsv"):
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ","):
+                yield from row
+    else:
+        for line in path.read_text(encoding="utf-8").split("\n"):
+            yield from line.split("\t")
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _leaves(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _leaves(inner)
+
+
+def annotation_files(folder: Path) -> list[Path]:
+    """The annotation files with captions, questions or sentences in them."""
+    kinds = {".json", ".jsonl", ".csv", ".tsv", ".txt"}
+    skipped = {"winoground_scores", "images"}
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.suffix in kinds and not skipped & set(path.relative_to(folder).parts) and "Classifier" not in path.name
+    )
+
+
+def digest(tokens: Sequence[str]) -> str:
+    """A digest of tokenised captions in their order."""
+    return hashlib.sha256("\n".join(tokens).encode()).hexdigest()
+
+
+def java_tokens(captions: Sequence[str]) -> list[str]:
+    """The tokens that pycocoevalcap gives each caption, unaffected by its neighbours."""
+    from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+
+    lines = [line for caption in captions for line in (caption, SEPARATOR)]
+    found = PTBTokenizer().tokenize({place: [{"caption": line}] for place, line in enumerate(lines)})
+    return [found[place][0] for place in range(0, len(lines), 2)]
+
+
+def corpora() -> list[dict[str, Any]]:
+    """Small corpora of tokenised captions: the corners by hand, the rest drawn from a few words."""
+    made: list[dict[str, Any]] = [
+        {
+            "hypotheses": {
+                "tie": "a b c d",
+                "empty": "",
+                "one": "a",
+                "repeat": "the the the the the",
+                "none": "x y z w v",
+            },
+            "references": {
+                "tie": ["a b c d e", "a b c", "e d c b a"],
+                "empty": ["a dog", ""],
+                "one": ["a", "b c"],
+                "repeat": ["the dog the cat the", "the the"],
+                "none": ["a b"],
+            },
+        },
+        {"hypotheses": {"1": "a a", "2": "a"}, "references": {"1": ["a a"], "2": ["a a a", "a"]}},
+    ]
+    draw = random.Random(20141115)
+
+    def caption() -> str:
+        return " ".join(draw.choice(WORDS) for _ in range(draw.choice((0, 1, 2, 4, 6, 9, 14))))
+
+    for items in (2, 3, 5, 8, 12, 20):
+        ids = [f"image {number}" for number in range(items)]
+        made.append(
+            {
+                "hypotheses": {image: caption() for image in ids},
+                "references": {image: [caption() for _ in range(draw.randint(1, 5))] for image in ids},
+            }
+        )
+    return made
+
+
+def reference_metrics(corpus: dict[str, Any]) -> dict[str, Any]:
+    """What pycocoevalcap says of a corpus: for each metric the corpus's value and the values by image."""
+    from pycocoevalcap.bleu.bleu import Bleu
+    from pycocoevalcap.cider.cider import Cider
+    from pycocoevalcap.rouge.rouge import Rouge
+
+    hypotheses = {image: [caption] for image, caption in corpus["hypotheses"].items()}
+    found = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        for name, scorer in (("bleu", Bleu(4)), ("rouge_l", Rouge()), ("cider", Cider())):
+            whole, each = scorer.compute_score(corpus["references"], hypotheses)
+            found[name] = {"corpus": _plain(whole), "items": _plain(each)}
+    return found
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(inner) for inner in value] if hasattr(value, "__len__") else float(value)
+
+
+def main(folders: Sequence[str]) -> None:
+    """Write the golden files."""
+    captions = (HERE / "ptb_captions.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    lines = (
+        json.dumps({"caption": caption, "tokens": tokens})
+        for caption, tokens in zip(captions, java_tokens(captions), strict=True)
+    )
+    (HERE / "ptb_golden.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    golden = [{**corpus, "metrics": reference_metrics(corpus)} for corpus in corpora()]
+    (HERE / "captions_golden.json").write_text(json.dumps(golden, indent=1) + "\n", encoding="utf-8")
+    for name in folders:
+        folder = Path(name)
+        digests = {}
+        for path in annotation_files(folder):
+            strings = strings_of(path)
+            digests[path.relative_to(folder).as_posix()] = {
+                "strings": len(strings),
+                "tokens": digest(java_tokens(strings)),
+            }
+        (HERE / "ptb_digests.json").write_text(json.dumps(digests, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,196 @@
+"""BLEU, ROUGE-L and CIDEr equal pycocoevalcap on golden corpora, and obey the laws they should."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tellapart.errors import MetricError
+from tellapart.metrics.captions import (
+    BLEU_STATISTICS,
+    bleu,
+    bleu_statistics,
+    caption_scores,
+    cider,
+    rouge_l,
+)
+
+GOLDEN = json.loads((Path(__file__).parent / "captions_golden.json").read_text(encoding="utf-8"))
+CAPTION = st.lists(st.sampled_from("abcde"), max_size=9).map(" ".join)
+REFERENCES = st.lists(CAPTION, min_size=1, max_size=4)
+CORPUS = st.lists(st.tuples(CAPTION, REFERENCES), min_size=2, max_size=6)
+
+
+def split(corpus: list[tuple[str, list[str]]]) -> tuple[dict[str, str], dict[str, list[str]]]:
+    ids = [f"image {place}" for place in range(len(corpus))]
+    hypotheses = {image: hypothesis for image, (hypothesis, _) in zip(ids, corpus, strict=True)}
+    return hypotheses, {image: references for image, (_, references) in zip(ids, corpus, strict=True)}
+
+
+@pytest.mark.parametrize("corpus", GOLDEN, ids=lambda corpus: f"{len(corpus['hypotheses'])} images")
+def test_every_metric_equals_pycocoevalcap_to_nine_digits(corpus: dict[str, Any]) -> None:
+    hypotheses, references, golden = corpus["hypotheses"], corpus["references"], corpus["metrics"]
+    statistics = bleu_statistics(hypotheses, references)
+    close = {"rtol": 0, "atol": 1e-9}
+    np.testing.assert_allclose(bleu(statistics.sum(axis=0)), golden["bleu"]["corpus"], **close)
+    np.testing.assert_allclose(bleu(statistics).T, golden["bleu"]["items"], **close)
+    for name, metric in (("rouge_l", rouge_l), ("cider", cider)):
+        values = metric(hypotheses, references)
+        np.testing.assert_allclose(values, golden[name]["items"], **close)
+        np.testing.assert_allclose(values.mean(), golden[name]["corpus"], **close)
+
+
+def test_the_golden_corpora_hold_the_corners() -> None:
+    corner = GOLDEN[0]
+    assert corner["hypotheses"]["empty"] == ""
+    lengths = {len(reference.split()) for reference in corner["references"]["tie"]}
+    assert {3, 5} <= lengths
+    assert max(len(references) for corpus in GOLDEN for references in corpus["references"].values()) == 5
+    assert any("\xa0" in caption for corpus in GOLDEN for caption in corpus["hypotheses"].values())
+
+
+def test_of_two_closest_references_bleu_takes_the_shorter() -> None:
+    row = bleu_statistics({"1": "a b c d"}, {"1": ["a b c d e", "a b c"]})[0]
+    assert row[BLEU_STATISTICS.index("reference_length")] == 3
+
+
+def test_bleu_clips_a_word_at_its_count_in_one_reference() -> None:
+    row = bleu_statistics({"1": "the the the the"}, {"1": ["the cat the", "the dog"]})[0]
+    assert row[BLEU_STATISTICS.index("matches_1")] == 2
+
+
+def test_cider_lowers_a_caption_that_is_longer_than_its_reference() -> None:
+    references = {"1": ["a b c d"], "2": ["x"]}
+    same, longer = (cider({"1": caption, "2": "x"}, references)[0] for caption in ("a b c d", "a b c d d d d"))
+    assert same == pytest.approx(10.0)
+    # Squared counts of the seven words n-grams; three words more cost exp(-9 / 72).
+    counted = [(4, 1 + 1 + 1 + 16, 4), (3, 1 + 1 + 1 + 9, 3), (2, 1 + 1 + 1 + 4, 2), (1, 1 + 1 + 1 + 1, 1)]
+    cosines = [shared / np.sqrt(own * other) for shared, own, other in counted]
+    assert longer == pytest.approx(10 * np.mean(cosines) * np.exp(-9 / 72))
+
+
+def test_rouge_takes_precision_and_recall_from_different_references() -> None:
+    value = rouge_l({"1": "a b"}, {"1": ["a b c d", "a"]})[0]
+    assert value == 1.0
+
+
+def test_raw_captions_are_tokenised_before_they_are_measured() -> None:
+    scores = caption_scores({"1": "A DOG.", "2": "Isn't it?"}, {"1": ["a dog"], "2": ["is n't it"]})
+    assert scores.ids == ("1", "2")
+    assert scores.rouge_l.tolist() == [1.0, 1.0]
+    assert scores.corpus()["bleu_1"] == pytest.approx(1.0)
+    assert list(scores.corpus()) == ["bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "cider"]
+
+
+@given(CORPUS, st.randoms(use_true_random=False))
+def test_the_order_of_the_images_changes_no_bit(corpus: list[tuple[str, list[str]]], random: Any) -> None:
+    hypotheses, references = split(corpus)
+    order = list(hypotheses)
+    random.shuffle(order)
+    moved = {image: hypotheses[image] for image in order}
+    back = [order.index(image) for image in hypotheses]
+    for metric in (bleu_statistics, rouge_l, cider):
+        np.testing.assert_array_equal(metric(moved, references)[back], metric(hypotheses, references))
+
+
+def test_the_order_of_the_images_changes_no_bit_of_long_captions_either() -> None:
+    draw = np.random.default_rng(7)
+    captions = [[f"word{code}" for code in row] for row in draw.integers(0, 400, (60, 40))]
+    hypotheses = {str(place): " ".join(row[::-1][:20] + row[10:]) for place, row in enumerate(captions)}
+    references = {str(place): [" ".join(row), " ".join(row[5:])] for place, row in enumerate(captions)}
+    backwards = dict(reversed(hypotheses.items()))
+    np.testing.assert_array_equal(cider(backwards, references)[::-1], cider(hypotheses, references))
+
+
+@given(CORPUS)
+def test_every_value_is_within_its_bounds(corpus: list[tuple[str, list[str]]]) -> None:
+    hypotheses, references = split(corpus)
+    for values, top in (
+        (bleu(bleu_statistics(hypotheses, references)), 1.0),
+        (rouge_l(hypotheses, references), 1.0),
+        (cider(hypotheses, references), 10.0),
+    ):
+        assert np.isfinite(values).all()
+        assert (values >= 0).all()
+        assert (values <= top + 1e-6).all()
+
+
+@given(CORPUS)
+def test_a_reference_copied_is_as_good_as_it_gets(corpus: list[tuple[str, list[str]]]) -> None:
+    _, references = split(corpus)
+    copied = {image: captions[0] for image, captions in references.items()}
+    np.testing.assert_allclose(rouge_l(copied, references), 1.0)
+    statistics = bleu_statistics(copied, references)
+    np.testing.assert_array_equal(statistics[:, 2:6], statistics[:, 6:])
+
+
+@given(CORPUS, st.permutations("abcde"))
+def test_the_names_of_the_words_do_not_matter(corpus: list[tuple[str, list[str]]], letters: list[str]) -> None:
+    table = str.maketrans("abcde", "".join(letters))
+    renamed = [(hypothesis.translate(table), [r.translate(table) for r in refs]) for hypothesis, refs in corpus]
+    np.testing.assert_array_equal(bleu_statistics(*split(renamed)), bleu_statistics(*split(corpus)))
+    np.testing.assert_array_equal(rouge_l(*split(renamed)), rouge_l(*split(corpus)))
+    np.testing.assert_allclose(cider(*split(renamed)), cider(*split(corpus)), rtol=0, atol=1e-12)
+
+
+@given(CORPUS, CAPTION)
+def test_one_more_reference_never_lowers_rouge_or_the_matches_of_bleu(
+    corpus: list[tuple[str, list[str]]], extra: str
+) -> None:
+    hypotheses, references = split(corpus)
+    more = {image: [*captions, extra] for image, captions in references.items()}
+    assert (rouge_l(hypotheses, more) >= rouge_l(hypotheses, references)).all()
+    assert (bleu_statistics(hypotheses, more)[:, 6:] >= bleu_statistics(hypotheses, references)[:, 6:]).all()
+
+
+@given(CAPTION, CAPTION)
+def test_the_longest_common_subsequence_is_that_of_the_textbook(one: str, other: str) -> None:
+    first, second = one.split(" "), other.split(" ")
+    table = np.zeros((len(first) + 1, len(second) + 1), dtype=int)
+    for i, word in enumerate(first, 1):
+        for j, against in enumerate(second, 1):
+            table[i, j] = table[i - 1, j - 1] + 1 if word == against else max(table[i - 1, j], table[i, j - 1])
+    common = table[-1, -1]
+    precision, recall = common / len(first), common / len(second)
+    expected = 2.44 * precision * recall / (recall + 1.44 * precision) if common else 0.0
+    assert rouge_l({"1": one}, {"1": [other]})[0] == pytest.approx(expected)
+
+
+def test_captions_without_one_word_in_common_anywhere_are_zero() -> None:
+    assert cider({"1": "", "2": ""}, {"1": [""], "2": [""]}).tolist() == [0.0, 0.0]
+
+
+def test_cider_of_one_image_is_refused_and_not_zero() -> None:
+    with pytest.raises(MetricError, match=r"CIDEr of one image would be 0 .* log\(1\) = 0; give two images or more"):
+        cider({"1": "a dog"}, {"1": ["a dog"]})
+
+
+@pytest.mark.parametrize("metric", [bleu_statistics, rouge_l, cider, caption_scores])
+def test_images_in_one_place_only_are_named(metric: Any) -> None:
+    with pytest.raises(MetricError, match=r"1 images have no references: b; both must name the same ids"):
+        metric({"a": "x", "b": "y"}, {"a": ["x"]})
+    with pytest.raises(MetricError, match=r"11 images have no hypotheses: 0, 1, .* and 1 more"):
+        metric({"a": "x"}, {"a": ["x"], **{str(place): ["y"] for place in range(11)}})
+
+
+@pytest.mark.parametrize("bad", [[], "a dog"])
+def test_an_image_needs_a_list_of_references(bad: Any) -> None:
+    with pytest.raises(MetricError, match="1 images have no list of references: b; give each at least one caption"):
+        rouge_l({"a": "x", "b": "y"}, {"a": ["x"], "b": bad})
+
+
+def test_no_captions_are_an_error() -> None:
+    with pytest.raises(MetricError, match="rouge_l: no captions to measure"):
+        rouge_l({}, {})
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (10, 4)])
+def test_bleu_needs_its_ten_statistics(shape: tuple[int, ...]) -> None:
+    with pytest.raises(MetricError, match="needs the 10 statistics of bleu_statistics on the last axis"):
+        bleu(np.zeros(shape))

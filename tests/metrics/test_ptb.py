@@ -1,0 +1,140 @@
+"""The tokeniser gives the tokens of the Java program: on hard cases kept here, and on every annotation file."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tellapart.metrics.ptb import tokenize
+
+HERE = Path(__file__).parent
+ANNOTATIONS = HERE.parents[1].parent / "shared" / "data"
+GOLDEN = [json.loads(line) for line in (HERE / "ptb_golden.jsonl").read_text(encoding="utf-8").splitlines()]
+DIGESTS = json.loads((HERE / "ptb_digests.json").read_text(encoding="utf-8"))
+
+
+def golden_maker() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_ptb_golden", HERE / "make_ptb_golden.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+MAKER = golden_maker()
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: ascii(case["caption"])[:40])
+def test_hard_captions_have_the_tokens_of_the_java_program(case: dict[str, str]) -> None:
+    assert tokenize(case["caption"]) == case["tokens"]
+
+
+def test_the_golden_file_holds_the_captions_beside_it() -> None:
+    captions = (HERE / "ptb_captions.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    assert [case["caption"] for case in GOLDEN] == captions
+    assert len(captions) > 50
+
+
+@pytest.mark.parametrize("name", DIGESTS)
+def test_every_string_of_the_annotation_files_has_the_tokens_of_the_java_program(name: str) -> None:
+    path = ANNOTATIONS / name
+    if not path.is_file():
+        pytest.skip("the annotation files are not beside this checkout")
+    strings = MAKER.strings_of(path)
+    assert len(strings) == DIGESTS[name]["strings"]
+    assert MAKER.digest([tokenize(text) for text in strings]) == DIGESTS[name]["tokens"]
+
+
+def test_no_annotation_file_is_without_a_digest() -> None:
+    if not ANNOTATIONS.is_dir():
+        pytest.skip("the annotation files are not beside this checkout")
+    found = {path.relative_to(ANNOTATIONS).as_posix() for path in MAKER.annotation_files(ANNOTATIONS)}
+    assert found == set(DIGESTS)
+
+
+@pytest.mark.parametrize(
+    ("caption", "tokens"),
+    [
+        ("A dog's toy isn't here.", "a dog 's toy is n't here"),
+        ("I cannot; you gotta", "i can not you got ta"),
+        ("(w/ hat)", "-lrb- w / hat -rrb-"),
+        ("visit www.example.com, now", "visit www.example.com now"),
+        ("3 1/2 cups", "3\xa01/2 cups"),
+        ("Building A. The man", "building a the man"),
+        ("Building A. Smith", "building a. smith"),
+        ("wow!! ?! !", "wow !! ?!"),
+        ("well ----- done", "well ----- done"),
+    ],
+)
+def test_rules_that_readers_of_a_token_list_stumble_on(caption: str, tokens: str) -> None:
+    assert tokenize(caption) == tokens
+
+
+@pytest.mark.parametrize("caption", ["", " ", ".", '"..."', "- -- ...", "😀"])
+def test_a_caption_of_nothing_but_punctuation_is_empty(caption: str) -> None:
+    assert tokenize(caption) == ""
+
+
+@pytest.mark.parametrize("line_break", ["\n", "\r", "\r\n", "\x85", "\u2028"])
+def test_a_line_break_is_a_blank(line_break: str) -> None:
+    assert tokenize(f"a dog{line_break}runs") == "a dog runs"
+
+
+def test_a_caption_does_not_depend_on_the_next_one() -> None:
+    # The Java program reads on: "no." before "5 men" keeps its full stop there.
+    assert (tokenize("is it day? no."), tokenize("5 men")) == ("is it day no", "5 men")
+    assert tokenize("no. 5 men") == "no. 5 men"
+
+
+PIECES = st.sampled_from(
+    [
+        "dog",
+        "A",
+        "can't",
+        "U.S.",
+        "no.",
+        "5",
+        "1/2",
+        "(",
+        ")",
+        "<",
+        ">",
+        "'",
+        '"',
+        "’",
+        "-",
+        ".",
+        "@",
+        "#",
+        "&",
+        " ",
+        "é",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=12).map("".join))
+def test_tokens_are_lower_case_and_joined_by_single_blanks(caption: str) -> None:
+    tokens = tokenize(caption)
+    assert tokens == tokens.lower()
+    assert tokens == " ".join(tokens.split(" "))
+    assert "" not in tokens.split(" ") or tokens == ""
+    assert not {".", ",", "'", "''", "``", "-", "--", "..."} & set(tokens.split(" "))
+
+
+@given(st.lists(PIECES, max_size=8).map("".join), st.integers(1, 3))
+def test_blanks_around_a_caption_change_nothing(caption: str, blanks: int) -> None:
+    assert tokenize(" " * blanks + caption + " " * blanks) == tokenize(caption)
+
+
+@given(st.lists(st.sampled_from(["two", "men", "ride", "brown", "horses"]), min_size=1, max_size=9))
+def test_plain_words_stay_as_they_are(words: list[str]) -> None:
+    caption = " ".join(words)
+    assert tokenize(caption.capitalize() + ".") == caption
