@@ -45,14 +45,16 @@ _BUILT_IN = {"benchmark": BENCHMARKS, "model": MODELS}
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return "; did you mean ...?" for a name that is close to a known one, or nothing.
+    """Return "; did you mean ...?" for a name that begins a known one or is close to it, or nothing.
 
-    >>> nearest("winogrund", ["demo", "winoground"])
-    "; did you mean 'winoground'?"
+    >>> nearest("winogrund", ["demo", "winoground"]) == nearest("wino", ["demo", "winoground"])
+    True
     >>> nearest("zebra", ["demo", "winoground"])
     ''
     """
-    close = difflib.get_close_matches(name, list(known), n=1)
+    candidates = list(known)
+    begun = [candidate for candidate in candidates if len(name) > 2 and candidate.startswith(name)]
+    close = begun or difflib.get_close_matches(name, candidates, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ class Pair(Row):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", r"rows\.json: is not valid JSON .*is the file complete"),
+        (b"", r"rows\.json: is not valid JSON \(.*column 1\)"),
         (b'[{"image": "a"', r"rows\.json: is not valid JSON"),
         (b"[NaN]", "NaN is not a JSON number"),
         (b"[-Infinity]", "-Infinity is not a JSON number"),
@@ -29,7 +30,7 @@ class Pair(Row):
         (b"[" * 100_000, "is not valid JSON"),
         (b"[" + b"9" * 5000 + b"]", "is not valid JSON"),
         (b'[{"a": 1, "b": 2, "a": 3}]', "key 'a' stands twice in one object"),
-        (b'["\xff"]', r"is not UTF-8 \(byte 0xff at 2\)"),
+        (b'["\xff"]', r"rows\.json:1: is not UTF-8 \(byte 0xff\)"),
         (b"{}", "expected a list of rows, got an empty one"),
         (b"[]", "expected a list of rows, got an empty one"),
         (b'{"a": 1}', "expected a list of rows, got an object"),
@@ -86,4 +87,4 @@ def test_any_bytes_are_read_or_refused(tmp_path: Path, content: bytes) -> None:
         try:
             assert read(path)
         except DataError as error:
-            assert "rows.json: " in str(error)
+            assert re.search(r"rows\.json(:\d+)?: ", str(error))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Never, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from tellapart.data.rows import read_json
 from tellapart.errors import DataError
 
 __all__ = ["Row", "checked", "read_list", "read_mapping"]
@@ -41,7 +40,7 @@ def read_list(path: Path) -> list[Any]:
     Traceback (most recent call last):
     tellapart.errors.DataError: gone.json: cannot be read (No such file or directory)
     """
-    found = _document(path)
+    found = read_json(path)
     if not isinstance(found, list) or not found:
         raise DataError(f"{path}: expected a list of rows, got {_kind(found)}")
     return found
@@ -57,7 +56,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
     Traceback (most recent call last):
     tellapart.errors.DataError: gone.json: cannot be read (No such file or directory)
     """
-    found = _document(path)
+    found = read_json(path)
     if not isinstance(found, dict) or not found:
         raise DataError(f"{path}: expected an object of rows by key, got {_kind(found)}")
     return found
@@ -92,42 +91,7 @@ def checked(row: type[R], found: Any, where: str) -> R:
         raise DataError(f"{where}: field {field!r}: {said}{got}") from error
 
 
-def _document(path: Path) -> Any:
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}: is not UTF-8 (byte 0x{error.object[error.start]:02x} at {error.start}); save the file as UTF-8"
-        ) from error
-    try:
-        return json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse, parse_float=_finite)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: is not valid JSON ({error}); is the file complete?") from error
-
-
 def _kind(found: Any) -> str:
     if isinstance(found, dict | list) and not found:
         return "an empty one"
     return {dict: "an object", list: "a list", str: "a string", type(None): "null"}.get(type(found), f"{found!r:.60}")
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"key {twice!r:.60} stands twice in one object")
-    return found
-
-
-def _refuse(constant: str) -> Never:
-    raise ValueError(f"{constant} is not a JSON number")
-
-
-def _finite(number: str) -> float:
-    value = float(number)
-    if not math.isfinite(value):
-        raise ValueError(f"{number:.60} is too large a number")
-    return value

@@ -1,4 +1,4 @@
-"""Text files of rows, JSONL and CSV, read so that whatever is wrong names its file and line."""
+"""Text files, JSON, JSONL and CSV, read so that whatever is wrong names its file and line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Never
 
 from tellapart.errors import DataError
 
-__all__ = ["read_csv", "read_jsonl", "read_object"]
+__all__ = ["read_csv", "read_json", "read_jsonl", "read_object"]
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -32,11 +32,24 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, _object(line, f"{path}:{number}")
 
 
+def read_json(path: Path) -> Any:
+    """Return what a JSON file holds.
+
+    Raises:
+        DataError: as `read_jsonl`.
+
+    >>> read_json(Path("gone.json"))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: gone.json: cannot be read (No such file or directory)
+    """
+    return _parsed(_text(path), str(path))
+
+
 def read_object(path: Path) -> dict[str, Any]:
     """Return the object that a JSON file holds.
 
     Raises:
-        DataError: as `read_jsonl`.
+        DataError: as `read_jsonl`, or it holds something else.
 
     >>> read_object(Path("gone.json"))
     Traceback (most recent call last):
@@ -88,14 +101,18 @@ def _text(path: Path) -> str:
         raise DataError(f"{path}:{line}: is not UTF-8 (byte 0x{data[start]:02x}); save the file as UTF-8") from error
 
 
-def _object(text: str, where: str) -> dict[str, Any]:
+def _parsed(text: str, where: str) -> Any:
     try:
-        found = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse, parse_float=_finite)
+        return json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse, parse_float=_finite)
     except json.JSONDecodeError as error:
         column = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
         raise DataError(f"{where}: is not valid JSON ({error.msg} at {column})") from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where}: is not valid JSON ({error})") from error
+
+
+def _object(text: str, where: str) -> dict[str, Any]:
+    found = _parsed(text, where)
     if not isinstance(found, dict):
         raise DataError(f"{where}: expected an object {{...}}, got {text.strip()!r:.60}")
     return found
