@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +61,10 @@ class PairSet:
     Attributes:
         name: what results are filed under.
         items: in file order; ids are distinct.
-        root: the folder that image references are relative to.
+        root: the folder that image references are relative to, or that holds the file of `read`.
         card: what the set says of itself (title, licence, citation, recipe...).
         lines: item id -> "file:line", for messages.
+        read: takes a reference to an image file's bytes, where images are no files below `root` (an archive, a table).
 
     Raises:
         DataError: no items, ids that repeat, or an item whose shape differs from the first one's.
@@ -79,6 +80,7 @@ class PairSet:
     root: Path
     card: Mapping[str, Any] = field(default_factory=dict)
     lines: Mapping[str, str] = field(default_factory=dict)
+    read: Callable[[str], bytes] | None = None
 
     def __post_init__(self) -> None:
         if not self.items:
@@ -133,7 +135,7 @@ class PairSet:
         >>> [item.id for item in PairSet("s", items, Path(".")).select(range(0, 3, 2)).items]
         ['a', 'c']
         """
-        return PairSet(self.name, tuple(self.items[k] for k in keep), self.root, self.card, self.lines)
+        return replace(self, items=tuple(self.items[k] for k in keep))
 
     def where(self, reference: str) -> str:
         """Name an image for a message: the line and the field of the item that first refers to it.
@@ -162,7 +164,7 @@ class PairSet:
         tellapart.errors.DataError: s: item a: field 'images[0]': no image 'gone.png' in .
         """
         try:
-            return resolve(self.root, reference).read_bytes()
+            return self.read(reference) if self.read else resolve(self.root, reference).read_bytes()
         except (DataError, OSError) as error:
             raise DataError(f"{self.where(reference)}: {error}") from error
 
