@@ -156,7 +156,7 @@ def run_scores(
     Traceback (most recent call last):
     tellapart.errors.ScoreError: gone.jsonl cannot be read: No such file or directory
     """
-    found = find_benchmark(benchmark, place)
+    found = find_benchmark(benchmark, place).held()
     outline = found.outline()
     made = read_scores(scores, ids=outline.ids, shape=outline.shape, kind=kind)
     rounded = created_ties(read_raw_scores(scores, ids=outline.ids, shape=outline.shape).values)

@@ -130,6 +130,19 @@ class Benchmark:
         folder = None if self.hub is None else self.hub.cached()
         return None if folder is None else self.load(replace(self.place, data=folder))
 
+    def held(self) -> Benchmark:
+        """Return the benchmark with its pairs in memory, if they are here, so that they are not read twice.
+
+        Raises:
+            DataError: the files are there, and not what their format says.
+
+        >>> held = find_benchmark("demo").held()
+        >>> held.pairs() is held.pairs()
+        True
+        """
+        here = self.pairs_here()
+        return self if here is None else replace(self, load=lambda _place: here, files=())
+
     def outline(self) -> Outline:
         """Return ids, clusters and tags: from the files if they are there, else what is known without them.
 

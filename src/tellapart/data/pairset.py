@@ -81,6 +81,8 @@ class PairSet:
     card: Mapping[str, Any] = field(default_factory=dict)
     lines: Mapping[str, str] = field(default_factory=dict)
     read: Callable[[str], bytes] | None = None
+    # Reference -> item and place in it; filled when first asked for, since a report asks for every image that is missing.
+    _users: dict[str, tuple[Item, int]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.items:
@@ -145,11 +147,13 @@ class PairSet:
         >>> PairSet("s", (item,), Path("sets"), lines={"a": "sets/pairs.jsonl:1"}).where("0.png")
         "sets/pairs.jsonl:1: field 'images[0]'"
         """
-        for item in self.items:
-            if reference in item.images:
-                line = self.lines.get(item.id, f"{self.name}: item {item.id}")
-                return f"{line}: field 'images[{item.images.index(reference)}]'"
-        return f"{self.name}: {reference}"
+        if not self._users:
+            for item in reversed(self.items):  # the first item's entry stays
+                self._users.update((image, (item, k)) for k, image in reversed([*enumerate(item.images)]))
+        if reference not in self._users:
+            return f"{self.name}: {reference}"
+        item, place = self._users[reference]
+        return f"{self.lines.get(item.id, f'{self.name}: item {item.id}')}: field 'images[{place}]'"
 
     def read_bytes(self, reference: str) -> bytes:
         """Read an image file as it is.
