@@ -188,7 +188,10 @@ def export_command(
     if as_json:
         _print_json({"to": str(to), "pairs": count})
     else:
-        print(f"{count:,} pairs to score in {to}; fill in `score`, then: tellapart score {benchmark} --scores {to}")
+        again = shlex.join(
+            ["tellapart", "score", benchmark, "--scores", str(to), *(["--data", str(data)] if data else [])]
+        )
+        print(f"{count:,} pairs to score in {to}; fill in `score`, then: {again}")
 
 
 @app.command("show")

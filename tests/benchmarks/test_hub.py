@@ -193,3 +193,29 @@ def test_winoground_is_read_from_its_older_files(
     pairs = at("winoground", tmp_path).pairs()
     assert pairs.items[0].images == ("ex_0_img_0.png", "ex_0_img_1.png")
     assert pairs.read_bytes("ex_0_img_1.png") == draw(9)
+
+
+def test_a_token_without_access_is_an_error_with_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = importlib.import_module("huggingface_hub.errors")
+
+    class Gated(errors.GatedRepoError):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            Exception.__init__(self, "403")
+
+    def refuse(*_args: object, local_files_only: bool, **_options: object) -> str:
+        raise errors.LocalEntryNotFoundError("not here") if local_files_only else Gated()
+
+    monkeypatch.setattr("tellapart.benchmarks.hub._token", lambda: "hf_token")
+    monkeypatch.setattr("huggingface_hub.snapshot_download", refuse)
+    with pytest.raises(
+        DataError, match=r"is gated .see https://.*/facebook/winoground., and your token gives no access"
+    ):
+        find_benchmark("winoground").pairs()
+
+
+def test_a_cache_that_lacks_a_file_is_not_taken_for_the_set(tmp_path: Path) -> None:
+    (snapshot(tmp_path, hub_of("coco-counterfactuals")) / "data").mkdir(parents=True)
+    (snapshot(tmp_path, hub_of("coco-counterfactuals")) / "data" / "examples.jsonl").write_text("{}")
+    assert hub_of("coco-counterfactuals").cached() is None
+    (snapshot(tmp_path, hub_of("coco-counterfactuals")) / "data" / "images.zip").write_bytes(b"")
+    assert hub_of("coco-counterfactuals").cached() == snapshot(tmp_path, hub_of("coco-counterfactuals"))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tellapart.benchmarks.benchmark import find_benchmark
-from tellapart.benchmarks.image_sources import FolderImages
+from tellapart.benchmarks.image_sources import FolderImages, ZipImages, crop_reference, cropped
 from tellapart.benchmarks.place import Place, find_files
 from tellapart.errors import DataError
 
@@ -28,9 +30,8 @@ def test_a_folder_of_the_benchmarks_name_comes_before_the_folder_itself(tmp_path
 
 @pytest.mark.parametrize("option", ["data", "images"])
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path, option: str) -> None:
-    place = Place(**{option: tmp_path / "gone"})
     with pytest.raises(DataError, match=rf"--{option} .*gone: there is no such folder"):
-        place.pictures("valse", "images")
+        Place(**{option: tmp_path / "gone"})
 
 
 def test_images_are_looked_for_where_they_are_said_to_be_else_beside_the_annotations(tmp_path: Path) -> None:
@@ -79,3 +80,32 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "set" / "a.png").symlink_to(tmp_path / "secret.png")
     with pytest.raises(DataError, match="leaves the pair set's folder through a link"):
         FolderImages(tmp_path / "set")("a.png")
+
+
+def test_an_archives_image_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "images.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.png", bytes(64_000_001))
+    with pytest.raises(DataError, match=r"a.png in .*images.zip unpacks to more than 64,000,000 bytes"):
+        ZipImages(tmp_path / "images.zip")("a.png")
+
+
+@pytest.mark.parametrize("size", [(0, 5), (100_000, 100_000)])
+def test_a_crop_of_no_sensible_size_is_refused(draw: Callable[..., bytes], size: tuple[int, int]) -> None:
+    read = cropped(lambda _reference: draw(0))
+    with pytest.raises(DataError, match=r"a.png#0,0,.*: a crop of \d+ by \d+ pixels"):
+        read(crop_reference("a.png", 0, 0, *size))
+
+
+def test_a_folder_that_is_none_is_one_error_of_every_command(command: Callable[..., Any]) -> None:
+    for arguments in (("ls", "benchmarks"), ("run", "-b", "valse"), ("export", "valse", "--to", "a.csv")):
+        ran = command(*arguments, "--data", "gone")
+        assert (ran.code, ran.err) == (2, "error: --data gone: there is no such folder\n")
+
+
+def test_the_folder_may_be_named_by_the_environment(
+    command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    touch(tmp_path / "aro-relation" / "visual_genome_relation.json")
+    monkeypatch.setenv("TELLAPART_DATA", str(tmp_path))
+    rows = {row["name"]: row for row in command("ls", "benchmarks", "--json").json}
+    assert (rows["aro-relation"]["files"], rows["aro-attribution"]["files"]) == ("here", "with --data")

@@ -11,6 +11,7 @@ from tellapart.benchmarks.place import Place, find_files
 from tellapart.catalog import load as load_from_catalog
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import Outline, PairSet
+from tellapart.data.scores import named
 from tellapart.errors import DataError
 
 __all__ = ["Benchmark", "PaperTable", "find_benchmark"]
@@ -67,9 +68,6 @@ class Benchmark:
     def missing(self) -> tuple[str, ...]:
         """Return those of the files it needs that are not in the user's place; images are not looked for.
 
-        Raises:
-            DataError: the place is no folder.
-
         >>> find_benchmark("winoground").missing()
         ('test-*.parquet|examples.jsonl',)
         """
@@ -85,7 +83,7 @@ class Benchmark:
 
         >>> find_benchmark("valse").expect_pairs()  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        tellapart.errors.DataError: valse needs actant-swap.json, action-replacement.json...
+        tellapart.errors.DataError: valse needs actant-swap.json, action-replacement.json, coreference-hard.json and 8 more...
         """
         if not (missing := self.missing()):
             return
@@ -164,7 +162,7 @@ class Benchmark:
         where = "no --data was given" if looked is None else f"{looked} lacks {'them' if len(missing) > 1 else 'it'}"
         hub = "" if self.hub is None else f"; or fetch it once: tellapart run -b {self.name} (from {self.hub.page})"
         return (
-            f"{self.name} needs {', '.join(missing)}, and {where}: get the files from {self.source} and name their "
+            f"{self.name} needs {named(missing, limit=3)}, and {where}: get the files from {self.source} and name their "
             f"folder with --data{hub}"
         )
 

@@ -13,7 +13,7 @@ same positive caption (2,390 captions); without any file each item stands alone,
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -46,40 +46,41 @@ _PARQUET, _TABLE = "test-*.parquet", "BiVLC_*.csv"
 
 def _load(place: Place) -> PairSet:
     folder = place.folder("bivlc") or Path()
-    read: Callable[[str], bytes]
-    if files := find_files(folder, _PARQUET):
-        table = ParquetTable(files, images=("image", "negative_image"))
-        references = ("%d/image", "%d/negative_image")
-        rows: Iterable[tuple[str, Mapping[str, Any]]] = table.rows()
-        read = table
-        cluster = lambda k, _row: hashlib.sha256(table(f"{k}/image")).hexdigest()[:16]  # noqa: E731
-    else:
-        files = find_files(folder, _TABLE)[:1]
-        rows, references = ((f"{files[0]}:{line}", row) for line, row in read_csv(files[0])), ("%d_0.png", "%d_1.png")
-        read = _refuse(files[0])
-        cluster = lambda _k, row: row["caption"]  # noqa: E731
-    items = [_item(row, where, k, references, cluster) for k, (where, row) in enumerate(rows)]
+    files = find_files(folder, _PARQUET)
+    items, read = _with_images(files) if files else _captions(files := find_files(folder, _TABLE))
     expect_count(files[0], len(items), BIVLC.items)
     _expect_order(items, files[0])
     return PairSet("bivlc", tuple(items), folder, read=read)
 
 
-def _item(
-    row: Mapping[str, Any],
-    where: str,
-    number: int,
-    references: tuple[str, str],
-    cluster: Callable[[int, Mapping[str, Any]], str],
-) -> Item:
-    captions = (string(row, "caption", where), string(row, "negative_caption", where))
-    kind, subtype = string(row, "type", where), string(row, "subtype", where)
+def _with_images(files: list[Path]) -> tuple[list[Item], Callable[[str], bytes]]:
+    table = ParquetTable(files, images=("image", "negative_image"))
+    items = []
+    for number, (where, row) in enumerate(table.rows()):
+        images = (f"{number}/image", f"{number}/negative_image")
+        items.append(_item(row, where, number, images, hashlib.sha256(table(images[0])).hexdigest()[:16]))
+    return items, table
+
+
+def _captions(files: list[Path]) -> tuple[list[Item], Callable[[str], bytes]]:
+    def refuse(reference: str) -> bytes:
+        raise DataError(f"no image {reference!r}: {files[0]} is a table of captions; the images are in {_PARQUET}")
+
+    items = []
+    for number, (line, row) in enumerate(read_csv(files[0])):
+        where, images = f"{files[0]}:{line}", (f"{number}_0.png", f"{number}_1.png")
+        items.append(_item(row, where, number, images, string(row, "caption", where)))
+    return items, refuse
+
+
+def _item(row: Mapping[str, Any], where: str, number: int, images: tuple[str, str], cluster: str) -> Item:
     return made(
         where,
         id=str(number),
-        images=tuple(reference % number for reference in references),
-        texts=captions,
-        tags=_tags(kind, subtype),
-        cluster=cluster(number, row),
+        images=images,
+        texts=(string(row, "caption", where), string(row, "negative_caption", where)),
+        tags=_tags(string(row, "type", where), string(row, "subtype", where)),
+        cluster=cluster,
     )
 
 
@@ -94,13 +95,6 @@ def _expect_order(items: list[Item], where: Path) -> None:
             f"{where}: its rows are not in the published order (add, replace, swap in {len(BLOCKS)} blocks; here "
             f"{len(found)}); items are numbered by it, so that scores would go to other items: take the file as published"
         )
-
-
-def _refuse(table: Path) -> Callable[[str], bytes]:
-    def read(reference: str) -> bytes:
-        raise DataError(f"no image {reference!r}: {table} is a table of captions; the images are in {_PARQUET}")
-
-    return read
 
 
 def _known() -> Outline:

@@ -22,24 +22,29 @@ class Place:
         data: of annotation files: each benchmark's in a folder of its name, or of one benchmark directly.
         images: likewise of images, where they do not lie with the annotations.
 
-    >>> Place().folder("winoground") is None
-    True
+    Raises:
+        DataError: one of them is no folder.
+
+    >>> Place(Path("no such folder"))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: --data no such folder: there is no such folder
     """
 
     data: Path | None = None
     images: Path | None = None
 
+    def __post_init__(self) -> None:
+        for option, folder in (("--data", self.data), ("--images", self.images)):
+            if folder is not None and not folder.is_dir():
+                raise DataError(f"{option} {folder}: there is no such folder")
+
     def folder(self, benchmark: str) -> Path | None:
         """Return the folder with a benchmark's annotations: `DATA/benchmark` if that is there, else `DATA`.
 
-        Raises:
-            DataError: `--data` names no folder.
-
-        >>> Place(Path("no such folder")).folder("winoground")
-        Traceback (most recent call last):
-        tellapart.errors.DataError: --data no such folder: there is no such folder
+        >>> Place(Path(".")).folder("winoground") == Path(".")
+        True
         """
-        return _own(self.data, benchmark, "--data")
+        return _own(self.data, benchmark)
 
     def pictures(self, benchmark: str, *usual: str) -> Path:
         """Return the folder with a benchmark's images: that of `--images`, or a usual one beside the annotations.
@@ -48,13 +53,10 @@ class Place:
             benchmark: its name.
             usual: names of folders that its images usually lie in; the first that is there is taken.
 
-        Raises:
-            DataError: `--images` or `--data` names no folder.
-
         >>> Place(images=Path(".")).pictures("winoground", "images").name
         ''
         """
-        named = _own(self.images, benchmark, "--images")
+        named = _own(self.images, benchmark)
         if named is not None:
             return named
         beside = self.folder(benchmark) or Path()
@@ -62,11 +64,9 @@ class Place:
         return next((folder for folder in there if folder.is_dir()), beside)
 
 
-def _own(named: Path | None, benchmark: str, option: str) -> Path | None:
+def _own(named: Path | None, benchmark: str) -> Path | None:
     if named is None:
         return None
-    if not named.is_dir():
-        raise DataError(f"{option} {named}: there is no such folder")
     own = named / benchmark
     return own if own.is_dir() else named
 

@@ -55,7 +55,9 @@ def write_run_report(folder: Path) -> Path:
 
 def _image_reader(run: RunRecord) -> Callable[[str, str], bytes]:
     """Read images where the run found them; a benchmark without images has none to show."""
-    place = Place(*(None if folder is None else Path(folder) for folder in (run.data, run.images)))
+    # A folder that has gone since has no images to show.
+    named = (None if folder is None else Path(folder) for folder in (run.data, run.images))
+    place = Place(*(folder if folder is not None and folder.is_dir() else None for folder in named))
     loaded: dict[str, PairSet | None] = {}
 
     def read(benchmark: str, reference: str) -> bytes:
