@@ -64,7 +64,58 @@ def metrics_table() -> str:
     return "\n".join(rows) + "\n"
 
 
-TABLES: dict[str, Callable[[], str]] = {"metrics": metrics_table}
+def benchmarks_table() -> str:
+    """Every benchmark as it declares itself, and what its size can show."""
+    from tellapart.benchmarks.benchmark import find_benchmark
+    from tellapart.catalog import BENCHMARKS
+    from tellapart.metrics.registry import METRICS, defined_for, headline
+    from tellapart.stats.power import detectable_above_chance, detectable_difference
+
+    rows = [
+        "| benchmark | items | n | metric | chance | above chance | difference | resampled together | a tie, in its own code |",
+        "|---|---|--:|---|--:|--:|--:|---|---|",
+    ]
+    for name in BENCHMARKS:
+        one = find_benchmark(name)
+        metric = METRICS[headline({metric.name for metric in defined_for(one.shape, "similarity")})[-1]]
+        chance = metric.chance(one.shape)
+        assert chance is not None
+        above, between = detectable_above_chance(one.items, chance), detectable_difference(one.items, 0.2)
+        assert above is not None
+        assert between is not None
+        rows.append(
+            f"| `{name}` | {one.shape[0]}x{one.shape[1]} | {one.items:,} | `{metric.name}` | {100 * chance:.1f} | "
+            f"{100 * above:.1f} | {100 * between:.1f} | {one.cluster} | {one.ties} |"
+        )
+    return "\n".join(rows) + "\n"
+
+
+def sources_table() -> str:
+    """Where each benchmark's files come from, and which it needs."""
+    from tellapart.benchmarks.benchmark import find_benchmark
+    from tellapart.catalog import BENCHMARKS
+
+    rows = [
+        "| benchmark | files (`a\\|b`: one of them) | images | hub, at revision | licence |",
+        "|---|---|---|---|---|",
+    ]
+    for name in BENCHMARKS:
+        one = find_benchmark(name)
+        files = ", ".join(f"`{file}`".replace("|", "\\|") for file in one.files) or "embedded"
+        hub = "" if one.hub is None else f"[{one.hub.repo}]({one.hub.page}) `{one.hub.revision[:12]}`"
+        rows.append(
+            f"| [`{name}`]({one.source}) | {files} | {one.images} | {hub}{' (gated)' if one.hub and one.hub.gated else ''} | {one.licence} |"
+            if one.files
+            else f"| `{name}` | {files} | {one.images or 'embedded'} | | {one.licence} |"
+        )
+    return "\n".join(rows) + "\n"
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "metrics": metrics_table,
+    "benchmarks": benchmarks_table,
+    "sources": sources_table,
+}
 
 
 def generated(text: str, folder: Path) -> str:

@@ -101,6 +101,8 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     """Run `tellapart ...` in this process, in a folder and with a cache of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TELLAPART_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("TELLAPART_DATA", raising=False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
     def run(*arguments: object) -> Ran:
         from tellapart.cli import main

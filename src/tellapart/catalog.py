@@ -21,6 +21,15 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
     {
         "demo": "tellapart.benchmarks.demo:DEMO",
         "winoground": "tellapart.benchmarks.winoground:WINOGROUND",
+        "eqben": "tellapart.benchmarks.eqben:EQBEN",
+        "valse": "tellapart.benchmarks.valse:VALSE",
+        "sugarcrepe": "tellapart.benchmarks.sugarcrepe:SUGARCREPE",
+        "bivlc": "tellapart.benchmarks.bivlc:BIVLC",
+        "coco-counterfactuals": "tellapart.benchmarks.coco_cf:COCO_COUNTERFACTUALS",
+        "aro-relation": "tellapart.benchmarks.aro:RELATION",
+        "aro-attribution": "tellapart.benchmarks.aro:ATTRIBUTION",
+        "aro-coco-order": "tellapart.benchmarks.aro:COCO_ORDER",
+        "aro-flickr-order": "tellapart.benchmarks.aro:FLICKR_ORDER",
     }
 )
 

@@ -36,6 +36,16 @@ Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the bootstrap 
 Cache = Annotated[Optional[Path], typer.Option("--cache", help="Folder of the embedding store.")]  # noqa: UP045  (typer reads it on 3.11)
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Keep embeddings in memory, for this run alone.")]
 Out = Annotated[Optional[Path], typer.Option("--out", help="The run folder; made if it is not there.")]  # noqa: UP045
+Data = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option(
+        "--data", envvar="TELLAPART_DATA", help="Benchmarks' files: DIR/<benchmark>, or DIR of one benchmark."
+    ),
+]
+Images = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--images", help="Their images: DIR/<benchmark> or DIR; beside the other files if not given."),
+]
 Device = Annotated[str, typer.Option("--device", help="cpu or cuda.")]
 
 
@@ -90,6 +100,8 @@ def run_command(
         Optional[str],  # noqa: UP045
         typer.Option("--limit", help="Measure only so many items (20) or such a share of them (0.1), spread evenly."),
     ] = None,
+    data: Data = None,
+    images: Images = None,
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Encoded together; changes no number.")] = 32,
     device: Device = "cpu",
     seed: Seed = 0,
@@ -102,10 +114,12 @@ def run_command(
 
     Without arguments: the default model and the reference models on the embedded demo, offline.
     """
+    from tellapart.benchmarks.place import Place
     from tellapart.run import Settings, run
 
     chosen: dict[str, Any] = {"models": tuple(model)} if model else {}
     chosen |= {"benchmarks": tuple(benchmark)} if benchmark else {}
+    chosen |= {"place": Place(data, images)}
     settings = Settings(**chosen, limit=limit, batch_size=batch_size, device=device, seed=seed)
     folder = out or _new_folder()
     with _store(cache, no_cache) as store, _progress() as progress:
@@ -131,11 +145,14 @@ def score_command(
         Optional[str],  # noqa: UP045
         typer.Option("--name", help="The model's name in results; the file's name if not given."),
     ] = None,
+    data: Data = None,
+    images: Images = None,
     seed: Seed = 0,
     out: Out = None,
     as_json: Json = False,
 ) -> None:
     """Measure scores that were made elsewhere."""
+    from tellapart.benchmarks.place import Place
     from tellapart.data.scores import ScoreKind
     from tellapart.errors import ScoreError
     from tellapart.run import run_scores
@@ -150,8 +167,31 @@ def score_command(
         name=name,
         seed=seed,
         command=_command(),
+        place=Place(data, images),
     )
     _show(folder, as_json)
+
+
+@app.command("export")
+def export_command(
+    benchmark: Annotated[str, typer.Argument(help="A benchmark (`tellapart ls benchmarks`) or folder:PATH.")],
+    to: Annotated[Path, typer.Option("--to", help="The file: .csv or .jsonl.")],
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Write the image-text pairs of a benchmark that a system elsewhere is to score."""
+    from tellapart.benchmarks.benchmark import find_benchmark
+    from tellapart.benchmarks.place import Place
+    from tellapart.benchmarks.template import write_template
+
+    count = write_template(find_benchmark(benchmark, Place(data)).pairs(), to)
+    if as_json:
+        _print_json({"to": str(to), "pairs": count})
+    else:
+        again = shlex.join(
+            ["tellapart", "score", benchmark, "--scores", str(to), *(["--data", str(data)] if data else [])]
+        )
+        print(f"{count:,} pairs to score in {to}; fill in `score`, then: {again}")
 
 
 @app.command("show")
@@ -212,12 +252,14 @@ def check_command(
 @app.command("ls")
 def ls_command(
     what: Annotated[str, typer.Argument(help="benchmarks or models")],
+    data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """List benchmarks or models."""
+    """List benchmarks, and which of their files are there, or models."""
+    from tellapart.benchmarks.place import Place
     from tellapart.report.show import listing, print_listing
 
-    rows = listing(what)
+    rows = listing(what, Place(data))
     if as_json:
         _print_json(rows)
     else:

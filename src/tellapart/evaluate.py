@@ -63,20 +63,19 @@ def chosen(items: int, limit: str | None) -> Sequence[int]:
 
 
 def plan(model: Model, benchmark: Benchmark) -> None:
-    """Refuse, before anything is computed, a benchmark without images or on which the model's scores mean nothing.
+    """Refuse, before anything is computed, a benchmark whose files are not there or on which the model's scores mean nothing.
 
     Raises:
-        DataError: the project does not carry the benchmark's images.
+        DataError: neither the user's folders nor the hub have the benchmark's files.
         MetricError: no metric is defined for the benchmark's shape and the model's kind of score.
 
     >>> from tellapart.benchmarks.benchmark import find_benchmark
     >>> from tellapart.models.reference import Constant
-    >>> plan(Constant(), find_benchmark("winoground"))  # doctest: +ELLIPSIS
+    >>> plan(Constant(), find_benchmark("aro-relation"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    tellapart.errors.DataError: winoground's images cannot be loaded yet: they are gated ...
+    tellapart.errors.DataError: aro-relation needs visual_genome_relation.json, and no --data was given...
     """
-    if benchmark.load is None:
-        benchmark.pairs()  # says why, and what to do
+    benchmark.expect_pairs()
     if not defined_for(benchmark.shape, model.kind):
         raise MetricError(
             f"{model.name} on {benchmark.name}: no metric is defined for {describe(benchmark.shape)} "
@@ -183,7 +182,7 @@ def evaluate_scores(
 
     Args:
         scores: of all the benchmark's items.
-        benchmark: its outline is read; its captions, too, where it has them.
+        benchmark: its outline is read; its captions, too, where they are.
         origin: the file, for the record.
         rounded_ties: items in which rounding to float32 made two scores equal, for the record.
         seed: of the bootstrap.
@@ -199,7 +198,8 @@ def evaluate_scores(
     1.0
     """
     started = time.monotonic()
-    outline = benchmark.outline()
+    pairs = benchmark.pairs_here()
+    outline = benchmark.outline() if pairs is None else pairs.outline
     measured = measure(scores, outline, seed=seed)
     result = BenchmarkResult(
         title=benchmark.title,
@@ -211,7 +211,7 @@ def evaluate_scores(
         seconds=time.monotonic() - started,
         origin=origin,
     )
-    items = benchmark.pairs().items if benchmark.load else None
+    items = None if pairs is None else pairs.items
     return Evaluation(result, _samples(scores.select(outline.ids), outline, measured, items))
 
 

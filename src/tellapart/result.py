@@ -151,6 +151,9 @@ class ModelRecord(_Record):
 class RunRecord(_Record):
     """The circumstances: command, configuration, versions, time.
 
+    Attributes:
+        data, images: the folders of benchmarks' files that the run was given, so that its report finds the images again.
+
     >>> RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, versions={}, command="tellapart run").seed
     0
     """
@@ -162,6 +165,8 @@ class RunRecord(_Record):
     batch_size: int | None = None
     device: str | None = None
     limit: str | None = None
+    data: str | None = None
+    images: str | None = None
 
 
 class Result(_Record):

@@ -10,12 +10,13 @@ import hashlib
 import os
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.place import Place
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import RunError
@@ -42,6 +43,7 @@ class Settings:
         batch_size: images, texts or pairs encoded together; changes no number.
         device: `cpu` or `cuda`.
         seed: of the bootstrap and of models that draw.
+        place: where the benchmarks' files are.
 
     >>> Settings().benchmarks
     ('demo',)
@@ -53,6 +55,7 @@ class Settings:
     batch_size: int = 32
     device: str = "cpu"
     seed: int = 0
+    place: Place = field(default_factory=Place)
 
 
 def run(
@@ -89,7 +92,7 @@ def run(
     ...     read_result(folders[0]).benchmarks["demo"].metrics["text_score"].value
     1.0
     """
-    benchmarks = [find_benchmark(name) for name in _distinct(settings.benchmarks, "-b")]
+    benchmarks = [find_benchmark(name, settings.place) for name in _distinct(settings.benchmarks, "-b")]
     options = ModelOptions(device=settings.device, seed=settings.seed)
     models = [find_model(name, options) for name in _distinct(settings.models, "-m")]
     chosen(1, settings.limit)
@@ -98,7 +101,7 @@ def run(
             plan(model, benchmark)
     records = _records(models, settings.models)
     folders = [out, *(beside(out, record.name) for record in records[1:])]
-    circumstances = run_record(seed=settings.seed, command=command, settings=settings)
+    circumstances = run_record(seed=settings.seed, command=command, settings=settings, place=settings.place)
     results = [_begin(folder, record, circumstances) for folder, record in zip(folders, records, strict=True)]
     for benchmark in benchmarks:
         told = progress(benchmark.name) if progress else None
@@ -128,6 +131,7 @@ def run_scores(
     name: str | None = None,
     seed: int = 0,
     command: str = "",
+    place: Place | None = None,
 ) -> Path:
     """Measure a file of scores that were made elsewhere, into a run folder of its own.
 
@@ -139,6 +143,7 @@ def run_scores(
         name: the model's, for results; the file's if not given.
         seed: of the bootstrap.
         command: the command line, for the record.
+        place: where the benchmark's files are; ids and tags are read from them, captions and images shown in the report.
 
     Returns:
         The run folder.
@@ -151,19 +156,19 @@ def run_scores(
     Traceback (most recent call last):
     tellapart.errors.ScoreError: gone.jsonl cannot be read: No such file or directory
     """
-    found = find_benchmark(benchmark)
+    found = find_benchmark(benchmark, place).held()
     outline = found.outline()
     made = read_scores(scores, ids=outline.ids, shape=outline.shape, kind=kind)
     rounded = created_ties(read_raw_scores(scores, ids=outline.ids, shape=outline.shape).values)
     digest = hashlib.sha256(scores.read_bytes()).hexdigest()
     record = ModelRecord(name=name or scores.stem, fingerprint=f"scores-{digest}", kind=made.kind)
-    result = _begin(out, record, run_record(seed=seed, command=command))
+    result = _begin(out, record, run_record(seed=seed, command=command, place=place))
     evaluation = evaluate_scores(made, found, origin=str(scores), rounded_ties=rounded, seed=seed)
     _keep(out, result, found.name, evaluation)
     return out
 
 
-def run_record(*, seed: int, command: str, settings: Settings | None = None) -> RunRecord:
+def run_record(*, seed: int, command: str, settings: Settings | None = None, place: Place | None = None) -> RunRecord:
     """Describe the circumstances of a run that starts now.
 
     >>> sorted(run_record(seed=0, command="").versions)[:2]
@@ -180,7 +185,13 @@ def run_record(*, seed: int, command: str, settings: Settings | None = None) -> 
         batch_size=settings.batch_size if settings else None,
         device=settings.device if settings else None,
         limit=settings.limit if settings else None,
+        data=_absolute(place.data) if place else None,
+        images=_absolute(place.images) if place else None,
     )
+
+
+def _absolute(folder: Path | None) -> str | None:
+    return None if folder is None else str(folder.expanduser().resolve())
 
 
 def _version(distribution: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.place import Place
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 
@@ -17,7 +18,7 @@ __all__ = ["DEMO", "DEMO_FOLDER"]
 DEMO_FOLDER = Path(__file__).parent / "demo_pairs"
 
 
-def _pairs() -> PairSet:
+def _pairs(_place: Place) -> PairSet:
     return read_pair_set(DEMO_FOLDER, "demo")
 
 
@@ -31,5 +32,4 @@ DEMO = Benchmark(
     citation="templates and vocabulary after Wang et al., Equivariant Similarity for Vision-Language Foundation Models (EqBen), "
     "ICCV 2023, Fig. 14",
     load=_pairs,
-    outline=lambda: _pairs().outline,
 )

@@ -1,18 +1,66 @@
 """Winoground: 400 items of two images and two captions that hold the same words in another order.
 
-Its pairs are gated and may not be redistributed, so this project carries none: scores made elsewhere are measured
-(`tellapart score winoground --scores FILE`). Its items are numbered 0 to 399 in every score file.
+Its pairs are gated and may not be redistributed, so this project carries none. They come from the hub once its
+conditions are accepted, or from a folder with the hub's files: `data/test-*.parquet`, or the older `examples.jsonl` with
+`images/`. Scores made elsewhere are measured without them: items are numbered 0 to 399 in every score file.
+
+Tags: `collapsed_tag` (Object, Relation, Both), `tag` (the fine-grained swap; with more than 64 values it is not broken
+down), `secondary_tag` (Morpheme-Level, Pragmatics...) and `num_main_preds` (main predicates of the captions).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tellapart.benchmarks.annotations import expect_count, made, string
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.data.pairset import Outline
+from tellapart.benchmarks.hub import Hub
+from tellapart.benchmarks.image_sources import FolderImages
+from tellapart.benchmarks.parquet import ParquetTable
+from tellapart.benchmarks.place import Place, find_files
+from tellapart.data.item import Item
+from tellapart.data.pairset import Outline, PairSet
+from tellapart.data.rows import read_jsonl
 
 __all__ = ["WINOGROUND"]
 
 _ITEMS = 400
 _IDS = tuple(str(number) for number in range(_ITEMS))
+_TAGS = ("collapsed_tag", "tag", "secondary_tag", "num_main_preds")
+_PARQUET, _LINES = "test-*.parquet", "examples.jsonl"
+
+
+def _load(place: Place) -> PairSet:
+    folder = place.folder("winoground") or Path()
+    rows: Iterator[tuple[str, Mapping[str, Any]]]
+    read: Callable[[str], bytes]
+    if files := find_files(folder, _PARQUET):
+        table = ParquetTable(files, images=("image_0", "image_1"))
+        rows, read = table.rows(), table
+        items = [_item(row, where, f"{k}/image_0", f"{k}/image_1") for k, (where, row) in enumerate(rows)]
+    else:
+        files = find_files(folder, _LINES)
+        rows = ((f"{files[0]}:{line}", row) for line, row in read_jsonl(files[0]))
+        read = FolderImages(place.pictures("winoground", "images"))
+        items = [
+            _item(row, where, *(f"{string(row, side, where)}.png" for side in ("image_0", "image_1")))
+            for where, row in rows
+        ]
+    expect_count(files[0], len(items), _ITEMS)
+    return PairSet("winoground", tuple(items), folder, read=read)
+
+
+def _item(row: Mapping[str, Any], where: str, *images: str) -> Item:
+    return made(
+        where,
+        id=str(row.get("id", "")),
+        images=images,
+        texts=(string(row, "caption_0", where), string(row, "caption_1", where)),
+        tags={tag: str(row[tag]) for tag in _TAGS if row.get(tag) not in (None, "")},
+    )
+
 
 WINOGROUND = Benchmark(
     name="winoground",
@@ -22,6 +70,9 @@ WINOGROUND = Benchmark(
     source="https://huggingface.co/datasets/facebook/winoground",
     licence="META IMAGES RESEARCH LICENSE: gated, no redistribution",
     citation="Thrush et al., Winoground: Probing Vision and Language Models for Visio-Linguistic Compositionality, CVPR 2022",
-    load=None,
-    outline=lambda: Outline(_IDS, (2, 2), _IDS, ({},) * _ITEMS),
+    files=(f"{_PARQUET}|{_LINES}",),
+    images="Winoground's own 800, with the captions",
+    hub=Hub("facebook/winoground", "5a77092c28e51558c5586e9c5eb71a7e17a5e43f", (_PARQUET,), gated=True),
+    load=_load,
+    known=lambda: Outline(_IDS, (2, 2), _IDS, ({},) * _ITEMS),
 )

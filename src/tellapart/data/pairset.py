@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +61,10 @@ class PairSet:
     Attributes:
         name: what results are filed under.
         items: in file order; ids are distinct.
-        root: the folder that image references are relative to.
+        root: the folder that image references are relative to, or that holds the file of `read`.
         card: what the set says of itself (title, licence, citation, recipe...).
         lines: item id -> "file:line", for messages.
+        read: takes a reference to an image file's bytes, where images are no files below `root` (an archive, a table).
 
     Raises:
         DataError: no items, ids that repeat, or an item whose shape differs from the first one's.
@@ -79,6 +80,9 @@ class PairSet:
     root: Path
     card: Mapping[str, Any] = field(default_factory=dict)
     lines: Mapping[str, str] = field(default_factory=dict)
+    read: Callable[[str], bytes] | None = None
+    # Reference -> item and place in it; filled when first asked for, since a report asks for every image that is missing.
+    _users: dict[str, tuple[Item, int]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.items:
@@ -133,7 +137,7 @@ class PairSet:
         >>> [item.id for item in PairSet("s", items, Path(".")).select(range(0, 3, 2)).items]
         ['a', 'c']
         """
-        return PairSet(self.name, tuple(self.items[k] for k in keep), self.root, self.card, self.lines)
+        return replace(self, items=tuple(self.items[k] for k in keep))
 
     def where(self, reference: str) -> str:
         """Name an image for a message: the line and the field of the item that first refers to it.
@@ -143,11 +147,13 @@ class PairSet:
         >>> PairSet("s", (item,), Path("sets"), lines={"a": "sets/pairs.jsonl:1"}).where("0.png")
         "sets/pairs.jsonl:1: field 'images[0]'"
         """
-        for item in self.items:
-            if reference in item.images:
-                line = self.lines.get(item.id, f"{self.name}: item {item.id}")
-                return f"{line}: field 'images[{item.images.index(reference)}]'"
-        return f"{self.name}: {reference}"
+        if not self._users:
+            for item in reversed(self.items):  # the first item's entry stays
+                self._users.update((image, (item, k)) for k, image in reversed([*enumerate(item.images)]))
+        if reference not in self._users:
+            return f"{self.name}: {reference}"
+        item, place = self._users[reference]
+        return f"{self.lines.get(item.id, f'{self.name}: item {item.id}')}: field 'images[{place}]'"
 
     def read_bytes(self, reference: str) -> bytes:
         """Read an image file as it is.
@@ -162,7 +168,7 @@ class PairSet:
         tellapart.errors.DataError: s: item a: field 'images[0]': no image 'gone.png' in .
         """
         try:
-            return resolve(self.root, reference).read_bytes()
+            return self.read(reference) if self.read else resolve(self.root, reference).read_bytes()
         except (DataError, OSError) as error:
             raise DataError(f"{self.where(reference)}: {error}") from error
 

@@ -1,7 +1,8 @@
 """Scores made elsewhere: read from, and written to, npz, csv and the jsonl that Winoground's tools use.
 
 - `.npz`: arrays `ids` (strings, `(n,)`) and `scores` (numbers, `(n, images, texts)`), and, if known, `kind`.
-- `.csv`: a header `id,image,text,score`, then one row a pair; image and text count from 0.
+- `.csv`: a header `id,image,text,score`, then one row a pair; image and text count from 0. Further columns are not looked
+  at (those of `tellapart export`, say).
 - `.jsonl`: one `{"label": "0_c1_i0", "score": 29.97}` a line: item 0, text (caption) 1, image 0. The item's id may hold
   underscores itself; a label is read from its end. Other keys are not looked at.
 
@@ -191,14 +192,14 @@ def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, tuple[str, int, int,
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = next(reader, [])
-        if header != _COLUMNS:
+        if header[: len(_COLUMNS)] != _COLUMNS:
             raise ScoreError(f"{path}:1: expected the header {','.join(_COLUMNS)}; got {','.join(header)!r}")
         for row in reader:
             if not row:
                 continue
-            if len(row) != len(_COLUMNS):
-                raise ScoreError(f"{path}:{reader.line_num}: expected {len(_COLUMNS)} columns; got {len(row)}")
-            item, image, column, score = row
+            if len(row) != len(header):
+                raise ScoreError(f"{path}:{reader.line_num}: expected {len(header)} columns; got {len(row)}")
+            item, image, column, score = row[: len(_COLUMNS)]
             for name, value in (("image", image), ("text", column)):
                 if not re.fullmatch(r"\d+", value, re.ASCII):
                     raise ScoreError(f"{path}:{reader.line_num}: field {name!r}: expected 0, 1...; got {value!r}")

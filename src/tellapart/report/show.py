@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
+from tellapart.benchmarks.place import Place
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES, names, nearest
 from tellapart.check import Gate
 from tellapart.compare import Comparison, Row
 from tellapart.data.pairset import PairSet
-from tellapart.errors import DataError, TellapartError, UnknownNameError
+from tellapart.errors import DataError, MetricError, TellapartError, UnknownNameError
+from tellapart.metrics.registry import defined_for, headline
 from tellapart.models.find import find_model
 from tellapart.report.numbers import percent, plain, thousands
 from tellapart.report.page import write_report
 from tellapart.report.sections import ReportRun
 from tellapart.report.tables import breakdown_table, equivariance_table, result_table
-from tellapart.result import Result
+from tellapart.result import Result, RunRecord
 from tellapart.run_folder import find_runs, read_result, read_samples
 
 if TYPE_CHECKING:
@@ -37,10 +41,11 @@ def write_run_report(folder: Path) -> Path:
     Traceback (most recent call last):
     tellapart.errors.RunError: no run in no such run; name a run folder that `tellapart run --out` wrote
     """
-    read = _image_reader()
     runs = []
+    read = None
     for each in find_runs(folder):
         result = read_result(each)
+        read = read or _image_reader(result.run)  # all the runs of a folder measured the same files
         samples = {name: read_samples(each, name) for name in result.benchmarks}
         runs.append(ReportRun(result, samples, read))
     path = folder / "report.html"
@@ -48,14 +53,17 @@ def write_run_report(folder: Path) -> Path:
     return path
 
 
-def _image_reader() -> Callable[[str, str], bytes]:
-    """Read images where the benchmark's name says they are; a benchmark without images has none to show."""
+def _image_reader(run: RunRecord) -> Callable[[str, str], bytes]:
+    """Read images where the run found them; a benchmark without images has none to show."""
+    # A folder that has gone since has no images to show.
+    named = (None if folder is None else Path(folder) for folder in (run.data, run.images))
+    place = Place(*(folder if folder is not None and folder.is_dir() else None for folder in named))
     loaded: dict[str, PairSet | None] = {}
 
     def read(benchmark: str, reference: str) -> bytes:
         if benchmark not in loaded:
             try:
-                loaded[benchmark] = find_benchmark(benchmark).pairs()
+                loaded[benchmark] = find_benchmark(benchmark, place).pairs_here()
             except TellapartError:
                 loaded[benchmark] = None
         pairs = loaded[benchmark]
@@ -79,13 +87,41 @@ def print_runs(folder: Path, report: Path) -> None:
         # How a reference model deviates says nothing of the others; a run of them alone still shows it.
         own = [result for result in found if result.model.name not in REFERENCES] or found
         breakdown, equivariance = breakdown_table(own[0], benchmark), equivariance_table(own, benchmark)
-        for table in (result_table(found, benchmark), breakdown, equivariance):
+        for table in (result_table(found, benchmark), breakdown, equivariance, _paper_table(found, benchmark)):
             if table is not None:
                 console.print(table)
                 console.print()
         if lines := _tie_lines(found, benchmark):
             console.print("\n".join(lines), end="\n\n", markup=False, highlight=False, soft_wrap=True)
     console.print(f"report: {report}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _paper_table(results: Sequence[Result], benchmark: str) -> Table | None:
+    """Lay the results out as the benchmark's own paper does; None where it has no such table, or values are missing."""
+    declared = _declared(benchmark)
+    if declared is None or declared.paper is None:
+        return None
+    tag, row_of = declared.paper
+    rows = {}
+    for result in results:
+        values = result.benchmarks[benchmark].by.get(tag, {})
+        numbers = {value: {name: one.value for name, one in group.metrics.items()} for value, group in values.items()}
+        with suppress(MetricError):  # a subset is missing: then the paper's average means nothing
+            rows[plain(result.model.name)] = row_of(numbers)
+    if not rows:
+        return None
+    table = _table("", *rows, numbers_from=1)
+    table.title, table.title_justify = f"{plain(benchmark)}: as in the paper's table, percent", "left"
+    for column in next(iter(rows.values())):
+        table.add_row(column, *(f"{row[column]:.2f}" for row in rows.values()))
+    return table
+
+
+def _declared(benchmark: str) -> Benchmark | None:
+    try:
+        return find_benchmark(benchmark)
+    except TellapartError:  # a folder that has moved since, or another package's benchmark
+        return None
 
 
 def _on_the_same_items(results: Sequence[Result]) -> list[tuple[str, list[Result]]]:
@@ -187,8 +223,12 @@ def print_gates(gates: Sequence[Gate]) -> None:
     console.print(f"\n{sum(gate.passed for gate in gates)} of {len(gates)} gates hold", highlight=False)
 
 
-def listing(what: str) -> list[dict[str, Any]]:
+def listing(what: str, place: Place | None = None) -> list[dict[str, Any]]:
     """Return what `tellapart ls` lists: one row a benchmark or a model.
+
+    Args:
+        what: `benchmarks` or `models`.
+        place: where the benchmarks' files are.
 
     Raises:
         UnknownNameError: `what` is neither `benchmarks` nor `models`.
@@ -199,28 +239,52 @@ def listing(what: str) -> list[dict[str, Any]]:
     Traceback (most recent call last):
     tellapart.errors.UnknownNameError: nothing to list under 'model'; did you mean 'models'? use benchmarks or models
     """
-    rows: dict[str, Callable[[], list[dict[str, Any]]]] = {"benchmarks": _benchmark_rows, "models": _model_rows}
+    benchmark_rows = partial(_benchmark_rows, place or Place())
+    rows: dict[str, Callable[[], list[dict[str, Any]]]] = {"benchmarks": benchmark_rows, "models": _model_rows}
     if what not in rows:
         hint = nearest(what, rows) or ";"
         raise UnknownNameError(f"nothing to list under {what!r}{hint} use benchmarks or models")
     return rows[what]()
 
 
-_ABOUT = ("name", "title", "items", "shape", "source", "licence", "citation")
+_ABOUT = ("name", "title", "items", "shape", "source", "licence", "citation", "images", "cluster", "ties")
 
 
-def _benchmark_rows() -> list[dict[str, Any]]:
+def _benchmark_rows(place: Place) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for name in names("benchmark"):
         try:
-            benchmark = find_benchmark(name)
+            benchmark = find_benchmark(name, place)
+            found.append(_benchmark_row(benchmark))
         except (
             Exception
         ) as error:  # another package's benchmark may fail as it likes; the others are listed all the same
-            found.append(dict.fromkeys(_ABOUT) | {"name": name, "title": f"cannot be loaded: {error}", "runs": False})
-            continue
-        found.append({key: getattr(benchmark, key) for key in _ABOUT} | {"runs": benchmark.load is not None})
+            found.append(dict.fromkeys(_ABOUT) | {"name": name, "title": f"cannot be loaded: {error}", "files": None})
     return found
+
+
+def _can_run(benchmark: Benchmark) -> bool:
+    try:
+        benchmark.expect_pairs()
+    except TellapartError:
+        return False
+    return True
+
+
+def _benchmark_row(benchmark: Benchmark) -> dict[str, Any]:
+    hub = benchmark.hub
+    missing = benchmark.missing()
+    files = "embedded" if not benchmark.files else "here" if not missing else ""
+    if not files and hub is not None:
+        files = "in the hub's cache" if hub.cached() else "on the hub, gated" if hub.gated else "on the hub"
+    return {key: getattr(benchmark, key) for key in _ABOUT} | {
+        "metrics": [metric.name for metric in defined_for(benchmark.shape)],
+        "needs": list(benchmark.files),
+        "missing": list(missing),
+        "files": files or "with --data",
+        "runs": _can_run(benchmark),
+        "hub": None if hub is None else {"repo": hub.repo, "revision": hub.revision, "gated": hub.gated},
+    }
 
 
 def _model_rows() -> list[dict[str, Any]]:
@@ -245,23 +309,36 @@ def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
     name     role        kind          about...
     """
     console = _console()
+    benchmarks = what == "benchmarks"
     columns = (
-        ("name", "shape", "items", "title", "licence") if what == "benchmarks" else ("name", "role", "kind", "about")
+        ("name", "shape", "items", "metrics", "licence", "files") if benchmarks else ("name", "role", "kind", "about")
     )
     table = _table(*columns)
     for row in rows:
-        cells = {**row, "shape": "x".join(str(side) for side in row.get("shape") or ())}
+        metrics = headline({m.name for m in defined_for(row["shape"], "similarity")}) if row.get("shape") else ()
+        cells = {**row, "shape": "x".join(str(side) for side in row.get("shape") or ()), "metrics": ", ".join(metrics)}
+        cells["items"] = thousands(row["items"]) if row.get("items") else ""
+        if benchmarks and row["files"] is None:
+            cells["licence"] = row["title"]
         table.add_row(*(plain(str(cells[column] or "")) for column in columns))
     console.print(table)
     console.print()
     lines = []
-    if what == "models":
-        lines.append("also: onnx:FOLDER, a dual encoder of your own")
-    else:
+    if benchmarks:
         lines.append("also: folder:PATH, a pair set of your own")
-        if scored := [row["name"] for row in rows if row["shape"] and not row["runs"]]:
-            lines.append(f"from a score file only (tellapart score): {', '.join(scored)}")
+        for row in rows:
+            if row["files"] and row["missing"]:
+                where = f"; {row['files']}" if row["hub"] else ""
+                lines.append(
+                    f"{row['name']} needs {_few(row['needs'])} (images: {row['images']}){where}: {row['source']}"
+                )
+    else:
+        lines.append("also: onnx:FOLDER, a dual encoder of your own")
     console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
 
 
 def _console() -> Console:

@@ -1,0 +1,109 @@
+"""COCO-Counterfactuals: 17,410 captions of COCO with one noun exchanged, and a generated image for each of both.
+
+From the hub (`data/examples.jsonl` with `data/images.zip`, 6.4 GB, read without unpacking), or from a folder with
+`examples.jsonl` or the repository's `metadata.jsonl` (`{id, caption_0, caption_1, image_0, image_1}`) and the images in
+`images/` or `images.zip`.
+
+Measured here as pairs. An id is `<COCO image>_<caption>`: captions of one COCO image are one cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from tellapart.benchmarks.annotations import expect_count, made, string
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.hub import Hub
+from tellapart.benchmarks.image_sources import FolderImages, ZipImages
+from tellapart.benchmarks.place import Place, find_files
+from tellapart.data.pairset import PairSet
+from tellapart.data.rows import read_csv, read_jsonl
+
+__all__ = ["COCO_COUNTERFACTUALS", "SplitLeaks", "split_leaks"]
+
+_LINES, _ARCHIVE = "examples.jsonl|metadata.jsonl", "images.zip"
+
+
+def _load(place: Place) -> PairSet:
+    folder = place.folder("coco-counterfactuals") or Path()
+    path = find_files(folder, _LINES)[0]
+    items = []
+    for line, row in read_jsonl(path):
+        where = f"{path}:{line}"
+        name = string(row, "id", where)
+        items.append(
+            made(
+                where,
+                id=name,
+                images=tuple(f"{string(row, side, where)}.jpg" for side in ("image_0", "image_1")),
+                texts=(string(row, "caption_0", where), string(row, "caption_1", where)),
+                cluster=name.partition("_")[0],
+            )
+        )
+    expect_count(path, len(items), COCO_COUNTERFACTUALS.items)
+    root, read = _images(place, folder)
+    return PairSet("coco-counterfactuals", tuple(items), root, read=read)
+
+
+def _images(place: Place, folder: Path) -> tuple[Path, Callable[[str], bytes]]:
+    if place.images is None and (archive := find_files(folder, _ARCHIVE)):
+        return archive[0].parent, ZipImages(archive[0], prefix="images/")
+    root = place.pictures("coco-counterfactuals", "images")
+    return root, FolderImages(root)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitLeaks:
+    """What a split into parts tears apart, or shares between them.
+
+    Attributes:
+        pairs: ids whose two captions lie in different parts.
+        images: COCO images with captions in more than one part.
+
+    >>> SplitLeaks(("1_0",), ("1",)).pairs
+    ('1_0',)
+    """
+
+    pairs: tuple[str, ...]
+    images: tuple[str, ...]
+
+
+def split_leaks(*parts: Path) -> SplitLeaks:
+    """Find the pairs and the COCO images that a published split (`*-coco-cfs.csv`, `image_path,caption`) spreads.
+
+    The authors' split is by row: a pair's two halves, each a hard negative of the other, fall into train and dev.
+
+    Raises:
+        DataError: a file is not what its format says.
+
+    >>> split_leaks()
+    SplitLeaks(pairs=(), images=())
+    """
+    pairs: dict[str, set[Path]] = {}
+    images: dict[str, set[Path]] = {}
+    for part in parts:
+        for line, row in read_csv(part):
+            name = PurePosixPath(string(row, "image_path", f"{part}:{line}")).stem
+            pairs.setdefault(name, set()).add(part)
+            images.setdefault(name.partition("_")[0], set()).add(part)
+    return SplitLeaks(*(tuple(name for name, where in each.items() if len(where) > 1) for each in (pairs, images)))
+
+
+COCO_COUNTERFACTUALS = Benchmark(
+    name="coco-counterfactuals",
+    title="COCO-Counterfactuals: one noun of a COCO caption exchanged, both images generated",
+    items=17_410,
+    shape=(2, 2),
+    source="https://huggingface.co/datasets/Intel/COCO-Counterfactuals",
+    licence="CC BY 4.0",
+    citation="Le et al., COCO-Counterfactuals: Automatically Constructed Counterfactual Examples for Image-Text Pairs, "
+    "NeurIPS 2023",
+    files=(_LINES,),
+    images="its own 34,820, in images.zip or images/",
+    cluster="the COCO image whose captions were changed",
+    ties="retrieval over all images: the order of a set decides",
+    hub=Hub("Intel/COCO-Counterfactuals", "958a3e0b32421b9f07c4c3f78aecbf98019a3402", ("examples.jsonl", _ARCHIVE)),
+    load=_load,
+)

@@ -1,0 +1,241 @@
+"""EqBen: 251,048 quadruples of two images and two captions, from videos, rendered scenes and edited pictures.
+
+Three public layouts of annotations are read, whichever the folder holds:
+
+- flat: `ann_json_finegrained_random.json`, a list of 1,004,192 rows `{image, caption, private_info: {dataset, name, sample_cnt}}`
+  in random order, four (`c0i0`...) to a quadruple. They are put together by `(dataset, sample_cnt)`: a folder of images
+  holds many quadruples, and a quadruple's images may lie in two.
+- a file for each subset, named after it (`eqbenag.json`, `eqbensd.json`...): objects of videos (and, for `eqbenag`, of
+  subjects in it) that hold lists, or lists, of `{image0, image1, caption0, caption1}`. Any of the seven may be missing. Where
+  a caption is a list, its first counts, as in the official loader.
+- one list of such rows from any subsets (the 10 % sub-set, `all_select.json`); the first folder of a path is the subset.
+
+Images are PNG, or JPEG in the "light" release, whose annotations still say `.png`; `eqbenyoucook2` has BGR `.npy` frames.
+
+Source: Wang et al. 2023; `src/eqben` and `evaluate_eqben_locally.py` of its repository.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from tellapart.benchmarks.annotations import expect_count, made, read_json, row_of, string
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.image_sources import FolderImages
+from tellapart.benchmarks.place import Place, find_files
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.errors import DataError, MetricError
+from tellapart.metrics.averages import mean
+
+__all__ = ["EQBEN", "SUBSETS", "paper_average", "paper_table"]
+
+#: Dataset, as annotations and paths name it -> the `subset` tag, and its number of quadruples.
+SUBSETS = {
+    "eqbenyoucook2": ("youcook2", 45_849),
+    "eqbengebc": ("gebc", 1_814),
+    "eqbenag": ("ag", 195_872),
+    "eqbenkubric_loc": ("kubric_location", 2_000),
+    "eqbenkubric_attr": ("kubric_attribute", 2_000),
+    "eqbenkubric_cnt": ("kubric_counting", 2_000),
+    "eqbensd": ("sd", 1_513),
+}
+
+#: Datasets whose frames come from videos: quadruples of one video are resampled together.
+_VIDEOS = {"eqbenyoucook2", "eqbengebc", "eqbenag"}
+
+_FLAT = "ann_json_finegrained_random.json"
+_CORNERS = {"c0i0", "c0i1", "c1i0", "c1i1"}
+
+#: Column of Table 3 -> subsets that it averages.
+_COLUMNS = {
+    "Eq-YouCook2": ("youcook2",),
+    "Eq-GEBC": ("gebc",),
+    "Eq-AG": ("ag",),
+    "Eq-Kubric": ("kubric_location", "kubric_attribute", "kubric_counting"),
+    "Eq-SD": ("sd",),
+}
+_SCORES = {"text": "text_score", "image": "image_score", "group": "group_score"}
+
+
+def paper_average(numbers: Mapping[str, float]) -> float:
+    """Return the last column of the paper's Table 3: the plain mean of its fifteen numbers.
+
+    The paper prints it wrong for three rows of Table 11: BLIP2 (45.19, the mean is 45.99), METER + EqSim (42.28, is
+    42.01) and FIBER (44.86, is 43.47).
+
+    >>> paper_average({"Eq-SD text": 90.0, "Eq-SD image": 80.0, "Eq-SD group": 70.0})
+    80.0
+    """
+    return float(mean(list(numbers.values())))
+
+
+def paper_table(by_subset: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Return a row of the paper's Table 3, in percent: five datasets by text, image and group score, and their average.
+
+    Eq-Kubric is the mean of its three subsets.
+
+    Args:
+        by_subset: value of the tag `subset` -> metric -> number from 0 to 1.
+
+    Raises:
+        MetricError: a subset is missing, without which the average is another number.
+
+    Source: Wang et al. 2023, Table 3.
+
+    >>> half = {"text_score": 0.5, "image_score": 0.5, "group_score": 0.25}
+    >>> row = paper_table({subset: half for subset, _ in SUBSETS.values()})
+    >>> len(row), row["Eq-Kubric group"], round(row["Avg"], 2)
+    (16, 25.0, 41.67)
+    """
+    if missing := [subset for subset, _ in SUBSETS.values() if subset not in by_subset]:
+        raise MetricError(f"EqBen's table needs all seven subsets; {', '.join(missing)} missing")
+    row = {
+        f"{column} {score}": 100 * float(mean([by_subset[subset][metric] for subset in subsets]))
+        for column, subsets in _COLUMNS.items()
+        for score, metric in _SCORES.items()
+    }
+    return {**row, "Avg": paper_average(row)}
+
+
+def _load(place: Place) -> PairSet:
+    folder = place.folder("eqben") or Path()
+    if found := find_files(folder, _FLAT):
+        items = _flat(found[0])
+    elif found := [path for name in SUBSETS for path in find_files(folder, f"{name}.json")]:
+        items = [item for path in found for item in _subset(path)]
+    else:
+        found = find_files(folder, "*.json")
+        if len(found) > 1:
+            names = ", ".join(path.name for path in found[:5])
+            raise DataError(
+                f"{folder} holds {len(found)} JSON files, none named as EqBen's are ({names}); keep one, or name"
+            )
+        items = _listed(found[0])
+    images = place.pictures("eqben", "images", "image_subset")
+    return PairSet("eqben", tuple(items), images, read=FolderImages(images, suffixes=(".jpg", ".png", ".npy")))
+
+
+def _flat(path: Path) -> list[Item]:
+    """Put the quadruples of the flat list together, in the order of their global counter."""
+    quadruples: dict[tuple[int, str], dict[str, tuple[str, str]]] = {}
+    for number, value in enumerate(read_json(path, list)):
+        where = f"{path}: row {number}"
+        row = row_of(value, where)
+        count, dataset, corner = _private(row.get("private_info"), where)
+        corners = quadruples.setdefault((count, dataset), {})
+        if corner in corners:
+            raise DataError(f"{where}: {corner} of {dataset} {count} stands in the file already")
+        corners[corner] = (string(row, "image", where), string(row, "caption", where))
+    items = [
+        _joined(corners, f"{path}: {dataset} {count}", dataset, count)
+        for (count, dataset), corners in sorted(quadruples.items())
+    ]
+    for dataset, (subset, published) in SUBSETS.items():
+        expect_count(f"{path}: {dataset}", sum(item.tags["subset"] == subset for item in items), published)
+    return items
+
+
+def _private(info: Any, where: str) -> tuple[int, str, str]:
+    if not isinstance(info, Mapping):
+        raise DataError(
+            f"{where}: no 'private_info'; without it nobody can tell which four rows belong together: get the version of "
+            "2023-09 or later"
+        )
+    count, dataset, corner = info.get("sample_cnt"), info.get("dataset"), info.get("name")
+    if not isinstance(count, int) or isinstance(count, bool) or dataset not in SUBSETS or corner not in _CORNERS:
+        raise DataError(
+            f"{where}: field 'private_info': expected a dataset of {', '.join(SUBSETS)}, a name of c0i0, c0i1, c1i0, c1i1 "
+            f"and a whole sample_cnt; got {dict(info)!r:.120}"
+        )
+    return count, dataset, corner
+
+
+def _joined(corners: Mapping[str, tuple[str, str]], where: str, dataset: str, count: int) -> Item:
+    if missing := sorted(_CORNERS - corners.keys()):
+        raise DataError(f"{where}: {', '.join(missing)} missing; the file is incomplete")
+    (image0, caption0), (image1, caption1) = corners["c0i0"], corners["c1i1"]
+    if corners["c0i1"] != (image1, caption0) or corners["c1i0"] != (image0, caption1):
+        raise DataError(f"{where}: its four rows are not two images by two captions")
+    return _item(where, dataset, str(count), (image0, image1), (caption0, caption1), None)
+
+
+def _subset(path: Path) -> list[Item]:
+    """Read one subset's own file."""
+    dataset = path.stem
+    rows = _nested(read_json(path, (dict if path.read_bytes().lstrip()[:1] == b"{" else list)), ())
+    items = []
+    for number, (keys, value) in enumerate(rows):
+        where = f"{path}: row {number}" + (f" ({'/'.join(keys)})" if keys else "")
+        items.append(_winoground_row(row_of(value, where), where, dataset, str(number), keys[0] if keys else None))
+    expect_count(path, len(items), SUBSETS[dataset][1])
+    return items
+
+
+def _nested(value: Any, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the rows of lists below any levels of named objects, with those names."""
+    if isinstance(value, list):
+        yield from ((keys, row) for row in value)
+    elif isinstance(value, dict) and len(keys) < 3:
+        for key, below in value.items():
+            yield from _nested(below, (*keys, key))
+    else:
+        yield keys, value
+
+
+def _listed(path: Path) -> list[Item]:
+    """Read one list of rows from any subsets."""
+    items = []
+    for number, value in enumerate(read_json(path, list)):
+        where = f"{path}: row {number}"
+        row = row_of(value, where)
+        dataset = string(row, "image0", where).partition("/")[0]
+        if dataset not in SUBSETS:
+            raise DataError(
+                f"{where}: field 'image0': expected a path below {', '.join(SUBSETS)}; got {row['image0']!r:.80}"
+            )
+        items.append(_winoground_row(row, where, dataset, str(number), None))
+    return items
+
+
+def _winoground_row(row: Mapping[str, Any], where: str, dataset: str, number: str, video: str | None) -> Item:
+    captions = []
+    for field in ("caption0", "caption1"):
+        value = row.get(field)
+        captions.append(string({field: value[0]} if isinstance(value, list) and value else row, field, where))
+    images = (string(row, "image0", where), string(row, "image1", where))
+    return _item(where, dataset, number, images, (captions[0], captions[1]), video)
+
+
+def _item(
+    where: str, dataset: str, number: str, images: tuple[str, str], captions: tuple[str, str], video: str | None
+) -> Item:
+    folder = PurePosixPath(images[0]).parent
+    own = len(folder.parts) > 1 and dataset in _VIDEOS  # dataset/video/frame.png
+    cluster = f"{dataset}/{video}" if video else str(folder) if own else f"{dataset}/{number}"
+    return made(
+        where,
+        id=f"{dataset}/{number}",
+        images=images,
+        texts=captions,
+        tags={"subset": SUBSETS[dataset][0]},
+        cluster=cluster,
+    )
+
+
+EQBEN = Benchmark(
+    name="eqben",
+    title="EqBen: minimal changes in videos, rendered scenes and edited pictures",
+    items=sum(count for _, count in SUBSETS.values()),
+    shape=(2, 2),
+    source="https://github.com/Wangt-CN/EqBen",
+    licence="Apache-2.0; images of Action Genome, GEBC and YouCook2 under their own terms",
+    citation="Wang et al., Equivariant Similarity for Vision-Language Foundation Models, ICCV 2023",
+    files=(f"{_FLAT}|eqben*.json|*.json",),
+    images="its own 100 GB (PNG) or 23 GB (JPEG), eqbenyoucook2 as .npy",
+    cluster="the video; a rendered or edited scene is its own",
+    load=_load,
+    paper=("subset", paper_table),
+)

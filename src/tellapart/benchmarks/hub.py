@@ -1,0 +1,121 @@
+"""Benchmarks on the Hugging Face hub: fetched once, at one revision, into the hub's own cache."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tellapart.benchmarks.place import find_files
+from tellapart.errors import DataError, MissingDependencyError, require
+
+__all__ = ["Hub"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """A dataset on the hub, at the revision that results are comparable at.
+
+    Attributes:
+        repo: owner and name.
+        revision: the commit; a branch would change under a result.
+        files: the patterns of what is fetched.
+        gated: its conditions must be accepted on its page, and a token be there.
+
+    >>> Hub("facebook/winoground", "5a77092", ("data/test-*",), gated=True).page
+    'https://huggingface.co/datasets/facebook/winoground'
+    """
+
+    repo: str
+    revision: str
+    files: tuple[str, ...]
+    gated: bool = False
+
+    @property
+    def page(self) -> str:
+        """The address of its page.
+
+        >>> Hub("owner/name", "0", ()).page
+        'https://huggingface.co/datasets/owner/name'
+        """
+        return f"https://huggingface.co/datasets/{self.repo}"
+
+    def cached(self) -> Path | None:
+        """Return the folder of its files in the hub's cache, or None if they are not all there; no network is used.
+
+        >>> Hub("nobody/has-this", "0" * 40, ("*",)).cached() is None
+        True
+        """
+        try:
+            hub = require("huggingface_hub", extra="hub")
+            folder = Path(self._snapshot(hub, local_files_only=True))
+        except Exception:  # not installed, not there, or a cache that is damaged: all mean that it must be fetched
+            return None
+        return folder if all(find_files(folder, pattern) for pattern in self.files) else None
+
+    def expect(self) -> None:
+        """Check, without the network, that nothing here stands in the way of fetching.
+
+        Raises:
+            DataError: it is gated and there is no token.
+            MissingDependencyError: huggingface_hub is not installed.
+
+        >>> Hub("owner/name", "0" * 40, ()).expect()
+        """
+        if self.cached() is None:
+            if self.gated and not _token():
+                raise DataError(self._gate("and there is no token here"))
+            require("huggingface_hub", extra="hub")
+
+    def fetch(self) -> Path:
+        """Return the folder of its files, fetching what the hub's cache lacks.
+
+        Raises:
+            MissingDependencyError: huggingface_hub is not installed.
+            DataError: it is gated and there is no token, or the hub cannot be reached and the cache lacks it.
+
+        >>> Hub("facebook/winoground", "5a77092", ("data/test-*",), gated=True).fetch.__name__
+        'fetch'
+        """
+        self.expect()
+        if (folder := self.cached()) is not None:
+            return folder
+        hub = require("huggingface_hub", extra="hub")
+        try:
+            return Path(self._snapshot(hub, local_files_only=False))
+        except hub.errors.GatedRepoError as error:
+            raise DataError(self._gate("and your token gives no access to it")) from error
+        except (hub.errors.HfHubHTTPError, hub.errors.LocalEntryNotFoundError, OSError, ValueError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise DataError(
+                f"{self.repo} at {self.revision[:12]} cannot be fetched, and the hub's cache lacks it ({reason:.200}); "
+                f"fetch it where there is a network (HF_HUB_OFFLINE unset), or get its files from {self.page} and name "
+                "their folder with --data"
+            ) from error
+
+    def _gate(self, why: str) -> str:
+        return (
+            f"{self.repo} is gated (see {self.page}), {why}: accept its conditions there, then log in with "
+            "`hf auth login` or set HF_TOKEN"
+        )
+
+    def _snapshot(self, hub: Any, *, local_files_only: bool) -> str:
+        return str(
+            hub.snapshot_download(
+                self.repo,
+                repo_type="dataset",
+                revision=self.revision,
+                allow_patterns=[*self.files, *(f"*/{pattern}" for pattern in self.files)],
+                local_files_only=local_files_only,
+            )
+        )
+
+
+def _token() -> str | None:
+    """Return the hub's token, as its own package finds it, or the environment's where that is not installed."""
+    try:
+        token: str | None = require("huggingface_hub", extra="hub").get_token()
+    except MissingDependencyError:
+        return os.environ.get("HF_TOKEN")
+    return token

@@ -1,0 +1,137 @@
+"""Where image files come from: a folder however it is arranged, an archive, a column of a table, a crop of another."""
+
+from __future__ import annotations
+
+import io
+import re
+import threading
+import zipfile
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from tellapart.data.images import check_reference, decode, resolve
+from tellapart.errors import DataError
+
+__all__ = ["FolderImages", "ZipImages", "crop_reference", "cropped"]
+
+#: More bytes than any image of a benchmark has; an archive may claim anything.
+_MAX_BYTES = 64_000_000
+
+
+class FolderImages:
+    """Images below a folder, in it or one folder deeper, also under another suffix than the annotations say.
+
+    EqBen's "light" set holds `.jpg` where its annotations say `.png`; VALSE's images come from six datasets, each in a
+    folder of its own.
+
+    Args:
+        root: the folder.
+        suffixes: tried, in this order, where the file is not there under its own.
+
+    >>> FolderImages(Path("no such folder"))("a.png")
+    Traceback (most recent call last):
+    tellapart.errors.DataError: no image 'a.png' in no such folder; name the folder that holds it with --images
+    """
+
+    def __init__(self, root: Path, *, suffixes: tuple[str, ...] = ()) -> None:
+        self._root = root
+        self._suffixes = suffixes
+
+    @cached_property
+    def _folders(self) -> list[Path]:
+        below = sorted(folder for folder in self._root.glob("*/") if folder.is_dir())
+        return [self._root, *below]
+
+    def __call__(self, reference: str) -> bytes:
+        """Return the file's bytes.
+
+        Raises:
+            DataError: there is none, or the reference leaves the folder.
+        """
+        check_reference(reference)
+        own = PurePosixPath(reference)
+        for name in dict.fromkeys([reference, *(str(own.with_suffix(suffix)) for suffix in self._suffixes)]):
+            for folder in self._folders:
+                if (folder / name).is_file():
+                    return resolve(folder, name).read_bytes()
+        raise DataError(f"no image {reference!r} in {self._root}; name the folder that holds it with --images")
+
+
+class ZipImages:
+    """Images in a zip archive, read without unpacking it.
+
+    Args:
+        path: the archive.
+        prefix: the folder inside it that references are relative to.
+
+    >>> ZipImages(Path("gone.zip"))("a.png")
+    Traceback (most recent call last):
+    tellapart.errors.DataError: gone.zip cannot be read ([Errno 2] No such file or directory: 'gone.zip')
+    """
+
+    def __init__(self, path: Path, *, prefix: str = "") -> None:
+        self._path = path
+        self._prefix = prefix
+        self._lock = threading.Lock()  # the images are read by several threads, from one handle
+
+    @cached_property
+    def _archive(self) -> zipfile.ZipFile:
+        return zipfile.ZipFile(self._path)
+
+    def __call__(self, reference: str) -> bytes:
+        """Return the file's bytes.
+
+        Raises:
+            DataError: there is none, it is too large, or the archive is damaged.
+        """
+        name = self._prefix + reference
+        try:
+            with self._lock:
+                if self._archive.getinfo(name).file_size > _MAX_BYTES:
+                    raise DataError(f"{name} in {self._path} unpacks to more than {_MAX_BYTES:,} bytes")
+                return self._archive.read(name)
+        except KeyError as error:
+            raise DataError(f"no image {name!r} in {self._path}") from error
+        except (OSError, zipfile.BadZipFile, ValueError, EOFError) as error:
+            raise DataError(f"{self._path} cannot be read ({error})") from error
+
+
+_CROP = re.compile(r"(?P<file>.+)#(?P<x>-?\d+),(?P<y>-?\d+),(?P<width>\d+),(?P<height>\d+)", re.ASCII | re.DOTALL)
+
+
+def crop_reference(reference: str, x: int, y: int, width: int, height: int) -> str:
+    """Name a part of an image, in pixels from its upper left corner.
+
+    >>> crop_reference("1.jpg", 10, 20, 300, 200)
+    '1.jpg#10,20,300,200'
+    """
+    return f"{reference}#{x},{y},{width},{height}"
+
+
+def cropped(read: Callable[[str], bytes]) -> Callable[[str], bytes]:
+    """Return a reader that also understands `crop_reference`: the part as a PNG file, black where it leaves the image.
+
+    >>> cropped(lambda reference: reference.encode())("1.jpg")
+    b'1.jpg'
+    """
+
+    def read_part(reference: str) -> bytes:
+        part = _CROP.fullmatch(reference)
+        if part is None:
+            return read(reference)
+        from PIL import Image
+
+        whole = Image.fromarray(decode(read(part["file"]), part["file"]))
+        x, y, width, height = (int(part[side]) for side in ("x", "y", "width", "height"))
+        if not 0 < width * height <= _MAX_BYTES:
+            raise DataError(f"{reference!r}: a crop of {width} by {height} pixels")
+        stream = io.BytesIO()
+        # Not saved from the crop itself: Pillow would carry the file's metadata along.
+        pixels = np.asarray(whole.crop((x, y, x + width, y + height)))
+        Image.fromarray(pixels).save(stream, "PNG", compress_level=1)
+        return stream.getvalue()
+
+    return read_part

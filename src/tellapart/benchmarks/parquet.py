@@ -1,0 +1,109 @@
+"""Parquet files as the Hugging Face hub stores datasets: rows of text, and columns of encoded images."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from tellapart.errors import DataError, require
+
+__all__ = ["ParquetTable"]
+
+#: Row groups kept in memory: images are read in the order of items, by a few threads.
+_GROUPS = 2
+
+_REFERENCE = re.compile(r"(?P<row>\d{1,9})/(?P<column>\w+)", re.ASCII)
+
+
+class ParquetTable:
+    """The rows of one or more parquet files, in order; images stay the encoded bytes that were uploaded.
+
+    An image's reference is its row and column, `17/image_0`.
+
+    Args:
+        files: in order.
+        images: the names of its columns of images (`struct<bytes, path>`).
+
+    Raises:
+        MissingDependencyError: pyarrow is not installed.
+        DataError: a file is damaged, or lacks a column of images.
+
+    >>> ParquetTable.__name__
+    'ParquetTable'
+    """
+
+    def __init__(self, files: Sequence[Path], *, images: Sequence[str]) -> None:
+        parquet = require("pyarrow.parquet", extra="hub")
+        self._images = list(images)
+        self._opened: list[tuple[Path, Any]] = []
+        for path in files:
+            try:
+                opened = parquet.ParquetFile(path)
+            except (OSError, ValueError) as error:  # what pyarrow raises derives from these
+                raise DataError(f"{path} cannot be read as parquet ({error}); is it complete?") from error
+            self._opened.append((path, opened))
+            if missing := [name for name in images if name not in opened.schema_arrow.names]:
+                raise DataError(f"{path} has no column {missing[0]!r}; it has {', '.join(opened.schema_arrow.names)}")
+        groups = [
+            (path, opened, group, opened.metadata.row_group(group).num_rows)
+            for path, opened in self._opened
+            for group in range(opened.metadata.num_row_groups)
+        ]
+        ends = accumulate(rows for *_, rows in groups)
+        self._groups = [
+            (end - rows, end, path, opened, group)
+            for end, (path, opened, group, rows) in zip(ends, groups, strict=True)
+        ]
+        self._cache: OrderedDict[tuple[Path, int], Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield each row without its images, with its place for messages.
+
+        Raises:
+            DataError: a file is damaged.
+
+        >>> ParquetTable.rows.__name__
+        'rows'
+        """
+        for path, opened in self._opened:
+            names = [name for name in opened.schema_arrow.names if name not in self._images]
+            try:
+                rows = opened.read(columns=names).to_pylist()
+            except (OSError, ValueError) as error:
+                raise DataError(f"{path} cannot be read as parquet ({error}); is it complete?") from error
+            yield from ((f"{path}: row {number}", row) for number, row in enumerate(rows))
+
+    def __call__(self, reference: str) -> bytes:
+        """Return the bytes of an image file.
+
+        Raises:
+            DataError: no such row or column, the file is damaged, or the cell holds no bytes.
+        """
+        named = _REFERENCE.fullmatch(reference)
+        row = int(named["row"]) if named else -1
+        for start, end, path, opened, group in self._groups:
+            if named and named["column"] in self._images and start <= row < end:
+                cell = self._group(path, opened, group)[named["column"]][row - start].as_py()
+                if not cell or not cell.get("bytes"):
+                    raise DataError(f"{path}: row {row - start}: column {named['column']!r} holds no image")
+                return bytes(cell["bytes"])
+        raise DataError(f"{reference!r} is no row and column of images of this table; it has {', '.join(self._images)}")
+
+    def _group(self, path: Path, opened: Any, group: int) -> Any:
+        key = (path, group)
+        with self._lock:
+            if key not in self._cache:
+                try:
+                    self._cache[key] = opened.read_row_group(group, columns=self._images)
+                except (OSError, ValueError) as error:
+                    raise DataError(f"{path} cannot be read as parquet ({error}); is it complete?") from error
+                while len(self._cache) > _GROUPS:
+                    self._cache.popitem(last=False)
+            self._cache.move_to_end(key)
+            return self._cache[key]

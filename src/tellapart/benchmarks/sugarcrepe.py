@@ -1,0 +1,96 @@
+"""SugarCrepe: 7,511 COCO images, each with its caption and one that differs in an object, attribute or relation.
+
+Seven files of its repository (`data/*.json`), each an object of numbered rows `{filename, caption, negative_caption}`.
+Numbers are not contiguous (`swap_obj` lacks 108; older copies of the benchmark have it, and 7,512 items), and copies that
+went through an evaluation script carry an extra key `accuracy`: neither matters here.
+
+Tags: `subset` (the file), and `bag_of_words`: in 572 pairs (164 of `swap_obj`, 408 of `swap_att`) both captions hold
+the same words, which no model without word order can tell apart; the pairs of either kind are reported apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+from tellapart.benchmarks.annotations import expect_count, made, read_json, row_of, string
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.image_sources import FolderImages
+from tellapart.benchmarks.place import Place, find_files
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+
+__all__ = ["SUBSETS", "SUGARCREPE", "same_words"]
+
+#: File -> its numbers of items: now and, where it differs, in older copies.
+SUBSETS = {
+    "add_att": (692,),
+    "add_obj": (2062,),
+    "replace_att": (788,),
+    "replace_obj": (1652,),
+    "replace_rel": (1406,),
+    "swap_att": (666,),
+    "swap_obj": (245, 246),
+}
+
+
+def same_words(first: str, second: str) -> bool:
+    """Return whether two captions hold the same words, as often, in any order: case and punctuation aside.
+
+    >>> same_words("A cat sees a dog.", "A dog sees a cat."), same_words("a cat", "two cats")
+    (True, False)
+    """
+    return _words(first) == _words(second)
+
+
+def _words(caption: str) -> Counter[str]:
+    return Counter(re.findall(r"[\w']+", caption.lower()))
+
+
+def _load(place: Place) -> PairSet:
+    folder = place.folder("sugarcrepe") or Path()
+    items: list[Item] = []
+    for subset, published in SUBSETS.items():
+        path = find_files(folder, f"{subset}.json")[0]
+        found = [
+            _item(subset, key, row, f"{path}: item {key!r:.40}")
+            for key, row in read_json(path, dict).items()
+            if key != "accuracy"
+        ]
+        expect_count(path, len(found), *published)
+        items += found
+    images = place.pictures("sugarcrepe", "val2017", "images")
+    return PairSet("sugarcrepe", tuple(items), images, read=FolderImages(images))
+
+
+def _item(subset: str, key: str, value: object, where: str) -> Item:
+    row = row_of(value, where)
+    image, captions = (
+        string(row, "filename", where),
+        tuple(string(row, f, where) for f in ("caption", "negative_caption")),
+    )
+    return made(
+        where,
+        id=f"{subset}/{key}",
+        images=(image,),
+        texts=captions,
+        tags={"subset": subset, "bag_of_words": "same" if same_words(*captions) else "differs"},
+        cluster=image,
+    )
+
+
+SUGARCREPE = Benchmark(
+    name="sugarcrepe",
+    title="SugarCrepe: a fluent caption with one object, attribute or relation wrong",
+    items=sum(published[0] for published in SUBSETS.values()),
+    shape=(1, 2),
+    source="https://github.com/RAIVNLab/sugar-crepe",
+    licence="MIT; images of COCO val2017",
+    citation="Hsieh et al., SugarCrepe: Fixing Hackable Benchmarks for Vision-Language Compositionality, NeurIPS 2023",
+    files=tuple(f"{subset}.json" for subset in SUBSETS),
+    images="COCO val2017",
+    cluster="the COCO image",
+    ties="a tie is wrong (its main_eval.py); CLIP_benchmark counts it right",
+    load=_load,
+)

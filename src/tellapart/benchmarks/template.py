@@ -1,0 +1,78 @@
+"""The list of (image, text) pairs that a system elsewhere is to score, in the formats that scores are read from."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from tellapart.data.pairset import PairSet
+from tellapart.errors import DataError
+
+__all__ = ["write_template"]
+
+_COLUMNS = ("id", "image", "text", "score", "image_file", "caption")
+
+
+def write_template(pairs: PairSet, path: Path) -> int:
+    """Write every pair to be scored, all of the file or nothing, and return their number.
+
+    - `.csv`: columns `id,image,text,score,image_file,caption`, `score` empty;
+    - `.jsonl`: `{"label": "ID_c1_i0", "score": null, "image": ..., "caption": ...}` a line.
+
+    With every score filled in, `tellapart score` reads the file.
+
+    Args:
+        pairs: whose pairs; images are named as in its files.
+        path: a `.csv` or `.jsonl` file that is not there yet.
+
+    Raises:
+        DataError: another suffix, the file is there already, or it cannot be written.
+
+    >>> from tellapart.data.item import Item
+    >>> pairs = PairSet("s", (Item(id="a", images=("0.png",), texts=("x", "y")),), Path("."))
+    >>> write_template(pairs, Path("pairs.txt"))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: pairs.txt: templates are written to .csv or .jsonl files; got '.txt'
+    """
+    writers = {".csv": _csv_lines, ".jsonl": _jsonl_lines}
+    if path.suffix not in writers:
+        raise DataError(f"{path}: templates are written to .csv or .jsonl files; got {path.suffix!r}")
+    if path.exists():
+        raise DataError(f"{path} exists already, perhaps with scores in it; name another file")
+    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with partial.open("w", encoding="utf-8", newline="") as stream:
+            stream.writelines(writers[path.suffix](pairs))
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise DataError(f"{path} cannot be written ({error.strerror or error})") from error
+    return len(pairs) * pairs.shape[0] * pairs.shape[1]
+
+
+def _rows(pairs: PairSet) -> Iterator[tuple[str, int, int, str, str]]:
+    for item in pairs.items:
+        for i, image in enumerate(item.images):
+            for t, text in enumerate(item.texts):
+                yield item.id, i, t, image, text
+
+
+def _csv_lines(pairs: PairSet) -> Iterator[str]:
+    def line(row: tuple[object, ...]) -> str:
+        stream = io.StringIO(newline="")
+        csv.writer(stream).writerow(row)
+        return stream.getvalue()
+
+    yield line(_COLUMNS)
+    for name, image, text, image_file, caption in _rows(pairs):
+        yield line((name, image, text, "", image_file, caption))
+
+
+def _jsonl_lines(pairs: PairSet) -> Iterator[str]:
+    for name, image, text, image_file, caption in _rows(pairs):
+        row = {"label": f"{name}_c{text}_i{image}", "score": None, "image": image_file, "caption": caption}
+        yield json.dumps(row, ensure_ascii=False) + "\n"

@@ -1,0 +1,101 @@
+"""VALSE: an image with its caption and a foil, in eleven instruments.
+
+Eleven files of its repository (`data/*.json`), each an object of rows with `image_file`, `caption`, `foil` (or a list
+`foils`, of which the first counts) and the votes of three annotators. As in its paper, an item counts where at least two
+of them found that the caption alone describes the image (`mturk.caption >= 2`): 7,702 of 8,782.
+
+Tags: `instrument`, `phenomenon` (as the files name it), and `pool`: EqBen and EqSim leave out `foil-it` (6,759 items).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tellapart.benchmarks.annotations import expect_count, made, read_json, row_of, string
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.image_sources import FolderImages
+from tellapart.benchmarks.place import Place, find_files
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.errors import DataError
+
+__all__ = ["INSTRUMENTS", "VALSE"]
+
+#: Instrument -> items in its file, and those that pass the annotators.
+INSTRUMENTS = {
+    "existence": (534, 505),
+    "plurals": (1000, 851),
+    "counting-hard": (1000, 868),
+    "counting-small-quant": (1000, 900),
+    "counting-adversarial": (756, 691),
+    "relations": (614, 535),
+    "action-replacement": (779, 648),
+    "actant-swap": (1042, 949),
+    "coreference-standard": (916, 708),
+    "coreference-hard": (141, 104),
+    "foil-it": (1000, 943),
+}
+
+
+def _load(place: Place) -> PairSet:
+    folder = place.folder("valse") or Path()
+    items: list[Item] = []
+    for instrument, (published, passing) in INSTRUMENTS.items():
+        path = find_files(folder, f"{instrument}.json")[0]
+        rows = read_json(path, dict)
+        expect_count(path, len(rows), published)
+        found = [_item(instrument, key, row, f"{path}: item {key!r:.60}") for key, row in rows.items()]
+        valid = [item for item in found if item is not None]
+        expect_count(path, len(valid), passing, what="items that two annotators agree on")
+        items += valid
+    images = place.pictures("valse", "images")
+    return PairSet("valse", tuple(items), images, read=FolderImages(images))
+
+
+def _item(instrument: str, key: str, value: object, where: str) -> Item | None:
+    """Make an item of a row, or nothing where the annotators did not agree."""
+    row = row_of(value, where)
+    votes = row.get("mturk")
+    if not isinstance(votes, Mapping) or not isinstance(votes.get("caption"), int):
+        raise DataError(f"{where}: field 'mturk.caption': expected a number of annotators, got {votes!r:.60}")
+    if votes["caption"] < 2:
+        return None
+    image, dataset = string(row, "image_file", where), string(row, "dataset", where)
+    return made(
+        where,
+        id=f"{instrument}/{key}",
+        images=(image,),
+        texts=(string(row, "caption", where), _foil(row, where)),
+        tags={
+            "instrument": instrument,
+            "phenomenon": string(row, "linguistic_phenomena", where),
+            "pool": "foil-it" if instrument == "foil-it" else "without foil-it",
+        },
+        cluster=f"{dataset}/{image}",
+    )
+
+
+def _foil(row: Mapping[str, Any], where: str) -> str:
+    foils = row.get("foils")
+    if "foil" in row or not isinstance(foils, list) or not foils:
+        return string(row, "foil", where)
+    return string({"foils[0]": foils[0]}, "foils[0]", where)
+
+
+VALSE = Benchmark(
+    name="valse",
+    title="VALSE: a caption and its foil, in eleven linguistic instruments",
+    items=sum(passing for _, passing in INSTRUMENTS.values()),
+    shape=(1, 2),
+    source="https://github.com/Heidelberg-NLP/VALSE",
+    licence="MIT; images of Visual7W, COCO, SWiG, VisDial and FOIL",
+    citation="Parcalabescu et al., VALSE: A Task-Independent Benchmark for Vision and Language Models Centered on Linguistic "
+    "Phenomena, ACL 2022",
+    files=tuple(sorted(f"{instrument}.json" for instrument in INSTRUMENTS)),
+    images="those of its five sources, in one folder or in a folder each",
+    cluster="the source image",
+    ties="a foil at exactly one half is left out of the count; pairwise, a tie is wrong",
+    load=_load,
+)

@@ -1,0 +1,221 @@
+"""Benchmarks of the hub, read from a cache that is laid out as the hub's own, without a network."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
+from tellapart.benchmarks.bivlc import BLOCKS
+from tellapart.benchmarks.hub import Hub
+from tellapart.benchmarks.parquet import ParquetTable
+from tellapart.errors import DataError, MissingDependencyError
+
+Write = Callable[[Path, list[dict[str, Any]], int], None]
+
+
+@pytest.fixture
+def parquet() -> Write:
+    """Write rows as `datasets` does: images as struct<bytes, path>, in row groups."""
+    arrow = pytest.importorskip("pyarrow", reason="parquet files are read with pyarrow, of the extra 'hub'")
+    files = importlib.import_module("pyarrow.parquet")
+
+    def write(path: Path, rows: list[dict[str, Any]], group: int) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write_table(arrow.Table.from_pylist(rows), path, row_group_size=group)
+
+    return write
+
+
+def snapshot(tmp_path: Path, hub: Hub) -> Path:
+    """Name the folder in which the hub's client keeps a dataset at a revision."""
+    return tmp_path / "hub" / f"datasets--{hub.repo.replace('/', '--')}" / "snapshots" / hub.revision
+
+
+def cell(data: bytes) -> dict[str, Any]:
+    return {"bytes": data, "path": None}
+
+
+def winoground_rows(draw: Callable[..., bytes]) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": k,
+            "image_0": cell(draw(2 * k)),
+            "image_1": cell(draw(2 * k + 1)),
+            "caption_0": f"dog {k} bites man",
+            "caption_1": f"man bites dog {k}",
+            "tag": "Noun",
+            "secondary_tag": "Pragmatics" if k < 24 else "",
+            "num_main_preds": 1 + k % 2,
+            "collapsed_tag": "Object",
+        }
+        for k in range(400)
+    ]
+
+
+def hub_of(name: str) -> Hub:
+    hub = find_benchmark(name).hub
+    assert hub is not None
+    return hub
+
+
+@pytest.fixture
+def winoground(tmp_path: Path, parquet: Write, draw: Callable[..., bytes]) -> Benchmark:
+    path = snapshot(tmp_path, hub_of("winoground")) / "data" / "test-00000-of-00001.parquet"
+    parquet(path, winoground_rows(draw), 100)
+    return find_benchmark("winoground")
+
+
+def test_winoground_is_read_from_the_hubs_cache_at_its_revision(
+    winoground: Benchmark, draw: Callable[..., bytes]
+) -> None:
+    pairs = winoground.pairs()
+    assert (len(pairs), pairs.shape, pairs.items[399].id) == (400, (2, 2), "399")
+    assert pairs.items[7].texts == ("dog 7 bites man", "man bites dog 7")
+    assert pairs.items[7].tags == {
+        "tag": "Noun", "secondary_tag": "Pragmatics", "num_main_preds": "2", "collapsed_tag": "Object"
+    }  # fmt: skip
+    assert "secondary_tag" not in pairs.items[30].tags
+    for k in (0, 99, 100, 399, 5):  # in several row groups, and back
+        assert pairs.read_bytes(pairs.items[k].images[1]) == draw(2 * k + 1)
+    assert winoground.outline() == pairs.outline
+
+
+def test_a_gated_set_that_is_cached_needs_no_token(winoground: Benchmark, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tellapart.benchmarks.hub._token", lambda: None)
+    winoground.expect_pairs()
+
+
+def test_a_gated_set_without_a_token_is_an_error_with_the_page() -> None:
+    with pytest.raises(
+        DataError,
+        match=r"facebook/winoground is gated .see https://huggingface.co/datasets/facebook/winoground., and there is no token",
+    ):
+        find_benchmark("winoground").expect_pairs()
+
+
+def test_a_set_that_the_cache_lacks_is_an_error_without_a_network() -> None:
+    benchmark = find_benchmark("bivlc")
+    benchmark.expect_pairs()  # it could be fetched
+    assert benchmark.pairs_here() is None
+    with pytest.raises(
+        DataError, match=r"imirandam/BiVLC at 6c99042f10a8 cannot be fetched, .* name their folder with --data"
+    ):
+        benchmark.pairs()
+
+
+def test_without_the_hubs_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
+    with pytest.raises(MissingDependencyError, match=r'pip install "tellapart\[hub\]"'):
+        find_benchmark("bivlc").pairs()
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_bivlc_is_read_from_its_shards_and_clusters_are_its_images(
+    tmp_path: Path, parquet: Write, draw: Callable[..., bytes], shards: int
+) -> None:
+    kinds = [(kind, subtype) for kind, subtype, count in BLOCKS for _ in range(count)]
+    rows = [
+        {
+            "image": cell(draw(k // 3)),
+            "caption": f"A dog {k}.",
+            "negative_caption": f"A cat {k}.",
+            "negative_image": cell(b"not read"),
+            "type": kind,
+            "subtype": subtype,
+        }
+        for k, (kind, subtype) in enumerate(kinds)
+    ]
+    size = -(-len(rows) // shards)
+    for shard in range(shards):
+        path = (
+            snapshot(tmp_path, hub_of("bivlc")) / "data" / f"test-0000{shard}-of-0000{shards}-23fe2e02660e9182.parquet"
+        )
+        parquet(path, rows[shard * size : (shard + 1) * size], 1000)
+    pairs = find_benchmark("bivlc").pairs()
+    assert len(pairs) == 2933
+    assert pairs.items[2932].tags == {"type": "swap", "subtype": "swap att"}
+    assert pairs.read_bytes(pairs.items[2932].images[0]) == draw(2932 // 3)
+    assert len(set(pairs.outline.clusters)) == 978
+    assert pairs.items[0].cluster == pairs.items[2].cluster != pairs.items[3].cluster
+
+
+def test_a_run_from_the_hubs_cache_measures_and_reports(
+    winoground: Benchmark, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = command("run", "-m", "oracle", "-b", "winoground", "--limit", "8", "--out", "r", "--json")
+    (record,) = ran.json["runs"]
+    found = record["benchmarks"]["winoground"]
+    assert (found["metrics"]["group_score"]["value"], found["limited_from"]) == (1.0, 400)
+    assert found["images"] == 16
+    assert set(found["by"]) == {"collapsed_tag", "num_main_preds", "secondary_tag", "tag"}
+    assert Path("r/report.html").read_text(encoding="utf-8").count("data:image/png") >= 16
+
+
+def tables(paths: Sequence[Path]) -> ParquetTable:
+    return ParquetTable(paths, images=("image_0", "image_1"))
+
+
+def test_damaged_parquet_is_an_error_of_the_data(tmp_path: Path, winoground: Benchmark) -> None:
+    pytest.importorskip("pyarrow")
+    path = next(tmp_path.rglob("*.parquet"))
+    (tmp_path / "cut.parquet").write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(DataError, match=r"cut.parquet cannot be read as parquet .*; is it complete\?"):
+        tables([tmp_path / "cut.parquet"])
+    with pytest.raises(DataError, match=r"has no column 'picture'; it has id, image_0"):
+        ParquetTable([path], images=("picture",))
+    for reference in ("400/image_0", "0/caption_0", "0", "x/image_0"):
+        with pytest.raises(DataError, match=r"is no row and column of images of this table; it has image_0, image_1"):
+            tables([path])(reference)
+
+
+def test_a_cell_without_an_image_is_named(tmp_path: Path, parquet: Write, draw: Callable[..., bytes]) -> None:
+    rows = winoground_rows(draw)[:2]
+    rows[1]["image_0"] = None
+    parquet(tmp_path / "a.parquet", rows, 2)
+    with pytest.raises(DataError, match=r"a.parquet: row 1: column 'image_0' holds no image"):
+        tables([tmp_path / "a.parquet"])("1/image_0")
+
+
+def test_winoground_is_read_from_its_older_files(
+    tmp_path: Path, at: Callable[..., Benchmark], draw: Callable[..., bytes]
+) -> None:
+    import json
+
+    rows = [row | {f"image_{s}": f"ex_{row['id']}_img_{s}" for s in (0, 1)} for row in winoground_rows(draw)]
+    (tmp_path / "examples.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "ex_0_img_1.png").write_bytes(draw(9))
+    pairs = at("winoground", tmp_path).pairs()
+    assert pairs.items[0].images == ("ex_0_img_0.png", "ex_0_img_1.png")
+    assert pairs.read_bytes("ex_0_img_1.png") == draw(9)
+
+
+def test_a_token_without_access_is_an_error_with_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = importlib.import_module("huggingface_hub.errors")
+
+    class Gated(errors.GatedRepoError):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            Exception.__init__(self, "403")
+
+    def refuse(*_args: object, local_files_only: bool, **_options: object) -> str:
+        raise errors.LocalEntryNotFoundError("not here") if local_files_only else Gated()
+
+    monkeypatch.setattr("tellapart.benchmarks.hub._token", lambda: "hf_token")
+    monkeypatch.setattr("huggingface_hub.snapshot_download", refuse)
+    with pytest.raises(
+        DataError, match=r"is gated .see https://.*/facebook/winoground., and your token gives no access"
+    ):
+        find_benchmark("winoground").pairs()
+
+
+def test_a_cache_that_lacks_a_file_is_not_taken_for_the_set(tmp_path: Path) -> None:
+    (snapshot(tmp_path, hub_of("coco-counterfactuals")) / "data").mkdir(parents=True)
+    (snapshot(tmp_path, hub_of("coco-counterfactuals")) / "data" / "examples.jsonl").write_text("{}")
+    assert hub_of("coco-counterfactuals").cached() is None
+    (snapshot(tmp_path, hub_of("coco-counterfactuals")) / "data" / "images.zip").write_bytes(b"")
+    assert hub_of("coco-counterfactuals").cached() == snapshot(tmp_path, hub_of("coco-counterfactuals"))

@@ -1,0 +1,105 @@
+"""The golden numbers are guards: each change that someone might make to a scorer by mistake breaks one of them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tellapart.metrics import choice, pairs
+
+Published = Callable[[str], Path]
+Scores = NDArray[np.float32]
+METRICS = ("text_score", "image_score", "group_score")
+
+
+def winoground(published: Published, model: str) -> Scores:
+    scores = np.full((400, 2, 2), np.nan, np.float32)
+    for line in (published("winoground_scores") / f"{model}.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        item, text, image = record["label"].split("_")
+        scores[int(item), int(image[1]), int(text[1])] = record["score"]
+    return scores
+
+
+def percent(scores: Scores, names: tuple[str, ...] = METRICS) -> tuple[float, ...]:
+    return tuple(round(100 * float(getattr(pairs, name)(scores).mean()), 2) for name in names)
+
+
+PEOPLE, CLIP = (89.5, 88.5, 85.5), (30.75, 10.25, 8.25)
+
+
+def finds_text_or_ties(scores: Scores, image: int) -> Any:
+    return scores[:, image, image] >= scores[:, image, 1 - image]
+
+
+def finds_image_or_ties(scores: Scores, text: int) -> Any:
+    return scores[:, text, text] >= scores[:, 1 - text, text]
+
+
+def finds_text_by_column(scores: Scores, image: int) -> Any:
+    return scores[:, image, image] > scores[:, 1 - image, image]
+
+
+def finds_image_by_row(scores: Scores, text: int) -> Any:
+    return scores[:, text, text] > scores[:, text, 1 - text]
+
+
+def finds_text_inverted(scores: Scores, image: int) -> Any:
+    return scores[:, image, image] < scores[:, image, 1 - image]
+
+
+def test_people_and_a_model_get_the_published_scores(published: Published) -> None:
+    assert percent(winoground(published, "human")) == PEOPLE
+    assert percent(winoground(published, "clip_b32")) == CLIP
+
+
+@pytest.mark.parametrize(
+    ("name", "mutant"),
+    [
+        ("_finds_text", finds_text_or_ties),
+        ("_finds_image", finds_image_or_ties),
+        ("_finds_text", finds_text_by_column),
+        ("_finds_image", finds_image_by_row),
+        ("_finds_text", finds_text_inverted),
+    ],
+)
+def test_a_wrong_comparison_breaks_a_golden_number(
+    published: Published, monkeypatch: pytest.MonkeyPatch, name: str, mutant: Callable[..., Any]
+) -> None:
+    people, clip = winoground(published, "human"), winoground(published, "clip_b32")
+    monkeypatch.setattr(pairs, name, mutant)
+    assert (percent(people), percent(clip)) != (PEOPLE, CLIP)
+
+
+def test_swapped_axes_break_a_golden_number(published: Published) -> None:
+    assert percent(winoground(published, "clip_b32").transpose(0, 2, 1)) != CLIP
+
+
+def answers(published: Published) -> Scores:
+    with (published("bivlc") / "SUGARCREPE_CORRECT_ViT-B-32.csv").open(newline="") as stream:
+        right = [
+            float(row["correct"]) for row in csv.DictReader(stream) if row["subtype"] == "obj" and row["type"] == "swap"
+        ]
+    return np.array([[[one, 1 - one]] for one in right], np.float32)
+
+
+def test_a_wrong_index_of_the_truth_breaks_a_golden_number(
+    published: Published, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = answers(published)
+    assert round(100 * float(choice.choice_score(scores).mean()), 2) == 61.38
+    entries = choice._entries
+    monkeypatch.setattr(choice, "_entries", lambda values, name: entries(values, name)[:, ::-1])
+    assert round(100 * float(choice.choice_score(scores).mean()), 2) != 61.38
+
+
+@pytest.mark.parametrize("metric", [choice.choice_score, choice.pairwise, choice.p_c, choice.p_f, choice.acc])
+def test_a_model_that_always_answers_the_same_is_never_right(metric: Callable[[Any], Any]) -> None:
+    assert metric(np.full((5, 1, 2), 0.5)).tolist() == [0.0] * 5

@@ -1,0 +1,111 @@
+"""Where files are found, whichever of the usual ways they are kept."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.image_sources import FolderImages, ZipImages, crop_reference, cropped
+from tellapart.benchmarks.place import Place, find_files
+from tellapart.errors import DataError
+
+
+def touch(*paths: Path) -> None:
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+
+
+def test_a_folder_of_the_benchmarks_name_comes_before_the_folder_itself(tmp_path: Path) -> None:
+    assert Place(tmp_path).folder("valse") == tmp_path
+    (tmp_path / "valse").mkdir()
+    assert Place(tmp_path).folder("valse") == tmp_path / "valse"
+    assert Place(tmp_path).folder("eqben") == tmp_path
+
+
+@pytest.mark.parametrize("option", ["data", "images"])
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path, option: str) -> None:
+    with pytest.raises(DataError, match=rf"--{option} .*gone: there is no such folder"):
+        Place(**{option: tmp_path / "gone"})
+
+
+def test_images_are_looked_for_where_they_are_said_to_be_else_beside_the_annotations(tmp_path: Path) -> None:
+    assert Place(tmp_path).pictures("sugarcrepe", "val2017", "images") == tmp_path
+    touch(tmp_path / "images" / "1.jpg", tmp_path / "val2017" / "1.jpg", tmp_path / "other" / "sugarcrepe" / "1.jpg")
+    assert Place(tmp_path).pictures("sugarcrepe", "val2017", "images") == tmp_path / "val2017"
+    assert Place(tmp_path, tmp_path / "images").pictures("sugarcrepe", "val2017") == tmp_path / "images"
+    assert Place(tmp_path, tmp_path / "other").pictures("sugarcrepe") == tmp_path / "other" / "sugarcrepe"
+
+
+def test_the_first_alternative_that_is_there_is_taken_in_order_of_names(tmp_path: Path) -> None:
+    touch(tmp_path / "data" / "b-1.json", tmp_path / "data" / "b-0.json", tmp_path / "c.json")
+    assert [path.name for path in find_files(tmp_path, "a.json|b-*.json|c.json")] == ["b-0.json", "b-1.json"]
+    assert find_files(tmp_path, "d.json") == []
+
+
+def test_what_is_missing_is_named_and_where_it_was_looked_for(tmp_path: Path) -> None:
+    touch(tmp_path / "add_att.json")
+    benchmark = find_benchmark("sugarcrepe", Place(tmp_path))
+    assert "add_att.json" not in benchmark.missing()
+    with pytest.raises(
+        DataError, match=r"sugarcrepe needs add_obj.json, .* lacks them: get the files from https://github"
+    ):
+        benchmark.pairs()
+
+
+def test_an_image_is_found_one_folder_deeper_and_under_another_suffix(
+    tmp_path: Path, draw: Callable[..., bytes]
+) -> None:
+    touch(tmp_path / "coco" / "1.jpg", tmp_path / "2.png")
+    assert FolderImages(tmp_path)("1.jpg") == b"x"
+    assert FolderImages(tmp_path, suffixes=(".jpg",))("1.png") == b"x"
+    with pytest.raises(DataError, match=r"no image '1.png'"):
+        FolderImages(tmp_path)("1.png")
+
+
+@pytest.mark.parametrize("reference", ["../secret.png", "/etc/x.png", "https://a/b.png", "a.txt"])
+def test_a_hostile_reference_is_refused(tmp_path: Path, reference: str) -> None:
+    with pytest.raises(DataError):
+        FolderImages(tmp_path / "set")(reference)
+
+
+def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    touch(tmp_path / "secret.png")
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "a.png").symlink_to(tmp_path / "secret.png")
+    with pytest.raises(DataError, match="leaves the pair set's folder through a link"):
+        FolderImages(tmp_path / "set")("a.png")
+
+
+def test_an_archives_image_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "images.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.png", bytes(64_000_001))
+    with pytest.raises(DataError, match=r"a.png in .*images.zip unpacks to more than 64,000,000 bytes"):
+        ZipImages(tmp_path / "images.zip")("a.png")
+
+
+@pytest.mark.parametrize("size", [(0, 5), (100_000, 100_000)])
+def test_a_crop_of_no_sensible_size_is_refused(draw: Callable[..., bytes], size: tuple[int, int]) -> None:
+    read = cropped(lambda _reference: draw(0))
+    with pytest.raises(DataError, match=r"a.png#0,0,.*: a crop of \d+ by \d+ pixels"):
+        read(crop_reference("a.png", 0, 0, *size))
+
+
+def test_a_folder_that_is_none_is_one_error_of_every_command(command: Callable[..., Any]) -> None:
+    for arguments in (("ls", "benchmarks"), ("run", "-b", "valse"), ("export", "valse", "--to", "a.csv")):
+        ran = command(*arguments, "--data", "gone")
+        assert (ran.code, ran.err) == (2, "error: --data gone: there is no such folder\n")
+
+
+def test_the_folder_may_be_named_by_the_environment(
+    command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    touch(tmp_path / "aro-relation" / "visual_genome_relation.json")
+    monkeypatch.setenv("TELLAPART_DATA", str(tmp_path))
+    rows = {row["name"]: row for row in command("ls", "benchmarks", "--json").json}
+    assert (rows["aro-relation"]["files"], rows["aro-attribution"]["files"]) == ("here", "with --data")
