@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -268,3 +270,16 @@ def test_the_default_path_follows_the_environment(monkeypatch: pytest.MonkeyPatc
     assert default_store_path() == Path("/x/tellapart/store.sqlite")
     monkeypatch.setenv("TELLAPART_CACHE", "~/mine")
     assert default_store_path() == Path.home() / "mine" / "store.sqlite"
+
+
+def test_a_dropped_store_may_be_collected_in_any_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    # A cycle, as a traceback makes one: reference counting alone does not free the store.
+    cycle: list[object] = [EmbeddingStore(None)]
+    cycle.append(cycle)
+    del cycle
+    collector = threading.Thread(target=gc.collect)
+    collector.start()
+    collector.join()
+    assert said == []

@@ -91,8 +91,11 @@ class EmbeddingStore:
         if self.path is not None:
             self._look_at_file(self.path)
         with self._explained():
-            # Transactions are begun by hand: sqlite3's own do not cover reads.
-            self._connection = sqlite3.connect(self.path or ":memory:", timeout=_PATIENCE, isolation_level=None)
+            # Transactions are begun by hand: sqlite3's own do not cover reads. One thread uses the store, but a
+            # dropped one is closed by the garbage collector, which runs in whatever thread allocates.
+            self._connection = sqlite3.connect(
+                self.path or ":memory:", timeout=_PATIENCE, isolation_level=None, check_same_thread=False
+            )
         try:
             with self._explained():
                 self._prepare()
