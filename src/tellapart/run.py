@@ -21,7 +21,7 @@ from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import RunError
 from tellapart.evaluate import Evaluation, Prepared, chosen, evaluate, evaluate_scores, plan, prepare
-from tellapart.models.external import created_ties, read_raw_scores, read_scores
+from tellapart.models.external import created_ties, read_raw_scores, round_scores
 from tellapart.models.find import ModelOptions, find_model
 from tellapart.models.protocols import Model
 from tellapart.models.scoring import Progress
@@ -158,12 +158,12 @@ def run_scores(
     """
     found = find_benchmark(benchmark, place).held()
     outline = found.outline()
-    made = read_scores(scores, ids=outline.ids, shape=outline.shape, kind=kind)
-    rounded = created_ties(read_raw_scores(scores, ids=outline.ids, shape=outline.shape).values)
+    raw = read_raw_scores(scores, ids=outline.ids, shape=outline.shape)
+    made = round_scores(raw, scores, ids=outline.ids, kind=kind)
     digest = hashlib.sha256(scores.read_bytes()).hexdigest()
     record = ModelRecord(name=name or scores.stem, fingerprint=f"scores-{digest}", kind=made.kind)
     result = _begin(out, record, run_record(seed=seed, command=command, place=place))
-    evaluation = evaluate_scores(made, found, origin=str(scores), rounded_ties=rounded, seed=seed)
+    evaluation = evaluate_scores(made, found, origin=str(scores), rounded_ties=created_ties(raw.values), seed=seed)
     _keep(out, result, found.name, evaluation)
     return out
 

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from tellapart.data.scores import ScoreKind, Scores, named
 from tellapart.errors import ScoreError
 
-__all__ = ["RawScores", "created_ties", "read_raw_scores", "read_scores", "write_scores"]
+__all__ = ["RawScores", "created_ties", "read_raw_scores", "read_scores", "round_scores", "write_scores"]
 
 _COLUMNS = ["id", "image", "text", "score"]
 _LABEL = re.compile(r"(?P<id>.+)_c(?P<text>\d+)_i(?P<image>\d+)", re.DOTALL | re.ASCII)
@@ -90,7 +90,24 @@ def read_scores(
     Traceback (most recent call last):
     tellapart.errors.ScoreError: scores.txt: scores are read from .npz, .csv or .jsonl files; got '.txt'
     """
-    raw = read_raw_scores(path, ids=ids, shape=shape)
+    return round_scores(read_raw_scores(path, ids=ids, shape=shape), path, ids=ids, kind=kind)
+
+
+def round_scores(raw: RawScores, path: Path | str, *, ids: Sequence[str], kind: ScoreKind | None = None) -> Scores:
+    """Round what `read_raw_scores` read to float32 scores; `read_scores` is the two together.
+
+    Args:
+        raw: of exactly these items, in this order.
+        path: the file, for the message.
+        ids: of all items.
+        kind: as `read_scores` has it.
+
+    Raises:
+        ScoreError: the file names another kind, or a probability lies outside [0, 1].
+
+    >>> round_scores(RawScores(np.zeros((1, 1, 2)), None), "scores.csv", ids=["a"]).kind
+    'similarity'
+    """
     if kind and raw.kind and kind != raw.kind:
         raise ScoreError(f"{path} says that its scores are of kind {raw.kind!r}; {kind!r} was asked for")
     try:
