@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
-EXTRAS := hub,render,train,dev
+EXTRAS := hub,models,render,train,dev
 
 .PHONY: demo test lint types docs bench clean
 
