@@ -27,8 +27,9 @@ LEVELS = [
     {"metrics", "stats"},
     {"benchmarks", "models", "build"},
     {"result", "run_folder", "tabulate", "measure"},
-    {"evaluate"},
-    {"run", "compare", "check"},
+    {"tasks"},
+    {"evaluate", "evaluate_task"},
+    {"run", "compare", "check", "export"},
     {"report", "progress"},
     {"cli", "__main__"},
 ]

@@ -30,6 +30,8 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "aro-attribution": "tellapart.benchmarks.aro:ATTRIBUTION",
         "aro-coco-order": "tellapart.benchmarks.aro:COCO_ORDER",
         "aro-flickr-order": "tellapart.benchmarks.aro:FLICKR_ORDER",
+        "vlue-nlvr2": "tellapart.benchmarks.vlue_tasks:VLUE_NLVR2",
+        "nlvr2": "tellapart.benchmarks.vlue_tasks:NLVR2_IN_DOMAIN",
     }
 )
 

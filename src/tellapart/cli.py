@@ -136,7 +136,9 @@ def run_command(
 @app.command("score")
 def score_command(
     benchmark: Annotated[str, typer.Argument(help="A benchmark (`tellapart ls benchmarks`) or folder:PATH.")],
-    scores: Annotated[Path, typer.Option("--scores", help="The file: .npz, .csv, or .jsonl as Winoground has it.")],
+    scores: Annotated[
+        Path, typer.Option("--scores", help="The file of scores (.npz, .csv, .jsonl) or of a task's predictions.")
+    ],
     kind: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option("--kind", help="What the scores are: similarity, logit or probability."),
@@ -151,7 +153,7 @@ def score_command(
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """Measure scores that were made elsewhere."""
+    """Measure scores or predictions that were made elsewhere; `export` writes the file to fill in."""
     from tellapart.benchmarks.place import Place
     from tellapart.data.scores import ScoreKind
     from tellapart.errors import ScoreError
@@ -179,19 +181,18 @@ def export_command(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Write the image-text pairs of a benchmark that a system elsewhere is to score."""
+    """Write what a system elsewhere is to score or to answer: a benchmark's image-text pairs, or a task's records."""
     from tellapart.benchmarks.benchmark import find_benchmark
     from tellapart.benchmarks.place import Place
-    from tellapart.benchmarks.template import write_template
+    from tellapart.export import export
 
-    count = write_template(find_benchmark(benchmark, Place(data)).pairs(), to)
+    written = export(find_benchmark(benchmark, Place(data)), to)
     if as_json:
-        _print_json({"to": str(to), "pairs": count})
+        _print_json({"to": str(to), written.noun: written.rows})
     else:
-        again = shlex.join(
-            ["tellapart", "score", benchmark, "--scores", str(to), *(["--data", str(data)] if data else [])]
-        )
-        print(f"{count:,} pairs to score in {to}; fill in `score`, then: {again}")
+        named = ["--data", str(data)] if data else []
+        again = shlex.join(["tellapart", "score", benchmark, "--scores", written.scores, *named])
+        print(f"{written.rows:,} {written.noun} in {to}; {written.todo}, then: {again}")
 
 
 @app.command("show")
@@ -229,7 +230,7 @@ def check_command(
     as_json: Json = False,
 ) -> None:
     """Show that models whose results are known beforehand get them, on every shape."""
-    from tellapart.benchmarks.benchmark import find_benchmark
+    from tellapart.benchmarks.benchmark import find_pairs
     from tellapart.check import check_model, check_references
     from tellapart.evaluate import chosen
     from tellapart.models.find import ModelOptions, find_model
@@ -239,7 +240,7 @@ def check_command(
     with _progress() as progress:
         gates = check_references(progress.told("reference models"))
         if subject is not None:
-            pairs = find_benchmark("demo").pairs()
+            pairs = find_pairs("demo").pairs()
             gates += check_model(subject, pairs.select(chosen(len(pairs), "30")))
     if as_json:
         _print_json(_gates_json(gates))

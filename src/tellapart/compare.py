@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -101,8 +102,8 @@ def compare(first: Path, second: Path, *, seed: int = 0) -> Comparison:
     rows: list[Row] = []
     for name in shared:
         _check_same(name, first, a.benchmarks[name], second, b.benchmarks[name])
-        clusters, columns = _outcomes(first, second, name, _tested(a.benchmarks[name], b.benchmarks[name]))
-        rows += [_row(name, metric, *pair, clusters, seed) for metric, pair in columns.items()]
+        columns = _outcomes(first, second, name, _tested(a.benchmarks[name], b.benchmarks[name]))
+        rows += [_row(name, metric, column, seed) for metric, column in columns.items()]
     if not rows:
         raise RunError(f"{first} and {second} share no metric of right and wrong on {', '.join(shared)}")
     adjusted = holm([row.p for row in rows])
@@ -117,9 +118,11 @@ def compare(first: Path, second: Path, *, seed: int = 0) -> Comparison:
 
 
 def _tested(a: BenchmarkResult, b: BenchmarkResult) -> list[str]:
-    """Choose the headline metrics that both runs have and whose outcomes are right or wrong."""
+    """Choose the headline metrics that both runs have, one value an item."""
     return [
-        name for name in headline({*a.metrics} & {*b.metrics}) if METRICS[name].binary and not METRICS[name].components
+        name
+        for name in headline({*a.metrics} & {*b.metrics})
+        if name not in METRICS or (METRICS[name].binary and not METRICS[name].components)
     ]
 
 
@@ -136,31 +139,46 @@ def _check_same(name: str, first: Path, a: BenchmarkResult, second: Path, b: Ben
         )
 
 
-def _outcomes(
-    first: Path, second: Path, benchmark: str, metrics: Sequence[str]
-) -> tuple[list[str], dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]]:
-    """Read both runs' per-item outcomes, item by item: clusters, and metric -> (a, b)."""
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One metric in both runs, item by item."""
+
+    clusters: list[str]
+    a: NDArray[np.float64]
+    b: NDArray[np.float64]
+
+    @property
+    def binary(self) -> bool:
+        return bool(np.isin(self.a, (0, 1)).all() and np.isin(self.b, (0, 1)).all())
+
+
+def _outcomes(first: Path, second: Path, benchmark: str, metrics: Sequence[str]) -> dict[str, _Column]:
+    """Read both runs' per-item outcomes: metric -> the items that have it, the same in both."""
     a = read_samples(first, benchmark)
-    of = {sample.id: sample for sample in read_samples(second, benchmark)}
-    if alone := sorted(of.keys() ^ {sample.id for sample in a}):
+    of = {(sample.unit, sample.id): sample for sample in read_samples(second, benchmark)}
+    if alone := sorted(id_ for _, id_ in of.keys() ^ {(sample.unit, sample.id) for sample in a}):
         raise RunError(
             f"{benchmark} is not the same in both: {first} and {second} hold samples of different items "
             f"({named(alone)} in one alone); measure both on the same pairs"
         )
-    if moved := [sample.id for sample in a if sample.cluster != of[sample.id].cluster]:
+    pairs = [(sample, of[sample.unit, sample.id]) for sample in a]
+    if moved := [x.id for x, y in pairs if x.cluster != y.cluster]:
         raise RunError(
             f"{benchmark}: items have other clusters in {first} than in {second}: {named(moved)}; measure both anew"
         )
-    pairs = [(sample.outcomes, of[sample.id].outcomes) for sample in a]
-    columns = {
-        metric: (np.array([x[metric] for x, _ in pairs]), np.array([y[metric] for _, y in pairs])) for metric in metrics
-    }
-    return [sample.cluster for sample in a], columns
+    columns = {}
+    for metric in metrics:
+        own = [(x, y) for x, y in pairs if metric in x.outcomes and metric in y.outcomes]
+        if own:  # a metric of the whole corpus (BLEU) has no value of an item
+            values = np.array([(x.outcomes[metric], y.outcomes[metric]) for x, y in own])
+            columns[metric] = _Column([x.cluster for x, _ in own], values[:, 0], values[:, 1])
+    return columns
 
 
-def _row(
-    benchmark: str, metric: str, a: NDArray[np.float64], b: NDArray[np.float64], clusters: Sequence[str], seed: int
-) -> Row:
+def _row(benchmark: str, metric: str, column: _Column, seed: int) -> Row:
+    a, b, clusters = column.a, column.b, column.clusters
+    if not column.binary:
+        return _graded_row(benchmark, metric, column, seed)
     exact = mcnemar(a, b)
     independent = len(set(clusters)) == len(clusters)
     difference = paired_difference(a, b, clusters, binary=True, seed=seed)
@@ -181,4 +199,26 @@ def _row(
         p_holm=1.0,
         test="exact McNemar" if independent else "cluster sign flips",
         detectable=detectable_difference(exact.n, discordance) if discordance > 0 else None,
+    )
+
+
+def _graded_row(benchmark: str, metric: str, column: _Column, seed: int) -> Row:
+    """Compare values between right and wrong (soft accuracy, CIDEr): only a, only b count the items where one is higher."""
+    difference = paired_difference(column.a, column.b, column.clusters, binary=False, seed=seed)
+    return Row(
+        benchmark=benchmark,
+        metric=metric,
+        n=len(column.a),
+        a=float(column.a.mean()),
+        b=float(column.b.mean()),
+        difference=difference.value,
+        low=difference.low,
+        high=difference.high,
+        method=difference.method,
+        only_a=int((column.a > column.b).sum()),
+        only_b=int((column.b > column.a).sum()),
+        p=paired_permutation(column.a, column.b, column.clusters, seed=seed),
+        p_holm=1.0,
+        test="cluster sign flips",
+        detectable=None,
     )

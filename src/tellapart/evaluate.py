@@ -75,7 +75,7 @@ def plan(model: Model, benchmark: Benchmark) -> None:
     Traceback (most recent call last):
     tellapart.errors.DataError: aro-relation needs visual_genome_relation.json, and no --data was given...
     """
-    benchmark.expect_pairs()
+    benchmark.expect()
     if not defined_for(benchmark.shape, model.kind):
         raise MetricError(
             f"{model.name} on {benchmark.name}: no metric is defined for {describe(benchmark.shape)} "

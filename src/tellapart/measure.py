@@ -19,7 +19,7 @@ from tellapart.metrics.metric import Metric
 from tellapart.metrics.registry import defined_for
 from tellapart.metrics.ties import tied_comparisons
 from tellapart.result import Curve, Metrics, Value
-from tellapart.run_folder import read_result, read_samples
+from tellapart.run_folder import file_name, read_result, read_samples
 from tellapart.tabulate import PerItem, tabulate
 
 __all__ = ["Measured", "measure", "remeasure"]
@@ -100,7 +100,13 @@ def remeasure(folder: Path, benchmark: str) -> Measured:
     result = read_result(folder)
     if benchmark not in result.benchmarks:
         raise RunError(f"{folder} did not measure {benchmark!r}; it holds {', '.join(result.benchmarks) or 'nothing'}")
-    record, samples = result.benchmarks[benchmark], read_samples(folder, benchmark)
+    record = result.benchmarks[benchmark]
+    if record.shape is None or record.kind is None:
+        raise RunError(
+            f"{folder}: {benchmark} is a task ({record.task}); its predictions are measured again by: tellapart score "
+            f"{benchmark} --scores {folder}/samples/{file_name(benchmark)}.jsonl"
+        )
+    samples = read_samples(folder, benchmark)
     ids = tuple(sample.id for sample in samples)
     clusters, tags = tuple(sample.cluster for sample in samples), tuple(sample.tags for sample in samples)
     scores = Scores(ids, [sample.scores for sample in samples], record.kind)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from tellapart.data.scores import ScoreKind
 
@@ -96,8 +96,10 @@ class BenchmarkResult(_Record):
 
     Attributes:
         fingerprint: SHA-256 over ids, texts and pixels; over ids alone where scores came from elsewhere.
-        shape: images and texts of an item.
-        kind: of the scores.
+        task: `pairs`, or the task's name.
+        output: what was put out: `scores`, or a task's `label`, `text` or `box`.
+        shape: images and texts of an item; None for tasks.
+        kind: of the scores; None for tasks.
         metrics: over all items.
         by: tag -> value -> metrics.
         macro: tag -> metrics, the unweighted means over that tag's values.
@@ -117,8 +119,10 @@ class BenchmarkResult(_Record):
 
     title: str
     fingerprint: str
-    shape: tuple[int, int]
-    kind: ScoreKind
+    task: str = "pairs"
+    output: str = "scores"
+    shape: tuple[int, int] | None = None
+    kind: ScoreKind | None = None
     metrics: dict[str, Value]
     by: dict[str, dict[str, Metrics]] = Field(default_factory=dict)
     macro: dict[str, Metrics] = Field(default_factory=dict)
@@ -145,7 +149,7 @@ class ModelRecord(_Record):
 
     name: str
     fingerprint: str
-    kind: ScoreKind
+    kind: ScoreKind | None = None
 
 
 class RunRecord(_Record):
@@ -187,10 +191,13 @@ class Result(_Record):
 
 
 class Sample(_Record):
-    """One item of `samples/<benchmark>.jsonl`: its raw scores and what every metric made of them.
+    """One item of `samples/<benchmark>.jsonl`: its raw scores, or what was put out, and what every metric made of it.
 
     Attributes:
-        scores: `[image][text]`, float32.
+        unit: what it is: an item, or a task's query, statement, question, pair of questions.
+        scores: `[image][text]`, float32; none for tasks.
+        output: what the model put out; None where that is not one thing.
+        gold: what would have been right, in words; empty for pairs, whose true ones are known by their place.
         outcomes: metric -> the item's value under the strict rule.
         tied: the metrics that a tie touched.
         images: references as the pair set has them; empty where scores came from elsewhere.
@@ -204,6 +211,9 @@ class Sample(_Record):
     tags: dict[str, str] = Field(default_factory=dict)
     images: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
-    scores: tuple[tuple[float, ...], ...]
+    unit: str = "item"
+    scores: tuple[tuple[float, ...], ...] = ()
+    output: JsonValue = None
+    gold: str = ""
     outcomes: dict[str, float]
     tied: tuple[str, ...] = ()

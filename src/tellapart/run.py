@@ -14,13 +14,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
-from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
 from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import RunError
 from tellapart.evaluate import Evaluation, Prepared, chosen, evaluate, evaluate_scores, plan, prepare
+from tellapart.evaluate_task import PreparedTask, evaluate_predictions, evaluate_task, plan_task, prepare_task
 from tellapart.models.external import created_ties, read_raw_scores, round_scores
 from tellapart.models.find import ModelOptions, find_model
 from tellapart.models.protocols import Model
@@ -98,18 +101,33 @@ def run(
     chosen(1, settings.limit)
     for model in models:
         for benchmark in benchmarks:
-            plan(model, benchmark)
+            _plan(model, benchmark)
     records = _records(models, settings.models)
     folders = [out, *(beside(out, record.name) for record in records[1:])]
     circumstances = run_record(seed=settings.seed, command=command, settings=settings, place=settings.place)
     results = [_begin(folder, record, circumstances) for folder, record in zip(folders, records, strict=True)]
     for benchmark in benchmarks:
         told = progress(benchmark.name) if progress else None
-        ready = prepare(benchmark, store=store, limit=settings.limit, progress=told)
+        ready = _prepare(benchmark, settings, store, told)
         for place, (model, folder) in enumerate(zip(models, folders, strict=True)):
             told = progress(f"{records[place].name} on {benchmark.name}") if progress else None
             results[place] = _advance(results[place], model, ready, folder, store, told)
     return folders
+
+
+def _plan(model: Model, benchmark: Benchmark | TaskBenchmark) -> None:
+    if isinstance(benchmark, TaskBenchmark):
+        plan_task(model, benchmark)
+    else:
+        plan(model, benchmark)
+
+
+def _prepare(
+    benchmark: Benchmark | TaskBenchmark, settings: Settings, store: EmbeddingStore, told: Progress | None
+) -> Prepared | PreparedTask:
+    if isinstance(benchmark, TaskBenchmark):
+        return prepare_task(benchmark, limit=settings.limit)
+    return prepare(benchmark, store=store, limit=settings.limit, progress=told)
 
 
 def _records(models: Sequence[Model], given: Sequence[str]) -> list[ModelRecord]:
@@ -133,11 +151,11 @@ def run_scores(
     command: str = "",
     place: Place | None = None,
 ) -> Path:
-    """Measure a file of scores that were made elsewhere, into a run folder of its own.
+    """Measure a file of scores, or of a task's predictions, that were made elsewhere, into a run folder of its own.
 
     Args:
         benchmark: its name.
-        scores: a `.npz`, `.csv` or `.jsonl` file.
+        scores: a `.npz`, `.csv` or `.jsonl` file; for tasks what `tellapart export` writes, filled in.
         out: the run folder.
         kind: what the scores are; what the file says, or else a similarity, if not given.
         name: the model's, for results; the file's if not given.
@@ -156,16 +174,34 @@ def run_scores(
     Traceback (most recent call last):
     tellapart.errors.ScoreError: gone.jsonl cannot be read: No such file or directory
     """
-    found = find_benchmark(benchmark, place).held()
+    found = find_benchmark(benchmark, place)
+    if isinstance(found, TaskBenchmark):
+        return _run_predictions(found, scores, out, name=name, seed=seed, command=command)
+    found = found.held()
     outline = found.outline()
     raw = read_raw_scores(scores, ids=outline.ids, shape=outline.shape)
     made = round_scores(raw, scores, ids=outline.ids, kind=kind)
-    digest = hashlib.sha256(scores.read_bytes()).hexdigest()
-    record = ModelRecord(name=name or scores.stem, fingerprint=f"scores-{digest}", kind=made.kind)
+    record = _record_of_file(scores, name, made.kind)
     result = _begin(out, record, run_record(seed=seed, command=command, place=place))
     evaluation = evaluate_scores(made, found, origin=str(scores), rounded_ties=created_ties(raw.values), seed=seed)
     _keep(out, result, found.name, evaluation)
     return out
+
+
+def _run_predictions(
+    benchmark: TaskBenchmark, predictions: Path, out: Path, *, name: str | None, seed: int, command: str
+) -> Path:
+    ready = prepare_task(benchmark)
+    made = ready.task.read(predictions, ready.records)
+    record = _record_of_file(predictions, name, None)
+    result = _begin(out, record, run_record(seed=seed, command=command, place=benchmark.place))
+    _keep(out, result, benchmark.name, evaluate_predictions(ready, made, origin=str(predictions), seed=seed))
+    return out
+
+
+def _record_of_file(path: Path, name: str | None, kind: ScoreKind | None) -> ModelRecord:
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return ModelRecord(name=name or path.stem, fingerprint=f"scores-{digest}", kind=kind)
 
 
 def run_record(*, seed: int, command: str, settings: Settings | None = None, place: Place | None = None) -> RunRecord:
@@ -241,13 +277,22 @@ def _identity(model: ModelRecord, run: RunRecord) -> dict[str, object]:
 
 
 def _advance(
-    result: Result, model: Model, ready: Prepared, folder: Path, store: EmbeddingStore, told: Progress | None
+    result: Result,
+    model: Model,
+    ready: Prepared | PreparedTask,
+    folder: Path,
+    store: EmbeddingStore,
+    told: Progress | None,
 ) -> Result:
     """Measure one benchmark and keep it, unless the record holds it already."""
     finished = result.benchmarks.get(ready.benchmark.name)
     if finished is None:
         run = result.run
-        found = evaluate(model, ready, store=store, batch_size=run.batch_size or 32, seed=run.seed, progress=told)
+        how: dict[str, Any] = {"batch_size": run.batch_size or 32, "seed": run.seed, "progress": told}
+        if isinstance(ready, PreparedTask):
+            found = evaluate_task(model, ready, store=store, **how)
+        else:
+            found = evaluate(model, ready, store=store, **how)
         return _keep(folder, result, ready.benchmark.name, found)
     if finished.fingerprint != ready.fingerprint:
         raise RunError(f"{folder} holds {ready.benchmark.name} with other content; name another --out, or delete it")

@@ -87,7 +87,7 @@ def test_winoground_is_read_from_the_hubs_cache_at_its_revision(
 
 def test_a_gated_set_that_is_cached_needs_no_token(winoground: Benchmark, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tellapart.benchmarks.hub._token", lambda: None)
-    winoground.expect_pairs()
+    winoground.expect()
 
 
 def test_a_gated_set_without_a_token_is_an_error_with_the_page() -> None:
@@ -95,12 +95,12 @@ def test_a_gated_set_without_a_token_is_an_error_with_the_page() -> None:
         DataError,
         match=r"facebook/winoground is gated .see https://huggingface.co/datasets/facebook/winoground., and there is no token",
     ):
-        find_benchmark("winoground").expect_pairs()
+        find_benchmark("winoground").expect()
 
 
 def test_a_set_that_the_cache_lacks_is_an_error_without_a_network() -> None:
     benchmark = find_benchmark("bivlc")
-    benchmark.expect_pairs()  # it could be fetched
+    benchmark.expect()  # it could be fetched
     assert benchmark.pairs_here() is None
     with pytest.raises(
         DataError, match=r"imirandam/BiVLC at 6c99042f10a8 cannot be fetched, .* name their folder with --data"

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tellapart.benchmarks.hub import Hub
-from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.declared import Declared
+from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.catalog import load as load_from_catalog
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import Outline, PairSet
-from tellapart.data.scores import named
 from tellapart.errors import DataError
 
-__all__ = ["Benchmark", "PaperTable", "find_benchmark"]
+__all__ = ["Benchmark", "PaperTable", "find_benchmark", "find_pairs"]
 
 FOLDER = "folder:"
 
@@ -23,81 +23,44 @@ PaperTable = Callable[[Mapping[str, Mapping[str, float]]], "dict[str, float]"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Benchmark:
+class Benchmark(Declared):
     """A named source of minimal pairs.
 
     Attributes:
-        name: as on the command line and in results.
-        title: one line for people.
-        items: how many it holds.
         shape: images and texts of an item.
-        source: where it comes from.
-        licence: of its images and captions.
-        citation: the paper.
         load: reads its pairs from a place that has its files. No image is opened.
-        files: what it needs there: file names, `a*b` patterns, `a|b` alternatives.
-        images: which images it needs, in words.
-        cluster: what is resampled together, in words.
         ties: what its own code makes of a tie; here a tie is never right.
-        hub: where its files are fetched from if no place has them.
         known: what is known of its items without any file, for scores that were made elsewhere.
         paper: tag, and function of its values' metrics, that give the row of the paper's table: column -> percent.
-        place: where this user keeps files.
 
     >>> find_benchmark("winoground").items
     400
     """
 
-    name: str
-    title: str
-    items: int
     shape: tuple[int, int]
-    source: str
-    licence: str
-    citation: str
     load: Callable[[Place], PairSet]
-    files: tuple[str, ...] = ()
-    images: str = ""
-    cluster: str = "the item"
     ties: str = "a tie is wrong"
-    hub: Hub | None = None
     known: Callable[[], Outline] | None = None
     paper: tuple[str, PaperTable] | None = None
-    place: Place = field(default_factory=Place)
 
-    def missing(self) -> tuple[str, ...]:
-        """Return those of the files it needs that are not in the user's place; images are not looked for.
-
-        >>> find_benchmark("winoground").missing()
-        ('test-*.parquet|examples.jsonl',)
-        """
-        folder = self.place.folder(self.name)
-        return tuple(name for name in self.files if folder is None or not find_files(folder, name))
-
-    def expect_pairs(self) -> None:
+    def expect(self) -> None:
         """Check, without reading them, that the pairs can be had: from the user's place or from the hub.
 
         Raises:
             DataError: neither has them, or the hub gates them and there is no token.
             MissingDependencyError: the hub's package is needed and not installed.
 
-        >>> find_benchmark("valse").expect_pairs()  # doctest: +ELLIPSIS
+        >>> find_benchmark("valse").expect()  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         tellapart.errors.DataError: valse needs actant-swap.json, action-replacement.json, coreference-hard.json and 8 more...
         """
-        if not (missing := self.missing()):
-            return
         try:
-            if self.hub is None:
-                raise DataError(self._needs(missing))
-            self.hub.expect()
+            Declared.expect(self)
         except DataError as error:
-            elsewhere = (
-                ""
-                if self.known is None
-                else (f"; or score its pairs where you have them, and run: tellapart score {self.name} --scores FILE")
-            )
-            raise DataError(f"{error}{elsewhere}") from error
+            if self.known is None:
+                raise
+            elsewhere = f"or score its pairs where you have them, and run: tellapart score {self.name} --scores FILE"
+            raise DataError(f"{error}; {elsewhere}") from error
 
     def pairs(self) -> PairSet:
         """Load the captions, and where the images are; what no place of the user's has is fetched from the hub.
@@ -109,10 +72,8 @@ class Benchmark:
         >>> len(find_benchmark("demo").pairs())
         300
         """
-        self.expect_pairs()
-        if not self.missing() or self.hub is None:
-            return self.load(self.place)
-        return self.load(replace(self.place, data=self.hub.fetch()))
+        self.expect()
+        return self.load(self.located())
 
     def pairs_here(self) -> PairSet | None:
         """Load the pairs if the user's place or the hub's cache has them; the network is not used.
@@ -123,10 +84,8 @@ class Benchmark:
         >>> find_benchmark("aro-relation").pairs_here() is None
         True
         """
-        if not self.missing():
-            return self.load(self.place)
-        folder = None if self.hub is None else self.hub.cached()
-        return None if folder is None else self.load(replace(self.place, data=folder))
+        place = self.here()
+        return None if place is None else self.load(place)
 
     def held(self) -> Benchmark:
         """Return the benchmark with its pairs in memory, if they are here, so that they are not read twice.
@@ -154,20 +113,11 @@ class Benchmark:
         if here is not None:
             return here.outline
         if self.known is None:
-            raise DataError(self._needs(self.missing()))
+            raise DataError(self.needs())
         return self.known()
 
-    def _needs(self, missing: tuple[str, ...]) -> str:
-        looked = self.place.folder(self.name)
-        where = "no --data was given" if looked is None else f"{looked} lacks {'them' if len(missing) > 1 else 'it'}"
-        hub = "" if self.hub is None else f"; or fetch it once: tellapart run -b {self.name} (from {self.hub.page})"
-        return (
-            f"{self.name} needs {named(missing, limit=3)}, and {where}: get the files from {self.source} and name their "
-            f"folder with --data{hub}"
-        )
 
-
-def find_benchmark(name: str, place: Place | None = None) -> Benchmark:
+def find_benchmark(name: str, place: Place | None = None) -> Benchmark | TaskBenchmark:
     """Return the benchmark of that name; `folder:PATH` is the user's own pair set.
 
     Args:
@@ -184,9 +134,26 @@ def find_benchmark(name: str, place: Place | None = None) -> Benchmark:
     if name.startswith(FOLDER):
         return _folder(name)
     benchmark = load_from_catalog("benchmark", name)
-    if not isinstance(benchmark, Benchmark):
+    if not isinstance(benchmark, Benchmark | TaskBenchmark):
         raise DataError(f"benchmark {name!r} is a {type(benchmark).__name__}; its entry point must name a Benchmark")
     return benchmark if place is None else replace(benchmark, place=place)
+
+
+def find_pairs(name: str, place: Place | None = None) -> Benchmark:
+    """Return the benchmark of minimal pairs of that name.
+
+    Raises:
+        UnknownNameError: no such name.
+        DataError: as `find_benchmark`, or it is a task and no set of pairs.
+
+    >>> find_pairs("vlue-nlvr2")
+    Traceback (most recent call last):
+    tellapart.errors.DataError: vlue-nlvr2 is a task (nlvr2), and no set of minimal pairs
+    """
+    benchmark = find_benchmark(name, place)
+    if isinstance(benchmark, TaskBenchmark):
+        raise DataError(f"{name} is a task ({benchmark.task}), and no set of minimal pairs")
+    return benchmark
 
 
 def _folder(name: str) -> Benchmark:

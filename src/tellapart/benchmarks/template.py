@@ -6,13 +6,13 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
 
-__all__ = ["write_template"]
+__all__ = ["write_lines", "write_template"]
 
 _COLUMNS = ("id", "image", "text", "score", "image_file", "caption")
 
@@ -41,17 +41,30 @@ def write_template(pairs: PairSet, path: Path) -> int:
     writers = {".csv": _csv_lines, ".jsonl": _jsonl_lines}
     if path.suffix not in writers:
         raise DataError(f"{path}: templates are written to .csv or .jsonl files; got {path.suffix!r}")
+    write_lines(path, writers[path.suffix](pairs))
+    return len(pairs) * pairs.shape[0] * pairs.shape[1]
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write a file that is not there yet, all of its lines or nothing.
+
+    Raises:
+        DataError: the file is there already, or it cannot be written.
+
+    >>> write_lines(Path("/proc/no/such"), [])
+    Traceback (most recent call last):
+    tellapart.errors.DataError: /proc/no/such cannot be written (No such file or directory)
+    """
     if path.exists():
         raise DataError(f"{path} exists already, perhaps with scores in it; name another file")
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with partial.open("w", encoding="utf-8", newline="") as stream:
-            stream.writelines(writers[path.suffix](pairs))
+            stream.writelines(lines)
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise DataError(f"{path} cannot be written ({error.strerror or error})") from error
-    return len(pairs) * pairs.shape[0] * pairs.shape[1]
 
 
 def _rows(pairs: PairSet) -> Iterator[tuple[str, int, int, str, str]]:

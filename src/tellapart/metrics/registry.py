@@ -39,13 +39,22 @@ _HEADLINES: tuple[tuple[str, ...], ...] = (
     ("text_score", "image_score", "group_score"),
     ("pairwise", "acc", "min_pc_pf"),
     ("choice_score",),
+    ("i2t_recall@1", "i2t_recall@5", "i2t_recall@10", "t2i_recall@1", "t2i_recall@5", "t2i_recall@10"),
+    ("accuracy", "consistency"),
+    ("exact_match", "pair_accuracy"),
+    ("soft_accuracy",),
+    ("box_accuracy",),
+    ("bleu_4", "rouge_l", "cider"),
+    ("boundary_accuracy", "boundary_f1"),
+    ("both_orders", "order_bias"),
+    ("kendall", "spearman"),
 )
 
 
 def headline(defined: Container[str]) -> tuple[str, ...]:
     """Choose the metrics of a first look from the names of those that are defined: what the papers' own tables show.
 
-    2x2 items: text, image and group score; a caption and its foil with probabilities: VALSE's three; else the
+    Pairs and tasks alike. 2x2 items: text, image and group score; a caption and its foil with probabilities: VALSE's three; else the
     choice. Two names of one function (`text_score` is BiVLC's `i2t`) are never both among them, so they are also the
     tests that a comparison of two runs corrects for.
 

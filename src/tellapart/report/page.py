@@ -21,6 +21,7 @@ from tellapart.report.items import item_table, model_table
 from tellapart.report.pictures import Album, album
 from tellapart.report.sections import ReportRun, Section, labels, sections
 from tellapart.run_folder import write_whole
+from tellapart.tasks.registry import TASK_METRICS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -71,7 +72,7 @@ def render(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET)
         image_budget_bytes -= pictures.size
         views.append(_View(section, pictures))
     names = labels(runs)
-    data = {"models": names, "sections": [view.data() for view in views]}
+    data = {"models": names, "sections": [view.data() for view in views if view.section.record.shape]}
     return (
         _environment()
         .get_template("template.html.j2")
@@ -129,7 +130,7 @@ class _View:
 
 def _pictures(section: Section, budget: int) -> Album:
     read = next((entry.run.read_image for entry in section.entries if entry.run.read_image), None)
-    if read is None:
+    if read is None or section.record.shape is None:
         return Album((), {}, 0, ())
     wanted = (section.samples[position].images for position in section.worst())
     return album(wanted, partial(read, section.name), budget)
@@ -149,7 +150,7 @@ def _environment() -> Environment:
         "asset": _asset,
         "bar": bar,
         "json": _json,
-        "metrics": METRICS,
+        "metrics": {**METRICS, **TASK_METRICS},
         **{name: getattr(numbers, name) for name in ("deviation", "interval", "is_deviation", "percent", "thousands")},
     }
     return environment

@@ -106,7 +106,7 @@ class Section:
         traces = [
             Trace(entry.label, entry.model, entry.record.kind, values)
             for entry in self.entries
-            if (values := _deviations(entry))
+            if entry.record.kind is not None and (values := _deviations(entry))
         ]
         return [
             [plot(metric, group) for metric in group[0].values if all(metric in one.values for one in group)]
@@ -176,17 +176,17 @@ def _aligned(run: ReportRun, label: str, benchmark: str, model: tuple[Sample, ..
         raise RunError(f"{label} has a result but no samples of {benchmark}; read them with read_samples")
     shape = run.result.benchmarks[benchmark].shape
     for sample in samples:
-        if (len(sample.scores), len(sample.scores[0])) != shape:
+        if shape is not None and (len(sample.scores), len(sample.scores[0])) != shape:
             raise RunError(
                 f"{label} on {benchmark}: item {sample.id} has {len(sample.scores)}x{len(sample.scores[0])} scores, "
                 f"the record says {shape[0]}x{shape[1]}; measure the run again"
             )
     if model is None:
         return samples
-    by_id = {sample.id: sample for sample in samples}
-    if by_id.keys() != {sample.id for sample in model}:
+    by_id = {(sample.unit, sample.id): sample for sample in samples}
+    if by_id.keys() != {(sample.unit, sample.id) for sample in model}:
         raise RunError(
             f"{label} on {benchmark}: {len(by_id)} items that are not the {len(model)} of the other runs, "
             "though the fingerprints agree; the run folder is incomplete"
         )
-    return tuple(by_id[sample.id] for sample in model)
+    return tuple(by_id[sample.unit, sample.id] for sample in model)

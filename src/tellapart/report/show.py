@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
+from tellapart.benchmarks.benchmark import Benchmark, find_benchmark, find_pairs
 from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES, names, nearest
 from tellapart.check import Gate
 from tellapart.compare import Comparison, Row
-from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, MetricError, TellapartError, UnknownNameError
 from tellapart.metrics.registry import defined_for, headline
 from tellapart.models.find import find_model
@@ -23,6 +23,7 @@ from tellapart.report.sections import ReportRun
 from tellapart.report.tables import breakdown_table, equivariance_table, result_table
 from tellapart.result import Result, RunRecord
 from tellapart.run_folder import find_runs, read_result, read_samples
+from tellapart.tasks.registry import find_task
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,20 +59,28 @@ def _image_reader(run: RunRecord) -> Callable[[str, str], bytes]:
     # A folder that has gone since has no images to show.
     named = (None if folder is None else Path(folder) for folder in (run.data, run.images))
     place = Place(*(folder if folder is not None and folder.is_dir() else None for folder in named))
-    loaded: dict[str, PairSet | None] = {}
+    loaded: dict[str, Callable[[str], bytes] | None] = {}
 
     def read(benchmark: str, reference: str) -> bytes:
         if benchmark not in loaded:
-            try:
-                loaded[benchmark] = find_benchmark(benchmark, place).pairs_here()
-            except TellapartError:
-                loaded[benchmark] = None
-        pairs = loaded[benchmark]
-        if pairs is None:
+            loaded[benchmark] = _images_of(benchmark, place)
+        images = loaded[benchmark]
+        if images is None:
             raise DataError(f"{benchmark} has no images here")
-        return pairs.read_bytes(reference)
+        return images(reference)
 
     return read
+
+
+def _images_of(benchmark: str, place: Place) -> Callable[[str], bytes] | None:
+    try:
+        found = find_benchmark(benchmark, place)
+        if isinstance(found, TaskBenchmark):
+            return found.read_image()
+        pairs = found.pairs_here()
+    except TellapartError:
+        return None
+    return None if pairs is None else pairs.read_bytes
 
 
 def print_runs(folder: Path, report: Path) -> None:
@@ -119,7 +128,7 @@ def _paper_table(results: Sequence[Result], benchmark: str) -> Table | None:
 
 def _declared(benchmark: str) -> Benchmark | None:
     try:
-        return find_benchmark(benchmark)
+        return find_pairs(benchmark)
     except TellapartError:  # a folder that has moved since, or another package's benchmark
         return None
 
@@ -247,7 +256,7 @@ def listing(what: str, place: Place | None = None) -> list[dict[str, Any]]:
     return rows[what]()
 
 
-_ABOUT = ("name", "title", "items", "shape", "source", "licence", "citation", "images", "cluster", "ties")
+_ABOUT = ("name", "title", "items", "task", "shape", "source", "licence", "citation", "images", "cluster", "ties")
 
 
 def _benchmark_rows(place: Place) -> list[dict[str, Any]]:
@@ -263,28 +272,37 @@ def _benchmark_rows(place: Place) -> list[dict[str, Any]]:
     return found
 
 
-def _can_run(benchmark: Benchmark) -> bool:
+def _can_run(benchmark: Benchmark | TaskBenchmark) -> bool:
     try:
-        benchmark.expect_pairs()
+        benchmark.expect()
     except TellapartError:
         return False
     return True
 
 
-def _benchmark_row(benchmark: Benchmark) -> dict[str, Any]:
+def _benchmark_row(benchmark: Benchmark | TaskBenchmark) -> dict[str, Any]:
     hub = benchmark.hub
     missing = benchmark.missing()
     files = "embedded" if not benchmark.files else "here" if not missing else ""
     if not files and hub is not None:
         files = "in the hub's cache" if hub.cached() else "on the hub, gated" if hub.gated else "on the hub"
-    return {key: getattr(benchmark, key) for key in _ABOUT} | {
-        "metrics": [metric.name for metric in defined_for(benchmark.shape)],
+    return {key: getattr(benchmark, key, None) for key in _ABOUT} | {
+        "metrics": _metrics_of(benchmark),
+        "output": find_task(benchmark.task, benchmark.name).output
+        if isinstance(benchmark, TaskBenchmark)
+        else "scores",
         "needs": list(benchmark.files),
         "missing": list(missing),
         "files": files or "with --data",
         "runs": _can_run(benchmark),
         "hub": None if hub is None else {"repo": hub.repo, "revision": hub.revision, "gated": hub.gated},
     }
+
+
+def _metrics_of(benchmark: Benchmark | TaskBenchmark) -> list[str]:
+    if isinstance(benchmark, TaskBenchmark):
+        return [metric.name for metric in find_task(benchmark.task, benchmark.name).metrics]
+    return [metric.name for metric in defined_for(benchmark.shape)]
 
 
 def _model_rows() -> list[dict[str, Any]]:
@@ -315,8 +333,7 @@ def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
     )
     table = _table(*columns)
     for row in rows:
-        metrics = headline({m.name for m in defined_for(row["shape"], "similarity")}) if row.get("shape") else ()
-        cells = {**row, "shape": "x".join(str(side) for side in row.get("shape") or ()), "metrics": ", ".join(metrics)}
+        cells = {**row, "shape": _shape_of(row), "metrics": ", ".join(_first_metrics(row))}
         cells["items"] = thousands(row["items"]) if row.get("items") else ""
         if benchmarks and row["files"] is None:
             cells["licence"] = row["title"]
@@ -335,6 +352,17 @@ def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
     else:
         lines.append("also: onnx:FOLDER, a dual encoder of your own")
     console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+
+
+def _shape_of(row: Mapping[str, Any]) -> str:
+    """Images by texts of an item; for a task what is to be put out."""
+    return "x".join(map(str, row["shape"])) if row.get("shape") else str(row.get("output") or "")
+
+
+def _first_metrics(row: Mapping[str, Any]) -> tuple[str, ...]:
+    if row.get("shape"):
+        return headline({metric.name for metric in defined_for(row["shape"], "similarity")})
+    return headline(row.get("metrics") or ())
 
 
 def _few(names: Sequence[str]) -> str:

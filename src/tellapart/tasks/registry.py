@@ -1,0 +1,35 @@
+"""Every task by name, and what must be known of its metrics. Adding one is a file and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tellapart.errors import DataError
+from tellapart.tasks.statements import NLVR2
+from tellapart.tasks.task import Task, TaskMetric
+
+__all__ = ["TASKS", "TASK_METRICS", "find_task"]
+
+TASKS: Mapping[str, Task] = MappingProxyType({task.name: task for task in (NLVR2,)})
+"""Name -> task."""
+
+TASK_METRICS: Mapping[str, TaskMetric] = MappingProxyType(
+    {metric.name: metric for task in TASKS.values() for metric in task.metrics}
+)
+"""Name -> metric, over all tasks."""
+
+
+def find_task(name: str, benchmark: str) -> Task:
+    """Return the task that a benchmark declares.
+
+    Raises:
+        DataError: there is no such task.
+
+    >>> find_task("nlvr3", "mine")
+    Traceback (most recent call last):
+    tellapart.errors.DataError: benchmark 'mine' declares the task 'nlvr3'; tasks are nlvr2
+    """
+    if name not in TASKS:
+        raise DataError(f"benchmark {benchmark!r} declares the task {name!r}; tasks are {', '.join(TASKS)}")
+    return TASKS[name]
