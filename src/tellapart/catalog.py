@@ -30,6 +30,12 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "aro-attribution": "tellapart.benchmarks.aro:ATTRIBUTION",
         "aro-coco-order": "tellapart.benchmarks.aro:COCO_ORDER",
         "aro-flickr-order": "tellapart.benchmarks.aro:FLICKR_ORDER",
+        "sugarcrepe-choice": "tellapart.benchmarks.sugarcrepe_choice:SUGARCREPE_CHOICE",
+        "coco-counterfactuals-retrieval": "tellapart.benchmarks.retrieval:COCO_COUNTERFACTUALS_RETRIEVAL",
+        "coco-counterfactuals-test": "tellapart.benchmarks.retrieval:COCO_COUNTERFACTUALS_TEST",
+        "coco-retrieval": "tellapart.benchmarks.retrieval:COCO_RETRIEVAL",
+        "flickr30k-retrieval": "tellapart.benchmarks.retrieval:FLICKR30K_RETRIEVAL",
+        "vlue-retrieval": "tellapart.benchmarks.retrieval:VLUE_RETRIEVAL",
         "vlue-nlvr2": "tellapart.benchmarks.vlue_tasks:VLUE_NLVR2",
         "nlvr2": "tellapart.benchmarks.vlue_tasks:NLVR2_IN_DOMAIN",
     }

@@ -166,6 +166,7 @@ def _evaluation(ready: PreparedTask, predictions: Any, *, origin: str, seed: int
         seconds=time.monotonic() - started,
         limited_from=ready.available if kept < ready.available else None,
         origin=origin,
+        notes=ready.task.notes(ready.records, predictions),
     )
     return Evaluation(result, tuple(sample for units in measured for sample in _samples(units)))
 

@@ -112,6 +112,7 @@ class BenchmarkResult(_Record):
         seconds: wall time of scoring and measuring.
         limited_from: the benchmark's full number of items where a limit cut it.
         origin: the folder or the score file.
+        notes: lines for people: what no number says.
 
     >>> BenchmarkResult.model_fields["metrics"].is_required()
     True
@@ -138,6 +139,7 @@ class BenchmarkResult(_Record):
     seconds: float = 0.0
     limited_from: int | None = None
     origin: str
+    notes: tuple[str, ...] = ()
 
 
 class ModelRecord(_Record):

@@ -200,7 +200,8 @@ def _run_predictions(
 
 
 def _record_of_file(path: Path, name: str | None, kind: ScoreKind | None) -> ModelRecord:
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
     return ModelRecord(name=name or path.stem, fingerprint=f"scores-{digest}", kind=kind)
 
 

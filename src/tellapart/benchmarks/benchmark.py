@@ -8,6 +8,8 @@ from pathlib import Path
 
 from tellapart.benchmarks.declared import Declared
 from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.ranking import PREFIX as RANKING
+from tellapart.benchmarks.ranking import ranking_benchmark
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.catalog import load as load_from_catalog
 from tellapart.data.folder import read_pair_set
@@ -118,7 +120,7 @@ class Benchmark(Declared):
 
 
 def find_benchmark(name: str, place: Place | None = None) -> Benchmark | TaskBenchmark:
-    """Return the benchmark of that name; `folder:PATH` is the user's own pair set.
+    """Return the benchmark of that name; `folder:PATH` is the user's own pair set, `ranking:FILE` their rankings.
 
     Args:
         name: as `tellapart ls benchmarks` lists it.
@@ -133,6 +135,8 @@ def find_benchmark(name: str, place: Place | None = None) -> Benchmark | TaskBen
     """
     if name.startswith(FOLDER):
         return _folder(name)
+    if name.startswith(RANKING):
+        return ranking_benchmark(name, place)
     benchmark = load_from_catalog("benchmark", name)
     if not isinstance(benchmark, Benchmark | TaskBenchmark):
         raise DataError(f"benchmark {name!r} is a {type(benchmark).__name__}; its entry point must name a Benchmark")

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from tellapart.data.scores import named
 from tellapart.errors import MetricError, ScoreError
 
-__all__ = ["Ranks", "Retrieval", "embeddings_both_ways", "scores_both_ways"]
+__all__ = ["Ranks", "Retrieval", "chance_recall", "embeddings_both_ways", "scores_both_ways"]
 
 _BLOCK = 1 << 22  # scores compared at once: 16 MiB of float32, 32 MiB of float64
 _GRID = 2.0**26  # see _on_grid
@@ -195,6 +195,29 @@ def embeddings_both_ways(images: ArrayLike, captions: ArrayLike, pairs: ArrayLik
     rows = max(1, _BLOCK // len(right))
     blocks = ((start, (left[start : start + rows] @ right.T).astype(np.float32)) for start in range(0, len(left), rows))
     return _count(blocks, true, links)
+
+
+def chance_recall(true: ArrayLike, gallery: int, k: int) -> NDArray[np.float64]:
+    """Return what each query gets at `k` from a gallery in random order: float64 `(query,)`.
+
+    With `t` true entries among `n` it is 1 - C(n - t, k) / C(n, k): also the tie-neutral recall of a constant model.
+
+    Args:
+        true: how many true entries each query has.
+        gallery: entries in all.
+        k: the depth.
+
+    Raises:
+        MetricError: `k` is below 1.
+
+    >>> chance_recall([1, 2], gallery=4, k=1), chance_recall([1], gallery=4, k=9)
+    (array([0.25, 0.5 ]), array([1.]))
+    """
+    counts = np.asarray(true, dtype=np.float64)
+    missed = np.ones(len(counts))
+    for taken in range(min(_depth(k), gallery)):
+        missed *= np.maximum(gallery - counts - taken, 0) / (gallery - taken)
+    return 1 - missed
 
 
 @dataclass(frozen=True, slots=True, eq=False)

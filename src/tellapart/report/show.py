@@ -100,7 +100,7 @@ def print_runs(folder: Path, report: Path) -> None:
             if table is not None:
                 console.print(table)
                 console.print()
-        if lines := _tie_lines(found, benchmark):
+        if lines := _note_lines(found, benchmark):
             console.print("\n".join(lines), end="\n\n", markup=False, highlight=False, soft_wrap=True)
     console.print(f"report: {report}", markup=False, highlight=False, soft_wrap=True)
 
@@ -142,7 +142,7 @@ def _on_the_same_items(results: Sequence[Result]) -> list[tuple[str, list[Result
     return [(name, found) for (name, _), found in groups.items()]
 
 
-def _tie_lines(results: Sequence[Result], benchmark: str) -> list[str]:
+def _note_lines(results: Sequence[Result], benchmark: str) -> list[str]:
     lines = []
     for result in results:
         record, model = result.benchmarks[benchmark], plain(result.model.name)
@@ -152,6 +152,7 @@ def _tie_lines(results: Sequence[Result], benchmark: str) -> list[str]:
         if record.rounded_ties:
             items = _count(record.rounded_ties, "item")
             lines.append(f"{model}: scores that differ beyond float32 only, and so are tied, in {items}")
+        lines += [f"{model}: {plain(note)}" for note in record.notes]
     return lines
 
 

@@ -6,12 +6,25 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from tellapart.errors import DataError
+from tellapart.tasks.choice import CHOICE
+from tellapart.tasks.ranking import RANKING
+from tellapart.tasks.retrieval import RETRIEVAL
 from tellapart.tasks.statements import NLVR2
 from tellapart.tasks.task import Task, TaskMetric
 
 __all__ = ["TASKS", "TASK_METRICS", "find_task"]
 
-TASKS: Mapping[str, Task] = MappingProxyType({task.name: task for task in (NLVR2,)})
+TASKS: Mapping[str, Task] = MappingProxyType(
+    {
+        task.name: task
+        for task in (
+            RETRIEVAL,
+            CHOICE,
+            RANKING,
+            NLVR2,
+        )
+    }
+)
 """Name -> task."""
 
 TASK_METRICS: Mapping[str, TaskMetric] = MappingProxyType(

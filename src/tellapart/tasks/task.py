@@ -116,6 +116,10 @@ class Session:
         return decode(self.pictures(reference), reference)
 
 
+def _no_notes(_records: Any, _predictions: Any) -> tuple[str, ...]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """One kind of benchmark that is no set of minimal pairs.
@@ -132,6 +136,7 @@ class Task:
         suffixes: of the files that predictions are read from.
         read: reads such a file, checked against the records: one prediction a record, nothing missing or left over.
         measure: takes records and predictions to units with their metrics.
+        notes: lines for people about this measurement: what no number says.
         runners: kinds of model (protocols) that `run` can use, each with the function that runs one.
         models: those kinds, in words.
         todo: what is to be done with an exported file, in words.
@@ -152,6 +157,7 @@ class Task:
     suffixes: tuple[str, ...] = (".jsonl", ".csv", ".json")
     read: Callable[[Path, Any], Any]
     measure: Callable[[Any, Any], Sequence[Units]]
+    notes: Callable[[Any, Any], tuple[str, ...]] = _no_notes
     runners: tuple[tuple[type, Callable[[Any, Any, Session], Any]], ...] = ()
     models: str
     todo: str = "fill in `prediction`"

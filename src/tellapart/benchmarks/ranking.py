@@ -1,0 +1,74 @@
+"""`ranking:FILE`: the user's own rankings by people, one query a line.
+
+`{"id": "0", "query": "the house on the right side", "edited": "the house on the left side", "candidates": ["a.png", ...],
+"people": [1, 2, ...]}`: images beside the file, places from 1 for the closest, `edited` where there is an edit.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.data.annotations import Row, checked
+from tellapart.data.choices import Ranking, RankingSet
+from tellapart.data.rows import read_jsonl
+from tellapart.errors import DataError
+
+__all__ = ["PREFIX", "ranking_benchmark", "read_rankings"]
+
+PREFIX = "ranking:"
+
+
+class _Query(Row):
+    id: Annotated[str, Field(min_length=1)]
+    query: Annotated[str, Field(min_length=1)]
+    candidates: list[Annotated[str, Field(min_length=1)]]
+    people: list[Annotated[float, Field(allow_inf_nan=False)]]
+    edited: str = ""
+
+
+def read_rankings(path: Path) -> RankingSet:
+    """Read rankings by people.
+
+    Raises:
+        DataError: the file, a line or a field is not what it should be.
+
+    >>> read_rankings(Path("gone.jsonl"))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: gone.jsonl: cannot be read (No such file or directory)
+    """
+    rows = [checked(_Query, row, f"{path}:{line}") for line, row in read_jsonl(path)]
+    rankings = (Ranking(row.id, row.query, row.edited, tuple(row.candidates), tuple(row.people)) for row in rows)
+    return RankingSet(path.stem, tuple(rankings))
+
+
+def ranking_benchmark(name: str, place: Place | None = None) -> TaskBenchmark:
+    """Return the benchmark `ranking:FILE`.
+
+    Raises:
+        DataError: no file is named, or it is not what its format says.
+
+    >>> ranking_benchmark("ranking:")
+    Traceback (most recent call last):
+    tellapart.errors.DataError: ranking: names no file; write ranking:FILE.jsonl
+    """
+    if name == PREFIX:
+        raise DataError("ranking: names no file; write ranking:FILE.jsonl")
+    path = Path(name.removeprefix(PREFIX)).expanduser()
+    records = read_rankings(path)
+    images = place.images if place is not None and place.images is not None else path.parent
+    return TaskBenchmark(
+        name=name,
+        title=f"rankings by people: {path.stem}",
+        items=len(records.rankings),
+        task="ranking",
+        source=str(path),
+        licence="not stated",
+        citation="not stated",
+        load=lambda _place: records,
+        place=Place(images=images),
+    )

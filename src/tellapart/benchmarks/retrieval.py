@@ -1,0 +1,145 @@
+"""Retrieval over whole galleries: VLUE's, COCO's and Flickr30K's Karpathy test splits, COCO-Counterfactuals.
+
+COCO's and Flickr30K's files are those that ALBEF and X-VLM ship: a list of `{"image": ..., "caption": [...]}`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+from tellapart.benchmarks.annotations import string
+from tellapart.benchmarks.coco_cf import COCO_COUNTERFACTUALS
+from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.benchmarks.vlue import read_retrieval
+from tellapart.data.rows import read_csv
+from tellapart.data.tasks import RetrievalSet
+from tellapart.errors import DataError
+
+__all__ = [
+    "COCO_COUNTERFACTUALS_RETRIEVAL",
+    "COCO_COUNTERFACTUALS_TEST",
+    "COCO_RETRIEVAL",
+    "FLICKR30K_RETRIEVAL",
+    "VLUE_RETRIEVAL",
+]
+
+_SPLIT = "test-coco-cfs.csv"
+_SIDES = {"synthetic-images-for-original-captions": 0, "synthetic-images-for-counterfactual-captions": 1}
+
+
+def _load_vlue(place: Place) -> RetrievalSet:
+    return _galleries(place, "vlue-retrieval", "itr_vlue_test.json")
+
+
+def _load_coco(place: Place) -> RetrievalSet:
+    return _galleries(place, "coco-retrieval", "coco_test.json")
+
+
+def _load_flickr(place: Place) -> RetrievalSet:
+    return _galleries(place, "flickr30k-retrieval", "flickr30k_test.json")
+
+
+def _galleries(place: Place, name: str, file: str) -> RetrievalSet:
+    return read_retrieval(find_files(place.folder(name) or Path(), file)[0])
+
+
+def _load_counterfactuals(place: Place) -> RetrievalSet:
+    items = COCO_COUNTERFACTUALS.load(place).items
+    images = [image for item in items for image in item.images]
+    return RetrievalSet.of("coco-counterfactuals", images, [[text] for item in items for text in item.texts])
+
+
+def _load_split(place: Place) -> RetrievalSet:
+    path = find_files(place.folder("coco-counterfactuals-test") or Path(), _SPLIT)[0]
+    images, captions = [], []
+    for line, row in read_csv(path):
+        where = f"{path}:{line}"
+        images.append(_image_name(string(row, "image_path", where), where))
+        captions.append([string(row, "caption", where)])
+    return RetrievalSet.of("coco-counterfactuals-test", images, captions)
+
+
+def _image_name(path: str, where: str) -> str:
+    """The released name of an image that the split names by its side's folder."""
+    side = next((number for folder, number in _SIDES.items() if folder in PurePosixPath(path).parts), None)
+    if side is None:
+        raise DataError(f"{where}: field 'image_path': {path!r} lies in none of {', '.join(_SIDES)}")
+    return f"{PurePosixPath(path).stem}_img_{side}.jpg"
+
+
+VLUE_RETRIEVAL = TaskBenchmark(
+    name="vlue-retrieval",
+    title="VLUE retrieval, out of domain: images of MaRVL and their captions, both ways",
+    items=5_450,
+    task="retrieval",
+    source="https://github.com/MichaelZhouwang/VLUE",
+    licence="not stated; images as MaRVL has them",
+    citation="Zhou et al., VLUE: A Multi-Task Benchmark for Evaluating Vision-Language Models, ICML 2022",
+    files=("itr_vlue_test.json",),
+    images="MaRVL's",
+    cluster="the image",
+    domain="out-of-domain",
+    rival="coco-retrieval",
+    load=_load_vlue,
+)
+
+COCO_RETRIEVAL = TaskBenchmark(
+    name="coco-retrieval",
+    title="COCO retrieval, Karpathy's 5,000 test images and their captions, both ways",
+    items=5_000,
+    task="retrieval",
+    source="https://github.com/salesforce/ALBEF",
+    licence="CC BY 4.0 (annotations); images of COCO val2014",
+    citation="Karpathy and Fei-Fei, Deep Visual-Semantic Alignments for Generating Image Descriptions, CVPR 2015",
+    files=("coco_test.json",),
+    images="COCO val2014",
+    cluster="the image",
+    domain="in-domain",
+    rival="vlue-retrieval",
+    load=_load_coco,
+)
+
+FLICKR30K_RETRIEVAL = TaskBenchmark(
+    name="flickr30k-retrieval",
+    title="Flickr30K retrieval, Karpathy's 1,000 test images and their captions, both ways",
+    items=1_000,
+    task="retrieval",
+    source="https://github.com/salesforce/ALBEF",
+    licence="images of Flickr30K, for research",
+    citation="Young et al., From image descriptions to visual denotations, TACL 2014",
+    files=("flickr30k_test.json",),
+    images="Flickr30K's",
+    cluster="the image",
+    usual=("flickr30k-images", "images"),
+    load=_load_flickr,
+)
+
+COCO_COUNTERFACTUALS_RETRIEVAL = TaskBenchmark(
+    name="coco-counterfactuals-retrieval",
+    title="COCO-Counterfactuals retrieval: every image and every caption of all pairs, both ways",
+    items=34_820,
+    task="retrieval",
+    source=COCO_COUNTERFACTUALS.source,
+    licence=COCO_COUNTERFACTUALS.licence,
+    citation=COCO_COUNTERFACTUALS.citation,
+    files=COCO_COUNTERFACTUALS.files,
+    images=COCO_COUNTERFACTUALS.images,
+    cluster="the image",
+    hub=COCO_COUNTERFACTUALS.hub,
+    load=_load_counterfactuals,
+)
+
+COCO_COUNTERFACTUALS_TEST = TaskBenchmark(
+    name="coco-counterfactuals-test",
+    title="COCO-Counterfactuals retrieval on the authors' test split, which is by row: pairs are torn apart",
+    items=10_446,
+    task="retrieval",
+    source="https://github.com/IntelLabs/multimodal_cognitive_ai",
+    licence=COCO_COUNTERFACTUALS.licence,
+    citation=COCO_COUNTERFACTUALS.citation,
+    files=(_SPLIT,),
+    images=COCO_COUNTERFACTUALS.images,
+    cluster="the image",
+    load=_load_split,
+)

@@ -1,0 +1,92 @@
+"""Records of forced choice: one image, a true and a false caption, asked in both orders; and of rankings by people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tellapart.data.tasks import check_ids
+from tellapart.errors import DataError
+
+__all__ = ["Choice", "ChoiceSet", "Ranking", "RankingSet"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An image and two captions, of which one is true.
+
+    >>> Choice("0", "a.png", "a red cup", "a blue cup").false
+    'a blue cup'
+    """
+
+    id: str
+    image: str
+    true: str
+    false: str
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ChoiceSet:
+    """Choices, each to be asked twice: the true caption first, and second.
+
+    Raises:
+        DataError: no choice, or an id that repeats.
+
+    >>> len(ChoiceSet("cups", (Choice("0", "a.png", "a red cup", "a blue cup"),)).choices)
+    1
+    """
+
+    name: str
+    choices: tuple[Choice, ...]
+
+    def __post_init__(self) -> None:
+        check_ids(self.name, [choice.id for choice in self.choices])
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A query, its candidates in people's order, and the query's minimal edit if there is one.
+
+    Attributes:
+        query: the caption.
+        edited: the caption with one thing changed ("right" to "left"); empty if there is none.
+        candidates: image references.
+        people: place of each candidate, 1 for the closest; means over people and ties are allowed.
+
+    >>> Ranking("0", "the house on the right", "", ("a.png", "b.png"), (1.0, 2.0)).people
+    (1.0, 2.0)
+    """
+
+    id: str
+    query: str
+    edited: str
+    candidates: tuple[str, ...]
+    people: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class RankingSet:
+    """Rankings by people.
+
+    Raises:
+        DataError: no ranking, an id that repeats, fewer than two candidates, or not one finite place a candidate.
+
+    >>> RankingSet("houses", (Ranking("0", "a house", "", ("a.png",), (1.0,)),))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: houses: ranking 0 has 1 candidates and 1 places; a ranking has two or more, and a place for each
+    """
+
+    name: str
+    rankings: tuple[Ranking, ...]
+
+    def __post_init__(self) -> None:
+        check_ids(self.name, [ranking.id for ranking in self.rankings])
+        for ranking in self.rankings:
+            sizes = len(ranking.candidates), len(ranking.people)
+            if sizes[0] != sizes[1] or sizes[0] < 2 or not all(map(math.isfinite, ranking.people)):
+                raise DataError(
+                    f"{self.name}: ranking {ranking.id} has {sizes[0]} candidates and {sizes[1]} places; a ranking has "
+                    "two or more, and a place for each"
+                )

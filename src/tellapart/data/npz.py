@@ -1,0 +1,63 @@
+"""Arrays of an `.npz` file: no pickle, none larger than it says or than is sensible."""
+
+from __future__ import annotations
+
+import io
+import math
+import zipfile
+import zlib
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.errors import ScoreError
+
+__all__ = ["read_arrays"]
+
+#: The largest array that an npz file may unpack to: 250,000 items of 2x2 doubles are 8 MB, 5,000 images by 25,000
+#: captions in float32 half a gigabyte.
+_MAX_ARRAY_BYTES = 1 << 30
+
+
+def read_arrays(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
+    """Return those of the named arrays that the file holds; others are not unpacked.
+
+    Raises:
+        ScoreError: the file cannot be read, is not an npz file of plain arrays, or one of them unpacks to more than
+            1 GiB.
+
+    >>> read_arrays(Path("gone.npz"), ["scores"])
+    Traceback (most recent call last):
+    tellapart.errors.ScoreError: gone.npz cannot be read: No such file or directory
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ScoreError(f"{path} cannot be read: {error.strerror or error}") from error
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            wanted = [entry for entry in archive.infolist() if entry.filename.removesuffix(".npy") in names]
+            for entry in wanted:
+                if entry.file_size > _MAX_ARRAY_BYTES:
+                    raise ScoreError(
+                        f"{path}: {entry.filename} unpacks to {entry.file_size:,} bytes; at most {_MAX_ARRAY_BYTES:,} are read"
+                    )
+            return {entry.filename.removesuffix(".npy"): _array(archive.read(entry)) for entry in wanted}
+    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+        raise ScoreError(f"{path} is not an npz file of plain arrays: {error}") from error
+
+
+def _array(data: bytes) -> NDArray[Any]:
+    stream = io.BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = header(stream)
+    # A header may claim terabytes, which numpy would allocate before it reads.
+    if not dtype.hasobject and math.prod(shape) * dtype.itemsize > len(data):
+        raise ValueError(f"an array of shape {shape} is cut off")
+    stream.seek(0)
+    array: NDArray[Any] = np.load(stream, allow_pickle=False)
+    return array

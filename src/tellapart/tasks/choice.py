@@ -1,0 +1,209 @@
+"""Forced choice in words: which of two captions fits the image, asked in both orders; and what the order alone is worth.
+
+Predictions are read as every task's are: two rows an item, `ID/1` with the true caption first and `ID/2` with it second.
+A prediction is `1` or `2`, or the chosen caption word for word; anything else chose neither, and is counted.
+SugarCrepe's own `gpt-4v-results` folder is read, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tellapart.benchmarks.sugarcrepe_answers import read_both_orders
+from tellapart.data.choices import ChoiceSet
+from tellapart.data.scores import named
+from tellapart.data.tasks import aligned
+from tellapart.errors import DataError, ScoreError
+from tellapart.metrics.order_bias import order_bias
+from tellapart.tabulate import PerItem
+from tellapart.tasks.predictions import read_predictions, text
+from tellapart.tasks.task import Task, TaskMetric, Unit, Units
+
+__all__ = ["CHOICE", "Chosen", "measure_choices", "parse_choice", "read_choices"]
+
+_SOURCE = "SugarCrepe `gpt-4v-results`; EqBen Table 7"
+_METRICS = (
+    TaskMetric(name="both_orders", title="the true caption is chosen in both orders", source=_SOURCE, chance=0.25),
+    TaskMetric(
+        name="order_bias",
+        title="right with the true caption first, less right with it second",
+        source=_SOURCE,
+        chance=0.0,
+    ),
+    TaskMetric(name="true_first", title="right with the true caption first", source=_SOURCE, chance=0.5),
+    TaskMetric(name="true_second", title="right with the true caption second", source=_SOURCE, chance=0.5),
+    TaskMetric(
+        name="chose_first",
+        title="the first place is chosen, of both orders; neither counts half",
+        source=_SOURCE,
+        chance=0.5,
+    ),
+)
+_ORDERS = ("positive-first", "negative-first")
+_PLACE = re.compile(r"\W*(?:option|caption|answer)?\W*([12])\W*", re.ASCII | re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What was chosen of each item: 1 the true caption, -1 the false one, 0 neither.
+
+    Attributes:
+        true_first: asked with the true caption first.
+        true_second: asked with it second.
+        left_out: ids that a published file answers and the benchmark no longer holds.
+
+    >>> Chosen((1,), (-1,)).left_out
+    ()
+    """
+
+    true_first: tuple[int, ...]
+    true_second: tuple[int, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def parse_choice(said: str, first: str, second: str) -> int:
+    """Return 1 or 2 for the caption that was chosen, 0 where the answer chooses neither.
+
+    A number, alone or after "option", "caption" or "answer", names the place; a caption word for word, ends and case
+    aside, names itself.
+
+    >>> parse_choice("(2)", "a red cup", "a blue cup"), parse_choice("A red cup", "a red cup", "a blue cup"), parse_choice("both", "x", "y")
+    (2, 1, 0)
+    """
+    if place := _PLACE.fullmatch(said):
+        return int(place[1])
+    plain = said.strip().strip("\"'.").lower()
+    of = {first.strip().strip("\"'.").lower(): 1, second.strip().strip("\"'.").lower(): 2}
+    return of.get(plain, 0) if len(of) == 2 else 0
+
+
+def _template(records: ChoiceSet) -> Iterator[Mapping[str, Any]]:
+    for choice in records.choices:
+        for order, (first, second) in enumerate(((choice.true, choice.false), (choice.false, choice.true)), start=1):
+            yield {"id": f"{choice.id}/{order}", "prediction": None, "image": choice.image, "1": first, "2": second}
+
+
+def read_choices(path: Path, records: ChoiceSet) -> Chosen:
+    """Read answers in both orders: a file of predictions, or a folder with `positive-first/` and `negative-first/`.
+
+    Raises:
+        ScoreError: answers are missing, unknown or repeated.
+        DataError: a file is not what its format says.
+
+    >>> from tellapart.data.choices import Choice
+    >>> read_choices(Path("p.txt"), ChoiceSet("cups", (Choice("0", "a.png", "a red cup", "a blue cup"),)))
+    Traceback (most recent call last):
+    tellapart.errors.ScoreError: p.txt: predictions are read from .jsonl, .csv or .json files; got '.txt'
+    """
+    if path.is_dir():
+        return _published(path, records)
+    ids = [f"{choice.id}/{order}" for choice in records.choices for order in (1, 2)]
+    said = read_predictions(path, ids, text, "answer")
+    first, second = [], []
+    for row, choice in enumerate(records.choices):
+        place = parse_choice(said[2 * row], choice.true, choice.false)
+        first.append({1: 1, 2: -1, 0: 0}[place])
+        place = parse_choice(said[2 * row + 1], choice.false, choice.true)
+        second.append({1: -1, 2: 1, 0: 0}[place])
+    return Chosen(tuple(first), tuple(second))
+
+
+def _published(folder: Path, records: ChoiceSet) -> Chosen:
+    """SugarCrepe's fourteen files of GPT-4V; their ids are the subset and the item's key."""
+    answers: dict[str, tuple[int, int]] = {}
+    for path in sorted((folder / _ORDERS[0]).glob("*.json")):
+        subset = path.stem.removeprefix("gpt4v-")
+        first, second = read_both_orders(path, folder / _ORDERS[1] / path.name)
+        for key, one, other in zip(first.ids, first.choices, second.choices, strict=True):
+            answers[f"{subset}/{key}"] = (one, other)
+    if not answers:
+        raise DataError(
+            f"{folder} holds no {_ORDERS[0]}/*.json; name SugarCrepe's gpt-4v-results, or a file of predictions"
+        )
+    known = {choice.id for choice in records.choices}
+    left_out = tuple(sorted(answers.keys() - known))
+    try:
+        both = aligned([choice.id for choice in records.choices], {id_: answers[id_] for id_ in answers.keys() & known})
+    except DataError as error:
+        raise ScoreError(f"{folder}: {error}") from error
+    return Chosen(tuple(one for one, _ in both), tuple(other for _, other in both), left_out)
+
+
+def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
+    """Measure choices in both orders; items on one image are one cluster.
+
+    >>> from tellapart.data.choices import Choice
+    >>> cups = ChoiceSet("cups", (Choice("0", "a.png", "a red cup", "a blue cup"),))
+    >>> {one.name: one.strict.tolist() for one in measure_choices(cups, Chosen((1,), (-1,)))[0].found}
+    {'both_orders': [0.0], 'order_bias': [1.0], 'true_first': [1.0], 'true_second': [0.0], 'chose_first': [1.0]}
+    """
+    found = order_bias(np.array(chosen.true_first), np.array(chosen.true_second))
+    values = {
+        "both_orders": found.both,
+        "order_bias": found.difference,
+        "true_first": found.true_first,
+        "true_second": found.true_second,
+        "chose_first": found.chose_first,
+    }
+    units = tuple(
+        Unit(
+            id=choice.id,
+            cluster=choice.image,
+            tags=choice.tags,
+            images=(choice.image,),
+            texts=(choice.true, choice.false),
+            output=[_said(first), _said(second)],
+            gold=choice.true,
+        )
+        for choice, first, second in zip(records.choices, chosen.true_first, chosen.true_second, strict=True)
+    )
+    per_item = tuple(
+        PerItem(
+            name=metric.name,
+            strict=values[metric.name],
+            chance=metric.chance,
+            binary=metric.name in {"both_orders", "true_first", "true_second"},
+        )
+        for metric in _METRICS
+    )
+    return (Units("item", units, per_item),)
+
+
+def _said(chosen: int) -> str:
+    return {1: "true", -1: "false", 0: "neither"}[chosen]
+
+
+def _notes(records: ChoiceSet, chosen: Chosen) -> tuple[str, ...]:
+    notes = []
+    if neither := sum(choice == 0 for choice in (*chosen.true_first, *chosen.true_second)):
+        notes.append(f"{neither:,} of {2 * len(records.choices):,} answers chose neither caption, and count as wrong")
+    if chosen.left_out:
+        notes.append(f"answers to items that the benchmark does not hold were left out: {named(chosen.left_out)}")
+    return tuple(notes)
+
+
+def _select(records: ChoiceSet, rows: Sequence[int]) -> ChoiceSet:
+    return replace(records, choices=tuple(records.choices[row] for row in rows))
+
+
+CHOICE = Task(
+    name="choice",
+    title="which of two captions fits the image, asked in both orders",
+    output="text",
+    noun="question",
+    metrics=_METRICS,
+    size=lambda records: len(records.choices),
+    select=_select,
+    template=_template,
+    read=read_choices,
+    measure=measure_choices,
+    notes=_notes,
+    models="a model that answers in words",
+    todo="answer 1 or 2 in `prediction`",
+)

@@ -1,0 +1,176 @@
+"""Ranking agreement: does a model rank images as people do, and does its ranking move when the caption is edited?
+
+Scores made elsewhere come as `.jsonl`: `{"id": ..., "scores": [...], "edited": [...]}`, a score for each candidate in the
+order of the set, and, where the query has an edit, for the edited caption.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tellapart.data.choices import Ranking, RankingSet
+from tellapart.data.rows import read_jsonl
+from tellapart.data.tasks import aligned
+from tellapart.errors import DataError, ScoreError
+from tellapart.metrics.ranking_agreement import agreement_with_people, movement
+from tellapart.tabulate import PerItem
+from tellapart.tasks.task import Task, TaskMetric, Unit, Units
+
+__all__ = ["RANKING", "CandidateScores", "measure_rankings", "read_candidate_scores"]
+
+_SOURCE = "EqBen Fig. 1 (a) and Fig. 7"
+_KENDALL = TaskMetric(
+    name="kendall", title="Kendall's tau-b with people's order; all ties count 0", source=_SOURCE, chance=0.0
+)
+_SPEARMAN = TaskMetric(
+    name="spearman", title="Spearman's rho with people's order; all ties count 0", source=_SOURCE, chance=0.0
+)
+_MOVED = TaskMetric(
+    name="moved_by_edit", title="how far the edit moves the ranking, as a share of a reversal", source=_SOURCE
+)
+_KEPT = TaskMetric(
+    name="kendall_with_edit",
+    title="Kendall's tau-b of the rankings before and after the edit: 1 if it changed nothing",
+    source=_SOURCE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateScores:
+    """A model's scores of one query's candidates, for the caption and for its edit (empty if there is none).
+
+    >>> CandidateScores((0.9, 0.1), ()).edited
+    ()
+    """
+
+    scores: tuple[float, ...]
+    edited: tuple[float, ...]
+
+
+def _template(records: RankingSet) -> Iterator[Mapping[str, Any]]:
+    for ranking in records.rankings:
+        row = {"id": ranking.id, "scores": None, "query": ranking.query, "candidates": list(ranking.candidates)}
+        yield {**row, "edited": None, "edited_query": ranking.edited} if ranking.edited else row
+
+
+def read_candidate_scores(path: Path, records: RankingSet) -> list[CandidateScores]:
+    """Read a score for each candidate of each query, in the order of the set.
+
+    Raises:
+        ScoreError: another suffix; a row without scores, with not one finite number a candidate, or without those of the
+            edit; ids that are missing, unknown or repeated.
+        DataError: the file is not what its format says.
+
+    >>> read_candidate_scores(Path("s.csv"), RankingSet("h", (Ranking("0", "a", "", ("x", "y"), (1.0, 2.0)),)))
+    Traceback (most recent call last):
+    tellapart.errors.ScoreError: s.csv: scores of candidates are read from .jsonl files; got '.csv'
+    """
+    if path.suffix != ".jsonl":
+        raise ScoreError(f"{path}: scores of candidates are read from .jsonl files; got {path.suffix!r}")
+    of = {ranking.id: ranking for ranking in records.rankings}
+    found: dict[str, CandidateScores] = {}
+    for line, row in read_jsonl(path):
+        where, id_ = f"{path}:{line}", str(row.get("id"))
+        if id_ in found:
+            raise ScoreError(f"{where}: a second row for id {id_}; give one for each")
+        size = len(of[id_].candidates) if id_ in of else None
+        scores = _numbers(row, "scores", size, where)
+        edited = _numbers(row, "edited", size, where) if id_ in of and of[id_].edited else ()
+        found[id_] = CandidateScores(scores, edited)
+    try:
+        return aligned([ranking.id for ranking in records.rankings], found, "scores")
+    except DataError as error:
+        raise ScoreError(f"{path}: {error}") from error
+
+
+def _numbers(row: Mapping[str, Any], key: str, size: int | None, where: str) -> tuple[float, ...]:
+    given = row.get(key)
+    finite = isinstance(given, list) and all(
+        isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one) for one in given
+    )
+    if not isinstance(given, list) or not finite or (size is not None and len(given) != size):
+        raise ScoreError(
+            f"{where}: field {key!r}: expected {size or 'some'} finite numbers, one a candidate; got {given!r:.60}"
+        )
+    return tuple(map(float, given))
+
+
+def measure_rankings(records: RankingSet, given: Sequence[CandidateScores]) -> tuple[Units, ...]:
+    """Measure rankings: agreement with people for every query, movement for those with an edit.
+
+    >>> houses = RankingSet("houses", (Ranking("0", "on the right", "on the left", ("a", "b", "c"), (1.0, 2.0, 3.0)),))
+    >>> measured = measure_rankings(houses, [CandidateScores((0.9, 0.5, 0.1), (0.1, 0.5, 0.9))])
+    >>> [(one.name, one.strict.tolist()) for units in measured for one in units.found]
+    [('kendall', [1.0]), ('spearman', [1.0]), ('moved_by_edit', [1.0]), ('kendall_with_edit', [-1.0])]
+    """
+    agreed = [
+        agreement_with_people(one.scores, ranking.people) for ranking, one in zip(records.rankings, given, strict=True)
+    ]
+    queries = Units(
+        "query",
+        tuple(_unit(ranking, list(one.scores)) for ranking, one in zip(records.rankings, given, strict=True)),
+        (
+            PerItem(name=_KENDALL.name, strict=np.array([one.kendall or 0.0 for one in agreed]), chance=0.0),
+            PerItem(name=_SPEARMAN.name, strict=np.array([one.spearman or 0.0 for one in agreed]), chance=0.0),
+        ),
+    )
+    edits = [(ranking, one) for ranking, one in zip(records.rankings, given, strict=True) if ranking.edited]
+    if not edits:
+        return (queries,)
+    moved = [movement(one.scores, one.edited) for _, one in edits]
+    kept = np.array([one.agreement.kendall if one.agreement.kendall is not None else 1.0 for one in moved])
+    return (
+        queries,
+        Units(
+            "edited query",
+            tuple(_unit(ranking, list(one.edited)) for ranking, one in edits),
+            (
+                PerItem(name=_MOVED.name, strict=np.array([one.share_of_largest for one in moved])),
+                PerItem(name=_KEPT.name, strict=kept),
+            ),
+        ),
+    )
+
+
+def _unit(ranking: Ranking, scores: list[float]) -> Unit:
+    return Unit(
+        id=ranking.id,
+        cluster=ranking.id,
+        images=ranking.candidates,
+        texts=(ranking.query, *([ranking.edited] if ranking.edited else [])),
+        output=scores,
+        gold="people: " + ", ".join(f"{place:g}" for place in ranking.people),
+    )
+
+
+def _notes(records: RankingSet, given: Sequence[CandidateScores]) -> tuple[str, ...]:
+    flat = sum(len(np.unique(np.array(one.scores, np.float32))) == 1 for one in given)
+    return (
+        (f"{flat:,} of {len(records.rankings):,} queries: all candidates tie, which agrees with no order",)
+        if flat
+        else ()
+    )
+
+
+RANKING = Task(
+    name="ranking",
+    title="rank candidates as people do; and does the ranking move when the caption is edited?",
+    output="scores",
+    noun="ranking",
+    metrics=(_KENDALL, _SPEARMAN, _MOVED, _KEPT),
+    size=lambda records: len(records.rankings),
+    select=lambda records, rows: replace(records, rankings=tuple(records.rankings[row] for row in rows)),
+    template=_template,
+    suffixes=(".jsonl",),
+    read=read_candidate_scores,
+    measure=measure_rankings,
+    notes=_notes,
+    models="a model that scores images with texts",
+    todo="fill in `scores` and `edited`, one number a candidate",
+)

@@ -1,0 +1,222 @@
+"""Retrieval both ways over a whole gallery: recall at 1, 5 and 10, a tie never in the model's favour.
+
+Scores made elsewhere come as `.npz`: `image_ids` and `caption_ids` (strings, as `tellapart export` lists them), and either
+`scores`, `(image, caption)`, or the embeddings `images` and `captions`, whose cosines are then the scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.npz import read_arrays
+from tellapart.data.scores import named
+from tellapart.data.tasks import RetrievalSet
+from tellapart.errors import ScoreError
+from tellapart.metrics.retrieval import Ranks, Retrieval, chance_recall, embeddings_both_ways, scores_both_ways
+from tellapart.metrics.unavoidable import unavoidable_misses
+from tellapart.tabulate import PerItem
+from tellapart.tasks.task import Task, TaskMetric, Unit, Units
+
+__all__ = ["DEPTHS", "RETRIEVAL", "measure_retrieval", "read_gallery_scores"]
+
+DEPTHS = (1, 5, 10)
+"""The k of recall at k."""
+
+_SIDES = (("i2t", "a caption of the image"), ("t2i", "the image of the caption"))
+_METRICS = tuple(
+    TaskMetric(
+        name=f"{side}_recall@{k}",
+        title=f"{what} is among the first {k} of the gallery" if k > 1 else f"{what} comes first of the gallery",
+        source="VLUE section 3.1; COCO-Counterfactuals Table 5",
+    )
+    for side, what in _SIDES
+    for k in DEPTHS
+)
+_MEAN = TaskMetric(name="mean_recall", title="mean of the six recalls (X-VLM's r_mean)", source="X-VLM `itm_eval`")
+
+
+def _template(records: RetrievalSet) -> Iterator[Mapping[str, Any]]:
+    for row, image in enumerate(records.images):
+        yield {"side": "image", "id": str(row), "image": image}
+    for row, caption in enumerate(records.captions):
+        yield {"side": "caption", "id": str(row), "caption": caption}
+
+
+def read_gallery_scores(path: Path, records: RetrievalSet) -> Retrieval:
+    """Read scores or embeddings of the whole gallery, and rank it both ways.
+
+    Args:
+        path: a `.npz` file (see the module).
+        records: the gallery.
+
+    Raises:
+        ScoreError: the file is no npz file, lacks an array or has one of another shape; ids are missing, unknown or
+            repeated (the first ten are named); numbers are not finite.
+
+    >>> read_gallery_scores(Path("gone.npz"), RetrievalSet.of("two", ["a.png"], [["a cat"]]))
+    Traceback (most recent call last):
+    tellapart.errors.ScoreError: gone.npz cannot be read: No such file or directory
+    """
+    if path.suffix != ".npz":
+        raise ScoreError(f"{path}: scores of a gallery are read from .npz files; got {path.suffix!r}")
+    arrays = read_arrays(path, ("image_ids", "caption_ids", "scores", "images", "captions"))
+    if absent := [name for name in ("image_ids", "caption_ids") if name not in arrays]:
+        raise ScoreError(f"{path} has no array {' and '.join(absent)}; `tellapart export` lists the ids")
+    rows = _order(path, "image", arrays["image_ids"], len(records.images))
+    columns = _order(path, "caption", arrays["caption_ids"], len(records.captions))
+    pairs = np.array(records.pairs)
+    try:
+        if "scores" in arrays:
+            _expect_rows(path, "scores", arrays["scores"], (len(rows), len(columns)))
+            return scores_both_ways(arrays["scores"][np.ix_(rows, columns)], pairs)
+        if "images" not in arrays or "captions" not in arrays:
+            raise ScoreError(f"{path} holds neither `scores` nor the embeddings `images` and `captions`")
+        _expect_rows(path, "images", arrays["images"], (len(rows),))
+        _expect_rows(path, "captions", arrays["captions"], (len(columns),))
+        return embeddings_both_ways(arrays["images"][rows], arrays["captions"][columns], pairs)
+    except ScoreError as error:
+        raise error if str(error).startswith(str(path)) else ScoreError(f"{path}: {error}") from error
+
+
+def _order(path: Path, noun: str, ids: NDArray[Any], size: int) -> NDArray[np.int64]:
+    """The file's row of each gallery entry."""
+    if ids.ndim != 1 or ids.dtype.kind != "U":
+        raise ScoreError(f"{path}: {noun}_ids must be strings (n,); got {ids.dtype} {ids.shape}")
+    listed = [str(id_) for id_ in ids]
+    row = {id_: k for k, id_ in enumerate(listed)}
+    wanted = [str(k) for k in range(size)]
+    known = set(wanted)
+    for names, how in (
+        ([id_ for k, id_ in enumerate(listed) if row[id_] != k], "stand there twice"),
+        ([id_ for id_ in listed if id_ not in known], f"are no {noun} of this gallery"),
+        ([id_ for id_ in wanted if id_ not in row], "are missing"),
+    ):
+        if names:
+            raise ScoreError(f"{path}: {len(names)} {noun} ids {how}: {named(names)}")
+    return np.array([row[id_] for id_ in wanted])
+
+
+def _expect_rows(path: Path, name: str, array: NDArray[Any], sizes: tuple[int, ...]) -> None:
+    if array.ndim != 2 or array.shape[: len(sizes)] != sizes:
+        wanted = " by ".join(map(str, sizes))
+        raise ScoreError(f"{path}: `{name}` must be a matrix of {wanted} rows for its ids; got shape {array.shape}")
+
+
+def measure_retrieval(records: RetrievalSet, found: Retrieval) -> tuple[Units, ...]:
+    """Measure ranks: a unit for each image query, and one for each caption query, both clustered by image.
+
+    >>> gallery = RetrievalSet.of("two", ["a.png", "b.png"], [["a cat"], ["a dog"]])
+    >>> [units.found[0].strict.tolist() for units in measure_retrieval(gallery, scores_both_ways([[2, 1], [2, 1]], [(0, 0), (1, 1)]))]
+    [[1.0, 0.0], [0.0, 0.0]]
+    """
+    images, captions = len(records.images), len(records.captions)
+    true_of_image = np.bincount([image for image, _ in records.pairs], minlength=images)
+    true_of_caption = np.bincount([caption for _, caption in records.pairs], minlength=captions)
+    of_image: dict[int, list[str]] = {}
+    for image, caption in records.pairs:
+        of_image.setdefault(image, []).append(records.captions[caption])
+    image_units = tuple(
+        Unit(id=str(row), cluster=reference, images=(reference,), output=int(rank), gold="; ".join(of_image[row]))
+        for row, (reference, rank) in enumerate(zip(records.images, found.image_to_text.rank, strict=True))
+    )
+    caption_units = tuple(
+        Unit(id=str(row), cluster=cluster, texts=(caption,), output=int(rank), gold=cluster)
+        for row, (caption, cluster, rank) in enumerate(
+            zip(records.captions, records.caption_clusters, found.text_to_image.rank, strict=True)
+        )
+    )
+    return (
+        Units(
+            "image query",
+            image_units,
+            (*_recalls("i2t", found.image_to_text, true_of_image, captions), _mean_recall(records, found)),
+        ),
+        Units("caption query", caption_units, tuple(_recalls("t2i", found.text_to_image, true_of_caption, images))),
+    )
+
+
+def _recalls(side: str, ranks: Ranks, true: NDArray[np.int64], gallery: int) -> list[PerItem]:
+    return [
+        PerItem(
+            name=f"{side}_recall@{k}",
+            strict=ranks.recall(k),
+            neutral=ranks.tie_neutral_recall(k),
+            chance=float(chance_recall(true, gallery, k).mean()),
+            binary=True,
+        )
+        for k in DEPTHS
+    ]
+
+
+def _mean_recall(records: RetrievalSet, found: Retrieval) -> PerItem:
+    """The mean of the six, over images: each carries its captions' recalls, so that both sides are resampled together."""
+    owner = np.full(len(records.captions), -1)
+    for image, caption in reversed(records.pairs):
+        owner[caption] = image
+
+    def table(i2t: Sequence[NDArray[np.float64]], t2i: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        images = len(records.images)
+        own = [np.bincount(owner, weights=column, minlength=images) for column in t2i]
+        return np.stack([*i2t, *own, np.bincount(owner, minlength=images).astype(np.float64)], axis=1)
+
+    return PerItem(
+        name=_MEAN.name,
+        strict=table([found.image_to_text.recall(k) for k in DEPTHS], [found.text_to_image.recall(k) for k in DEPTHS]),
+        neutral=table(
+            [found.image_to_text.tie_neutral_recall(k) for k in DEPTHS],
+            [found.text_to_image.tie_neutral_recall(k) for k in DEPTHS],
+        ),
+        reduce=_mean_of_six,
+    )
+
+
+def _mean_of_six(means: NDArray[np.float64]) -> NDArray[np.float64]:
+    depths = len(DEPTHS)
+    captions = means[..., depths : 2 * depths] / means[..., -1:]
+    return np.asarray((means[..., :depths].sum(axis=-1) + captions.sum(axis=-1)) / (2 * depths))
+
+
+def _notes(records: RetrievalSet, _found: Retrieval) -> tuple[str, ...]:
+    misses = unavoidable_misses(records.images, records.captions, records.pairs)
+    sizes = ("image queries", len(records.images)), ("caption queries", len(records.captions))
+    return tuple(
+        f"at least {missed:,} of {size:,} {noun} cannot be won at 1 by any model: the gallery holds the same content twice"
+        for missed, (noun, size) in zip(misses, sizes, strict=True)
+        if missed
+    )
+
+
+def _select(records: RetrievalSet, rows: Sequence[int]) -> RetrievalSet:
+    """Keep some images and the captions that belong to them: a smaller gallery, and so an easier one."""
+    place = {row: k for k, row in enumerate(rows)}
+    kept = [(place[image], caption) for image, caption in records.pairs if image in place]
+    captions = {caption: k for k, caption in enumerate(sorted({caption for _, caption in kept}))}
+    return RetrievalSet(
+        records.name,
+        tuple(records.images[row] for row in rows),
+        tuple(records.captions[caption] for caption in captions),
+        tuple((image, captions[caption]) for image, caption in kept),
+    )
+
+
+RETRIEVAL = Task(
+    name="retrieval",
+    title="find the captions of an image, and the image of a caption, in a whole gallery",
+    output="scores",
+    noun="gallery row",
+    metrics=(*_METRICS, _MEAN),
+    size=lambda records: len(records.images),
+    select=_select,
+    template=_template,
+    suffixes=(".npz",),
+    read=read_gallery_scores,
+    measure=measure_retrieval,
+    notes=_notes,
+    models="a dual encoder",
+    todo="score every image with every caption, and write .npz arrays image_ids, caption_ids and scores (or images and captions)",
+)
