@@ -29,7 +29,7 @@ LEVELS = [
     {"result", "run_folder", "tabulate", "measure"},
     {"tasks"},
     {"evaluate", "evaluate_task"},
-    {"run", "compare", "check", "export"},
+    {"run", "compare", "check", "export", "gap"},
     {"report", "progress"},
     {"cli", "__main__"},
 ]

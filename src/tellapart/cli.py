@@ -222,6 +222,22 @@ def compare_command(
         print_comparison(comparison)
 
 
+@app.command("gap")
+def gap_command(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders, of one model or of several.")],
+    as_json: Json = False,
+) -> None:
+    """Show what models lose out of domain: every task that a run measured on both sides, and the correlation."""
+    from tellapart.gap import gaps
+    from tellapart.report.show import print_gaps
+
+    found = gaps(runs)
+    if as_json:
+        _print_json(found.model_dump(mode="json"))
+    else:
+        print_gaps(found)
+
+
 @app.command("check")
 def check_command(
     model: Annotated[Optional[str], typer.Argument(help="Also test a model of your own.")] = None,  # noqa: UP045

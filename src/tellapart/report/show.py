@@ -15,6 +15,7 @@ from tellapart.catalog import DEFAULT_MODEL, REFERENCES, names, nearest
 from tellapart.check import Gate
 from tellapart.compare import Comparison, Row
 from tellapart.errors import DataError, MetricError, TellapartError, UnknownNameError
+from tellapart.gap import Gaps
 from tellapart.metrics.registry import defined_for, headline
 from tellapart.models.find import find_model
 from tellapart.report.numbers import percent, plain, thousands
@@ -29,7 +30,15 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["listing", "print_comparison", "print_gates", "print_listing", "print_runs", "write_run_report"]
+__all__ = [
+    "listing",
+    "print_comparison",
+    "print_gaps",
+    "print_gates",
+    "print_listing",
+    "print_runs",
+    "write_run_report",
+]
 
 
 def write_run_report(folder: Path) -> Path:
@@ -215,6 +224,27 @@ def _comparison_lines(comparison: Comparison) -> list[str]:
     if comparison.unshared:
         lines.append(f"not compared, measured in one run only: {', '.join(map(plain, comparison.unshared))}")
     return lines if comparison.rows else lines[2:]
+
+
+def print_gaps(found: Gaps) -> None:
+    """Print what models lose out of domain.
+
+    >>> print_gaps(Gaps(rows=(), correlation={"nlvr2: accuracy": 0.75}))  # doctest: +ELLIPSIS
+    model...
+    nlvr2: accuracy: Pearson's r over models, in domain with out of domain: 0.75
+    """
+    console = _console()
+    table = _table("model", "task", "in domain", "out of domain", "gap", numbers_from=2)
+    for row in found.rows:
+        bounds = "" if row.low is None or row.high is None else f" [{100 * row.low:+.1f}, {100 * row.high:+.1f}]"
+        gap = f"{100 * row.gap:+.2f}{bounds}"
+        table.add_row(plain(row.model), row.task, percent(row.in_domain), percent(row.out_of_domain), gap)
+    console.print(table)
+    console.print()
+    for task, r in found.correlation.items():
+        shown = "none, one side does not vary" if r is None else f"{r:.2f}"
+        line = f"{task}: Pearson's r over models, in domain with out of domain: {shown}"
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_gates(gates: Sequence[Gate]) -> None:

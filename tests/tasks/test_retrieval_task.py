@@ -1,0 +1,200 @@
+"""Retrieval through the command line: galleries, matrices and embeddings, ties, and files that do not fit."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tellapart.data.tasks import RetrievalSet
+from tellapart.errors import DataError, ScoreError
+from tellapart.metrics.retrieval import chance_recall, scores_both_ways
+from tellapart.tabulate import tabulate
+from tellapart.tasks.retrieval import DEPTHS, RETRIEVAL, measure_retrieval, read_gallery_scores
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+GALLERY = [{"image": f"{k}.png", "caption": [f"caption {k} a", f"caption {k} b"]} for k in range(12)]
+
+
+@pytest.fixture
+def gallery(tmp_path: Path) -> RetrievalSet:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "coco_test.json").write_text(json.dumps(GALLERY))
+    return RetrievalSet.of("g", [row["image"] for row in GALLERY], [row["caption"] for row in GALLERY])
+
+
+def ids(gallery: RetrievalSet) -> dict[str, np.ndarray]:
+    return {
+        "image_ids": np.array([str(k) for k in range(len(gallery.images))]),
+        "caption_ids": np.array([str(k) for k in range(len(gallery.captions))]),
+    }
+
+
+def noise(gallery: RetrievalSet, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(len(gallery.images), len(gallery.captions))).astype(np.float32)
+
+
+def values(gallery: RetrievalSet, scores: np.ndarray) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for units in measure_retrieval(gallery, scores_both_ways(scores, gallery.pairs)):
+        table = tabulate(units.found, [u.cluster for u in units.units], [u.tags for u in units.units])
+        found |= {name: value.value for name, value in table.metrics.items()}
+    return found
+
+
+def test_a_template_filled_in_is_measured_and_compared(command, gallery: RetrievalSet, tmp_path: Path) -> None:
+    ran = command("export", "coco-retrieval", "--to", "g.jsonl", "--data", tmp_path / "data")
+    assert ran.code == 0, ran.err
+    assert "36 gallery rows in g.jsonl" in ran.out
+    rows = [json.loads(line) for line in Path("g.jsonl").read_text().splitlines()]
+    images = [row["id"] for row in rows if row["side"] == "image"]
+    captions = [row["id"] for row in rows if row["side"] == "caption"]
+    for name, seed in (("a", 0), ("b", 1)):
+        scores = noise(gallery, seed)
+        np.savez(f"{name}.npz", image_ids=np.array(images), caption_ids=np.array(captions), scores=scores)
+        ran = command(
+            "score", "coco-retrieval", "--scores", f"{name}.npz", "--data", tmp_path / "data", "--out", name, "--json"
+        )
+        assert ran.code == 0, ran.err
+        metrics = ran.json["runs"][0]["benchmarks"]["coco-retrieval"]["metrics"]
+        assert {key: value["value"] for key, value in metrics.items()} == pytest.approx(values(gallery, scores))
+        assert metrics["i2t_recall@1"]["n"] == 12
+        assert metrics["t2i_recall@1"]["n"] == 24
+        assert metrics["t2i_recall@1"]["clusters"] == 12
+    ran = command("compare", "a", "b", "--json")
+    assert [row["metric"] for row in ran.json["rows"]][:2] == ["i2t_recall@1", "i2t_recall@5"]
+
+
+def test_the_order_of_the_file_changes_nothing(gallery: RetrievalSet, tmp_path: Path) -> None:
+    scores, own = noise(gallery), ids(gallery)
+    rows, columns = np.random.default_rng(1).permutation(12), np.random.default_rng(2).permutation(24)
+    path = tmp_path / "shuffled.npz"
+    np.savez(
+        path,
+        image_ids=own["image_ids"][rows],
+        caption_ids=own["caption_ids"][columns],
+        scores=scores[np.ix_(rows, columns)],
+    )
+    found, straight = read_gallery_scores(path, gallery), scores_both_ways(scores, gallery.pairs)
+    assert found.image_to_text.rank.tolist() == straight.image_to_text.rank.tolist()
+    assert found.text_to_image.rank.tolist() == straight.text_to_image.rank.tolist()
+
+
+def test_embeddings_are_ranked_by_their_cosine(gallery: RetrievalSet, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    images, captions = rng.normal(size=(12, 8)), rng.normal(size=(24, 8))
+    path = tmp_path / "e.npz"
+    np.savez(path, **ids(gallery), images=images, captions=captions)
+    cosines = (images / np.linalg.norm(images, axis=1)[:, None]) @ (
+        captions / np.linalg.norm(captions, axis=1)[:, None]
+    ).T
+    found = read_gallery_scores(path, gallery)
+    for image in range(12):
+        own = max(cosines[image, 2 * image : 2 * image + 2])
+        assert found.image_to_text.rank[image] == 1 + sum(cosines[image] > own)
+
+
+def test_a_constant_model_gets_nothing_and_chance_when_ties_count_in_part(gallery: RetrievalSet) -> None:
+    for units in measure_retrieval(gallery, scores_both_ways(np.zeros((12, 24)), gallery.pairs)):
+        for one in units.found:
+            if one.reduce is None:
+                assert one.over(one.strict) == 0 or one.chance == 1
+                assert one.over(one.neutral) == pytest.approx(one.chance)
+
+
+@given(st.integers(2, 9), st.data())
+def test_chance_is_what_every_order_of_the_gallery_gives_on_average(gallery_size: int, data: st.DataObject) -> None:
+    true = data.draw(st.integers(1, gallery_size))
+    k = data.draw(st.integers(1, gallery_size))
+    orders = list(itertools.combinations(range(gallery_size), true))
+    hit = np.mean([min(places) < k for places in orders])
+    assert chance_recall([true], gallery_size, k)[0] == pytest.approx(hit)
+
+
+def test_the_mean_recall_is_the_mean_of_the_six(gallery: RetrievalSet) -> None:
+    found = values(gallery, noise(gallery))
+    six = [found[f"{side}_recall@{k}"] for side in ("i2t", "t2i") for k in DEPTHS]
+    assert found["mean_recall"] == pytest.approx(np.mean(six))
+
+
+def test_a_limit_keeps_images_with_their_captions(gallery: RetrievalSet) -> None:
+    small = RETRIEVAL.select(gallery, [3, 7])
+    assert small.images == ("3.png", "7.png")
+    assert small.captions == ("caption 3 a", "caption 3 b", "caption 7 a", "caption 7 b")
+    assert small.pairs == ((0, 0), (0, 1), (1, 2), (1, 3))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"image_ids": None}, "has no array image_ids; `tellapart export` lists the ids"),
+        ({"scores": None}, "holds neither `scores` nor the embeddings"),
+        (
+            {"scores": np.zeros((12, 23))},
+            r"`scores` must be a matrix of 12 by 24 rows for its ids; got shape \(12, 23\)",
+        ),
+        ({"image_ids": np.array(["0"] * 12)}, "11 image ids stand there twice: 0, 0"),
+        ({"image_ids": np.array([str(k + 1) for k in range(12)])}, "1 image ids are no image of this gallery: 12"),
+        ({"caption_ids": np.array(["0"]), "scores": np.zeros((12, 1))}, "23 caption ids are missing: 1, 2"),
+        ({"image_ids": np.arange(12)}, r"image_ids must be strings \(n,\); got int64 \(12,\)"),
+        ({"scores": np.full((12, 24), np.nan)}, "NaN or infinite in the rows of 12 of 12 images: 0, 1"),
+        ({"scores": None, "images": np.zeros((12, 2)), "captions": np.ones((24, 2))}, "embeddings of images are zero"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused(
+    arrays: dict[str, np.ndarray | None], said: str, gallery: RetrievalSet, tmp_path: Path
+) -> None:
+    path = tmp_path / "bad.npz"
+    whole = {**ids(gallery), "scores": noise(gallery), **arrays}
+    np.savez(path, **{name: array for name, array in whole.items() if array is not None})
+    with pytest.raises(ScoreError, match=said) as caught:
+        read_gallery_scores(path, gallery)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_another_suffix_is_refused(gallery: RetrievalSet) -> None:
+    with pytest.raises(ScoreError, match=r"scores of a gallery are read from \.npz files; got '\.csv'"):
+        read_gallery_scores(Path("a.csv"), gallery)
+
+
+def test_vlue_and_the_split_of_coco_counterfactuals_have_the_published_sizes(command, tmp_path: Path) -> None:
+    if not SHARED.is_dir():
+        pytest.skip("the annotation files are not beside this checkout")
+    for name, folder, rows in (
+        ("vlue-retrieval", "vlue", 5_450 + 27_796),
+        ("coco-counterfactuals-test", "coco_counterfactuals", 2 * 10_446),
+        ("coco-counterfactuals-retrieval", "coco_counterfactuals", 2 * 34_820),
+    ):
+        ran = command("export", name, "--to", f"{name}.csv", "--data", SHARED / folder, "--json")
+        assert ran.json["gallery rows"] == rows
+
+
+def test_what_no_model_can_win_is_said(command, tmp_path: Path) -> None:
+    if not SHARED.is_dir():
+        pytest.skip("the annotation files are not beside this checkout")
+    rng = np.random.default_rng(0)
+    np.savez(
+        "noise.npz",
+        image_ids=np.array([str(k) for k in range(5_450)]),
+        caption_ids=np.array([str(k) for k in range(27_796)]),
+        images=rng.normal(size=(5_450, 16)).astype(np.float32),
+        captions=rng.normal(size=(27_796, 16)).astype(np.float32),
+    )
+    ran = command("score", "vlue-retrieval", "--scores", "noise.npz", "--data", SHARED / "vlue", "--out", "run")
+    assert "at least 37 of 5,450 image queries cannot be won at 1 by any model" in ran.out
+
+
+def test_an_image_in_neither_folder_of_the_split_is_refused(tmp_path: Path) -> None:
+    from tellapart.benchmarks.benchmark import find_benchmark
+    from tellapart.benchmarks.place import Place
+
+    (tmp_path / "test-coco-cfs.csv").write_text("image_path,caption\nelsewhere/1_0.jpg,a cat\n")
+    with pytest.raises(
+        DataError, match=r"test-coco-cfs.csv:2: field 'image_path': 'elsewhere/1_0.jpg' lies in none of"
+    ):
+        find_benchmark("coco-counterfactuals-test", Place(tmp_path)).records()
