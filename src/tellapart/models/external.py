@@ -18,8 +18,6 @@ import json
 import math
 import os
 import re
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +26,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.npz import read_arrays
 from tellapart.data.scores import ScoreKind, Scores, named
 from tellapart.errors import ScoreError
 
@@ -39,9 +38,6 @@ _SUFFIXES = (".npz", ".csv", ".jsonl")
 
 #: The largest float32, as a double: beyond it a score has no number here.
 _LARGEST = float(np.finfo(np.float32).max)
-
-#: The largest array that an npz file may unpack to: 250,000 items of 2x2 doubles are 8 MB.
-_MAX_ARRAY_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,12 +125,12 @@ def read_raw_scores(path: Path | str, *, ids: Sequence[str], shape: tuple[int, i
     path = Path(path)
     if path.suffix not in _SUFFIXES:
         raise ScoreError(f"{path}: scores are read from .npz, .csv or .jsonl files; got {path.suffix!r}")
+    if path.suffix == ".npz":
+        return _read_npz(path, ids, shape)
     try:
         data = path.read_bytes()
     except OSError as error:
         raise ScoreError(f"{path} cannot be read: {error.strerror or error}") from error
-    if path.suffix == ".npz":
-        return _read_npz(path, data, ids, shape)
     table = _Table(path, ids, shape)
     for line, row in (_csv_rows if path.suffix == ".csv" else _jsonl_rows)(path, _text(path, data)):
         table.add(line, *row)
@@ -239,8 +235,8 @@ def _number(path: Path, line: int, value: object) -> float:
     raise ScoreError(f"{path}:{line}: field 'score': expected a number; got {str(value)[:80]!r}")
 
 
-def _read_npz(path: Path, data: bytes, ids: Sequence[str], shape: tuple[int, int]) -> RawScores:
-    arrays = _arrays(path, data)
+def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> RawScores:
+    arrays = read_arrays(path, ("ids", "scores", "kind"))
     if missing := {"ids", "scores"} - arrays.keys():
         raise ScoreError(f"{path} has no array {', '.join(sorted(missing))}; it must hold ids and scores")
     names, values = arrays["ids"], arrays["scores"]
@@ -270,34 +266,6 @@ def _kind(path: Path, array: NDArray[Any] | None) -> ScoreKind | None:
         if array.shape == () and array.dtype.kind == "U" and str(array) == kind:
             return kind  # type: ignore[no-any-return]
     raise ScoreError(f"{path}: kind must be one of {', '.join(get_args(ScoreKind))}; got {str(array)[:80]!r}")
-
-
-def _arrays(path: Path, data: bytes) -> dict[str, NDArray[Any]]:
-    """Unpack the arrays of an npz file, none of them larger than it says or than is sensible."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            wanted = [entry for entry in archive.infolist() if entry.filename in {"ids.npy", "scores.npy", "kind.npy"}]
-            for entry in wanted:
-                if entry.file_size > _MAX_ARRAY_BYTES:
-                    raise ScoreError(
-                        f"{path}: {entry.filename} unpacks to {entry.file_size:,} bytes; at most {_MAX_ARRAY_BYTES:,} are read"
-                    )
-            return {entry.filename.removesuffix(".npy"): _array(archive.read(entry)) for entry in wanted}
-    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-        raise ScoreError(f"{path} is not an npz file of plain arrays: {error}") from error
-
-
-def _array(data: bytes) -> NDArray[Any]:
-    stream = io.BytesIO(data)
-    version = np.lib.format.read_magic(stream)
-    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = header(stream)
-    # A header may claim terabytes, which numpy would allocate before it reads.
-    if not dtype.hasobject and math.prod(shape) * dtype.itemsize > len(data):
-        raise ValueError(f"an array of shape {shape} is cut off")
-    stream.seek(0)
-    array: NDArray[Any] = np.load(stream, allow_pickle=False)
-    return array
 
 
 def write_scores(scores: Scores, path: Path | str) -> None:
