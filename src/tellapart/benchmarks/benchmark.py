@@ -16,11 +16,14 @@ from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import Outline, PairSet
 from tellapart.errors import DataError
 
-__all__ = ["Benchmark", "PaperTable", "find_benchmark", "find_pairs"]
+__all__ = ["ALL", "Benchmark", "PaperTable", "find_benchmark", "find_pairs"]
 
 FOLDER = "folder:"
 
-#: Takes a tag's values to their metrics' values (value of the tag -> metric -> number from 0 to 1).
+#: The value that stands for every item, in what a paper's table is made of.
+ALL = "all items"
+
+#: Takes a tag's values, and ALL, to their metrics' values (value of the tag -> metric -> number from 0 to 1).
 PaperTable = Callable[[Mapping[str, Mapping[str, float]]], "dict[str, float]"]
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.benchmarks.annotations import expect_count, made, string
-from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.benchmark import ALL, Benchmark
 from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.benchmarks.place import Place, find_files
@@ -103,6 +103,15 @@ def _known() -> Outline:
     return Outline(ids, (2, 2), ids, tags)
 
 
+def _paper_table(by_type: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """I2T, T2I and group score over all items, then by type."""
+    groups = {"": by_type[ALL], **{f"{kind} ": by_type[kind] for kind in ("replace", "swap", "add")}}
+    columns = {"I2T": "text_score", "T2I": "image_score", "Group": "group_score"}
+    return {
+        f"{group}{column}": 100 * numbers[metric] for group, numbers in groups.items() for column, metric in columns.items()
+    }
+
+
 BIVLC = Benchmark(
     name="bivlc",
     title="BiVLC: SugarCrepe with an image for the negative caption",
@@ -118,4 +127,5 @@ BIVLC = Benchmark(
     hub=Hub("imirandam/BiVLC", "6c99042f10a8793cc2c76af16b98ab1e38705d03", (_PARQUET,)),
     load=_load,
     known=_known,
+    paper=("type", _paper_table),
 )

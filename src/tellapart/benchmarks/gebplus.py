@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
+from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.data.annotations import Row, checked, read_mapping
 from tellapart.data.moments import Moment, MomentSet
 from tellapart.errors import DataError
 
-__all__ = ["read_moments"]
+__all__ = ["GEBC_TEST", "GEBC_VAL", "read_moments"]
 
 Filled = Annotated[str, Field(min_length=1)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -86,3 +89,31 @@ def _moment(video: str, found: object, where: str) -> Moment:
         label=row.label,
         next_time=float(row.next_timestamp),
     )
+
+
+def _load(benchmark: str, file: str) -> Callable[[Place], MomentSet]:
+    def load(place: Place) -> MomentSet:
+        return read_moments(find_files(place.folder(benchmark) or Path(), file)[0])
+
+    return load
+
+
+def _benchmark(name: str, split: str, items: int, file: str) -> TaskBenchmark:
+    return TaskBenchmark(
+        name=name,
+        title=f"GEBC boundary grounding on GEB+'s {split} videos: when does the caption before give way to the one after?",
+        items=items,
+        task="moments",
+        source="https://github.com/showlab/GEB-Plus",
+        licence="not stated; videos of Kinetics-400",
+        citation="Wang et al., GEB+: A Benchmark for Generic Event Boundary Captioning, Grounding and Retrieval, ECCV 2022",
+        files=(file,),
+        images="frames at 5 a second, FRAMES/VIDEO/0.jpg, 1.jpg, ... (ffmpeg -i VIDEO.mp4 -vf fps=5 -start_number 0 FRAMES/VIDEO/%d.jpg)",
+        cluster="the video",
+        usual=("frames", "images"),
+        load=_load(name, file),
+    )
+
+
+GEBC_VAL = _benchmark("gebc-val", "validation", 7_279, "val.json")
+GEBC_TEST = _benchmark("gebc-test", "test", 7_199, "test.json")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from tellapart.benchmarks.annotations import expect_count, made, read_json, row_of, string
@@ -80,6 +81,23 @@ def _item(subset: str, key: str, value: object, where: str) -> Item:
     )
 
 
+#: Column of the paper's table -> subset.
+_COLUMNS = {
+    "REPLACE object": "replace_obj",
+    "REPLACE attribute": "replace_att",
+    "REPLACE relation": "replace_rel",
+    "SWAP object": "swap_obj",
+    "SWAP attribute": "swap_att",
+    "ADD object": "add_obj",
+    "ADD attribute": "add_att",
+}
+
+
+def _paper_table(by_subset: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """The seven accuracies; the authors' code averages nothing over them."""
+    return {column: 100 * by_subset[subset]["choice_score"] for column, subset in _COLUMNS.items()}
+
+
 SUGARCREPE = Benchmark(
     name="sugarcrepe",
     title="SugarCrepe: a fluent caption with one object, attribute or relation wrong",
@@ -93,4 +111,5 @@ SUGARCREPE = Benchmark(
     cluster="the COCO image",
     ties="a tie is wrong (its main_eval.py); CLIP_benchmark counts it right",
     load=_load,
+    paper=("subset", _paper_table),
 )

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.benchmarks.annotations import expect_count, made, read_json, row_of, string
-from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.benchmark import ALL, Benchmark
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.place import Place, find_files
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
+from tellapart.metrics.averages import mean
 
 __all__ = ["INSTRUMENTS", "VALSE"]
 
@@ -84,6 +85,17 @@ def _foil(row: Mapping[str, Any], where: str) -> str:
     return string({"foils[0]": foils[0]}, "foils[0]", where)
 
 
+def _paper_table(by_instrument: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Pairwise accuracy of every instrument and their plain mean; then, for probabilities, accuracy and min(p_c, p_f)."""
+    row: dict[str, float] = {}
+    for metric, name in (("pairwise", "acc_r"), ("acc", "acc"), ("min_pc_pf", "min(p_c, p_f)")):
+        if metric in by_instrument[ALL]:
+            own = {instrument: 100 * by_instrument[instrument][metric] for instrument in INSTRUMENTS}
+            row |= {f"{name} {instrument}": value for instrument, value in own.items()}
+            row[f"{name} Avg"] = float(mean(list(own.values())))
+    return row
+
+
 VALSE = Benchmark(
     name="valse",
     title="VALSE: a caption and its foil, in eleven linguistic instruments",
@@ -98,4 +110,5 @@ VALSE = Benchmark(
     cluster="the source image",
     ties="a foil at exactly one half is left out of the count; pairwise, a tie is wrong",
     load=_load,
+    paper=("instrument", _paper_table),
 )

@@ -8,9 +8,9 @@ from typing import Any
 
 from tellapart.benchmarks.place import Place, find_files
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
-from tellapart.benchmarks.vlue import read_statements
+from tellapart.benchmarks.vlue import read_boxes, read_captions, read_questions, read_statements
 
-__all__ = ["NLVR2_IN_DOMAIN", "VLUE_NLVR2"]
+__all__ = ["NLVR2_IN_DOMAIN", "VLUE_CAPTIONS", "VLUE_GROUNDING", "VLUE_NLVR2", "VLUE_VQA"]
 
 _VLUE = "Zhou et al., VLUE: A Multi-Task Benchmark for Evaluating Vision-Language Models, ICML 2022"
 _VLUE_SITE = "https://github.com/MichaelZhouwang/VLUE"
@@ -55,4 +55,52 @@ NLVR2_IN_DOMAIN = TaskBenchmark(
     domain="in-domain",
     rival="vlue-nlvr2",
     load=_one_file("nlvr2", "nlvr2_test.json", read_statements),
+)
+
+VLUE_VQA = TaskBenchmark(
+    name="vlue-vqa",
+    title="VLUE VQA, out of domain: questions on images of MaRVL, one gold answer each, 3,966 of them on two images",
+    items=11_942,
+    task="vqa",
+    source=_VLUE_SITE,
+    licence="not stated; images as MaRVL has them",
+    citation=_VLUE,
+    files=("vqa_vlue_test.json",),
+    images="MaRVL's",
+    cluster="the image; of a pair of questions, all images that such pairs link",
+    domain="out-of-domain",
+    rival="vqa2",
+    load=_one_file("vlue-vqa", "vqa_vlue_test.json", read_questions),
+)
+
+VLUE_GROUNDING = TaskBenchmark(
+    name="vlue-grounding",
+    title="VLUE visual grounding, out of domain: the box of a phrase; announced, but the file is not in VLUE's repository",
+    items=1_313,
+    task="grounding",
+    source="the authors of https://github.com/MichaelZhouwang/VLUE, whose data/ lacks it",
+    licence="not stated; images as MaRVL has them",
+    citation=_VLUE,
+    files=("refcoco+_vlue_test.json|refcoco+_bbox100_vlue_test.json",),
+    images="MaRVL's",
+    cluster="the image",
+    domain="out-of-domain",
+    rival="refcoco+-test",
+    load=_one_file("vlue-grounding", "refcoco+_vlue_test.json|refcoco+_bbox100_vlue_test.json", read_boxes),
+)
+
+VLUE_CAPTIONS = TaskBenchmark(
+    name="vlue-captions",
+    title="VLUE captions, out of domain: images of MaRVL against the captions of its retrieval task",
+    items=5_450,
+    task="captions",
+    source=_VLUE_SITE,
+    licence="not stated; images as MaRVL has them",
+    citation=_VLUE,
+    files=("caption_vlue_test.json|itr_vlue_test.json",),
+    images="MaRVL's",
+    cluster="the image",
+    domain="out-of-domain",
+    rival="coco-captions",
+    load=_one_file("vlue-captions", "caption_vlue_test.json|itr_vlue_test.json", read_captions),
 )

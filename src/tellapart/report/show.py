@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tellapart.benchmarks.benchmark import Benchmark, find_benchmark, find_pairs
+from tellapart.benchmarks.benchmark import ALL, Benchmark, find_benchmark, find_pairs
 from tellapart.benchmarks.place import Place
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES, names, nearest
@@ -22,7 +22,7 @@ from tellapart.report.numbers import percent, plain, thousands
 from tellapart.report.page import write_report
 from tellapart.report.sections import ReportRun
 from tellapart.report.tables import breakdown_table, equivariance_table, result_table
-from tellapart.result import Result, RunRecord
+from tellapart.result import Metrics, Result, RunRecord
 from tellapart.run_folder import find_runs, read_result, read_samples
 from tellapart.tasks.registry import find_task
 
@@ -122,14 +122,16 @@ def _paper_table(results: Sequence[Result], benchmark: str) -> Table | None:
     tag, row_of = declared.paper
     rows = {}
     for result in results:
-        values = result.benchmarks[benchmark].by.get(tag, {})
+        record = result.benchmarks[benchmark]
+        values = {ALL: Metrics(metrics=record.metrics), **record.by.get(tag, {})}
         numbers = {value: {name: one.value for name, one in group.metrics.items()} for value, group in values.items()}
-        with suppress(MetricError):  # a subset is missing: then the paper's average means nothing
+        with suppress(MetricError, KeyError):  # a subset or a metric is missing: then the table means nothing
             rows[plain(result.model.name)] = row_of(numbers)
     if not rows:
         return None
     table = _table("", *rows, numbers_from=1)
     table.title, table.title_justify = f"{plain(benchmark)}: as in the paper's table, percent", "left"
+    table.min_width = min(len(table.title), 80)  # else a narrow table would break its title
     for column in next(iter(rows.values())):
         table.add_row(column, *(f"{row[column]:.2f}" for row in rows.values()))
     return table

@@ -1,0 +1,111 @@
+"""COCO captions of Karpathy's test images, in the two files of X-VLM: a list of images, or COCO's own format.
+
+An image's id is COCO's number, which ends its name: results in COCO's format name images by it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+
+from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.benchmarks.vlue import read_captions
+from tellapart.data.annotations import Row, checked, read_mapping
+from tellapart.data.tasks import CaptionSet
+from tellapart.errors import DataError
+
+__all__ = ["COCO_CAPTIONS", "read_coco_captions", "read_karpathy_captions"]
+
+_LISTED = "coco_karpathy_test.json"
+_GOLD = "coco_karpathy_test_gt.json"
+_NUMBER = re.compile(r"(?:^|[/_])0*(\d+)\.jpg$", re.ASCII)
+
+
+class _Caption(Row):
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+    image_id: Annotated[int, Field(ge=0)]
+    caption: Annotated[str, Field(min_length=1)]
+
+
+def read_karpathy_captions(path: Path) -> CaptionSet:
+    """Read `coco_karpathy_test.json`: a list of `{"image": "val2014/COCO_val2014_000000000042.jpg", "caption": [...]}`.
+
+    Raises:
+        DataError: as `read_captions`; also an image whose name does not end in COCO's number.
+
+    >>> import json, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "coco.json"
+    ...     _ = path.write_text(json.dumps([{"image": "val2014/COCO_val2014_000000000042.jpg", "caption": ["a man"]}]))
+    ...     read_karpathy_captions(path).ids
+    ('42',)
+    """
+    found = read_captions(path)
+    ids = []
+    for row, image in enumerate(found.images):
+        number = _NUMBER.search(image)
+        if number is None:
+            raise DataError(f"{path}: row {row}: field 'image': {image!r} does not end in COCO's number of it")
+        ids.append(number[1])
+    return replace(found, ids=tuple(ids))
+
+
+def read_coco_captions(path: Path, split: str = "val2014") -> CaptionSet:
+    """Read captions in COCO's own format: `{"annotations": [{"image_id": 42, "caption": "a man"}, ...], ...}`.
+
+    Args:
+        path: `coco_karpathy_test_gt.json`, or any other file in that format.
+        split: the COCO folder of the images, also part of their names.
+
+    Raises:
+        DataError: the file, a row or a field is not what it should be; file, row and field are named.
+
+    >>> import json, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "gt.json"
+    ...     _ = path.write_text(json.dumps({"annotations": [{"image_id": 42, "id": 0, "caption": "a man"}]}))
+    ...     read_coco_captions(path).images
+    ('val2014/COCO_val2014_000000000042.jpg',)
+    """
+    rows = read_mapping(path).get("annotations")
+    if not isinstance(rows, list) or not rows:
+        raise DataError(f"{path}: field 'annotations': expected a list of rows")
+    captions: dict[int, list[str]] = {}
+    for number, found in enumerate(rows):
+        row = checked(_Caption, found, f"{path}: annotations: row {number}")
+        captions.setdefault(row.image_id, []).append(row.caption)
+    return CaptionSet(
+        path.stem,
+        tuple(map(str, captions)),
+        tuple(f"{split}/COCO_{split}_{image:012d}.jpg" for image in captions),
+        tuple(map(tuple, captions.values())),
+    )
+
+
+def _load(place: Place) -> CaptionSet:
+    folder = place.folder("coco-captions") or Path()
+    gold = find_files(folder, _GOLD)
+    return read_coco_captions(gold[0]) if gold else read_karpathy_captions(find_files(folder, _LISTED)[0])
+
+
+COCO_CAPTIONS = TaskBenchmark(
+    name="coco-captions",
+    title="COCO captions, Karpathy's 5,000 test images against five people's captions of each",
+    items=5_000,
+    task="captions",
+    source="https://github.com/zengyan-97/X-VLM",
+    licence="CC BY 4.0 (annotations); images of COCO val2014",
+    citation="Chen et al., Microsoft COCO Captions: Data Collection and Evaluation Server, 2015",
+    files=(f"{_GOLD}|{_LISTED}",),
+    images="COCO val2014",
+    cluster="the image",
+    domain="in-domain",
+    rival="vlue-captions",
+    load=_load,
+)

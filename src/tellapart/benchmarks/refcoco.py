@@ -1,0 +1,138 @@
+"""RefCOCO+ as its authors ship it: phrases with their splits in `refs(unc).p`, boxes and sizes in `instances.json`.
+
+X-VLM's `refcoco+_val.json` and `refcoco+_test.json` hold the same phrases without boxes, and measure with these two
+files as well; its test file is both test splits together, which is VLUE's in-domain set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import ConfigDict, Field
+
+from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.plain_pickle import read_plain_pickle
+from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.data.annotations import Row, checked, read_mapping
+from tellapart.data.tasks import Box, BoxSet
+from tellapart.errors import DataError
+
+__all__ = ["REFCOCO_TEST", "REFCOCO_TEST_A", "REFCOCO_TEST_B", "REFCOCO_VAL", "read_refcoco"]
+
+_REFS, _INSTANCES = "refs(unc).p", "instances.json"
+Side = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Loose(Row):
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+
+class _Sentence(_Loose):
+    sent: Annotated[str, Field(min_length=1)]
+    sent_id: int
+
+
+class _Ref(_Loose):
+    ann_id: int
+    split: str
+    sentences: Annotated[list[_Sentence], Field(min_length=1)]
+
+
+class _Image(_Loose):
+    id: int
+    file_name: Annotated[str, Field(min_length=1)]
+    width: Annotated[int, Field(gt=0)]
+    height: Annotated[int, Field(gt=0)]
+
+
+class _Instance(_Loose):
+    id: int
+    image_id: int
+    bbox: Annotated[list[Side], Field(min_length=4, max_length=4)]
+
+
+R = TypeVar("R", _Image, _Instance)
+
+
+def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
+    """Read the phrases of some splits; a phrase's id is its `sent_id`.
+
+    Args:
+        refs: `refs(unc).p`, a pickle of plain data, which is read without running it.
+        instances: `instances.json`, in COCO's format.
+        splits: `val`, `testA`, `testB` or `train`.
+
+    Raises:
+        DataError: a file, a row or a field is not what it should be, a box or an image is missing, or no phrase is of
+            these splits; file, row and field are named.
+
+    >>> read_refcoco(Path("gone.p"), Path("gone.json"), "val")
+    Traceback (most recent call last):
+    tellapart.errors.DataError: gone.p: cannot be read (No such file or directory)
+    """
+    rows = read_plain_pickle(refs)
+    if not isinstance(rows, list) or not rows:
+        raise DataError(f"{refs}: expected a list of what is referred to")
+    held = read_mapping(instances)
+    images, boxes = _by_id(instances, held, "images", _Image), _by_id(instances, held, "annotations", _Instance)
+    found: list[Box] = []
+    for number, row in enumerate(rows):
+        where = f"{refs}: row {number}"
+        ref = checked(_Ref, row, where)
+        if ref.split not in splits:
+            continue
+        box = boxes.get(ref.ann_id)
+        image = None if box is None else images.get(box.image_id)
+        if box is None or image is None:
+            raise DataError(f"{where}: field 'ann_id': {instances} has no box {ref.ann_id}, or not its image")
+        x, y, width, height = map(float, box.bbox)
+        size = (image.width, image.height)
+        found += [
+            Box(str(said.sent_id), said.sent, image.file_name, (x, y, width, height), size) for said in ref.sentences
+        ]
+    return BoxSet("refcoco+", tuple(found))
+
+
+def _by_id(path: Path, held: dict[str, Any], key: str, row: type[R]) -> dict[int, R]:
+    rows = held.get(key)
+    if not isinstance(rows, list) or not rows:
+        raise DataError(f"{path}: field {key!r}: expected a list of rows")
+    found = (checked(row, one, f"{path}: {key}: row {number}") for number, one in enumerate(rows))
+    return {one.id: one for one in found}
+
+
+def _load(benchmark: str, *splits: str) -> Callable[[Place], BoxSet]:
+    def load(place: Place) -> BoxSet:
+        folder = place.folder(benchmark) or Path()
+        return read_refcoco(find_files(folder, _REFS)[0], find_files(folder, _INSTANCES)[0], *splits)
+
+    return load
+
+
+def _benchmark(name: str, what: str, items: int, *splits: str, rival: str = "") -> TaskBenchmark:
+    return TaskBenchmark(
+        name=name,
+        title=f"RefCOCO+ {what}: the box of a phrase that names no place",
+        items=items,
+        task="grounding",
+        source="https://github.com/lichengunc/refer",
+        licence="Apache-2.0 (its repository); images of COCO train2014",
+        citation="Yu et al., Modeling Context in Referring Expressions, ECCV 2016",
+        files=(_REFS, _INSTANCES),
+        images="COCO train2014",
+        cluster="the image",
+        usual=("train2014", "images"),
+        domain="in-domain",
+        rival=rival,
+        load=_load(name, *splits),
+    )
+
+
+REFCOCO_TEST = _benchmark(
+    "refcoco+-test", "test A and test B together", 10_615, "testA", "testB", rival="vlue-grounding"
+)
+REFCOCO_TEST_A = _benchmark("refcoco+-testa", "test A, people", 5_726, "testA")
+REFCOCO_TEST_B = _benchmark("refcoco+-testb", "test B, other things", 4_889, "testB")
+REFCOCO_VAL = _benchmark("refcoco+-val", "validation", 10_758, "val")
