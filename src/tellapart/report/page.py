@@ -7,7 +7,7 @@ Names, captions and ids are untrusted: the template escapes them, the JSON holds
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tellapart.metrics.registry import METRICS
 from tellapart.report import numbers
+from tellapart.report.answers import Examples, examples
 from tellapart.report.drawing import bar
 from tellapart.report.items import item_table, model_table
 from tellapart.report.pictures import Album, album
@@ -92,6 +93,10 @@ class _View:
     album: Album
 
     @property
+    def examples(self) -> tuple[Examples, ...]:
+        return examples(self.section)
+
+    @property
     def has_images(self) -> bool:
         return any(sample.images for sample in self.section.samples)
 
@@ -130,9 +135,13 @@ class _View:
 
 def _pictures(section: Section, budget: int) -> Album:
     read = next((entry.run.read_image for entry in section.entries if entry.run.read_image), None)
-    if read is None or section.record.shape is None:
+    if read is None:
         return Album((), {}, 0, ())
-    wanted = (section.samples[position].images for position in section.worst())
+    wanted: Iterable[Sequence[str]]
+    if section.record.shape is None:
+        wanted = [row.images for shown in examples(section) for row in shown.rows]
+    else:
+        wanted = (section.samples[position].images for position in section.worst())
     return album(wanted, partial(read, section.name), budget)
 
 
