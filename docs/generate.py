@@ -13,6 +13,7 @@ A document marks what is generated:
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 import shlex
@@ -21,8 +22,15 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tellapart.benchmarks.benchmark import Benchmark
+    from tellapart.metrics.metric import Metric
 
 ROOT = Path(__file__).resolve().parent.parent
+BASELINES = ROOT / "docs" / "baselines.json"
+FIRST = "prefers_first_text"
 BLOCK = re.compile(r"(<!-- (run|table): (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -64,29 +72,83 @@ def metrics_table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def benchmarks_table() -> str:
-    """Every benchmark as it declares itself, and what its size can show."""
-    from tellapart.benchmarks.benchmark import find_benchmark
+def pair_benchmarks() -> list[Benchmark]:
+    """The catalogue's benchmarks of minimal pairs."""
+    from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
     from tellapart.catalog import BENCHMARKS
+
+    return [one for one in map(find_benchmark, BENCHMARKS) if isinstance(one, Benchmark)]
+
+
+def headline_metric(one: Benchmark) -> Metric:
+    """The metric that a first look at a benchmark ends in."""
     from tellapart.metrics.registry import METRICS, defined_for, headline
+
+    return METRICS[headline({metric.name for metric in defined_for(one.shape, "similarity")})[-1]]
+
+
+def benchmarks_table() -> str:
+    """Every benchmark as it declares itself."""
+    rows = [
+        "| benchmark | items | n | metric | resampled together | a tie, in its own code |",
+        "|---|---|--:|---|---|---|",
+    ]
+    rows += [
+        f"| `{one.name}` | {one.shape[0]}x{one.shape[1]} | {one.items:,} | `{headline_metric(one).name}` | "
+        f"{one.cluster} | {one.ties} |"
+        for one in pair_benchmarks()
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def baselines_table() -> str:
+    """What guessing and words alone get on every benchmark, and what one of its size can show."""
+    from tellapart.stats.intervals import wilson
     from tellapart.stats.power import detectable_above_chance, detectable_difference
 
+    found = json.loads(BASELINES.read_text(encoding="utf-8"))
+    heads = " | ".join(f"`{name}`" for name in found["models"])
     rows = [
-        "| benchmark | items | n | metric | chance | above chance | difference | resampled together | a tie, in its own code |",
-        "|---|---|--:|---|--:|--:|--:|---|---|",
+        f"| benchmark | n | chance | {heads} | 95 % interval | above chance | difference |",
+        "|---|--:|--:|" + "--:|" * len(found["models"]) + "--:|--:|--:|",
     ]
-    for name in BENCHMARKS:
-        one = find_benchmark(name)
-        metric = METRICS[headline({metric.name for metric in defined_for(one.shape, "similarity")})[-1]]
+    for one in pair_benchmarks():
+        metric, record = headline_metric(one), found["benchmarks"][one.name]
         chance = metric.chance(one.shape)
         assert chance is not None
-        above, between = detectable_above_chance(one.items, chance), detectable_difference(one.items, 0.2)
-        assert above is not None
-        assert between is not None
-        rows.append(
-            f"| `{name}` | {one.shape[0]}x{one.shape[1]} | {one.items:,} | `{metric.name}` | {100 * chance:.1f} | "
-            f"{100 * above:.1f} | {100 * between:.1f} | {one.cluster} | {one.ties} |"
-        )
+        half = wilson(one.items // 2, one.items).high
+        assert half is not None
+        margins = [half - 0.5, detectable_above_chance(one.items, chance), detectable_difference(one.items, 0.2)]
+        if reason := record.get("not_measured"):
+            shown = [reason, *[""] * (len(found["models"]) - 1)]
+        else:
+            shown = [share(record["models"][name][metric.name]) for name in found["models"]]
+        power = " | ".join(f"{100 * margin:.1f}" for margin in margins if margin is not None)
+        rows.append(f"| `{one.name}` | {one.items:,} | {100 * chance:.1f} | {' | '.join(shown)} | ±{power} |")
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    return "\n".join(rows) + f"\n\nMeasured on {found['measured']} by `{found['command']}` ({versions}).\n"
+
+
+def share(value: dict[str, float]) -> str:
+    """A measured number in percent; where ties touched it, what it is with ties broken at random."""
+    return f"{100 * value['value']:.1f}" + (f" ({100 * value['tie_neutral']:.1f})" if value["ties"] else "")
+
+
+def captions_table() -> str:
+    """Where the captions of one image compete, by the benchmark's own parts; and which of two captions came first."""
+    found = json.loads(BASELINES.read_text(encoding="utf-8"))
+    heads = " | ".join(f"`{name}`" for name in found["models"])
+    rows = [f"| benchmark | part | {heads} |", "|---|---|" + "--:|" * len(found["models"])]
+    for name, record in found["benchmarks"].items():
+        models = [record["models"][model] for model in found["models"]] if "models" in record else []
+        if models and record["shape"][0] == 1:
+            tag, values = max(models[0]["by"].items(), key=lambda found: len(found[1]))
+            for value in values:
+                shown = " | ".join(share(model["by"][tag][value]) for model in models)
+                rows.append(f"| `{name}` | {value} | {shown} |")
+        elif models:
+            first = [share(model[FIRST]) if FIRST in model else "" for model in models]
+            rows.append(f"| `{name}` | text 0 before text 1 | {' | '.join(first)} |")
     return "\n".join(rows) + "\n"
 
 
@@ -99,14 +161,13 @@ def sources_table() -> str:
         "| benchmark | files (`a\\|b`: one of them) | images | hub, at revision | licence |",
         "|---|---|---|---|---|",
     ]
-    for name in BENCHMARKS:
-        one = find_benchmark(name)
+    for one in map(find_benchmark, BENCHMARKS):
         files = ", ".join(f"`{file}`".replace("|", "\\|") for file in one.files) or "embedded"
         hub = "" if one.hub is None else f"[{one.hub.repo}]({one.hub.page}) `{one.hub.revision[:12]}`"
         rows.append(
-            f"| [`{name}`]({one.source}) | {files} | {one.images} | {hub}{' (gated)' if one.hub and one.hub.gated else ''} | {one.licence} |"
+            f"| [`{one.name}`]({one.source}) | {files} | {one.images} | {hub}{' (gated)' if one.hub and one.hub.gated else ''} | {one.licence} |"
             if one.files
-            else f"| `{name}` | {files} | {one.images or 'embedded'} | | {one.licence} |"
+            else f"| `{one.name}` | {files} | {one.images or 'embedded'} | | {one.licence} |"
         )
     return "\n".join(rows) + "\n"
 
@@ -114,6 +175,8 @@ def sources_table() -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "metrics": metrics_table,
     "benchmarks": benchmarks_table,
+    "baselines": baselines_table,
+    "captions": captions_table,
     "sources": sources_table,
 }
 

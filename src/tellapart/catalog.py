@@ -38,6 +38,17 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "vlue-retrieval": "tellapart.benchmarks.retrieval:VLUE_RETRIEVAL",
         "vlue-nlvr2": "tellapart.benchmarks.vlue_tasks:VLUE_NLVR2",
         "nlvr2": "tellapart.benchmarks.vlue_tasks:NLVR2_IN_DOMAIN",
+        "vlue-vqa": "tellapart.benchmarks.vlue_tasks:VLUE_VQA",
+        "vqa2": "tellapart.benchmarks.vqa2:VQA2",
+        "vlue-grounding": "tellapart.benchmarks.vlue_tasks:VLUE_GROUNDING",
+        "refcoco+-test": "tellapart.benchmarks.refcoco:REFCOCO_TEST",
+        "refcoco+-testa": "tellapart.benchmarks.refcoco:REFCOCO_TEST_A",
+        "refcoco+-testb": "tellapart.benchmarks.refcoco:REFCOCO_TEST_B",
+        "refcoco+-val": "tellapart.benchmarks.refcoco:REFCOCO_VAL",
+        "vlue-captions": "tellapart.benchmarks.vlue_tasks:VLUE_CAPTIONS",
+        "coco-captions": "tellapart.benchmarks.coco_captions:COCO_CAPTIONS",
+        "gebc-val": "tellapart.benchmarks.gebplus:GEBC_VAL",
+        "gebc-test": "tellapart.benchmarks.gebplus:GEBC_TEST",
     }
 )
 

@@ -62,7 +62,7 @@ def prepare_task(benchmark: TaskBenchmark, *, limit: str | None = None) -> Prepa
     everything = benchmark.records()
     available = task.size(everything)
     records = everything if limit is None else task.select(everything, chosen(available, limit))
-    return PreparedTask(benchmark, task, records, _fingerprint(records), available)
+    return PreparedTask(benchmark, task, records, _fingerprint(task.content(records)), available)
 
 
 def plan_task(model: Model, benchmark: TaskBenchmark) -> None:
@@ -196,9 +196,8 @@ def _samples(units: Units) -> Sequence[Sample]:
     ]
 
 
-def _fingerprint(records: Any) -> str:
-    content = json.dumps(dataclasses.asdict(records), sort_keys=True, ensure_ascii=True)
-    return f"records-{hashlib.sha256(content.encode()).hexdigest()}"
+def _fingerprint(content: Any) -> str:
+    return f"records-{hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()}"
 
 
 def _article(output: str) -> str:

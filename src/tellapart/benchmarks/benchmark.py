@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from tellapart.benchmarks.declared import Declared
@@ -19,6 +19,7 @@ from tellapart.errors import DataError
 __all__ = ["ALL", "Benchmark", "PaperTable", "find_benchmark", "find_pairs"]
 
 FOLDER = "folder:"
+PAIRING = "pairing:"
 
 #: The value that stands for every item, in what a paper's table is made of.
 ALL = "all items"
@@ -123,7 +124,8 @@ class Benchmark(Declared):
 
 
 def find_benchmark(name: str, place: Place | None = None) -> Benchmark | TaskBenchmark:
-    """Return the benchmark of that name; `folder:PATH` is the user's own pair set, `ranking:FILE` their rankings.
+    """Return the benchmark of that name; `folder:PATH` is the user's own pair set, `ranking:FILE` their rankings,
+    `pairing:NAME` a set of 2x2 pairs asked in words.
 
     Args:
         name: as `tellapart ls benchmarks` lists it.
@@ -140,6 +142,8 @@ def find_benchmark(name: str, place: Place | None = None) -> Benchmark | TaskBen
         return _folder(name)
     if name.startswith(RANKING):
         return ranking_benchmark(name, place)
+    if name.startswith(PAIRING):
+        return _pairing(name, place)
     benchmark = load_from_catalog("benchmark", name)
     if not isinstance(benchmark, Benchmark | TaskBenchmark):
         raise DataError(f"benchmark {name!r} is a {type(benchmark).__name__}; its entry point must name a Benchmark")
@@ -177,4 +181,27 @@ def _folder(name: str) -> Benchmark:
         licence=str(pairs.card.get("licence", "not stated")),
         citation=str(pairs.card.get("citation", "not stated")),
         load=lambda _place: pairs,
+    )
+
+
+def _pairing(name: str, place: Place | None) -> TaskBenchmark:
+    own = name.removeprefix(PAIRING)
+    if not own:
+        raise DataError("pairing: names no set of pairs; write pairing:NAME, for example -b pairing:demo")
+    pairs = find_pairs(own, place)
+    if pairs.shape != (2, 2):
+        raise DataError(f"{name}: which caption belongs to which image is asked of 2x2 items; {own} has {pairs.shape}")
+    held: list[PairSet] = []
+
+    def load(at: Place) -> PairSet:
+        if not held:
+            held.append(pairs.load(at))
+        return held[0]
+
+    declared = {each.name: getattr(pairs, each.name) for each in fields(Declared)}
+    return TaskBenchmark(
+        **{**declared, "name": name, "title": f"{pairs.title}; in words"},
+        task="pairing",
+        load=load,
+        pictures=lambda at: load(at).read_bytes,
     )

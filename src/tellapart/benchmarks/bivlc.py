@@ -108,7 +108,9 @@ def _paper_table(by_type: Mapping[str, Mapping[str, float]]) -> dict[str, float]
     groups = {"": by_type[ALL], **{f"{kind} ": by_type[kind] for kind in ("replace", "swap", "add")}}
     columns = {"I2T": "text_score", "T2I": "image_score", "Group": "group_score"}
     return {
-        f"{group}{column}": 100 * numbers[metric] for group, numbers in groups.items() for column, metric in columns.items()
+        f"{group}{column}": 100 * numbers[metric]
+        for group, numbers in groups.items()
+        for column, metric in columns.items()
     }
 
 

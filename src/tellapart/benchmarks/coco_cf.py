@@ -29,7 +29,7 @@ _LINES, _ARCHIVE = "examples.jsonl|metadata.jsonl", "images.zip"
 def _load(place: Place) -> PairSet:
     folder = place.folder("coco-counterfactuals") or Path()
     path = find_files(folder, _LINES)[0]
-    items = []
+    items, lines = [], {}
     for line, row in read_jsonl(path):
         where = f"{path}:{line}"
         name = string(row, "id", where)
@@ -42,9 +42,10 @@ def _load(place: Place) -> PairSet:
                 cluster=name.partition("_")[0],
             )
         )
+        lines[name] = where
     expect_count(path, len(items), COCO_COUNTERFACTUALS.items)
     root, read = _images(place, folder)
-    return PairSet("coco-counterfactuals", tuple(items), root, read=read)
+    return PairSet("coco-counterfactuals", tuple(items), root, lines=lines, read=read)
 
 
 def _images(place: Place, folder: Path) -> tuple[Path, Callable[[str], bytes]]:

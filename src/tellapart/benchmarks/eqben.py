@@ -145,7 +145,8 @@ def _private(info: Any, where: str) -> tuple[int, str, str]:
             "2023-09 or later"
         )
     count, dataset, corner = info.get("sample_cnt"), info.get("dataset"), info.get("name")
-    if not isinstance(count, int) or isinstance(count, bool) or dataset not in SUBSETS or corner not in _CORNERS:
+    known = dataset in list(SUBSETS) and corner in list(_CORNERS)  # lists: what is no string may not be hashable
+    if not isinstance(count, int) or isinstance(count, bool) or not known:
         raise DataError(
             f"{where}: field 'private_info': expected a dataset of {', '.join(SUBSETS)}, a name of c0i0, c0i1, c1i0, c1i1 "
             f"and a whole sample_cnt; got {dict(info)!r:.120}"

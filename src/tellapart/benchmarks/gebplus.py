@@ -16,7 +16,7 @@ from tellapart.errors import DataError
 
 __all__ = ["GEBC_TEST", "GEBC_VAL", "read_moments"]
 
-Filled = Annotated[str, Field(min_length=1)]
+Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank says nothing
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 

@@ -14,7 +14,7 @@ from tellapart.errors import DataError
 
 __all__ = ["Answers", "read_answers", "read_both_orders"]
 
-Filled = Annotated[str, Field(min_length=1)]
+Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank says nothing
 _STATED = "accuracy"  # one of the fourteen files holds its own result among the items
 
 

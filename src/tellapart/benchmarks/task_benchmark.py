@@ -22,6 +22,7 @@ class TaskBenchmark(Declared):
         task: the task's name: what a model must put out, and how that is measured.
         load: reads the task's records from a place that has its files. No image is opened.
         usual: names of folders beside the annotations in which its images usually lie.
+        pictures: reads the images where they are not files below one folder.
         domain: `in-domain` or `out-of-domain`, where the paper tells the two apart.
         rival: the benchmark of the other domain, whose difference to this one is the generalisation gap.
 
@@ -33,6 +34,7 @@ class TaskBenchmark(Declared):
     task: str
     load: Callable[[Place], Any]
     usual: tuple[str, ...] = ("images",)
+    pictures: Callable[[Place], Callable[[str], bytes]] | None = None
     domain: str = ""
     rival: str = ""
 
@@ -67,4 +69,4 @@ class TaskBenchmark(Declared):
         >>> callable(find_benchmark("vlue-nlvr2").read_image())
         True
         """
-        return FolderImages(self.picture_root())
+        return FolderImages(self.picture_root()) if self.pictures is None else self.pictures(self.place)

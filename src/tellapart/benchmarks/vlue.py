@@ -27,7 +27,7 @@ from tellapart.errors import DataError
 
 __all__ = ["read_boxes", "read_captions", "read_questions", "read_retrieval", "read_statements", "read_vqa2"]
 
-Filled = Annotated[str, Field(min_length=1)]
+Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank says nothing
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Sides = Annotated[list[Number], Field(min_length=4, max_length=4)]
 R = TypeVar("R", bound=Row)

@@ -23,6 +23,7 @@ from tellapart.benchmarks.place import Place, find_files
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet
 from tellapart.data.rows import read_jsonl
+from tellapart.errors import DataError
 
 __all__ = ["WINOGROUND"]
 
@@ -36,30 +37,41 @@ def _load(place: Place) -> PairSet:
     folder = place.folder("winoground") or Path()
     rows: Iterator[tuple[str, Mapping[str, Any]]]
     read: Callable[[str], bytes]
+    items, lines = [], {}
     if files := find_files(folder, _PARQUET):
         table = ParquetTable(files, images=("image_0", "image_1"))
         rows, read = table.rows(), table
-        items = [_item(row, where, f"{k}/image_0", f"{k}/image_1") for k, (where, row) in enumerate(rows)]
+        for k, (where, row) in enumerate(rows):
+            items.append(_item(row, where, f"{k}/image_0", f"{k}/image_1"))
+            lines[items[-1].id] = where
     else:
         files = find_files(folder, _LINES)
         rows = ((f"{files[0]}:{line}", row) for line, row in read_jsonl(files[0]))
         read = FolderImages(place.pictures("winoground", "images"))
-        items = [
-            _item(row, where, *(f"{string(row, side, where)}.png" for side in ("image_0", "image_1")))
-            for where, row in rows
-        ]
+        for where, row in rows:
+            items.append(_item(row, where, *(f"{string(row, side, where)}.png" for side in ("image_0", "image_1"))))
+            lines[items[-1].id] = where
     expect_count(files[0], len(items), _ITEMS)
-    return PairSet("winoground", tuple(items), folder, read=read)
+    return PairSet("winoground", tuple(items), folder, lines=lines, read=read)
 
 
 def _item(row: Mapping[str, Any], where: str, *images: str) -> Item:
+    number = str(row.get("id", ""))
+    if number not in _IDS:
+        raise DataError(f"{where}: field 'id': expected a number from 0 to {_ITEMS - 1}, got {row.get('id')!r:.60}")
     return made(
         where,
-        id=str(row.get("id", "")),
+        id=number,
         images=images,
         texts=(string(row, "caption_0", where), string(row, "caption_1", where)),
-        tags={tag: str(row[tag]) for tag in _TAGS if row.get(tag) not in (None, "")},
+        tags={tag: _tag(row[tag], tag, where) for tag in _TAGS if row.get(tag) not in (None, "")},
     )
+
+
+def _tag(value: object, tag: str, where: str) -> str:
+    if not isinstance(value, str | int) or isinstance(value, bool):
+        raise DataError(f"{where}: field {tag!r}: expected text or a number, got {value!r:.60}")
+    return str(value)
 
 
 WINOGROUND = Benchmark(

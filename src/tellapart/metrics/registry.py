@@ -47,6 +47,7 @@ _HEADLINES: tuple[tuple[str, ...], ...] = (
     ("bleu_4", "rouge_l", "cider"),
     ("boundary_accuracy", "boundary_f1"),
     ("both_orders", "order_bias"),
+    ("group_score_both_orders", "pairing_bias"),
     ("kendall", "spearman"),
 )
 

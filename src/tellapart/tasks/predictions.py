@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ __all__ = ["box", "label", "read_predictions", "text"]
 
 _IDS = ("id", "question_id", "image_id", "ref_id", "identifier")
 _PREDICTIONS = ("prediction", "output", "label", "answer", "caption", "bbox")
+_LARGEST = 1e9  # pixels: beyond any image; NaN is not at most that either
 _LABELS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
 
 
@@ -75,7 +75,7 @@ def box(found: Any) -> tuple[float, float, float, float]:
         not isinstance(sides, list)
         or len(sides) != 4
         or not all(
-            isinstance(side, int | float) and not isinstance(side, bool) and math.isfinite(side) for side in sides
+            isinstance(side, int | float) and not isinstance(side, bool) and abs(side) <= _LARGEST for side in sides
         )
     ):
         raise ValueError(f"a box is [x, y, width, height] in pixels; got {found!r:.60}")

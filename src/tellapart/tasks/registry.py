@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from tellapart.errors import DataError
+from tellapart.tasks.boxes import GROUNDING
+from tellapart.tasks.captions import CAPTIONS
 from tellapart.tasks.choice import CHOICE
+from tellapart.tasks.moments import MOMENTS
+from tellapart.tasks.pairing import PAIRING
+from tellapart.tasks.questions import VQA, VQA2
 from tellapart.tasks.ranking import RANKING
 from tellapart.tasks.retrieval import RETRIEVAL
 from tellapart.tasks.statements import NLVR2
@@ -20,8 +25,14 @@ TASKS: Mapping[str, Task] = MappingProxyType(
         for task in (
             RETRIEVAL,
             CHOICE,
+            PAIRING,
             RANKING,
             NLVR2,
+            VQA,
+            VQA2,
+            GROUNDING,
+            CAPTIONS,
+            MOMENTS,
         )
     }
 )
@@ -39,9 +50,9 @@ def find_task(name: str, benchmark: str) -> Task:
     Raises:
         DataError: there is no such task.
 
-    >>> find_task("nlvr3", "mine")
+    >>> find_task("nlvr3", "mine")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    tellapart.errors.DataError: benchmark 'mine' declares the task 'nlvr3'; tasks are nlvr2
+    tellapart.errors.DataError: benchmark 'mine' declares the task 'nlvr3'; tasks are retrieval, ...
     """
     if name not in TASKS:
         raise DataError(f"benchmark {benchmark!r} declares the task {name!r}; tasks are {', '.join(TASKS)}")

@@ -11,11 +11,14 @@ import numpy as np
 
 from tellapart.data.tasks import StatementSet
 from tellapart.metrics.answers import group_accuracy, label_accuracy
+from tellapart.models.answers_grammar import parse_verdict
+from tellapart.models.generative import Answerer
 from tellapart.tabulate import PerItem
+from tellapart.tasks.answering import ask
 from tellapart.tasks.predictions import label, read_predictions
-from tellapart.tasks.task import Task, TaskMetric, Unit, Units
+from tellapart.tasks.task import Session, Task, TaskMetric, Unit, Units
 
-__all__ = ["NLVR2"]
+__all__ = ["NLVR2", "answer_statements", "measure_statements"]
 
 _ACCURACY = TaskMetric(
     name="accuracy", title="the statement is judged as its label says", source="NLVR2; VLUE section 3.1", chance=0.5
@@ -39,7 +42,7 @@ def _read(path: Path, records: StatementSet) -> list[bool]:
     return read_predictions(path, [row.id for row in records.statements], label, "statement")
 
 
-def measure_statements(records: StatementSet, predictions: Sequence[bool]) -> tuple[Units, ...]:
+def measure_statements(records: StatementSet, predictions: Sequence[bool | None]) -> tuple[Units, ...]:
     """Measure labels: accuracy of statements; consistency of sentences, and of those that both labels occur with.
 
     >>> from tellapart.data.tasks import Statement
@@ -49,7 +52,9 @@ def measure_statements(records: StatementSet, predictions: Sequence[bool]) -> tu
     [('statement', 'accuracy', [1.0, 0.0]), ('sentence', 'consistency', [0.0]), ('sentence of both labels', 'consistency_both_labels', [0.0])]
     """
     rows = records.statements
-    right = label_accuracy(list(predictions), [row.label for row in rows])
+    # An answer that is neither counts as the wrong label.
+    given = [not row.label if said is None else said for row, said in zip(rows, predictions, strict=True)]
+    right = label_accuracy(given, [row.label for row in rows])
     statements = Units(
         "statement",
         tuple(
@@ -58,7 +63,7 @@ def measure_statements(records: StatementSet, predictions: Sequence[bool]) -> tu
                 cluster=row.sentence,
                 images=(row.left, row.right),
                 texts=(row.sentence,),
-                output=bool(said),
+                output=said,
                 gold=str(row.label).lower(),
             )
             for row, said in zip(rows, predictions, strict=True)
@@ -81,6 +86,38 @@ def measure_statements(records: StatementSet, predictions: Sequence[bool]) -> tu
     return tuple(found)
 
 
+def answer_statements(model: Answerer, records: StatementSet, session: Session) -> list[bool | None]:
+    """Ask a model whether every statement is true of its two images; None where the answer is neither true nor false.
+
+    Raises:
+        DataError: an image is not there or cannot be decoded.
+        ModelError: the model was not made for the task.
+
+    >>> from tellapart.models import prompts
+    >>> from tellapart.models.store import EmbeddingStore
+    >>> class Affirms:
+    ...     def task_prompt(self, task): return prompts.NLVR2
+    ...     def answer(self, images, prompts, *, max_new_tokens=32): return ["True." for _ in prompts]
+    >>> from tellapart.data.tasks import Statement
+    >>> from tellapart.benchmarks.demo import DEMO
+    >>> pairs = DEMO.load(DEMO.place)
+    >>> one = StatementSet("n", (Statement("0", "Both show a cup.", *pairs.items[0].images, True),))
+    >>> answer_statements(Affirms(), one, Session(pictures=pairs.read_bytes, store=EmbeddingStore(None)))
+    [True]
+    """
+    prompt = model.task_prompt("nlvr2")
+    images = [(row.left, row.right) for row in records.statements]
+    said = ask(model, images, [prompt.fill(sentence=row.sentence) for row in records.statements], session)
+    return [parse_verdict(answer) for answer in said]
+
+
+def _notes(records: StatementSet, predictions: Sequence[bool | None]) -> tuple[str, ...]:
+    neither = sum(said is None for said in predictions)
+    if not neither:
+        return ()
+    return (f"{neither:,} of {len(records.statements):,} answers are neither true nor false, and count as wrong",)
+
+
 NLVR2 = Task(
     name="nlvr2",
     title="a sentence about two images: true or false",
@@ -92,5 +129,7 @@ NLVR2 = Task(
     template=_template,
     read=_read,
     measure=measure_statements,
+    notes=_notes,
+    runners=((Answerer, answer_statements),),
     models="a model that answers in words",
 )

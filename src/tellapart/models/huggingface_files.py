@@ -1,0 +1,274 @@
+"""Files of a model of transformers, from a folder or the hub: configuration, weights and processor, none of it guessed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tellapart.errors import ModelError, require
+from tellapart.models.torch_backend import Runtime, import_torch
+
+__all__ = ["config_facts", "load_processor", "load_weights", "processor_facts", "read_config"]
+
+#: Buffers that older versions saved and that hold nothing learnt: they count up from zero.
+_COUNTERS = re.compile(r"(^|\.)position_ids$")
+
+#: What a configuration says of its own file and of the library that wrote it, not of the model.
+_INCIDENTAL = {"_name_or_path", "name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"}
+_INCIDENTAL |= {"processor_class", "_processor_class", "image_processor_type", "feature_extractor_type", "auto_map"}
+
+_WEIGHTS = "expected model.safetensors, whole or in shards, that was saved as the class that config.json names"
+_PROCESSOR = "copy preprocessor_config.json and the tokenizer's files from the model that it was trained from"
+
+
+def read_config(source: str) -> dict[str, Any]:
+    """Read `config.json` of a folder or a hub id.
+
+    Raises:
+        ModelError: there is none, it is no JSON object, or the hub does not give it.
+        MissingDependencyError: huggingface_hub is not installed.
+
+    >>> read_config("nowhere/at/all")
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: nowhere/at/all is no folder, and no id of the hub (owner/name)
+    """
+    path = _file(source, "config.json")
+    try:
+        config = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ModelError(f"{source}: config.json is no JSON: {error}") from error
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+        raise ModelError(
+            f"{source}: config.json names no model_type; expected the configuration of a model of transformers"
+        )
+    return config
+
+
+def load_weights(architecture: str, source: str, runtime: Runtime, *, unused: str | None = None) -> Any:
+    """Load a model of transformers in evaluation mode, every weight of it from the checkpoint.
+
+    Args:
+        architecture: a class of transformers.
+        source: a folder or a hub id.
+        runtime: device and dtype.
+        unused: a pattern of weights that may stand in the checkpoint without being used: heads of other readings.
+
+    Raises:
+        ModelError: weights are missing, unexpected or of another shape, or the files cannot be read.
+        MissingDependencyError: torch or transformers is not installed.
+
+    >>> load_weights("CLIPModel", str(getfixture("tmp_path")), Runtime("cpu"))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: ... cannot be loaded as CLIPModel (...
+    """
+    kind = getattr(_transformers(), architecture)
+    with _quiet(source), _told(source, f"cannot be loaded as {architecture}", _WEIGHTS):
+        model, found = kind.from_pretrained(
+            _place(source),
+            dtype=runtime.torch_dtype,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # so that they are listed; they are refused below
+        )
+    allowed = re.compile(unused) if unused else None
+    spare = {key for key in found["unexpected_keys"] if _COUNTERS.search(key) or (allowed and allowed.search(key))}
+    problems = {
+        "missing": sorted(set(found["missing_keys"])),
+        "unexpected": sorted(set(found["unexpected_keys"]) - spare),
+        "of another shape": sorted(
+            f"{key} {tuple(have)}, not {tuple(want)}" for key, have, want in found["mismatched_keys"]
+        ),
+    }
+    said = [f"{len(keys)} {problem} ({_some(keys)})" for problem, keys in problems.items() if keys]
+    if said:
+        raise ModelError(
+            f"{source}: its weights are not those of {architecture}: {'; '.join(said)}; check that config.json and the "
+            "checkpoint belong together and that 'architectures' names the class that saved it"
+        )
+    return model.to(runtime.device).eval()
+
+
+def load_processor(source: str) -> Any:
+    """Load tokenizer and image processor; images are processed by Pillow, whether torchvision is there or not.
+
+    transformers has two processors of images, and takes torchvision's where that is installed; their pixels differ.
+    Pillow's resizing is the one that the models' authors trained with, and the one that can be had everywhere.
+
+    Raises:
+        ModelError: one of them is missing or not what it must be.
+        MissingDependencyError: transformers is not installed.
+
+    >>> load_processor(str(getfixture("tmp_path")))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: ... has no processor that can be read (...
+    """
+    auto = _transformers().AutoProcessor
+    with _quiet(source), _told(source, "has no processor that can be read", _PROCESSOR):
+        processor = auto.from_pretrained(_place(source), backend="pil", trust_remote_code=False)
+    images, tokenizer = getattr(processor, "image_processor", None), getattr(processor, "tokenizer", None)
+    if images is None or tokenizer is None:
+        raise ModelError(
+            f"{source}: expected an image processor and a tokenizer; it has {'no' if images is None else 'an'} image "
+            f"processor (preprocessor_config.json or processor_config.json) and {'no' if tokenizer is None else 'a'} "
+            "tokenizer; copy those files from the model that it was trained from"
+        )
+    # Without its files a tokenizer is made all the same, of a handful of special tokens.
+    names = [name for key, name in type(tokenizer).vocab_files_names.items() if key != "tokenizer_file"]
+    if not (_has(source, "tokenizer.json") or (names and all(_has(source, name) for name in names))):
+        wanted = " with ".join(names)
+        raise ModelError(
+            f"{source} has no vocabulary: expected tokenizer.json{f', or {wanted}' if wanted else ''}; copy it from the "
+            "model that it was trained from"
+        )
+    return processor
+
+
+def processor_facts(processor: Any) -> str:
+    """Describe how images and texts are prepared: the same wherever the files lie, another if anything differs.
+
+    >>> from types import SimpleNamespace
+    >>> class Images(SimpleNamespace):
+    ...     def to_dict(self):
+    ...         return {"size": 224, "processor_class": "CLIPProcessor"}
+    >>> class Tokens(SimpleNamespace):
+    ...     backend_tokenizer = SimpleNamespace(to_str=lambda: '{"model": {}, "padding": null, "truncation": null}')
+    ...     padding_side, model_input_names, special_tokens_map = "right", ["input_ids"], {}
+    >>> processor_facts(SimpleNamespace(image_processor=Images(), tokenizer=Tokens()))
+    '{"images": {"kind": "Images", "size": 224}, "texts": {"inputs": ["input_ids"], "kind": "Tokens", "side": "right", "special": {}, "vocabulary": {"model": {}}}}'
+    """
+    images, tokenizer = processor.image_processor, processor.tokenizer
+    facts = {
+        "images": {"kind": type(images).__name__} | _without(images.to_dict(), _INCIDENTAL),
+        "texts": {
+            "kind": type(tokenizer).__name__,
+            "inputs": list(tokenizer.model_input_names),
+            "side": tokenizer.padding_side,
+            "special": {key: str(value) for key, value in tokenizer.special_tokens_map.items()},
+            "vocabulary": _vocabulary(tokenizer),
+        },
+    }
+    return json.dumps(facts, sort_keys=True, ensure_ascii=False, default=str)
+
+
+def config_facts(config: Any) -> str:
+    """Describe a model's configuration, of which much (activations, token ids) is in no weight.
+
+    >>> from types import SimpleNamespace
+    >>> config_facts(SimpleNamespace(to_dict=lambda: {"hidden_act": "quick_gelu", "_name_or_path": "/here"}))
+    '{"hidden_act": "quick_gelu"}'
+    """
+    return json.dumps(_without(config.to_dict(), _INCIDENTAL), sort_keys=True, default=str)
+
+
+def _vocabulary(tokenizer: Any) -> Any:
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        # Padding and truncation are as the last call left them.
+        return _without(json.loads(backend.to_str()), {"padding", "truncation"})
+    model = tokenizer.sp_model.serialized_model_proto()
+    options = {key: value for key, value in vars(tokenizer).items() if isinstance(value, bool)}
+    return {"sentencepiece": model.hex(), "options": options}
+
+
+def _without(value: Any, keys: set[str]) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without(item, keys) for key, item in value.items() if key not in keys}
+    return [_without(item, keys) for item in value] if isinstance(value, list) else value
+
+
+def _some(keys: list[str], limit: int = 3) -> str:
+    return ", ".join(keys[:limit]) + (f" and {len(keys) - limit} more" if len(keys) > limit else "")
+
+
+def _transformers() -> Any:
+    import_torch()
+    return require("transformers", extra="models")
+
+
+def _place(source: str) -> str:
+    """Return the folder, if it is one, else the hub id."""
+    folder = Path(source).expanduser()
+    return str(folder) if folder.is_dir() else source
+
+
+def _file(source: str, name: str) -> Path:
+    """Return a file of a folder, or of the hub, from its cache if it is there."""
+    folder = Path(source).expanduser()
+    if folder.is_dir():
+        if not (folder / name).is_file():
+            raise ModelError(f"{source} has no {name}; expected the folder of a model of transformers")
+        return folder / name
+    hub = require("huggingface_hub", extra="models")
+    page = f"https://huggingface.co/{source}"
+    try:
+        return Path(hub.hf_hub_download(source, name))
+    except hub.errors.HFValidationError as error:
+        raise ModelError(f"{source} is no folder, and no id of the hub (owner/name)") from error
+    except hub.errors.GatedRepoError as error:
+        raise ModelError(
+            f"{source} is gated: accept its conditions on {page}, then log in with `hf auth login` or set HF_TOKEN"
+        ) from error
+    except hub.errors.RepositoryNotFoundError as error:
+        raise ModelError(
+            f"{source} is no folder, and the hub has no such model that you may read; check the id ({page}), and log in "
+            "with `hf auth login` if it is private"
+        ) from error
+    except hub.errors.LocalEntryNotFoundError as error:
+        offline = hub.constants.HF_HUB_OFFLINE
+        why = "HF_HUB_OFFLINE is set" if offline else "the hub cannot be reached"
+        raise ModelError(
+            f"{source} is no folder, its {name} is not in the hub's cache, and {why}; "
+            f"{'unset it, or ' if offline else ''}fetch it where there is a network (hf download {source}) or name a folder"
+        ) from error
+    except hub.errors.EntryNotFoundError as error:
+        raise ModelError(f"{source} has no {name} on the hub ({page}); it is no model of transformers") from error
+    except (hub.errors.HfHubHTTPError, OSError) as error:
+        raise ModelError(f"{source}: its {name} cannot be fetched from the hub: {_first_line(error)}") from error
+
+
+def _has(source: str, name: str) -> bool:
+    folder = Path(source).expanduser()
+    if folder.is_dir():
+        return (folder / name).is_file()
+    cached = require("huggingface_hub", extra="models").try_to_load_from_cache(source, name)
+    return isinstance(cached, str | os.PathLike)
+
+
+@contextmanager
+def _told(source: str, failure: str, advice: str) -> Iterator[None]:
+    """Turn what transformers raises into one line."""
+    try:
+        yield
+    except pickle.UnpicklingError as error:  # torch's reason takes a paragraph
+        raise ModelError(
+            f"{source} {failure}: its weights are a pickle with more than tensors in it, and loading them could run code; "
+            "save them as .safetensors"
+        ) from error
+    except Exception as error:  # files that do not fit fail anywhere in the library, with any exception
+        raise ModelError(f"{source} {failure} ({_first_line(error)}); {advice}") from error
+
+
+@contextmanager
+def _quiet(source: str) -> Iterator[None]:
+    """Keep reports of the library off the terminal: what matters in them is raised. Downloads show their progress."""
+    log = _transformers().utils.logging
+    verbosity, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity_error()
+    if Path(source).expanduser().is_dir():
+        log.disable_progress_bar()
+    try:
+        yield
+    finally:
+        log.set_verbosity(verbosity)
+        if bars:
+            log.enable_progress_bar()
+
+
+def _first_line(error: Exception) -> str:
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return f"{line:.200}".partition(". ")[0]

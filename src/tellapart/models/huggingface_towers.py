@@ -1,0 +1,199 @@
+"""The two towers of each dual encoder of transformers: which part of it encodes images, which texts.
+
+Both functions of a line take the model and a batch of what its processor prepared, and return features that are not
+yet of length one: `(n, dimensions)`, or `(n, queries, dimensions)` for an image that several vectors stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from tellapart.errors import ModelError
+
+__all__ = ["TOWERS", "Tower", "Towers", "check_images", "context_length"]
+
+Batch = Mapping[str, Any]  # names of inputs -> torch tensors
+Tower = Callable[[Any, Batch], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Towers:
+    """How an architecture encodes images and texts apart.
+
+    Attributes:
+        image: model and prepared images -> features.
+        text: model and tokens -> features.
+        pools_at_end: a text's vector is read at its end-of-text token.
+        whole: texts are padded to the full context, as the tower was trained; else padding changes nothing (it is
+            masked, or stands behind a causal tower's end of text), and texts are padded to a bucket of their length.
+        limit: of tokens, where the library's processor names one that is below the tower's positions.
+        padded_positions: positions are counted from behind the padding's id (RoBERTa), so that many fewer can be used.
+        unused: a pattern of weights of other readings' heads, which a checkpoint may hold beside these.
+
+    >>> TOWERS["SiglipModel"].whole, TOWERS["CLIPModel"].whole
+    (True, False)
+    """
+
+    image: Tower
+    text: Tower
+    pools_at_end: bool = False
+    whole: bool = False
+    limit: int | None = None
+    padded_positions: bool = False
+    unused: str | None = None
+
+
+def _image_features(model: Any, batch: Batch) -> Any:
+    return model.get_image_features(**batch).pooler_output
+
+
+def _text_features(model: Any, batch: Batch) -> Any:
+    return model.get_text_features(**batch).pooler_output
+
+
+def _flava_image(model: Any, batch: Batch) -> Any:
+    flava = getattr(model, "flava", model)  # FlavaForPreTraining holds a FlavaModel
+    return flava.get_image_features(**batch).pooler_output[:, 0]  # the class token's, of every patch's
+
+
+def _flava_text(model: Any, batch: Batch) -> Any:
+    flava = getattr(model, "flava", model)
+    return flava.get_text_features(**batch).pooler_output[:, 0]
+
+
+def _blip_image(model: Any, batch: Batch) -> Any:
+    return model.vision_proj(model.vision_model(**batch).last_hidden_state[:, 0])
+
+
+def _blip_text(model: Any, batch: Batch) -> Any:
+    states = model.text_encoder(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
+    return model.text_proj(states[:, 0])
+
+
+def _blip_2_image(model: Any, batch: Batch) -> Any:
+    patches = model.vision_model(**batch).last_hidden_state
+    queries = model.query_tokens.expand(len(patches), -1, -1)
+    states = model.qformer(query_embeds=queries, encoder_hidden_states=patches).last_hidden_state
+    return model.vision_projection(states.to(model.vision_projection.weight.dtype))  # (n, queries, dimensions)
+
+
+def _blip_2_text(model: Any, batch: Batch) -> Any:
+    tokens = model.embeddings(input_ids=batch["input_ids"])
+    mask = batch["attention_mask"]
+    states = model.qformer(query_embeds=tokens, query_length=0, attention_mask=mask).last_hidden_state
+    return model.text_projection(states[:, 0].to(model.text_projection.weight.dtype))
+
+
+def _bridgetower_image(model: Any, batch: Batch) -> Any:
+    # The contrastive heads read the towers' own last layers: what lies between them and the cross layers is not run.
+    tower = model.bridgetower
+    visual = tower.vision_model.visual
+    states = visual.forward_pre(batch["pixel_values"])
+    for block in visual.transformer.resblocks:
+        states = block(states)
+    states = tower.cross_modal_image_transform(visual.forward_post(states)[:, 0])
+    return model.itc_image_head(states + tower.token_type_embeddings.weight[1])
+
+
+def _bridgetower_text(model: Any, batch: Batch) -> Any:
+    return model.itc_text_head(model.bridgetower.text_model(**batch).last_hidden_state[:, 0])
+
+
+#: OpenAI's configurations name this as the end of the text; transformers then takes the highest token of a text.
+_LEGACY_END = 2
+
+#: Convolutional image towers: `image_size` is what the network was scaled for, and not what it must read.
+_ANY_SIZE = {"align"}
+
+_FLAVA = Towers(_flava_image, _flava_text)
+
+#: Architecture (a class of transformers) -> its towers.
+TOWERS: Mapping[str, Towers] = MappingProxyType(
+    {
+        "CLIPModel": Towers(_image_features, _text_features, pools_at_end=True),
+        "MetaClip2Model": Towers(_image_features, _text_features, pools_at_end=True),
+        "SiglipModel": Towers(_image_features, _text_features, whole=True),
+        "Siglip2Model": Towers(_image_features, _text_features, whole=True),
+        "AlignModel": Towers(_image_features, _text_features, limit=64),
+        "AltCLIPModel": Towers(_image_features, _text_features, padded_positions=True),
+        "ChineseCLIPModel": Towers(_image_features, _text_features),
+        "FlavaModel": _FLAVA,
+        "FlavaForPreTraining": _FLAVA,
+        "BlipForImageTextRetrieval": Towers(_blip_image, _blip_text),
+        "Blip2ForImageTextRetrieval": Towers(_blip_2_image, _blip_2_text),
+        "BridgeTowerForContrastiveLearning": Towers(
+            _bridgetower_image, _bridgetower_text, padded_positions=True, unused=r"^(itm_score|mlm_score)\."
+        ),
+    }
+)
+
+
+def context_length(config: Any, tokenizer: Any, towers: Towers) -> int:
+    """Return how many tokens a text may have, once the tokenizer has been held against the text tower.
+
+    Raises:
+        ModelError: they do not belong together: the tokenizer knows tokens that the tower does not, it pads where the
+            tower does not expect it, or it ends a text otherwise than the tower looks for.
+
+    >>> from types import SimpleNamespace as Of
+    >>> tower = Of(text_config=Of(vocab_size=9, max_position_embeddings=77, pad_token_id=1))
+    >>> tokenizer = Of(vocab_size=9, model_max_length=10**30, pad_token_id=0, eos_token_id=8, padding_side="right")
+    >>> context_length(tower, tokenizer, TOWERS["AlignModel"])
+    64
+    """
+    text = getattr(config, "qformer_config", None) or config.text_config
+    if tokenizer.vocab_size > text.vocab_size:
+        raise ModelError(
+            f"its tokenizer knows {tokenizer.vocab_size} tokens and its text tower {text.vocab_size}: they are not of one "
+            "model; copy the tokenizer's files from the model that it was trained from"
+        )
+    if tokenizer.pad_token_id is None or (towers.padded_positions and tokenizer.pad_token_id != text.pad_token_id):
+        raise ModelError(
+            f"its tokenizer pads with token {tokenizer.pad_token_id}, its text tower expects {text.pad_token_id}; set "
+            "pad_token in tokenizer_config.json"
+        )
+    if not towers.whole and tokenizer.padding_side != "right":
+        raise ModelError(
+            f"its tokenizer pads on the {tokenizer.padding_side}, which moves every token to another position; set "
+            '"padding_side": "right" in tokenizer_config.json'
+        )
+    if towers.pools_at_end and text.eos_token_id not in {_LEGACY_END, tokenizer.eos_token_id}:
+        raise ModelError(
+            f"its tokenizer ends a text with token {tokenizer.eos_token_id}, and its text tower looks for "
+            f"{text.eos_token_id} there; set eos_token_id of text_config in config.json to the tokenizer's"
+        )
+    usable = text.max_position_embeddings - (text.pad_token_id + 1 if towers.padded_positions else 0)
+    return int(min(usable, tokenizer.model_max_length, towers.limit or usable))
+
+
+def check_images(config: Any, prepared: Sequence[Batch]) -> None:
+    """Hold what the image processor makes of pictures of several shapes against the image tower.
+
+    Raises:
+        ModelError: they do not have one shape, or not the one that the tower reads.
+
+    >>> from types import SimpleNamespace as Of
+    >>> tower = Of(model_type="clip", vision_config=Of(image_size=336))
+    >>> check_images(tower, [{"pixel_values": Of(shape=(3, 224, 224))}])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: its image processor makes 224 x 224 pixels, and its image tower reads 336 x 336; ...
+    """
+    shapes = {tuple(batch["pixel_values"].shape) for batch in prepared}
+    if len(shapes) > 1:
+        raise ModelError(
+            f"its image processor makes images of several shapes ({' and '.join(map(str, sorted(shapes)))}), and its image "
+            "tower reads one; let preprocessor_config.json crop them, or resize them to a height and a width"
+        )
+    (shape,) = shapes
+    size = getattr(getattr(config, "vision_config", None) or config.image_config, "image_size", None)
+    if len(shape) != 3 or size is None or config.model_type in _ANY_SIZE:
+        return
+    height, width = (size, size) if isinstance(size, int) else size
+    if shape[1:] != (height, width):
+        raise ModelError(
+            f"its image processor makes {shape[1]} x {shape[2]} pixels, and its image tower reads {height} x {width}; copy "
+            "preprocessor_config.json from the model that it was trained from"
+        )

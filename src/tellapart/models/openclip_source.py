@@ -1,0 +1,310 @@
+"""What the name of an open_clip model stands for: architecture, weights, preprocessing and activation, none guessed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tellapart.catalog import nearest
+from tellapart.errors import ModelError, UnknownNameError, require
+from tellapart.models.torch_backend import import_torch
+
+__all__ = ["FOLDER", "HUB", "TAG", "Source", "resolve"]
+
+#: What an open_clip model's name begins with.
+TAG, HUB, FOLDER = "open_clip:", "hf-hub:", "local-dir:"
+
+CONFIG = "open_clip_config.json"
+_WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
+_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth")
+
+_QUICK, _PLAIN = "-quickgelu", "-gelu"
+_PREPROCESSING = ("mean", "std", "interpolation", "resize_mode")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an open_clip model comes from.
+
+    Attributes:
+        name: as given on the command line.
+        architecture: what `open_clip.create_model` builds: one of its architectures, or `local-dir:` and a folder.
+        tokenizer: what `open_clip.get_tokenizer` takes.
+        checkpoint: the file of the weights.
+        preprocessing: `mean`, `std`, `interpolation`, `resize_mode` and what else its authors say.
+
+    >>> Source("open_clip:ViT-B-32-quickgelu@a.pt", "ViT-B-32-quickgelu", "ViT-B-32", Path("a.pt"), {}).checkpoint.name
+    'a.pt'
+    """
+
+    name: str
+    architecture: str
+    tokenizer: str
+    checkpoint: Path
+    preprocessing: Mapping[str, Any]
+
+
+def resolve(name: str) -> Source:
+    """Find what a name stands for; the network is used only if a tag or a hub id is not in the hub's cache.
+
+    What the four kinds of names say of activation and preprocessing:
+
+    - `open_clip:ARCH/TAG`: what open_clip's table of published weights says. open_clip itself warns when the
+      architecture's activation is another one, and goes on; here it is an error.
+    - `hf-hub:ORG/REPO` and `local-dir:PATH`: what `open_clip_config.json` says.
+    - `open_clip:ARCH@FILE`: a state dict holds neither. Many architectures exist with GELU and with QuickGELU, and
+      open_clip silently takes the one in the name it is given. Here the file's training must be told, by what lies
+      beside it (`open_clip_config.json`, or `params.txt` of open_clip's trainer) or by the name: `ViT-B-32-quickgelu@`
+      or `ViT-B-32-gelu@`. What is told twice must agree.
+    - `open_clip:ARCH/TAG@FILE`: the file is a fine-tune of that tag, and shares its activation and preprocessing.
+
+    Raises:
+        UnknownNameError: no such architecture or tag; the message names the nearest.
+        ModelError: no such file or repository, or nothing says which activation or preprocessing the weights need.
+        MissingDependencyError: torch or open_clip is not installed.
+
+    >>> resolve("open_clip:ViT-B-23/openai")
+    Traceback (most recent call last):
+    tellapart.errors.UnknownNameError: open_clip has no architecture 'ViT-B-23'; did you mean 'ViT-B-32'?
+    """
+    import_torch()
+    require("open_clip", extra="models")
+    if name.startswith(FOLDER):
+        return _folder(name, Path(name.removeprefix(FOLDER)).expanduser())
+    if name.startswith(HUB):
+        return _repository(name, name.removeprefix(HUB))
+    told, at, file = name.removeprefix(TAG).partition("@")
+    architecture, slash, tag = _split(told)
+    if at:
+        return _checkpoint(name, architecture, tag, Path(file).expanduser())
+    if not slash:
+        tags = _tags(architecture)
+        known = f"a tag ({', '.join(list(tags)[:5])}{', ...' if len(tags) > 5 else ''})" if tags else "a file"
+        raise ModelError(
+            f"{name} names no weights; write {TAG}{architecture}/TAG or {TAG}{architecture}@FILE with {known}"
+        )
+    published = _published(name, architecture, tag)
+    return Source(name, architecture, architecture, _download(name, published), _preprocessing(published))
+
+
+def _split(told: str) -> tuple[str, str, str]:
+    """Return the architecture, "/" or nothing, and the tag. open_clip takes `ViT-B/32` for `ViT-B-32`."""
+    known = require("open_clip", extra="models").list_models()
+    head, slash, tag = told.rpartition("/")
+    for architecture, rest in ((told, ("", "")), (head, (slash, tag))):
+        dashed = architecture.replace("/", "-")
+        plain = dashed.removesuffix(_PLAIN)
+        if dashed in known or (plain in known and plain + _QUICK in known):
+            return (dashed, *rest)
+    wanted = (head or told).replace("/", "-")
+    raise UnknownNameError(f"open_clip has no architecture {wanted!r}{nearest(wanted, known)}")
+
+
+def _tags(architecture: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return what open_clip says of every published set of weights of an architecture."""
+    open_clip = require("open_clip", extra="models")
+    plain = architecture.removesuffix(_PLAIN)
+    return {tag: open_clip.get_pretrained_cfg(plain, tag) for tag in open_clip.list_pretrained_tags_by_model(plain)}
+
+
+def _published(name: str, architecture: str, tag: str) -> Mapping[str, Any]:
+    """Return what open_clip's table says of an architecture's tag, if it fits the architecture's activation."""
+    twin, quick = _twin(architecture), _is_quick(architecture)
+    found = _tags(architecture).get(tag.lower().replace("-", "_"))  # as open_clip reads them
+    other = _tags(twin).get(tag.lower().replace("-", "_")) if twin else None
+    fix = f"did you mean {name.replace(architecture, twin, 1)!r}?" if twin else ""
+    if found is None:
+        known = _tags(architecture)
+        hint = f"; {fix}" if other else nearest(tag, known)
+        listed = f"; it has {', '.join(known)}" if known and not hint else ""
+        raise UnknownNameError(f"open_clip has no weights {tag!r} of {architecture!r}{hint}{listed}")
+    if twin and bool(found.get("quick_gelu")) != quick:
+        raise ModelError(
+            f"{name}: these weights were trained with {_activation(not quick)}, and {architecture} computes with "
+            f"{_activation(quick)}; {fix}"
+        )
+    return found
+
+
+def _twin(architecture: str) -> str | None:
+    """Return the same architecture with the other activation, if open_clip has it."""
+    known = require("open_clip", extra="models").list_models()
+    base = architecture.removesuffix(_QUICK).removesuffix(_PLAIN)
+    other = base if architecture.endswith(_QUICK) else base + _QUICK
+    return other if other in known else None
+
+
+def _is_quick(architecture: str) -> bool:
+    config = require("open_clip", extra="models").get_model_config(architecture.removesuffix(_PLAIN))
+    return bool(config.get("quick_gelu"))
+
+
+def _activation(quick: bool) -> str:
+    return "QuickGELU" if quick else "GELU"
+
+
+def _preprocessing(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: config[key] for key in _PREPROCESSING if key in config}
+
+
+def _checkpoint(name: str, architecture: str, tag: str, file: Path) -> Source:
+    if not file.is_file():
+        raise ModelError(f"{name}: {file} is {'a folder' if file.is_dir() else 'no file'}; name a checkpoint file")
+    plain = architecture.removesuffix(_PLAIN)
+    beside = _config_beside(file)
+    said = {CONFIG: _says_quick(beside), "params.txt": _trained_quick(file)}
+    evidence = {place: quick for place, quick in said.items() if quick is not None}
+    quick, twin = _is_quick(architecture), _twin(architecture)
+    for place, found in evidence.items():
+        if twin and found != quick:
+            raise ModelError(
+                f"{name}: {place} beside the file says {_activation(found)}, and {architecture} computes with "
+                f"{_activation(quick)}; did you mean {name.replace(architecture, twin, 1)!r}?"
+            )
+    if tag:
+        preprocessing = _preprocessing(_published(name, architecture, tag))
+    elif beside is not None and "preprocess_cfg" in beside:
+        preprocessing = dict(beside["preprocess_cfg"])
+    else:
+        preprocessing = _shared_preprocessing(name, architecture)
+    if twin and not (tag or evidence or architecture.endswith((_QUICK, _PLAIN))):
+        raise ModelError(
+            f"{name}: nothing says whether this file was trained with GELU or QuickGELU, and every number depends on it; "
+            f"write {TAG}{plain}{_QUICK}@{file} (fine-tunes of OpenAI's, MetaCLIP's or DFN's weights) or "
+            f"{TAG}{plain}{_PLAIN}@{file} (of LAION's or DataComp's, or trained from nothing)"
+        )
+    return Source(name, plain, plain, file, preprocessing)
+
+
+def _config_beside(file: Path) -> dict[str, Any] | None:
+    path = file.with_name(CONFIG)
+    return _read_config(path) if path.is_file() else None
+
+
+def _says_quick(config: Mapping[str, Any] | None) -> bool | None:
+    return None if config is None else bool(config["model_cfg"].get("quick_gelu"))
+
+
+def _trained_quick(file: Path) -> bool | None:
+    """Return what open_clip's trainer wrote of the activation: `RUN/params.txt`, of `RUN/checkpoints/FILE`.
+
+    None also for a fine-tune of OpenAI's weights under the plain name: open_clip computed with QuickGELU then until
+    its version 3, and with GELU since.
+    """
+    path = file.absolute().parent.parent / "params.txt"
+    if file.absolute().parent.name != "checkpoints" or not path.is_file():
+        return None
+    lines = (line.partition(": ") for line in path.read_text("utf-8", "replace").splitlines())
+    settings = {key: value.strip() for key, _, value in lines}
+    trained = settings.get("model", "").replace("/", "-")
+    if trained not in require("open_clip", extra="models").list_models():
+        return None
+    if _is_quick(trained) or settings.get("force_quick_gelu") == "True":
+        return True
+    return None if settings.get("pretrained", "").lower() == "openai" else False
+
+
+def _shared_preprocessing(name: str, architecture: str) -> dict[str, Any]:
+    """Return the preprocessing that all published weights of an architecture share; open_clip's own if there are none."""
+    quick = _is_quick(architecture)
+    kinds: dict[str, list[str]] = {}
+    for tag, config in _tags(architecture).items():
+        if _twin(architecture) is None or bool(config.get("quick_gelu")) == quick:
+            kinds.setdefault(json.dumps(_preprocessing(config)), []).append(tag)
+    if len(kinds) > 1:
+        listed = "; ".join(f"{tags[0]}: {kind}" for kind, tags in kinds.items())
+        tags = [tags[0] for tags in kinds.values()]
+        raise ModelError(
+            f"{name}: weights of {architecture} are published with {len(kinds)} kinds of preprocessing ({listed}); say "
+            f"which of them this file was trained from: {name.replace('@', f'/{tags[0]}@', 1)} or .../{tags[1]}@..."
+        )
+    return json.loads(next(iter(kinds))) if kinds else {}
+
+
+def _folder(name: str, folder: Path) -> Source:
+    config = _read_config(folder / CONFIG)
+    found = [folder / file for file in _WEIGHTS if (folder / file).is_file()]
+    if not found:
+        found = sorted(path for path in folder.iterdir() if path.suffix in _SUFFIXES)
+        if len(found) != 1:
+            listed = f"; it has {', '.join(path.name for path in found)}" if found else ""
+            raise ModelError(f"{name}: expected {_WEIGHTS[0]} in {folder}, or one file of weights{listed}")
+    local = f"{FOLDER}{folder}"
+    return Source(name, local, local, found[0], _stated_preprocessing(name, config))
+
+
+def _repository(name: str, repository: str) -> Source:
+    path = _fetch(name, repository, (CONFIG,))
+    checkpoint = _fetch(name, repository, _WEIGHTS)
+    # The tokenizer may be another repository's: open_clip finds it through the hub id, not through the folder.
+    return Source(name, f"{FOLDER}{path.parent}", name, checkpoint, _stated_preprocessing(name, _read_config(path)))
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ModelError(f"{path.parent} has no {CONFIG}; expected a folder as open_clip saves it") from error
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path} cannot be read: {error}") from error
+    if not isinstance(config, dict) or not isinstance(config.get("model_cfg"), dict):
+        raise ModelError(f"{path} has no 'model_cfg'; expected the configuration of an open_clip model")
+    return config
+
+
+def _stated_preprocessing(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    stated = config.get("preprocess_cfg")
+    missing = [key for key in _PREPROCESSING if key not in (stated or {})]
+    if not isinstance(stated, dict) or {"mean", "std"} & set(missing):
+        raise ModelError(
+            f"{name}: {CONFIG} says nothing of {', '.join(missing)}; add what it was trained with, OpenAI's for example: "
+            '"preprocess_cfg": {"mean": [0.48145466, 0.4578275, 0.40821073], "std": [0.26862954, 0.26130258, 0.27577711]}'
+        )
+    return stated
+
+
+def _download(name: str, published: Mapping[str, Any]) -> Path:
+    if published.get("hf_hub") and "file" not in published:
+        repository, _, file = published["hf_hub"].rpartition("/")
+        return _fetch(name, repository, (str(Path(file).with_suffix(".safetensors")), file) if file else _WEIGHTS)
+    try:
+        return Path(require("open_clip", extra="models").download_pretrained(published))
+    except (OSError, RuntimeError) as error:
+        raise ModelError(f"{name}: cannot be downloaded from {published.get('url')}: {error}") from error
+
+
+def _fetch(name: str, repository: str, files: Iterable[str]) -> Path:
+    """Return the first of these files that a repository of the hub has, from the hub's cache if it is there."""
+    hub, errors = require("huggingface_hub", extra="models"), require("huggingface_hub.errors", extra="models")
+    files, page = list(dict.fromkeys(files)), f"https://huggingface.co/{repository}"
+    try:
+        for file in files[:-1]:
+            try:
+                return Path(hub.hf_hub_download(repository, file))
+            except errors.EntryNotFoundError:  # also where it is not in the cache and there is no network
+                continue
+        return Path(hub.hf_hub_download(repository, files[-1]))
+    except errors.HFValidationError as error:
+        raise ModelError(f"{name}: {repository!r} is no id of the hub; expected OWNER/NAME") from error
+    except errors.GatedRepoError as error:
+        raise ModelError(
+            f"{name} is gated: accept its conditions on {page}, then log in with `hf auth login` or set HF_TOKEN"
+        ) from error
+    except errors.RepositoryNotFoundError as error:
+        raise ModelError(f"{name}: the hub has no {repository} that you may read; log in if it is private") from error
+    except errors.LocalEntryNotFoundError as error:
+        why = "HF_HUB_OFFLINE is set" if hub.constants.HF_HUB_OFFLINE else "the hub cannot be reached"
+        raise ModelError(
+            f"{name}: {files[0]} of {repository} is not in the hub's cache, and {why}; fetch it where there is a network "
+            f"(hf download {repository}), or name a file: {TAG}ARCH@FILE"
+        ) from error
+    except errors.EntryNotFoundError as error:
+        raise ModelError(
+            f"{name}: {repository} has no {' or '.join(files)}; is it a model of open_clip? ({page})"
+        ) from error
+    except (errors.HfHubHTTPError, OSError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ModelError(f"{name}: {repository} cannot be fetched from the hub: {reason}") from error

@@ -1,0 +1,119 @@
+"""The text side of an open_clip model: tokens as its own tokenizer makes them, and no longer padding than it needs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tellapart.models.torch_backend import import_torch
+
+__all__ = ["TextTower", "Tokens"]
+
+#: Where padding cannot matter, a text is padded to the next multiple of this, not to the whole context.
+_BUCKET = 8
+
+#: What else an open_clip tokenizer's ids depend on.
+_OPTIONS = ("context_length", "clean_fn", "strip_sep_token", "tokenizer_mode")
+
+
+class Tokens:
+    """Turns texts into token ids as an open_clip tokenizer does, and counts what it cuts.
+
+    Args:
+        tokenizer: of `open_clip.get_tokenizer`.
+
+    Attributes:
+        facts: what the ids depend on; the same wherever the tokenizer's files lie.
+
+    >>> torch = import_torch()
+    >>> import open_clip
+    >>> ids, cut = Tokens(open_clip.SimpleTokenizer(context_length=6)).read(["a cat", "one two three four five six"])
+    >>> ids.tolist(), cut
+    ([[49406, 320, 2368, 49407, 0, 0], [49406, 637, 1237, 2097, 2721, 49407]], 1)
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._inner = getattr(tokenizer, "tokenizer", None)  # of transformers; None: open_clip's own
+        options = {key: getattr(tokenizer, key, None) for key in _OPTIONS}
+        vocabulary = tokenizer.encoder if self._inner is None else _vocabulary(self._inner)
+        self.facts: dict[str, Any] = {
+            "kind": type(tokenizer).__name__,
+            **{key: getattr(value, "__name__", value) for key, value in options.items()},
+            "vocabulary": hashlib.sha256(json.dumps(vocabulary, sort_keys=True).encode()).hexdigest(),
+        }
+
+    def read(self, texts: Sequence[str]) -> tuple[Any, int]:
+        """Return token ids, int64 `(n, context_length)`, and how many texts lost their end."""
+        length = self._tokenizer.context_length
+        if not texts:
+            return import_torch().zeros((0, length), dtype=import_torch().int64), 0
+        ids = self._tokenizer(list(texts))
+        if self._inner is None:
+            full = [text for text, last in zip(texts, ids[:, -1].tolist(), strict=True) if last]
+            return ids, sum(len(self._tokenizer.encode(text)) + 2 > length for text in full)  # 2: start and end
+        # open_clip's mode `clips` adds three tokens itself; else the tokenizer adds its own.
+        clips = self._tokenizer.tokenizer_mode == "clips"
+        cleaned = [self._tokenizer.clean_fn(text) for text in texts]
+        whole = self._inner(cleaned, add_special_tokens=not clips, verbose=False).input_ids
+        return ids, sum(len(tokens) + 3 * clips > length for tokens in whole)
+
+
+class TextTower:
+    """The text tower of an open_clip model, given no more padding than can matter.
+
+    Args:
+        model: of `open_clip.create_model`.
+
+    Attributes:
+        shortens: whether texts are padded to a bucket; if not, to the whole context.
+
+    >>> from types import SimpleNamespace
+    >>> TextTower(SimpleNamespace(text=SimpleNamespace(attn_mask=None, pool_type="last"))).shortens
+    False
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._text = text = getattr(model, "text", model)
+        self._pool = getattr(text, "pool_type", getattr(text, "text_pool_type", None))
+        self._eos = getattr(text, "eos_id", getattr(text, "text_eos_id", None))
+        # A token appended for pooling (CoCa) attends to all places; so do the tokens of a tower that is not causal.
+        causal = getattr(text, "attn_mask", None) is not None and getattr(text, "cls_emb", None) is None
+        self.shortens = causal and self._pool in {"argmax", "eos"}
+
+    def lengths(self, ids: Any) -> list[int]:
+        """Return what each text, int64 `(n, context_length)`, is padded to: a function of the text alone."""
+        context = ids.shape[1]
+        if not self.shortens or not len(ids):
+            return [context] * len(ids)
+        return [min(context, -(-(place + 1) // _BUCKET) * _BUCKET) for place in self._pooled(ids).tolist()]
+
+    def encode(self, ids: Any) -> Any:
+        """Return the features, `(n, dimensions)`, of ids `(n, length)` on the model's device."""
+        if not self.shortens:
+            return self._model.encode_text(ids)
+        # As open_clip's own forward, which takes the whole context only.
+        text, length = self._text, ids.shape[1]
+        dtype = text.transformer.get_cast_dtype()
+        tokens = text.token_embedding(ids).to(dtype) + text.positional_embedding[:length].to(dtype)
+        hidden = text.ln_final(text.transformer(tokens, attn_mask=text.attn_mask[:length, :length]))
+        pooled = hidden[import_torch().arange(len(ids), device=ids.device), self._pooled(ids)]
+        projection = text.text_projection
+        if projection is None:
+            return pooled
+        return pooled @ projection if isinstance(projection, import_torch().Tensor) else projection(pooled)
+
+    def _pooled(self, ids: Any) -> Any:
+        """Return the place that each text's answer is read off: int64 `(n,)`."""
+        return ids.argmax(dim=-1) if self._pool == "argmax" else (ids == self._eos).int().argmax(dim=-1)
+
+
+def _vocabulary(inner: Any) -> Any:
+    backend = getattr(inner, "backend_tokenizer", None)
+    if backend is None:
+        return inner.get_vocab()
+    # Padding and truncation are as the last call left them.
+    return {key: value for key, value in json.loads(backend.to_str()).items() if key not in {"padding", "truncation"}}

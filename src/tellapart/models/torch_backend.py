@@ -1,0 +1,277 @@
+"""Where and how torch models compute, and what keeps their numbers the same for any batch size and order."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tellapart.errors import ModelError, require
+
+if TYPE_CHECKING:
+    from tellapart.models.find import ModelOptions
+
+__all__ = [
+    "Runtime",
+    "exact_batches",
+    "fixed_batches",
+    "import_torch",
+    "parameter_count",
+    "read_state_dict",
+    "runtime",
+    "weights_fingerprint",
+]
+
+T = TypeVar("T")
+
+#: Schemas that torchvision's Python files expect of its C++ library at import.
+_OPERATORS = ("nms", "qnms")
+_SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+
+#: What `exact_batches` asks for, while it lasts.
+_exact: ContextVar[int | None] = ContextVar("exact", default=None)
+
+#: Holds the declared schemas: torch forgets them when this object is collected.
+_declared: list[Any] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """Where and how a torch model computes.
+
+    Attributes:
+        device: `cpu`, `cuda` or `mps`.
+        dtype: of weights and activations, `float32`, `bfloat16` or `float16`; what comes out is float32 always.
+
+    >>> Runtime("cpu").dtype
+    'float32'
+    """
+
+    device: str
+    dtype: str = "float32"
+
+    @property
+    def torch_dtype(self) -> Any:
+        """The `torch.dtype` of that name."""
+        return getattr(import_torch(), self.dtype)
+
+
+def import_torch() -> ModuleType:
+    """Import torch, and make the torchvision beside it importable; call it before transformers or open_clip.
+
+    torchvision registers operators of its C++ library at import. Beside a torch of another kind (a CUDA build of
+    the one, a CPU build of the other) that library does not load, `import torchvision` fails, and transformers and
+    open_clip with it, though neither needs those operators. Declaring their two schemas is enough.
+
+    Raises:
+        MissingDependencyError: torch is not installed.
+
+    >>> import_torch().__name__
+    'torch'
+    """
+    torch = require("torch", extra="models")
+    if "torchvision" not in sys.modules and not _declared:
+        _declare_operators(torch)
+    return torch
+
+
+def _declare_operators(torch: ModuleType) -> None:
+    spec = importlib.util.find_spec("torchvision")
+    if spec is None or not spec.submodule_search_locations:
+        return
+    library = next(Path(spec.submodule_search_locations[0]).glob("_C*"), None)
+    if library is not None:
+        try:
+            torch.ops.load_library(str(library))
+        except OSError:
+            pass
+        else:
+            return
+    fragment = torch.library.Library("torchvision", "FRAGMENT")
+    for operator in _OPERATORS:
+        fragment.define(operator + _SIGNATURE)
+    _declared.append(fragment)
+
+
+def runtime(options: ModelOptions) -> Runtime:
+    """Check that the device is to be had.
+
+    Raises:
+        ModelError: it is not.
+        MissingDependencyError: torch is not installed.
+
+    >>> from tellapart.models.find import ModelOptions
+    >>> runtime(ModelOptions(dtype="bfloat16"))
+    Runtime(device='cpu', dtype='bfloat16')
+    """
+    torch = import_torch()
+    if options.device == "cuda" and not torch.cuda.is_available():
+        raise ModelError(
+            f"device 'cuda' is not to be had: torch {torch.__version__} sees no GPU; use device 'cpu', or install a "
+            "torch built for this machine's CUDA"
+        )
+    if options.device == "mps" and not torch.backends.mps.is_available():
+        raise ModelError(
+            f"device 'mps' is not to be had: torch {torch.__version__} sees no Apple GPU; use device 'cpu'"
+        )
+    return Runtime(options.device, options.dtype)
+
+
+def fixed_batches(samples: Sequence[T], size: int) -> Iterator[tuple[list[T], int]]:
+    """Cut samples into batches of exactly `size`, the last one filled up by repeating its last sample.
+
+    A matrix product sums in an order that depends on the shapes it is given, so a sample's last bits differ
+    between a batch of 7 and one of 8. Here every forward has the same shape: on one device, with one number of
+    threads, no sample's numbers depend on how many there were, on their order or on its neighbours.
+
+    Args:
+        samples: what to cut.
+        size: of every batch; part of what a model is, not of how it was asked.
+
+    Yields:
+        The batch, and how many of its samples are real (the first ones).
+
+    Raises:
+        ValueError: `size` is less than 1.
+
+    >>> list(fixed_batches("abcde", 3))
+    [(['a', 'b', 'c'], 3), (['d', 'e', 'e'], 2)]
+    """
+    if size < 1:
+        raise ValueError(f"size must be at least 1; got {size}")
+    exact = _exact.get()
+    step = exact or size
+    for start in range(0, len(samples), step):
+        batch = list(samples[start : start + step])
+        real = len(batch)
+        yield batch if exact else batch + batch[-1:] * (size - real), real
+
+
+@contextmanager
+def exact_batches(size: int) -> Iterator[None]:
+    """Have `fixed_batches` cut batches of at most `size`, and fill none up, for as long as this lasts.
+
+    For measurements of time: one sample then costs what one sample costs. What is computed may differ in its last
+    bits from what the fixed shapes give, and is not to be kept.
+
+    >>> with exact_batches(1):
+    ...     list(fixed_batches("ab", 3))
+    [(['a'], 1), (['b'], 1)]
+    """
+    token = _exact.set(size)
+    try:
+        yield
+    finally:
+        _exact.reset(token)
+
+
+def parameter_count(model: Any) -> int:
+    """Return how many parameters a `torch.nn.Module` has; those that several of its parts share count once.
+
+    >>> parameter_count(import_torch().nn.Linear(3, 2))
+    8
+    """
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def read_state_dict(path: Path | str) -> dict[str, Any]:
+    """Read a checkpoint's tensors by name: `.safetensors`, or a file of `torch.save`, without running its pickle.
+
+    A training checkpoint's nesting is undone: `state_dict` (or `model`) beside epoch and optimiser, and the
+    `module.` that a data-parallel wrapper puts before every name.
+
+    Raises:
+        ModelError: the file is missing, damaged, of another kind, or would run code of its own when loaded.
+        MissingDependencyError: torch or safetensors is not installed.
+
+    >>> import_torch().save({"state_dict": {"module.bias": import_torch().zeros(2)}}, getfixture("tmp_path") / "a.pt")
+    >>> list(read_state_dict(getfixture("tmp_path") / "a.pt"))
+    ['bias']
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ModelError(f"{path} is {'a folder' if path.is_dir() else 'no file'}; name a checkpoint file")
+    loaded = _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
+    tensors = loaded
+    for nesting in ("state_dict", "model"):
+        if isinstance(loaded, Mapping) and isinstance(loaded.get(nesting), Mapping):
+            tensors = loaded[nesting]
+            break
+    return _tensors(path, tensors)
+
+
+def _read_safetensors(path: Path) -> Any:
+    load_file = require("safetensors.torch", extra="models").load_file
+    try:
+        return load_file(path)
+    except Exception as error:  # the library raises its own bare Exception
+        raise ModelError(f"{path} is no safetensors file: {_first_line(error)}") from error
+
+
+def _read_torch(path: Path) -> Any:
+    torch = import_torch()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # on a TorchScript archive torch warns, then raises
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # pickle, zip and torch errors share no other base class
+        if "TorchScript" in str(error):
+            raise ModelError(
+                f"{path} is a TorchScript archive, a program with weights in it; save its state dict: "
+                "torch.save(torch.jit.load(path, 'cpu').state_dict(), 'weights.pt')"
+            ) from error
+        if "weights_only" in str(error).lower() or "weights only" in str(error).lower():
+            raise ModelError(
+                f"{path} holds more than tensors, and loading it could run code; save its state dict as "
+                ".safetensors, or with torch.save(model.state_dict(), path)"
+            ) from error
+        raise ModelError(f"{path} is no checkpoint of torch.save: {_first_line(error)}") from error
+
+
+def _tensors(path: Path, found: Any) -> dict[str, Any]:
+    torch = import_torch()
+    if not isinstance(found, Mapping) or not found:
+        raise ModelError(f"{path} holds no state dict; it holds {type(found).__name__}")
+    odd = [name for name, value in found.items() if not (isinstance(name, str) and isinstance(value, torch.Tensor))]
+    if odd:
+        raise ModelError(
+            f"{path} holds no state dict: {len(odd)} of its {len(found)} entries are no tensors, first {odd[0]!r}"
+        )
+    if all(name.startswith("module.") for name in found):
+        return {name.removeprefix("module."): tensor for name, tensor in found.items()}
+    return dict(found)
+
+
+def weights_fingerprint(model: Any, *extra: str) -> str:
+    """Return the SHA-256 of a model's weights and of the facts given: the same wherever the files lie.
+
+    Args:
+        model: a `torch.nn.Module`; of every tensor of its state dict the name, type, shape and bytes count.
+        extra: what else its numbers depend on: preprocessing, tokenizer, dtype, reading.
+
+    >>> torch = import_torch()
+    >>> weights_fingerprint(torch.nn.LayerNorm(2)) == weights_fingerprint(torch.nn.LayerNorm(2), "eps=1")
+    False
+    """
+    torch = import_torch()
+    digest = hashlib.sha256()
+    for fact in extra:
+        digest.update(f"{len(fact.encode())}:".encode() + fact.encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        # Seen as bytes, for numpy knows no bfloat16.
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        digest.update(memoryview(flat.view(torch.uint8).numpy()))
+    return digest.hexdigest()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,160 @@
+"""Visual grounding: the box of what a phrase refers to, right where it overlaps the gold box by half of their union.
+
+A predicted box is x, y, width, height in pixels of the image as its file is, the corner with the smallest x and y first.
+Box heads that put out centre and size as shares of the image (DETR, X-VLM) go through
+`tellapart.metrics.boxes.from_centres`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from tellapart.data.tasks import BoxSet
+from tellapart.metrics.boxes import box_accuracy, intersection_over_union
+from tellapart.models.answers_grammar import Corners
+from tellapart.models.generative import Answerer
+from tellapart.models.protocols import Pixels
+from tellapart.tabulate import PerItem
+from tellapart.tasks.answering import ask
+from tellapart.tasks.predictions import box, read_predictions
+from tellapart.tasks.task import Session, Task, TaskMetric, Unit, Units
+
+__all__ = ["GROUNDING", "BoxAnswerer", "find_boxes", "measure_boxes"]
+
+Sides = tuple[float, float, float, float]  # x, y, width, height
+
+_NOWHERE: Sides = (0.0, 0.0, 0.0, 0.0)
+_ACCURACY = TaskMetric(
+    name="box_accuracy",
+    title="intersection over union >= 0.5, the last pixel belonging to a box (RefCOCO's tools, X-VLM, VLUE)",
+    source="VLUE section 3.1; `xvlm/refTools` (`computeIoU`)",
+)
+_PLAIN = TaskMetric(
+    name="box_accuracy_plain",
+    title="intersection over union >= 0.5 of boxes as regions of the plane",
+    source="here; an overlap of one row of pixels counts",
+)
+_MEAN_IOU = TaskMetric(
+    name="mean_iou",
+    title="mean intersection over union, the last pixel belonging to a box",
+    source="`xvlm/refTools` (`computeIoU`)",
+)
+
+
+@runtime_checkable
+class BoxAnswerer(Answerer, Protocol):
+    """Names boxes in its answers, in numbers that it can tell the meaning of.
+
+    >>> from tellapart.models.reference import Constant
+    >>> isinstance(Constant(), BoxAnswerer)
+    False
+    """
+
+    def read_box(self, answer: str, pixels: Pixels) -> Corners | None:
+        """Read the box that an answer names: x1, y1, x2, y2 in pixels of the image; None if it names none."""
+        ...
+
+
+def _template(records: BoxSet) -> Iterator[Mapping[str, Any]]:
+    for row in records.boxes:
+        width, height = row.size
+        yield {
+            "id": row.id,
+            "prediction": None,
+            "phrase": row.text,
+            "image": row.image,
+            "width": width,
+            "height": height,
+        }
+
+
+def _read(path: Path, records: BoxSet) -> list[Sides]:
+    return read_predictions(path, [row.id for row in records.boxes], box, "phrase")
+
+
+def find_boxes(model: BoxAnswerer, records: BoxSet, session: Session) -> list[Sides]:
+    """Ask a model for the box of every phrase; an answer that names none becomes a box without area, which is wrong.
+
+    Raises:
+        DataError: an image is not there or cannot be decoded.
+        ModelError: the model was not made for boxes.
+
+    >>> find_boxes.__name__
+    'find_boxes'
+    """
+    prompt = model.task_prompt("grounding")
+    asked = [prompt.fill(text=row.text) for row in records.boxes]
+    answers = ask(model, [(row.image,) for row in records.boxes], asked, session, longest=128)
+    found: list[Sides] = []
+    for row, answer in zip(records.boxes, answers, strict=True):
+        corners = model.read_box(answer, session.pixels(row.image))
+        if corners is None:
+            found.append(_NOWHERE)
+        else:
+            x1, y1, x2, y2 = corners
+            found.append((x1, y1, x2 - x1, y2 - y1))
+    return found
+
+
+def measure_boxes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[Units, ...]:
+    """Measure boxes by both rules; phrases of one image are resampled together.
+
+    >>> from tellapart.data.tasks import Box
+    >>> records = BoxSet("r", (Box("0", "man", "a.jpg", (0.0, 0.0, 10.0, 10.0), (640, 480)),))
+    >>> [(one.name, one.strict.tolist()) for one in measure_boxes(records, [(0.0, 0.0, 10.0, 5.0)])[0].found]
+    [('box_accuracy', [1.0]), ('box_accuracy_plain', [1.0]), ('mean_iou', [0.5])]
+    """
+    gold = [row.box for row in records.boxes]
+    units = tuple(
+        Unit(
+            id=row.id,
+            cluster=row.image,
+            images=(row.image,),
+            texts=(row.text,),
+            output=list(said),
+            gold=", ".join(f"{side:g}" for side in row.box),
+        )
+        for row, said in zip(records.boxes, predictions, strict=True)
+    )
+    found = (
+        PerItem(name=_ACCURACY.name, strict=box_accuracy(predictions, gold), binary=True),
+        PerItem(name=_PLAIN.name, strict=box_accuracy(predictions, gold, rule="plain"), binary=True),
+        PerItem(name=_MEAN_IOU.name, strict=intersection_over_union(predictions, gold)),
+    )
+    return (Units("phrase", units, found),)
+
+
+def _notes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[str, ...]:
+    flat = sum(min(said[2:]) <= 0 for said in predictions)
+    outside = sum(
+        said[0] >= row.size[0] or said[1] >= row.size[1] or said[0] + said[2] <= 0 or said[1] + said[3] <= 0
+        for row, said in zip(records.boxes, predictions, strict=True)
+        if min(said[2:]) > 0
+    )
+    small = bool(predictions) and max(max(map(abs, said)) for said in predictions) <= 1 and flat < len(predictions)
+    return (
+        *((f"{flat:,} of {len(predictions):,} boxes have no area, and are wrong",) if flat else ()),
+        *((f"{outside:,} of {len(predictions):,} boxes lie outside their image",) if outside else ()),
+        *(("no number of any box is above 1: are they shares of the image? Pixels are expected",) if small else ()),
+    )
+
+
+GROUNDING = Task(
+    name="grounding",
+    title="the box of what a phrase refers to",
+    output="box",
+    noun="phrase",
+    metrics=(_ACCURACY, _PLAIN, _MEAN_IOU),
+    size=lambda records: len(records.boxes),
+    select=lambda records, rows: replace(records, boxes=tuple(records.boxes[row] for row in rows)),
+    template=_template,
+    read=_read,
+    measure=measure_boxes,
+    notes=_notes,
+    runners=((BoxAnswerer, find_boxes),),
+    models="a model that names boxes in words",
+    todo="fill in `prediction` with [x, y, width, height] in pixels",
+)

@@ -1,0 +1,129 @@
+"""Captions of images against people's: BLEU-1 to 4, ROUGE-L and CIDEr-D, as pycocoevalcap computes them, without Java.
+
+BLEU is of the whole set: its interval draws images anew and takes BLEU of those drawn. CIDEr-D weighs an n-gram by how
+many of the measured images' references hold it, so a limit changes it; of a single image it is not defined.
+
+Predictions may be COCO's results format: `[{"image_id": 42, "caption": "a dog"}]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.tasks import CaptionSet
+from tellapart.metrics.captions import bleu, caption_scores
+from tellapart.models.generative import Answerer
+from tellapart.tabulate import PerItem, Reduce
+from tellapart.tasks.answering import ask, read_answers
+from tellapart.tasks.task import Session, Task, TaskMetric, Unit, Units
+
+__all__ = ["CAPTIONS", "measure_captions", "write_captions"]
+
+_SCORERS = "pycocoevalcap; VLUE section 3.1"
+_BLEU = tuple(
+    TaskMetric(name=f"bleu_{n}", title=f"n-grams up to {n} that a reference holds, of the whole set", source=_SCORERS)
+    for n in range(1, 5)
+)
+_ROUGE_L = TaskMetric(name="rouge_l", title="longest common subsequence with a reference, beta 1.2", source=_SCORERS)
+_CIDER = TaskMetric(
+    name="cider", title="CIDEr-D, 0 to 10: n-grams weighed by the measured images' references", source=_SCORERS
+)
+
+
+def _template(records: CaptionSet) -> Iterator[Mapping[str, Any]]:
+    # No key `caption`: a template that is not filled in must not be read as one that is.
+    for id_, image in zip(records.ids, records.images, strict=True):
+        yield {"id": id_, "prediction": None, "image": image}
+
+
+def _read(path: Path, records: CaptionSet) -> list[str]:
+    return read_answers(path, records.ids, "image")
+
+
+def _select(records: CaptionSet, rows: Sequence[int]) -> CaptionSet:
+    return CaptionSet(
+        records.name,
+        tuple(records.ids[row] for row in rows),
+        tuple(records.images[row] for row in rows),
+        tuple(records.references[row] for row in rows),
+    )
+
+
+def write_captions(model: Answerer, records: CaptionSet, session: Session) -> list[str]:
+    """Ask a model for a caption of every image.
+
+    Raises:
+        DataError: an image is not there or cannot be decoded.
+        ModelError: the model was not made for captions.
+
+    >>> write_captions.__name__
+    'write_captions'
+    """
+    prompt = model.task_prompt("caption").fill()
+    return ask(model, [(image,) for image in records.images], [prompt] * len(records.images), session, longest=64)
+
+
+def measure_captions(records: CaptionSet, predictions: Sequence[str]) -> tuple[Units, ...]:
+    """Measure captions; equal images are resampled together.
+
+    Raises:
+        MetricError: a single image, of which CIDEr is not defined.
+
+    >>> records = CaptionSet("c", ("1", "2"), ("a.png", "b.png"), (("A dog.",), ("Two cats sit.",)))
+    >>> [(one.name, round(one.over(one.strict), 3)) for one in measure_captions(records, ["a dog", "Two cats sit"])[0].found]
+    [('bleu_1', 1.0), ('bleu_2', 1.0), ('bleu_3', 1.0), ('bleu_4', 0.032), ('rouge_l', 1.0), ('cider', 6.25)]
+    """
+    references = dict(zip(records.ids, records.references, strict=True))
+    scores = caption_scores(dict(zip(records.ids, predictions, strict=True)), references)
+    units = tuple(
+        Unit(id=id_, cluster=image, images=(image,), output=said, gold="; ".join(given))
+        for id_, image, said, given in zip(records.ids, records.images, predictions, records.references, strict=True)
+    )
+    found = [
+        PerItem(name=metric.name, strict=scores.bleu_statistics, reduce=_bleu_of(n, len(units)))
+        for n, metric in enumerate(_BLEU)
+    ]
+    found += [
+        PerItem(name=_ROUGE_L.name, strict=scores.rouge_l),
+        PerItem(name=_CIDER.name, strict=scores.cider),
+    ]
+    return (Units("image", units, tuple(found)),)
+
+
+def _bleu_of(order: int, items: int) -> Reduce:
+    def reduce(means: NDArray[np.float64]) -> NDArray[np.float64]:
+        # BLEU's small constants are meant for sums over the set; of means they would weigh more.
+        return np.asarray(bleu(means * items)[..., order])
+
+    return reduce
+
+
+def _notes(_records: CaptionSet, predictions: Sequence[str]) -> tuple[str, ...]:
+    empty = sum(not said.strip() for said in predictions)
+    same = len(predictions) - len(set(predictions))
+    return (
+        *((f"{empty:,} of {len(predictions):,} captions are empty",) if empty else ()),
+        *((f"{same:,} of {len(predictions):,} captions repeat another image's word for word",) if same else ()),
+    )
+
+
+CAPTIONS = Task(
+    name="captions",
+    title="a caption of an image",
+    output="text",
+    noun="image",
+    metrics=(*_BLEU, _ROUGE_L, _CIDER),
+    size=lambda records: len(records.ids),
+    select=_select,
+    template=_template,
+    read=_read,
+    measure=measure_captions,
+    notes=_notes,
+    runners=((Answerer, write_captions),),
+    models="a model that answers in words",
+)

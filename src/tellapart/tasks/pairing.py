@@ -1,0 +1,123 @@
+"""EqBen's protocol for models that answer in words, on any set of 2x2 pairs: which caption belongs to which image?
+
+Predictions are read as every task's are: two rows an item, `ID/1` with the captions in the item's order and `ID/2` with
+them swapped; a prediction is the answer in the model's own words, such as `1;2`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tellapart.data.pairset import PairSet
+from tellapart.models.generative_choice import BothOrders, Chooser, ask_both_orders
+from tellapart.tabulate import PerItem
+from tellapart.tasks.answering import read_answers
+from tellapart.tasks.task import Session, Task, TaskMetric, Unit, Units
+
+__all__ = ["PAIRING", "measure_pairings"]
+
+_SOURCE = "EqBen section 5.5 and Table 7"
+_METRICS = {
+    metric.name: metric
+    for metric in (
+        TaskMetric(
+            name="group_score_both_orders",
+            title="the whole pairing is right, in both orders of the captions",
+            source=_SOURCE,
+            chance=0.25,
+        ),
+        TaskMetric(
+            name="group_score_in_order", title="right with the captions in the item's order", source=_SOURCE, chance=0.5
+        ),
+        TaskMetric(name="group_score_swapped", title="right with the captions swapped", source=_SOURCE, chance=0.5),
+        TaskMetric(name="pairing_bias", title="right in order less right swapped", source=_SOURCE, chance=0.0),
+        TaskMetric(
+            name="followed_list",
+            title="the answer repeats the order of the list; one that cannot be read counts half",
+            source=_SOURCE,
+            chance=0.5,
+        ),
+        TaskMetric(name="unparseable", title="the answer cannot be read", source=_SOURCE),
+    )
+}
+_RIGHT_OR_WRONG = {"group_score_both_orders", "group_score_in_order", "group_score_swapped"}
+
+
+def _template(records: PairSet) -> Iterator[Mapping[str, Any]]:
+    for item in records.items:
+        left, right = item.images
+        for order, (first, second) in enumerate((item.texts, item.texts[::-1]), start=1):
+            yield {
+                "id": f"{item.id}/{order}",
+                "prediction": None,
+                "left": left,
+                "right": right,
+                "caption 1": first,
+                "caption 2": second,
+            }
+
+
+def _read(path: Path, records: PairSet) -> BothOrders:
+    ids = [f"{item.id}/{order}" for item in records.items for order in (1, 2)]
+    said = read_answers(path, ids, "question")
+    return BothOrders(tuple(item.id for item in records.items), tuple(said[0::2]), tuple(said[1::2]))
+
+
+def _ask(model: Chooser, records: PairSet, session: Session) -> BothOrders:
+    return ask_both_orders(model, records, batch_size=session.batch_size, progress=session.progress)
+
+
+def measure_pairings(records: PairSet, said: BothOrders) -> tuple[Units, ...]:
+    """Measure pairings in both orders.
+
+    >>> from tellapart.data.item import Item
+    >>> one = PairSet("s", (Item(id="a", images=("0.png", "1.png"), texts=("x", "y")),), Path("."))
+    >>> found = measure_pairings(one, BothOrders(("a",), ("1;2",), ("1;2",)))[0].found
+    >>> {each.name: each.strict.tolist() for each in found}["group_score_both_orders"]
+    [0.0]
+    """
+    values = said.measure()
+    values["pairing_bias"] = values.pop("order_bias")
+    units = tuple(
+        Unit(
+            id=item.id,
+            cluster=item.cluster,
+            tags=dict(item.tags),
+            images=item.images,
+            texts=item.texts,
+            output=[first, second],
+            gold="1;2, then 2;1",
+        )
+        for item, first, second in zip(records.items, said.in_order, said.swapped, strict=True)
+    )
+    found = tuple(
+        PerItem(name=name, strict=values[name], chance=metric.chance, binary=name in _RIGHT_OR_WRONG)
+        for name, metric in _METRICS.items()
+    )
+    return (Units("item", units, found),)
+
+
+def _notes(records: PairSet, said: BothOrders) -> tuple[str, ...]:
+    unread = round(2 * float(said.unparseable.sum()))
+    return (f"{unread:,} of {2 * len(records):,} answers cannot be read, and count as wrong",) if unread else ()
+
+
+PAIRING = Task(
+    name="pairing",
+    title="which caption belongs to which image, in words, asked in both orders",
+    output="text",
+    noun="question",
+    metrics=tuple(_METRICS.values()),
+    size=len,
+    select=lambda records, rows: records.select(rows),
+    content=lambda records: [(item.id, item.images, item.texts) for item in records.items],
+    template=_template,
+    read=_read,
+    measure=measure_pairings,
+    notes=_notes,
+    runners=((Chooser, _ask),),
+    models="a chat model, read by choice (--reading choice)",
+    todo="answer in `prediction`, such as 1;2",
+)

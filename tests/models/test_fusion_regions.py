@@ -1,0 +1,290 @@
+"""LXMERT and VisualBERT on tiny random checkpoints and region files, against the library's own forward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tellapart.data.images import pixel_hash
+from tellapart.errors import DataError, ModelError
+from tellapart.models.find import ModelOptions
+from tellapart.models.fusion_checkpoint import import_transformers, quiet
+from tellapart.models.fusion_region_file import RegionFile
+from tellapart.models.fusion_regions import load_regions
+from tellapart.models.fusion_scoring import FusionScorer
+from tellapart.models.torch_backend import import_torch
+
+torch = import_torch()
+transformers = import_transformers()
+
+DIMENSIONS = 6
+REGIONS = (4, 7, 1, 10)
+TEXTS = ["a red cup", "a red bowl on the blue cup left of the dog", "dog", "a the red blue on left", ""]
+WORDS = ["a", "the", "red", "blue", "cup", "bowl", "dog", "on", "left", "of"]
+TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 2}
+IDS = {"vocab_size": 20, "max_position_embeddings": 16}
+
+
+def lxmert() -> Any:
+    config = transformers.LxmertConfig(
+        **TOWER, **IDS, l_layers=2, r_layers=2, x_layers=2, visual_feat_dim=DIMENSIONS, num_qa_labels=3,
+        num_object_labels=3, num_attr_labels=3,
+    )  # fmt: skip
+    return transformers.LxmertForPreTraining(config)
+
+
+def visual_bert() -> Any:
+    config = transformers.VisualBertConfig(
+        **TOWER, **IDS, num_hidden_layers=2, visual_embedding_dim=DIMENSIONS, pad_token_id=0
+    )
+    return transformers.VisualBertForPreTraining(config)
+
+
+MAKERS: dict[str, Callable[[], Any]] = {"lxmert": lxmert, "visual_bert": visual_bert}
+
+
+def pictures() -> list[NDArray[np.uint8]]:
+    rng = np.random.default_rng(5)
+    return [rng.integers(0, 256, (8 + k, 9, 3)).astype(np.uint8) for k in range(len(REGIONS))]
+
+
+def regions() -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+    """Features and boxes of each picture."""
+    rng = np.random.default_rng(6)
+    found = []
+    for count in REGIONS:
+        corners = np.sort(rng.random((count, 2, 2)), axis=1).reshape(count, 4)
+        found.append((rng.normal(size=(count, DIMENSIONS)).astype(np.float32), corners.astype(np.float32)))
+    return found
+
+
+def arrays(names: list[str] | None = None) -> dict[str, NDArray[np.float32]]:
+    names = names or [pixel_hash(picture) for picture in pictures()]
+    pairs = list(zip(names, regions(), strict=True))
+    return {f"{name}/features": features for name, (features, _) in pairs} | {
+        f"{name}/boxes": boxes for name, (_, boxes) in pairs
+    }
+
+
+def save(folder: Path, maker: Callable[[], Any]) -> Path:
+    torch.manual_seed(0)
+    generator = torch.Generator().manual_seed(7)
+    with quiet():
+        model = maker()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.15)
+        model.save_pretrained(folder)
+        pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+        transformers.BertTokenizer(vocab={piece: k for k, piece in enumerate(pieces)}).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module", params=list(MAKERS))
+def family(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def folder(family: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = save(tmp_path_factory.mktemp(family) / "model", MAKERS[family])
+    np.savez(folder / "regions.npz", **arrays())
+    return folder
+
+
+def scorer(folder: Path, **changes: Any) -> FusionScorer:
+    return load_regions(str(folder), ModelOptions(), **changes)
+
+
+def library_score(model: Any, inputs: Any, features: Any, boxes: Any) -> float:
+    """Score one pair alone, unpadded, as the library's documentation does."""
+    features, boxes = torch.from_numpy(features)[None], torch.from_numpy(boxes)[None]
+    with torch.no_grad():
+        if isinstance(model, transformers.LxmertForPreTraining):
+            logits = model(**inputs, visual_feats=features, visual_pos=boxes).cross_relationship_score
+            return float(logits.softmax(1)[0, 1])
+        logits = model(**inputs, visual_embeds=features).seq_relationship_logits
+        return float(logits.softmax(1)[0, 0])
+
+
+PAIRS = [(image, text) for image in range(len(REGIONS)) for text in range(len(TEXTS))]
+
+
+def scores(model: FusionScorer, order: list[int], size: int) -> NDArray[np.float32]:
+    images, found = pictures(), []
+    for start in range(0, len(order), size):
+        part = [PAIRS[k] for k in order[start : start + size]]
+        found.append(model.score_pairs([images[image] for image, _ in part], [TEXTS[text] for _, text in part]))
+    return np.concatenate(found)[np.argsort(order)]
+
+
+def test_every_pair_gets_the_librarys_own_number(family: str, folder: Path) -> None:
+    with quiet():
+        model = type(MAKERS[family]()).from_pretrained(folder).eval()
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokens = [tokenizer(text, return_tensors="pt", truncation=True, max_length=16) for text in TEXTS]
+    expected = np.array([library_score(model, tokens[text], *regions()[image]) for image, text in PAIRS])
+    got = scores(scorer(folder), list(range(len(PAIRS))), len(PAIRS))
+    np.testing.assert_allclose(got, expected, rtol=2e-5, atol=1e-6)
+    table = expected.reshape(len(REGIONS), len(TEXTS))
+    assert table.std(axis=0).min() > 1e-4 and table.std(axis=1).min() > 1e-4
+
+
+def test_batches_and_order_change_no_bit_and_halves_are_computed_once(folder: Path) -> None:
+    straight = list(range(len(PAIRS)))
+    model = scorer(folder)
+    reference = scores(model, straight, len(PAIRS))
+    scores(model, straight, 3)
+    assert (model.images_encoded, model.texts_encoded) == (len(REGIONS), len(TEXTS))
+    for order, size in ((straight, 1), (straight[::-1], 7)):
+        np.testing.assert_array_equal(scores(scorer(folder), order, size), reference)
+
+
+def test_images_may_be_named_by_their_path_and_the_file_may_be_safetensors(folder: Path, tmp_path: Path) -> None:
+    from PIL import Image
+    from safetensors.numpy import save_file
+
+    names = [f"images/{k}.png" for k in range(len(REGIONS))]
+    (tmp_path / "images").mkdir()
+    for name, picture in zip(names, pictures(), strict=True):
+        Image.fromarray(picture).save(tmp_path / name)
+    save_file(arrays(names), tmp_path / "detector.safetensors")
+    straight = list(range(len(PAIRS)))
+    named = scorer(folder, regions=tmp_path / "detector.safetensors")
+    np.testing.assert_array_equal(scores(named, straight[::-1], 4), scores(scorer(folder), straight, 4))
+
+
+def test_prepared_images_score_as_plain_ones(folder: Path) -> None:
+    model = scorer(folder)
+    prepared = [model.prepare_image(picture) for picture in pictures()]
+    texts = TEXTS[: len(prepared)]
+    np.testing.assert_array_equal(model.score_pairs(prepared, texts), scorer(folder).score_pairs(pictures(), texts))
+
+
+def test_the_fingerprint_follows_the_region_file(folder: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "same.npz", **arrays())
+    changed = arrays()
+    next(iter(changed.values()))[0, 0] += 1
+    np.savez(tmp_path / "changed.npz", **changed)
+    prints = [scorer(folder).fingerprint] + [
+        scorer(folder, regions=tmp_path / name).fingerprint for name in ("same.npz", "changed.npz")
+    ]
+    assert prints[0] == prints[1] != prints[2]
+
+
+def test_without_region_features_the_error_says_what_to_do(tmp_path: Path) -> None:
+    save(tmp_path / "bare", lxmert)
+    message = (
+        r"bare reads region features of a detector, and none are given: put regions.safetensors or regions.npz into"
+    )
+    with pytest.raises(ModelError, match=message):
+        scorer(tmp_path / "bare")
+    with pytest.raises(ModelError, match=r"no region features at .*gone\.npz; expected an \.npz or \.safetensors file"):
+        scorer(tmp_path / "bare", regions=tmp_path / "gone.npz")
+
+
+def test_a_family_that_reads_pixels_is_refused(tmp_path: Path) -> None:
+    with quiet():
+        transformers.BertConfig().save_pretrained(tmp_path)
+    with pytest.raises(
+        ModelError, match="is of type 'bert', which reads no region features; lxmert and visual_bert do"
+    ):
+        scorer(tmp_path)
+
+
+def test_a_checkpoint_without_a_vocabulary_is_refused(tmp_path: Path) -> None:
+    save(tmp_path, visual_bert)
+    np.savez(tmp_path / "regions.npz", **arrays())
+    for path in tmp_path.glob("*token*"):
+        path.unlink()
+    with pytest.raises(ModelError, match="has no vocabulary; copy the tokenizer's files"):
+        scorer(tmp_path)
+
+
+def test_an_image_without_regions_is_named_by_its_hash(folder: Path) -> None:
+    stranger = np.zeros((5, 5, 3), np.uint8)
+    with pytest.raises(ModelError, match=f"no regions of the image whose pixels hash to {pixel_hash(stranger)}"):
+        scorer(folder).score_pairs([stranger], ["a cup"])
+
+
+def test_a_named_image_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    np.savez(tmp_path / "r.npz", **arrays([f"{k}.png" for k in range(len(REGIONS))]))
+    with pytest.raises(DataError, match=r"r\.npz names an image that cannot be read: .*0\.png"):
+        RegionFile(tmp_path / "r.npz", DIMENSIONS).inputs(pictures()[0])
+
+
+def boxes_in_pixels(made: dict[str, Any], key: str) -> None:
+    made[f"{key}/boxes"] *= 100
+
+
+def boxes_turned_round(made: dict[str, Any], key: str) -> None:
+    made[f"{key}/boxes"] = made[f"{key}/boxes"][:, ::-1]
+
+
+def too_few_boxes(made: dict[str, Any], key: str) -> None:
+    made[f"{key}/boxes"] = made[f"{key}/boxes"][1:]
+
+
+def other_features(made: dict[str, Any], key: str) -> None:
+    made[f"{key}/features"] = made[f"{key}/features"][:, 1:]
+
+
+def not_finite(made: dict[str, Any], key: str) -> None:
+    made[f"{key}/features"][0, 0] = np.nan
+
+
+def integers(made: dict[str, Any], key: str) -> None:
+    made[f"{key}/features"] = made[f"{key}/features"].astype(int)
+
+
+def objects(made: dict[str, Any], key: str) -> None:
+    made[f"{key}/features"] = np.array([None, "pickled"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (boxes_in_pixels, r"boxes are left, top, right, bottom as shares .*: divide pixels by the image's width"),
+        (boxes_turned_round, "boxes are left, top, right, bottom"),
+        (too_few_boxes, r"expected boxes of shape \(4, 4\), one a region; got \(3, 4\)"),
+        (other_features, r"takes features of shape \(regions, 6\); got \(4, 5\)"),
+        (not_finite, "features or boxes are not finite"),
+        (integers, "features cannot be read: expected floats, got int64"),
+        (objects, "features cannot be read: Object arrays cannot be loaded"),
+    ],
+)
+def test_regions_that_are_not_what_they_must_be_are_refused(
+    tmp_path: Path, change: Callable[[dict[str, Any], str], None], message: str
+) -> None:
+    made: dict[str, Any] = arrays()
+    picture = pictures()[0]
+    change(made, pixel_hash(picture))
+    np.savez(tmp_path / "r.npz", **made)
+    with pytest.raises(ModelError, match=message):
+        RegionFile(tmp_path / "r.npz", DIMENSIONS).inputs(picture)
+
+
+def test_half_an_image_and_damaged_files_are_refused(tmp_path: Path) -> None:
+    half = arrays()
+    lost = f"{pixel_hash(pictures()[1])}/boxes"
+    del half[lost]
+    np.savez(tmp_path / "half.npz", **half)
+    with pytest.raises(ModelError, match=f"KEY/features and KEY/boxes of every image; it lacks {lost}"):
+        RegionFile(tmp_path / "half.npz", DIMENSIONS)
+    for name in ("damaged.npz", "damaged.safetensors"):
+        (tmp_path / name).write_bytes(b"\x93NUMPY nonsense")
+        with pytest.raises(ModelError, match=rf"{name} is no \.\w+ file of plain arrays"):
+            RegionFile(tmp_path / name, DIMENSIONS)

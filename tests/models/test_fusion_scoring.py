@@ -1,0 +1,173 @@
+"""The cache of unimodal halves, with an encoder that counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tellapart.data.pairset import PairSet
+from tellapart.data.scores import ScoreKind
+from tellapart.errors import ModelError
+from tellapart.models.fusion_scoring import FusionEncoder, FusionScorer, content
+from tellapart.models.protocols import DualEncoder, ImagePreparer, PairScorer
+from tellapart.models.scoring import score
+from tellapart.models.store import EmbeddingStore
+
+SIZE = 100
+
+
+@dataclass(frozen=True)
+class Half:
+    value: float
+    truncated: bool = False
+    nbytes: int = SIZE
+
+
+@dataclass
+class Counting:
+    """An encoder of 100 bytes a state: the mean of a picture, and a text's letters."""
+
+    name: str = "counting"
+    fingerprint: str = "counting-1"
+    kind: ScoreKind = "probability"
+    images: list[float] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    lost: int = 0
+
+    def prepare_image(self, pixels: NDArray[np.uint8]) -> dict[str, Any]:
+        return {"mean": np.array([pixels.mean()], np.float32)}
+
+    def encode_images(self, images: Sequence[Any]) -> list[Half]:
+        prepared = [image if isinstance(image, dict) else self.prepare_image(image) for image in images]
+        means = [float(image["mean"][0]) for image in prepared]
+        self.images += means
+        return [Half(mean) for mean in means][self.lost :]
+
+    def encode_texts(self, texts: Sequence[str]) -> list[Half]:
+        self.texts += texts
+        return [Half(float(sum(map(ord, text)) % 97), truncated=len(text) > 5) for text in texts]
+
+    def score_states(self, images: Sequence[Half], texts: Sequence[Half]) -> NDArray[np.float32]:
+        return np.array([i.value * t.value / 1e5 for i, t in zip(images, texts, strict=True)], np.float32)
+
+
+def picture(k: int) -> NDArray[np.uint8]:
+    return np.full((2, 3, 3), k, np.uint8)
+
+
+def truth(k: int, text: str) -> np.float32:
+    return np.float32(k * (sum(map(ord, text)) % 97) / 1e5)
+
+
+def test_every_half_is_computed_once_for_n_images_by_m_texts() -> None:
+    encoder = Counting()
+    model = FusionScorer(encoder)
+    texts = ["a", "b", "cc", "dd", "eeeeee"]
+    pairs = [(k, text) for k in range(7) for text in texts]
+    for start in range(0, len(pairs), 3):
+        part = pairs[start : start + 3]
+        got = model.score_pairs([picture(k) for k, _ in part], [text for _, text in part])
+        np.testing.assert_array_equal(got, [truth(k, text) for k, text in part])
+    assert sorted(encoder.images) == list(range(7)) and sorted(encoder.texts) == texts
+    assert (model.images_encoded, model.texts_encoded, model.truncated) == (7, 5, 1)
+    assert model.bytes_held == 12 * SIZE
+
+
+def test_equal_pixels_are_one_image_whatever_object_holds_them_and_other_shapes_are_another() -> None:
+    encoder = Counting()
+    zeros = [np.zeros((2, 3, 3), np.uint8), np.zeros((2, 3, 3), np.uint8), np.zeros((3, 2, 3), np.uint8)]
+    FusionScorer(encoder).score_pairs(zeros, ["a", "b", "a"])
+    assert encoder.images == [0.0, 0.0]
+
+
+@given(
+    pairs=st.lists(st.tuples(st.integers(0, 9), st.sampled_from("abcdefghij")), min_size=1, max_size=150),
+    size=st.integers(1, 150),
+    room=st.integers(0, 30),
+)
+def test_the_bound_holds_after_every_call_and_changes_no_score(
+    pairs: list[tuple[int, str]], size: int, room: int
+) -> None:
+    model = FusionScorer(Counting(), cache_bytes=room * SIZE)
+    for start in range(0, len(pairs), size):
+        part = pairs[start : start + size]
+        got = model.score_pairs([picture(k) for k, _ in part], [text for _, text in part])
+        np.testing.assert_array_equal(got, [truth(k, text) for k, text in part])
+        assert model.bytes_held <= room * SIZE
+
+
+def test_what_was_used_last_is_kept() -> None:
+    encoder = Counting()
+    model = FusionScorer(encoder, cache_bytes=3 * SIZE)  # two images and the text
+    for k in (1, 2, 1, 3, 1, 2):
+        model.score_pairs([picture(k)], ["a"])
+    assert encoder.images == [1.0, 2.0, 3.0, 2.0] and encoder.texts == ["a"]
+
+
+def test_a_cut_text_is_counted_once_though_it_was_forgotten() -> None:
+    model = FusionScorer(Counting(), cache_bytes=0)
+    for text in ("a long text", "another long text", "a long text", "ok"):
+        model.score_pairs([picture(1)], [text])
+    assert (model.truncated, model.texts_encoded) == (2, 4)
+
+
+def test_prepared_images_score_as_plain_ones() -> None:
+    model = FusionScorer(Counting())
+    plain, prepared = picture(9), model.prepare_image(picture(9))
+    np.testing.assert_array_equal(*(model.score_pairs([image], ["a"]) for image in (plain, prepared)))
+
+
+def test_prepared_images_are_told_apart_by_name_type_shape_and_bytes() -> None:
+    different = [
+        {"a": np.zeros(4, np.float32)},
+        {"b": np.zeros(4, np.float32)},
+        {"a": np.zeros(4, np.int32)},
+        {"a": np.zeros((2, 2), np.float32)},
+        {"a": np.ones(4, np.float32)},
+        {"a": np.zeros(4, np.float32), "b": np.zeros(0)},
+    ]
+    assert len({content(image) for image in different}) == len(different)
+    both = {"a": np.zeros(1), "b": np.ones(1)}
+    assert content(both) == content(dict(reversed(both.items())))
+
+
+def test_a_run_computes_each_half_once_and_keeps_the_scores_of_pairs(picture_set: Callable[..., PairSet]) -> None:
+    encoder, pairs, store = Counting(), picture_set(n=6), EmbeddingStore(None)
+    model = FusionScorer(encoder)
+    scored = score(model, pairs, store=store, batch_size=5)
+    assert scored.pairs_scored == 24
+    assert len(encoder.images) == 12 == len(set(encoder.images))
+    assert sorted(encoder.texts) == sorted({text for item in pairs.items for text in item.texts})
+    again = score(FusionScorer(encoder), pairs, store=store)
+    assert again.pairs_scored == 0 and len(encoder.images) == 12
+    np.testing.assert_array_equal(scored.scores.values, again.scores.values)
+
+
+def test_it_fits_the_protocols_of_scoring() -> None:
+    model = FusionScorer(Counting())
+    assert isinstance(model, PairScorer) and isinstance(model, ImagePreparer) and not isinstance(model, DualEncoder)
+    assert isinstance(model.encoder, FusionEncoder)
+    assert (model.name, model.fingerprint, model.kind) == ("counting", "counting-1", "probability")
+    assert model.score_pairs([], []).shape == (0,)
+
+
+def test_as_many_images_as_texts_are_wanted() -> None:
+    with pytest.raises(ModelError, match="score_pairs takes as many images as texts; got 1 and 2"):
+        FusionScorer(Counting()).score_pairs([picture(0)], ["a", "b"])
+
+
+def test_an_encoder_that_loses_an_image_is_an_error() -> None:
+    with pytest.raises(ModelError, match="gave 1 states for 2 images or texts"):
+        FusionScorer(Counting(lost=1)).score_pairs([picture(0), picture(1)], ["a", "b"])
+
+
+def test_a_negative_bound_is_an_error() -> None:
+    with pytest.raises(ModelError, match="cache_bytes must be at least 0; got -1"):
+        FusionScorer(Counting(), cache_bytes=-1)

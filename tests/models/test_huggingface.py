@@ -1,0 +1,414 @@
+"""Which family reads a model of transformers, and what is said where its files cannot be had or do not fit."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="transformers' models need the extra 'models'")
+pytest.importorskip("transformers", reason="transformers' models need the extra 'models'")
+sys.path.append(str(Path(__file__).parent))
+
+import tiny_models
+
+from tellapart.errors import ModelError
+from tellapart.models.find import ModelOptions
+from tellapart.models.huggingface import FAMILIES, GENERATIVE, load, readings_of
+from tellapart.models.huggingface_towers import TOWERS, check_images, context_length
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+def written(folder: Path, **config: Any) -> str:
+    (folder / "config.json").write_text(json.dumps(config))
+    return str(folder)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note which function would have loaded the model, and load nothing."""
+    targets: list[str] = []
+
+    def module(name: str) -> Any:
+        class Module:
+            def __getattr__(self, function: str) -> Any:
+                return lambda source, options: targets.append(f"{name.removeprefix('tellapart.models.')}:{function}")
+
+        return Module()
+
+    monkeypatch.setattr("tellapart.models.huggingface.importlib", SimpleNamespace(import_module=module))
+    return targets
+
+
+@pytest.mark.parametrize(
+    ("family", "architecture", "target"),
+    [
+        ("clip", "CLIPModel", "huggingface_dual:load_dual"),
+        ("siglip2", None, "huggingface_dual:load_dual"),
+        ("blip", "BlipForImageTextRetrieval", "fusion:load_itm"),
+        ("blip", "BlipModel", "huggingface_dual:load_dual"),
+        ("blip", "BlipForConditionalGeneration", "generative:load_likelihood"),
+        ("blip", "BlipForQuestionAnswering", "generative:load_yes"),
+        ("blip-2", "Blip2ForImageTextRetrieval", "fusion:load_itm"),
+        ("blip-2", "Blip2ForConditionalGeneration", "generative:load_yes"),
+        ("flava", "FlavaForPreTraining", "huggingface_dual:load_dual"),
+        ("bridgetower", "BridgeTowerForContrastiveLearning", "huggingface_dual:load_dual"),
+        ("bridgetower", "BridgeTowerForImageAndTextRetrieval", "fusion:load_itm"),
+        ("vilt", "ViltForImageAndTextRetrieval", "fusion:load_itm"),
+        ("lxmert", "LxmertForPreTraining", "fusion_regions:load_regions"),
+        ("llava", "LlavaForConditionalGeneration", "generative:load_yes"),
+        ("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "generative:load_yes"),
+    ],
+)
+def test_the_architecture_chooses_the_reading(
+    family: str, architecture: str | None, target: str, tmp_path: Path, asked: list[str]
+) -> None:
+    load(written(tmp_path, model_type=family, architectures=architecture and [architecture]), ModelOptions())
+    assert asked == [target]
+
+
+def test_a_reading_can_be_asked_for(tmp_path: Path, asked: list[str]) -> None:
+    name = written(tmp_path, model_type="blip", architectures=["BlipForImageTextRetrieval"])
+    load(f"hf:{name}", ModelOptions(reading="itc"))
+    assert asked == ["huggingface_dual:load_dual"]
+
+
+@pytest.mark.parametrize("target", sorted({t for f in (*FAMILIES.values(), GENERATIVE) for t in f.values()}))
+def test_every_reading_can_be_imported(target: str) -> None:
+    module, _, function = target.partition(":")
+    assert callable(getattr(importlib.import_module(module), function))
+
+
+def test_a_family_of_no_reading_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="names the model type 'bert', which is read by no family here"):
+        load(written(tmp_path, model_type="bert"), ModelOptions())
+    assert readings_of({"model_type": "llava"}, "x") is GENERATIVE
+
+
+def test_a_reading_that_the_family_lacks_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="a model of type 'siglip' has no reading 'itm'; it has itc"):
+        load(written(tmp_path, model_type="siglip"), ModelOptions(reading="itm"))
+
+
+def test_an_architecture_without_contrastive_heads_is_refused(tmp_path: Path) -> None:
+    name = written(tmp_path, model_type="blip", architectures=["BlipForConditionalGeneration"])
+    with pytest.raises(
+        ModelError, match=r"BlipForConditionalGeneration has no contrastive heads, so .* no reading 'itc'"
+    ):
+        load(name, ModelOptions(reading="itc"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("{", "config.json is no JSON"), ("[1]", "names no model_type"), ('{"hidden_size": 3}', "names no model_type")],
+)
+def test_a_configuration_that_is_none_is_refused(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(ModelError, match=message):
+        load(str(tmp_path), ModelOptions())
+
+
+def test_a_folder_without_a_configuration_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"has no config.json; expected the folder of a model of transformers"):
+        load(str(tmp_path), ModelOptions())
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_models.clip(tmp_path_factory.mktemp("clip"))
+
+
+@pytest.fixture
+def copy(clip: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(clip, tmp_path / "copy"))
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    from safetensors.torch import load_file, save_file
+
+    tensors = {name: tensor.clone() for name, tensor in load_file(folder / "model.safetensors").items()}
+    change(tensors)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def test_a_weight_that_is_missing_is_named(copy: Path) -> None:
+    rewrite(copy, lambda tensors: tensors.pop("visual_projection.weight"))
+    with pytest.raises(ModelError, match=r"not those of CLIPModel: 1 missing \(visual_projection.weight\); check"):
+        load(str(copy), ModelOptions())
+
+
+def test_a_weight_that_nobody_expects_is_named(copy: Path) -> None:
+    rewrite(copy, lambda tensors: tensors.update(adapter=tensors["logit_scale"] + 1))
+    with pytest.raises(ModelError, match=r"1 unexpected \(adapter\)"):
+        load(str(copy), ModelOptions())
+
+
+def test_a_weight_of_another_shape_is_named(copy: Path) -> None:
+    rewrite(
+        copy, lambda tensors: tensors.update({"visual_projection.weight": tensors["visual_projection.weight"][:5] + 0})
+    )
+    with pytest.raises(ModelError, match=r"1 of another shape \(visual_projection.weight \(5, 32\), not \(24, 32\)\)"):
+        load(str(copy), ModelOptions())
+
+
+def test_counters_that_older_versions_saved_are_no_weights(copy: Path, clip: Path) -> None:
+    import torch
+
+    positions = {"text_model.embeddings.position_ids": torch.arange(24)[None]}
+    rewrite(copy, lambda tensors: tensors.update(positions))
+    assert load(str(copy), ModelOptions()).fingerprint == load(str(clip), ModelOptions()).fingerprint
+
+
+def test_a_head_of_another_reading_may_stand_beside_the_contrastive_ones(tmp_path: Path) -> None:
+    import torch
+
+    folder = tiny_models.bridgetower(tmp_path)
+    rewrite(folder, lambda tensors: tensors.update({"itm_score.fc.bias": torch.zeros(2)}))
+    assert load(str(folder), ModelOptions()).kind == "similarity"
+
+
+def test_a_folder_without_weights_is_refused_in_one_line(copy: Path) -> None:
+    (copy / "model.safetensors").unlink()
+    with pytest.raises(
+        ModelError, match=r"cannot be loaded as CLIPModel \(Error no file .*\); expected model.safetensors"
+    ) as told:
+        load(str(copy), ModelOptions())
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("family", "message"),
+    [
+        ("clip", "has no vocabulary: expected tokenizer.json, or vocab.json with merges.txt; copy it from"),
+        ("chinese_clip", "has no vocabulary: expected tokenizer.json, or vocab.txt; copy it from"),
+        ("siglip", "has no processor that can be read (Either model_file or model_proto must be specified.); copy"),
+    ],
+)
+def test_a_model_without_its_vocabulary_is_refused(family: str, message: str, tmp_path: Path) -> None:
+    folder = tiny_models.FAMILIES[family](tmp_path)
+    for name in ("tokenizer.json", "spiece.model"):
+        (folder / name).unlink(missing_ok=True)
+    with pytest.raises(ModelError, match=re.escape(message)):
+        load(str(folder), ModelOptions())
+
+
+def test_a_model_without_its_image_processor_is_refused_in_one_line(copy: Path) -> None:
+    (copy / "processor_config.json").unlink()
+    with pytest.raises(
+        ModelError, match=r"\(Can't load image processor .*\); copy preprocessor_config.json and"
+    ) as told:
+        load(str(copy), ModelOptions())
+    assert "\n" not in str(told.value)
+
+
+def test_an_image_processor_of_another_size_is_refused(copy: Path) -> None:
+    path = copy / "processor_config.json"
+    content = json.loads(path.read_text())
+    content["image_processor"]["crop_size"] = {"height": 24, "width": 24}
+    path.write_text(json.dumps(content))
+    with pytest.raises(ModelError, match="makes 24 x 24 pixels, and its image tower reads 32 x 32"):
+        load(str(copy), ModelOptions())
+    content["image_processor"]["do_center_crop"] = False
+    path.write_text(json.dumps(content))
+    with pytest.raises(ModelError, match=r"makes images of several shapes \(\(3, 32, 42\) and \(3, 42, 32\)\)"):
+        load(str(copy), ModelOptions())
+
+
+def test_an_image_tower_of_any_size_takes_what_its_processor_makes() -> None:
+    tower = SimpleNamespace(model_type="align", vision_config=SimpleNamespace(image_size=600))
+    check_images(tower, [{"pixel_values": np.zeros((3, 289, 289))}])
+
+
+def tokenizer(**changes: Any) -> SimpleNamespace:
+    facts = {"vocab_size": 9, "model_max_length": 77, "pad_token_id": 1, "eos_token_id": 8, "padding_side": "right"}
+    return SimpleNamespace(**facts | changes)
+
+
+def text_tower(**changes: Any) -> SimpleNamespace:
+    facts = {"vocab_size": 9, "max_position_embeddings": 514, "pad_token_id": 1, "eos_token_id": 8}
+    return SimpleNamespace(text_config=SimpleNamespace(**facts | changes))
+
+
+def test_the_context_is_the_shortest_of_what_tokenizer_tower_and_processor_say() -> None:
+    assert context_length(text_tower(), tokenizer(), TOWERS["CLIPModel"]) == 77
+    assert context_length(text_tower(), tokenizer(), TOWERS["AlignModel"]) == 64
+    assert context_length(text_tower(), tokenizer(model_max_length=10**30), TOWERS["CLIPModel"]) == 514
+    assert context_length(text_tower(), tokenizer(model_max_length=10**30), TOWERS["AltCLIPModel"]) == 512
+
+
+@pytest.mark.parametrize(
+    ("architecture", "tokens", "tower", "message"),
+    [
+        ("CLIPModel", {"vocab_size": 10}, {}, "its tokenizer knows 10 tokens and its text tower 9"),
+        ("CLIPModel", {"pad_token_id": None}, {}, "its tokenizer pads with token None"),
+        ("AltCLIPModel", {"pad_token_id": 0}, {}, "its tokenizer pads with token 0, its text tower expects 1"),
+        ("CLIPModel", {"padding_side": "left"}, {}, "its tokenizer pads on the left"),
+        ("CLIPModel", {}, {"eos_token_id": 7}, "ends a text with token 8, and its text tower looks for 7"),
+    ],
+)
+def test_a_tokenizer_of_another_model_is_refused(
+    architecture: str, tokens: dict[str, Any], tower: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ModelError, match=message):
+        context_length(text_tower(**tower), tokenizer(**tokens), TOWERS[architecture])
+
+
+def test_a_tower_that_gives_no_direction_is_refused(copy: Path) -> None:
+    rewrite(copy, lambda tensors: tensors["text_projection.weight"].zero_())
+    with pytest.raises(ModelError, match="1 of 1 vectors have length zero"):
+        load(str(copy), ModelOptions()).encode_texts(["a cup"])  # type: ignore[attr-defined]
+
+
+def test_a_picture_that_the_processor_cannot_take_is_refused(tmp_path: Path) -> None:
+    model: Any = load(str(tiny_models.bridgetower(tmp_path)), ModelOptions())
+    with pytest.raises(ModelError, match="BridgeTowerImageProcessorPil fails on 400 x 4 pixels"):
+        model.encode_images([np.zeros((4, 400, 3), np.uint8)])
+
+
+def test_towers_of_different_widths_are_refused(clip: Path) -> None:
+    model: Any = load(str(clip), ModelOptions())
+    with pytest.raises(ModelError, match="images are encoded to 5 dimensions and texts to 3"):
+        model.similarity(np.zeros((1, 5), np.float32), np.zeros((1, 3), np.float32))
+
+
+class _Hub(BaseHTTPRequestHandler):
+    """Refuses as the hub refuses: by the name of what is asked for."""
+
+    def do_HEAD(self) -> None:
+        owner = self.path.split("/")[1]
+        status, code = {"gated": (403, "GatedRepo"), "empty": (404, "EntryNotFound")}.get(owner, (404, "RepoNotFound"))
+        self.send_response(status)
+        self.send_header("X-Error-Code", code)
+        self.send_header("X-Repo-Commit", "0" * 40)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_GET = do_HEAD  # noqa: N815
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Hub)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def told(name: str, cache: Path, **environment: str) -> str:
+    """Load a model in another process, whose environment decides how the hub is asked; return the error's lines."""
+    code = (
+        "import sys, time\n"
+        "time.sleep = lambda seconds: None\n"  # between the attempts to reach a hub that is not there
+        "from tellapart.errors import ModelError\n"
+        "from tellapart.models.find import ModelOptions\n"
+        "from tellapart.models.huggingface import load\n"
+        "try:\n    load(sys.argv[1], ModelOptions())\n"
+        "except ModelError as error:\n    print(error)\n"
+    )
+    unset = {"HF_HUB_OFFLINE", "HF_ENDPOINT", "HF_TOKEN", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"}
+    inherited = {key: value for key, value in os.environ.items() if key not in unset}
+    done = subprocess.run(
+        [sys.executable, "-c", code, name],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=inherited | {"HF_HOME": str(cache), "PYTHONPATH": str(SOURCE)} | environment,
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "gated/model",
+            "gated/model is gated: accept its conditions on https://huggingface.co/gated/model, then log in",
+        ),
+        ("nobody/model", "nobody/model is no folder, and the hub has no such model that you may read; check the id"),
+        ("empty/model", "empty/model has no config.json on the hub"),
+    ],
+)
+def test_what_the_hub_refuses_ends_in_one_line_that_says_what_to_do(
+    name: str, message: str, hub: str, tmp_path: Path
+) -> None:
+    said = told(name, tmp_path, HF_ENDPOINT=hub)
+    assert said.startswith(message)
+    assert len(said.splitlines()) == 1
+
+
+def test_offline_a_model_that_is_not_in_the_cache_ends_in_one_line(tmp_path: Path) -> None:
+    said = told("openai/clip-vit-base-patch32", tmp_path, HF_HUB_OFFLINE="1")
+    assert said.startswith(
+        "openai/clip-vit-base-patch32 is no folder, its config.json is not in the hub's cache, and HF_HUB_OFFLINE is set;"
+    )
+    assert len(said.splitlines()) == 1
+
+
+def test_a_hub_that_cannot_be_reached_ends_in_one_line(tmp_path: Path) -> None:
+    said = told("openai/clip-vit-base-patch32", tmp_path, HF_ENDPOINT="http://127.0.0.1:9")
+    assert "is not in the hub's cache, and the hub cannot be reached; fetch it where there is a network" in said
+    assert len(said.splitlines()) == 1
+
+
+WITHOUT_TORCHVISION = """
+import hashlib, importlib.util, sys
+find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name.split(".")[0] == "torchvision" else find_spec(name, *rest)
+import numpy, torch
+torch.set_num_threads(1)
+sys.path.append(sys.argv[1])
+from tiny_models import TEXTS, pictures
+from tellapart.models.find import ModelOptions
+from tellapart.models.huggingface import load
+model = load("owner/tiny", ModelOptions())
+assert "torchvision" not in sys.modules
+vectors = [model.encode_images(pictures()), model.encode_texts(TEXTS)]
+print(model.fingerprint, *[hashlib.sha256(side.tobytes()).hexdigest() for side in vectors])
+"""
+
+
+def test_a_hub_id_from_the_cache_offline_and_without_torchvision_says_what_the_folder_says(
+    clip: Path, tmp_path: Path
+) -> None:
+    import torch
+
+    repository = tmp_path / "hub" / "models--owner--tiny"
+    shutil.copytree(clip, repository / "snapshots" / ("a" * 40))
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("a" * 40)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCHVISION, str(Path(__file__).parent)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(SOURCE)},
+    )
+    assert done.returncode == 0, done.stderr
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    model: Any = load(str(clip), ModelOptions())
+    vectors = [model.encode_images(tiny_models.pictures()), model.encode_texts(tiny_models.TEXTS)]
+    torch.set_num_threads(threads)
+    wanted = [model.fingerprint, *(hashlib.sha256(side.tobytes()).hexdigest() for side in vectors)]
+    assert done.stdout.split() == wanted

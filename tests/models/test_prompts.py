@@ -1,0 +1,39 @@
+"""Prompts are constants with a version: what was asked can be read from a result."""
+
+from __future__ import annotations
+
+import pytest
+
+from tellapart.errors import ModelError
+from tellapart.models import prompts
+from tellapart.models.prompts import PROMPTS, Prompt
+
+
+def test_every_constant_is_listed_under_its_own_label() -> None:
+    constants = {value for value in vars(prompts).values() if isinstance(value, Prompt)}
+    assert set(PROMPTS.values()) == constants
+    assert all(PROMPTS[prompt.label] is prompt for prompt in constants)
+
+
+def test_the_wordings_of_the_papers_are_theirs_to_the_letter() -> None:
+    assert prompts.VQASCORE.fill(text="a cat") == 'Does this figure show "a cat"? Please answer yes or no.'
+    asked = prompts.EQBEN_CHOICE.fill(first="a cat", second="a dog")
+    assert asked == (
+        "There are two images (left and right). Now you have two captions: caption 1: a cat; caption 2: a dog. Please "
+        "indicate which caption corresponds to the left image and which caption corresponds to the right one. The answer "
+        'should follow the format: "#index for the left image; #index for the right image". For example, "1;2" represents '
+        "that caption 1 corresponds to image left."
+    )
+
+
+@pytest.mark.parametrize("prompt", PROMPTS.values(), ids=lambda prompt: prompt.label)
+def test_what_is_filled_in_stands_in_the_text_unchanged(prompt: Prompt) -> None:
+    values = {field: f"<{field}> {{0}} %s" for field in prompt.fields}
+    filled = prompt.fill(**values)
+    assert all(value in filled for value in values.values())
+    assert prompt.source
+
+
+def test_a_wrong_field_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"prompt vqascore/1 is filled with text; caption was given"):
+        prompts.VQASCORE.fill(caption="a cat")

@@ -1,0 +1,224 @@
+"""The torch backend: devices, fixed batches, checkpoints without pickle, fingerprints."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tellapart.errors import ModelError
+from tellapart.models.find import ModelOptions
+from tellapart.models.torch_backend import (
+    Runtime,
+    fixed_batches,
+    import_torch,
+    read_state_dict,
+    runtime,
+    weights_fingerprint,
+)
+
+torch = import_torch()
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Any:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def test_torchvision_and_open_clip_import_after_torch_was_imported_through_the_backend() -> None:
+    code = "from tellapart.models.torch_backend import import_torch; import_torch(); import torchvision, open_clip"
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=120)
+
+
+def test_importing_the_backend_imports_no_torch() -> None:
+    code = "import sys, tellapart.models.torch_backend, tellapart.models.find; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_missing_torch_ends_in_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tellapart.errors import MissingDependencyError
+
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingDependencyError, match=r'torch is needed.*run: pip install "tellapart\[models\]"'):
+        import_torch()
+
+
+def test_a_runtime_has_the_device_and_the_dtype_of_the_options() -> None:
+    assert runtime(ModelOptions(dtype="float16")) == Runtime("cpu", "float16")
+    assert Runtime("cpu", "bfloat16").torch_dtype is torch.bfloat16
+
+
+@pytest.mark.parametrize("device", ["cuda", "mps"])
+def test_a_device_that_is_not_there_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    with pytest.raises(ModelError, match=f"device '{device}' is not to be had: torch .* sees no .*use device 'cpu'"):
+        runtime(ModelOptions(device=device))
+
+
+@pytest.mark.parametrize("device", ["cuda", "mps"])
+def test_a_device_that_is_there_is_taken(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert runtime(ModelOptions(device=device)).device == device
+
+
+@given(st.lists(st.integers(), max_size=40), st.integers(1, 12))
+def test_fixed_batches_are_all_full_and_their_real_samples_are_what_was_given(samples: list[int], size: int) -> None:
+    batches = list(fixed_batches(samples, size))
+    assert all(len(batch) == size for batch, _ in batches)
+    assert [sample for batch, real in batches for sample in batch[:real]] == samples
+    assert all(set(batch[real:]) <= {batch[real - 1]} for batch, real in batches)
+
+
+def test_batches_of_no_samples_are_refused() -> None:
+    with pytest.raises(ValueError, match="size must be at least 1; got 0"):
+        list(fixed_batches([1], 0))
+
+
+def test_a_sample_gets_the_same_bits_for_any_order_and_any_neighbours() -> None:
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(48, 4, 100, batch_first=True).eval()
+    samples = [torch.randn(9, 48) for _ in range(11)]
+
+    def run(chosen: list[int]) -> dict[int, bytes]:
+        found = {}
+        with torch.inference_mode():
+            for batch, real in fixed_batches(chosen, 4):
+                output = layer(torch.stack([samples[k] for k in batch]))
+                found |= {k: output[row].numpy().tobytes() for row, k in enumerate(batch[:real])}
+        return found
+
+    everything = run(list(range(11)))
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        some = rng.permutation(11)[: rng.integers(1, 12)].tolist()
+        assert run(some) == {k: everything[k] for k in some}
+
+
+def _state() -> dict[str, Any]:
+    return {"weight": torch.arange(6, dtype=torch.float32).reshape(2, 3), "bias": torch.ones(2, dtype=torch.bfloat16)}
+
+
+def _same(found: dict[str, Any]) -> bool:
+    return found.keys() == _state().keys() and all(torch.equal(found[key], value) for key, value in _state().items())
+
+
+@pytest.mark.parametrize("nesting", [None, "state_dict", "model"])
+@pytest.mark.parametrize("prefix", ["", "module."])
+def test_a_training_checkpoint_is_unpacked(tmp_path: Path, nesting: str | None, prefix: str) -> None:
+    state: dict[str, Any] = {prefix + key: value for key, value in _state().items()}
+    saved = {"epoch": 3, "name": "run", nesting: state, "optimizer": {"lr": 0.1}} if nesting else state
+    torch.save(saved, tmp_path / "epoch_3.pt")
+    assert _same(read_state_dict(tmp_path / "epoch_3.pt"))
+
+
+def test_a_prefix_that_only_some_names_have_is_part_of_the_names(tmp_path: Path) -> None:
+    torch.save({"module.a": torch.ones(1), "b": torch.ones(1)}, tmp_path / "a.pt")
+    assert list(read_state_dict(tmp_path / "a.pt")) == ["module.a", "b"]
+
+
+def test_safetensors_are_read(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    save_file(_state(), tmp_path / "a.safetensors")
+    assert _same(read_state_dict(tmp_path / "a.safetensors"))
+
+
+class _Evil:
+    """Runs code when it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return print, ("pwned",)
+
+
+def _script(path: Path) -> None:
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.jit is deprecated; such archives are still about
+        torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), path)
+
+
+BAD_FILES = {
+    "pickle": (
+        lambda path: path.write_bytes(pickle.dumps({"a": _Evil()})),
+        "a.pt",
+        "holds more than tensors.*state dict",
+    ),
+    "code": (lambda path: torch.save({"a": _Evil()}, path), "a.pt", "holds more than tensors.*could run code"),
+    "torchscript": (_script, "a.pt", r"is a TorchScript archive.*torch\.jit\.load"),
+    "text": (lambda path: path.write_text("hello"), "a.safetensors", "is no safetensors file"),
+    "empty": (lambda path: path.write_bytes(b""), "a.bin", r"is no checkpoint of torch\.save"),
+    "list": (lambda path: torch.save([torch.ones(1)], path), "a.pt", "holds no state dict; it holds list"),
+    "numbers": (lambda path: torch.save({"lr": 0.1, "b": torch.ones(1)}, path), "a.pt", "1 of its 2 entries.*'lr'"),
+    "nothing": (lambda path: torch.save({}, path), "a.pt", "holds no state dict"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_FILES)
+def test_what_is_no_state_dict_is_refused_in_one_line_and_runs_no_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    make, name, message = BAD_FILES[kind]
+    make(tmp_path / name)
+    with pytest.raises(ModelError, match=message) as caught:
+        read_state_dict(tmp_path / name)
+    assert "\n" not in str(caught.value)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"gone\.pt is no file; name a checkpoint file"):
+        read_state_dict(tmp_path / "gone.pt")
+    with pytest.raises(ModelError, match="is a folder; name a checkpoint file"):
+        read_state_dict(tmp_path)
+
+
+def _layer() -> Any:
+    torch.manual_seed(0)
+    return torch.nn.Linear(3, 2)
+
+
+def test_the_same_weights_have_the_same_fingerprint() -> None:
+    assert weights_fingerprint(_layer(), "a", "b") == weights_fingerprint(_layer(), "a", "b")
+
+
+def test_a_fingerprint_changes_with_a_bit_a_type_a_name_a_shape_and_a_fact() -> None:
+    nudged = _layer()
+    nudged.weight.data[0, 0] = torch.nextafter(nudged.weight.data[0, 0], torch.tensor(9.0))
+    reshaped = _layer()
+    reshaped.weight.data = reshaped.weight.data.reshape(3, 2)
+    found = [
+        weights_fingerprint(_layer()),
+        weights_fingerprint(nudged),
+        weights_fingerprint(reshaped),
+        weights_fingerprint(_layer().to(torch.bfloat16)),
+        weights_fingerprint(_layer().to(torch.float16)),
+        weights_fingerprint(torch.nn.Sequential(_layer())),
+        weights_fingerprint(_layer(), "a", "b"),
+        weights_fingerprint(_layer(), "ab"),
+        weights_fingerprint(_layer(), "b", "a"),
+    ]
+    assert len(set(found)) == len(found)
+
+
+def test_scalars_integers_and_empty_tensors_are_in_the_fingerprint() -> None:
+    class Odd(torch.nn.Module):
+        def __init__(self, scale: float, steps: int) -> None:
+            super().__init__()
+            self.scale = torch.nn.Parameter(torch.tensor(scale))
+            self.register_buffer("steps", torch.tensor(steps))
+            self.register_buffer("none", torch.zeros(0, 4))
+
+    assert len({weights_fingerprint(Odd(*given)) for given in ((1.0, 1), (2.0, 1), (1.0, 2))}) == 3

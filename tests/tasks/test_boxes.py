@@ -1,0 +1,296 @@
+"""Visual grounding as a task: two rules, files of boxes, RefCOCO+ as it is shipped, and models that name boxes."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.plain_pickle import read_plain_pickle
+from tellapart.benchmarks.refcoco import read_refcoco
+from tellapart.data.tasks import Box, BoxSet
+from tellapart.errors import DataError, ScoreError
+from tellapart.metrics.boxes import from_centres
+from tellapart.models.prompts import GROUNDING_SENTENCE
+from tellapart.models.store import EmbeddingStore
+from tellapart.tasks.boxes import GROUNDING, find_boxes, measure_boxes
+from tellapart.tasks.task import Session
+
+Sides = tuple[float, float, float, float]
+
+
+def made(*boxes: Sides) -> BoxSet:
+    return BoxSet(
+        "made", tuple(Box(str(k), f"thing {k}", f"{k % 2}.jpg", box, (100, 80)) for k, box in enumerate(boxes))
+    )
+
+
+def by_metric(records: BoxSet, predictions: Sequence[Sides]) -> dict[str, list[float]]:
+    return {one.name: one.strict.tolist() for one in measure_boxes(records, predictions)[0].found}
+
+
+def test_the_two_rules_differ_where_boxes_share_one_row_of_pixels() -> None:
+    # X-VLM's rule finds no overlap in a single row, even of a box with itself.
+    found = by_metric(made((0, 0, 4, 1)), [(0, 0, 4, 1)])
+    assert found == {"box_accuracy": [0.0], "box_accuracy_plain": [1.0], "mean_iou": [0.0]}
+
+
+def test_half_of_the_union_is_enough() -> None:
+    records = made((0, 0, 10, 20), (0, 0, 10, 20), (0, 0, 10, 20))
+    found = by_metric(records, [(0, 0, 10, 10), (0, 0, 10, 9.9), (50, 50, 9, 9)])
+    assert found["box_accuracy"] == found["box_accuracy_plain"] == [1.0, 0.0, 0.0]
+    assert found["mean_iou"] == [0.5, pytest.approx(0.495), 0.0]
+
+
+side = st.integers(0, 60)
+length = st.integers(2, 40)
+boxes = st.tuples(side, side, length, length).map(lambda box: tuple(map(float, box)))
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(boxes, boxes), min_size=1, max_size=6))
+def test_gold_boxes_are_right_and_no_rule_cares_which_box_is_gold(pairs: list[tuple[Sides, Sides]]) -> None:
+    gold, said = [one for one, _ in pairs], [other for _, other in pairs]
+    assert set(map(tuple, by_metric(made(*gold), gold).values())) == {(1.0,) * len(gold)}
+    assert by_metric(made(*gold), said) == by_metric(made(*said), gold)
+
+
+@settings(deadline=None)
+@given(boxes)
+def test_centres_and_shares_are_taken_to_the_same_boxes(box: Sides) -> None:
+    x, y, width, height = box
+    shares = [(x + width / 2) / 100, (y + height / 2) / 80, width / 100, height / 80]
+    (pixels,) = from_centres([shares], [[100, 80]])
+    assert by_metric(made(box), [tuple(pixels)])["mean_iou"] == [pytest.approx(1.0)]
+
+
+ROW = {"text": "man", "image": "a.jpg", "bbox": [10, 10, 20, 20], "height": 80, "width": 100}
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
+def test_a_template_that_is_filled_in_is_measured(command: Callable[..., Any], tmp_path: Path, suffix: str) -> None:
+    import csv
+
+    rows = [ROW | {"ref_id": k, "bbox": [10 * k, 10, 20, 20]} for k in range(4)]
+    (tmp_path / "refcoco+_vlue_test.json").write_text(json.dumps(rows))
+    template, filled = tmp_path / f"t{suffix}", tmp_path / f"f{suffix}"
+    ran = command("export", "vlue-grounding", "--to", template, "--data", tmp_path)
+    assert "4 phrases in" in ran.out
+    assert "fill in `prediction` with [x, y, width, height] in pixels" in ran.out
+    said = [[0, 10, 20, 20], [15, 10, 20, 20], [35, 10, 20, 20], [0, 0, 0, 0]]
+    if suffix == ".jsonl":
+        lines = [json.loads(line) for line in template.read_text().splitlines()]
+        assert lines[0] == {
+            "id": "0",
+            "prediction": None,
+            "phrase": "man",
+            "image": "a.jpg",
+            "width": 100,
+            "height": 80,
+        }
+        filled.write_text(
+            "".join(json.dumps(row | {"prediction": box}) + "\n" for row, box in zip(lines, said, strict=True))
+        )
+    else:
+        with template.open(newline="") as source, filled.open("w", newline="") as sink:
+            reader = csv.DictReader(source)
+            writer = csv.DictWriter(sink, reader.fieldnames or [])
+            writer.writeheader()
+            writer.writerows(row | {"prediction": json.dumps(box)} for row, box in zip(reader, said, strict=True))
+    ran = command(
+        "score", "vlue-grounding", "--scores", filled, "--data", tmp_path, "--out", tmp_path / "run", "--json"
+    )
+    result = ran.json["runs"][0]["benchmarks"]["vlue-grounding"]
+    assert {name: (one["value"], one["n"], one["clusters"]) for name, one in result["metrics"].items()} == {
+        "box_accuracy": (0.5, 4, 1),
+        "box_accuracy_plain": (0.5, 4, 1),
+        "mean_iou": (pytest.approx((1 + 0.6 + 1 / 7) / 4), 4, 1),
+    }
+    assert result["notes"] == ["1 of 4 boxes have no area, and are wrong"]
+
+
+def test_two_files_of_boxes_are_compared(command: Callable[..., Any], tmp_path: Path) -> None:
+    rows = [ROW | {"ref_id": k, "image": f"{k}.jpg"} for k in range(5)]
+    (tmp_path / "refcoco+_vlue_test.json").write_text(json.dumps(rows))
+    for name, right in (("a", 4), ("b", 1)):
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps([{"id": k, "bbox": ROW["bbox"] if k < right else [80, 60, 5, 5]} for k in range(5)]))
+        assert (
+            command("score", "vlue-grounding", "--scores", path, "--data", tmp_path, "--out", tmp_path / name).code == 0
+        )
+    (row,) = command("compare", tmp_path / "a", tmp_path / "b", "--json").json["rows"]
+    assert (row["metric"], row["a"], row["b"], row["only_a"], row["only_b"]) == ("box_accuracy", 0.8, 0.2, 3, 0)
+    assert row["test"] == "exact McNemar"
+    assert row["p"] == pytest.approx(0.25)
+
+
+def test_what_looks_like_shares_of_the_image_is_said() -> None:
+    records = made((10, 10, 20, 20), (10, 10, 20, 20))
+    shares: list[Sides] = [(0.5, 0.5, 0.2, 0.2), (0.1, 0.1, 0.9, 0.9)]
+    assert GROUNDING.notes(records, shares) == (
+        "no number of any box is above 1: are they shares of the image? Pixels are expected",
+    )
+    assert GROUNDING.notes(records, [(200, 0, 5, 5), (1, 1, 5, 5)]) == ("1 of 2 boxes lie outside their image",)
+    assert GROUNDING.notes(records, [(10, 10, 20, 20)] * 2) == ()
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (
+            '{"id": "0", "bbox": [1, 2, 3]}',
+            r"p\.jsonl:1: field 'bbox': a box is \[x, y, width, height\] in pixels; got",
+        ),
+        ('{"id": "0", "bbox": [1, 2, 3, "4"]}', "a box is"),
+        ('{"id": "0", "bbox": [1, 2, 3, true]}', "a box is"),
+        ('{"id": "0", "bbox": {"x": 1}}', "a box is"),
+        ('{"id": "7", "bbox": [1, 2, 3, 4]}', "none for 1 of 1: 0; 1 for unknown ids: 7"),
+        ('{"id": "0", "prediction": null}', "no prediction"),
+    ],
+)
+def test_a_box_that_is_none_is_refused(tmp_path: Path, row: str, said: str) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_text(row + "\n")
+    with pytest.raises(ScoreError, match=said):
+        GROUNDING.read(path, made((1, 1, 5, 5)))
+
+
+class Pointer:
+    """Says where the phrase's number points to, or nothing."""
+
+    name, fingerprint, kind = "pointer", "pointer-1", "probability"
+
+    def task_prompt(self, task: str) -> Any:
+        assert task == "grounding"
+        return GROUNDING_SENTENCE
+
+    def answer(self, images: Any, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
+        assert all(len(own) == 1 for own in images)
+        return [prompt.rsplit(" ", 1)[-1] for prompt in prompts]
+
+    def read_box(self, answer: str, pixels: np.ndarray) -> tuple[float, float, float, float] | None:
+        height, width = pixels.shape[:2]
+        return None if answer == "1" else (1.0, 2.0, float(width), float(height))
+
+
+def test_a_model_that_names_boxes_is_asked_and_an_answer_without_a_box_is_wrong() -> None:
+    import io
+
+    from PIL import Image
+
+    stream = io.BytesIO()
+    Image.new("RGB", (30, 20)).save(stream, "PNG")
+    records = made((1, 2, 29, 18), (1, 2, 29, 18), (1, 2, 29, 18))
+    session = Session(pictures=lambda _reference: stream.getvalue(), store=EmbeddingStore(None), batch_size=2)
+    found = find_boxes(Pointer(), records, session)
+    assert found == [(1, 2, 29, 18), (0, 0, 0, 0), (1, 2, 29, 18)]
+    assert GROUNDING.runner(Pointer()) is find_boxes
+    assert by_metric(records, found)["box_accuracy"] == [1.0, 0.0, 1.0]
+
+
+def refcoco(folder: Path, *, protocol: int = 2, **changes: Any) -> Path:
+    refs = [
+        {
+            "sent_ids": [2 * k, 2 * k + 1],
+            "file_name": f"COCO_train2014_00000000000{k}_1.jpg",
+            "ann_id": 10 + k,
+            "ref_id": k,
+            "image_id": k,
+            "split": split,
+            "category_id": 1,
+            "sentences": [
+                {"tokens": [word, "man"], "raw": f"{word} Man", "sent_id": 2 * k + place, "sent": f"{word} man"}
+                for place, word in enumerate(("blue", "tall"))
+            ],
+        }
+        for k, split in enumerate(("train", "val", "testA", "testB"))
+    ]
+    refs[1] |= changes
+    images = [
+        {"id": k, "file_name": f"COCO_train2014_{k}.jpg", "width": 100 + k, "height": 80, "license": 1}
+        for k in range(4)
+    ]
+    annotations = [{"id": 10 + k, "image_id": k, "bbox": [k, 1.5, 20, 30], "iscrowd": 0} for k in range(4)]
+    (folder / "refs(unc).p").write_bytes(pickle.dumps(refs, protocol=protocol))
+    (folder / "instances.json").write_text(json.dumps({"images": images, "annotations": annotations}))
+    return folder
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_refcoco_is_read_as_its_authors_ship_it(tmp_path: Path, protocol: int) -> None:
+    place = Place(refcoco(tmp_path, protocol=protocol))
+    found = {name: find_benchmark(f"refcoco+-{name}", place).records() for name in ("val", "testa", "testb", "test")}
+    assert found["val"].boxes == (
+        Box("2", "blue man", "COCO_train2014_1.jpg", (1.0, 1.5, 20.0, 30.0), (101, 80)),
+        Box("3", "tall man", "COCO_train2014_1.jpg", (1.0, 1.5, 20.0, 30.0), (101, 80)),
+    )
+    assert found["test"].boxes == found["testa"].boxes + found["testb"].boxes
+    assert [box.id for box in found["testb"].boxes] == ["6", "7"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"ann_id": 99}, r"refs\(unc\)\.p: row 1: field 'ann_id': .*instances.json has no box 99"),
+        ({"split": 3}, r"row 1: field 'split'"),
+        ({"sentences": []}, r"row 1: field 'sentences'"),
+        ({"sentences": [{"sent": "", "sent_id": 1}]}, r"row 1: field 'sentences\[0\].sent'"),
+        ({"split": "train"}, "holds no rows"),
+    ],
+)
+def test_files_of_refcoco_that_do_not_fit_are_refused(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    refcoco(tmp_path, **changes)
+    with pytest.raises(DataError, match=said):
+        read_refcoco(tmp_path / "refs(unc).p", tmp_path / "instances.json", "val")
+
+
+class Exploding:
+    def __reduce__(self) -> Any:
+        return (pytest.exit, ("a pickle was run",))
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(max_size=4), inner, max_size=4)
+        | st.tuples(inner, inner)
+        | st.tuples(inner, inner, inner, inner)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(PLAIN, st.integers(0, 5))
+def test_a_pickle_of_plain_data_is_read_as_pickle_reads_it(tmp_path_factory: Any, found: Any, protocol: int) -> None:
+    path = tmp_path_factory.mktemp("p") / "a.p"
+    path.write_bytes(pickle.dumps(found, protocol=protocol))
+    assert read_plain_pickle(path) == found
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_a_pickle_that_would_run_something_is_refused(tmp_path: Path, protocol: int) -> None:
+    path = tmp_path / "a.p"
+    path.write_bytes(pickle.dumps([1, Exploding()], protocol=protocol))
+    with pytest.raises(DataError, match=r"a\.p: holds (STACK_)?GLOBAL, which is no plain data"):
+        read_plain_pickle(path)
+
+
+def test_a_pickle_that_is_cut_off_anywhere_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.p"
+    for protocol in (0, 2, 5):
+        whole = pickle.dumps([{"a": [1, 2.5, "x"], "b": (None, True)}] * 2, protocol=protocol)
+        for length in range(len(whole)):
+            path.write_bytes(whole[:length])
+            with pytest.raises(DataError, match=r"a\.p: is no complete pickle of plain data"):
+                read_plain_pickle(path)

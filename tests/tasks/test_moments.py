@@ -1,0 +1,405 @@
+"""Boundary grounding as a task: files of similarities, ties, chance, limits, and models over folders of frames."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.gebplus import read_moments
+from tellapart.benchmarks.place import Place
+from tellapart.data.moments import Moment, MomentSet
+from tellapart.errors import DataError, ScoreError
+from tellapart.evaluate_task import evaluate_task, prepare_task
+from tellapart.metrics.moments import TOLERANCES, frame_times, random_accuracy
+from tellapart.models.store import EmbeddingStore
+from tellapart.models.vectors import dot_products, normalise
+from tellapart.tabulate import tabulate
+from tellapart.tasks.frame_scores import FrameScores, frame_reference, read_frame_scores
+from tellapart.tasks.moments import MOMENTS, measure_moments
+
+GEBPLUS = Path(__file__).parents[2].parent / "shared" / "data" / "gebplus"
+LIMITS = [f"{limit:.1f}" for limit in TOLERANCES]
+
+
+def published(split: str) -> MomentSet:
+    if not (GEBPLUS / f"{split}.json").is_file():
+        pytest.skip("GEB+'s annotation files are not beside this checkout")
+    return read_moments(GEBPLUS / f"{split}.json")
+
+
+def made(*times: float, video: str = "v0123456789", end: float = 4.0) -> MomentSet:
+    rows = [
+        Moment(f"{video}_{k}A", video, time, f"man {k}", "stands", "sits", "Change of Action", end)
+        for k, time in enumerate(times)
+    ]
+    return MomentSet("made", tuple(rows))
+
+
+def scores_at(records: MomentSet, moments: Sequence[float]) -> list[FrameScores]:
+    """Similarities whose best boundary is the candidate nearest to each moment."""
+    found = []
+    for moment, at in zip(records.moments, moments, strict=True):
+        times = frame_times(records.duration(moment.video))
+        place = int(np.abs(times[:-1] + 0.1 - at).argmin())
+        before, after = np.zeros(len(times)), np.zeros(len(times))
+        before[place], after[place + 1] = 1, 1
+        found.append(FrameScores(times, before, after))
+    return found
+
+
+def table(records: MomentSet, found: Sequence[FrameScores]) -> Any:
+    (units,) = measure_moments(records, found)
+    return tabulate(units.found, [unit.cluster for unit in units.units], [unit.tags for unit in units.units])
+
+
+def test_the_metrics_are_named_after_their_tolerances() -> None:
+    names = [metric.name for metric in MOMENTS.metrics]
+    accuracy = [f"boundary_accuracy@{limit}" for limit in ("0.1", "0.2", "0.5", "1.0", "1.5", "2.0", "2.5", "3.0")]
+    assert names[:9] == ["boundary_accuracy", *accuracy]
+    assert names[9:] == [name.replace("accuracy", "f1") for name in names[:9]]
+
+
+def test_the_best_frames_of_the_published_videos_are_right_from_half_a_second_on() -> None:
+    records = published("val")
+    few = MOMENTS.select(records, range(0, 7279, 7))
+    found = table(few, scores_at(few, [gold[0] for gold in few.gold])).metrics
+    assert [found[f"boundary_accuracy@{limit}"].value for limit in LIMITS[2:]] == [1.0] * 6
+    # Candidates lie 0.2 s apart: a moment between two of them is not nearer than 0.1 s to either.
+    assert 0.99 < found["boundary_accuracy@0.1"].value < 1
+    assert found["boundary_accuracy"].value == pytest.approx(
+        np.mean([found[f"boundary_accuracy@{limit}"].value for limit in LIMITS])
+    )
+    assert found["boundary_accuracy"].clusters == len({moment.video for moment in few.moments})
+
+
+def test_chance_is_the_mean_over_queries_of_a_moment_drawn_evenly() -> None:
+    records = published("test")
+    few = MOMENTS.select(records, range(0, 7199, 100))
+    found = table(few, scores_at(few, [0.0] * 72)).metrics
+    each = np.array([random_accuracy(g, few.duration(m.video)) for m, g in zip(few.moments, few.gold, strict=True)])
+    assert [found[f"boundary_accuracy@{limit}"].chance for limit in LIMITS] == pytest.approx(each.mean(axis=0).tolist())
+    assert found["boundary_accuracy"].chance == pytest.approx(each.mean())
+    assert found["boundary_f1"].chance is None
+
+
+def test_a_model_that_sees_no_difference_is_never_right_and_ties_everywhere() -> None:
+    records = made(0.7, 2.0)
+    same = [FrameScores(frame_times(4.0), np.ones(20), np.ones(20))] * 2
+    found = table(records, same).metrics
+    assert [found[f"boundary_accuracy@{limit}"].value for limit in LIMITS[:5]] == [0.0] * 5
+    assert found["boundary_accuracy@3.0"].value == 0.5  # of 2.0 s every candidate is nearer than 3 s; of 0.7 s not
+    assert found["boundary_accuracy"].ties == 2
+    neutral = found["boundary_accuracy@0.5"].tie_neutral
+    # Of 19 candidates (0.1, 0.3, ..., 3.7) those nearer than 0.5 s: 0.3 to 1.1 and 1.7 to 2.3 (1.5 and 2.5 are not).
+    assert neutral == pytest.approx((5 + 4) / 2 / 19, abs=1 / 19)
+    assert neutral is not None
+    assert neutral > 0
+
+
+def test_results_are_broken_down_by_the_kind_of_change() -> None:
+    rows = made(1.1, 2.3).moments
+    other = Moment(rows[1].id, rows[1].video, 2.3, "man 1", "stands", "sits", "Change of Color", 4.0)
+    records = MomentSet("two", (rows[0], other))
+    found = table(records, scores_at(records, [1.1, 0.1]))
+    values = {label: one.metrics["boundary_accuracy@0.5"].value for label, one in found.by["label"].items()}
+    assert values == {"Change of Action": 1.0, "Change of Color": 0.0}
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.floats(0, 4, width=32), min_size=1, max_size=4), st.data())
+def test_accuracy_grows_with_the_tolerance_and_scaling_changes_nothing(times: list[float], data: st.DataObject) -> None:
+    records = made(*times)
+    numbers = st.lists(st.integers(0, 9), min_size=20, max_size=20)
+    found = [
+        FrameScores(frame_times(4.0), *(np.array(data.draw(numbers), np.float64) for _ in range(2))) for _ in times
+    ]
+    (units,) = measure_moments(records, found)
+    strict = np.stack([one.strict for one in units.found[1:9]])
+    assert (np.diff(strict, axis=0) >= 0).all()
+    neutral = np.stack([one.neutral for one in units.found[1:9] if one.neutral is not None])
+    assert (neutral >= strict).all()
+    scaled = [FrameScores(one.times, one.before * 4 + 1, one.after * 4 + 2) for one in found]
+    for one, other in zip(units.found, measure_moments(records, scaled)[0].found, strict=True):
+        assert one.strict.tolist() == other.strict.tolist()
+
+
+def test_a_limit_changes_neither_lengths_nor_true_times() -> None:
+    rows = made(1.0, 2.0).moments
+    same = Moment("v0123456789_9B", "v0123456789", 3.0, "man 0", "stands", "sits", "Change of Action", 9.0)
+    records = MomentSet("three", (*rows, same))
+    one = MOMENTS.select(records, [0])
+    assert (MOMENTS.size(one), one.duration("v0123456789"), one.gold) == (1, 9.0, ((1.0, 3.0),))
+    assert [row["frames"] for row in MOMENTS.template(one)] == [45]
+    assert MOMENTS.select(one, [0]).gold == one.gold
+
+
+# ---- files
+
+
+def lines(records: MomentSet, found: Sequence[FrameScores]) -> list[dict[str, Any]]:
+    return [
+        {"id": moment.id, "before": one.before.tolist(), "after": one.after.tolist()}
+        for moment, one in zip(records.moments, found, strict=True)
+    ]
+
+
+def write(path: Path, rows: Sequence[Any]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """GEB+'s form: two videos, three moments."""
+    videos: dict[str, list[dict[str, Any]]] = {}
+    for video, times in (("v0123456789", (1.1, 2.5)), ("w0123456789", (0.7,))):
+        videos[video] = [
+            {
+                "boundary_id": f"{video}_{k}A",
+                "timestamp": time,
+                "prev_timestamp": 0,
+                "next_timestamp": 4.0,
+                "label": "Change of Action",
+                "subject": "a man",
+                "status_before": f"stands {k}",
+                "status_after": f"sits {k}",
+                "action_of_cause": None,
+                "caption": f"Subject: a man //Status_Before: stands {k} //Status_After: sits {k}",
+            }
+            for k, time in enumerate(times)
+        ]
+    (tmp_path / "val.json").write_text(json.dumps(videos))
+    return tmp_path
+
+
+def test_a_template_that_is_filled_in_is_measured_and_compared(command: Callable[..., Any], data: Path) -> None:
+    template = data / "t.jsonl"
+    ran = command("export", "gebc-val", "--to", template, "--data", data)
+    assert "3 moments in" in ran.out
+    rows = [json.loads(line) for line in template.read_text().splitlines()]
+    assert rows[0] == {
+        "id": "v0123456789_0A",
+        "before": None,
+        "after": None,
+        "video": "v0123456789",
+        "before_caption": "a man stands 0",
+        "after_caption": "a man sits 0",
+        "duration": 4.0,
+        "frames": 20,
+    }
+    records = read_moments(data / "val.json")
+    for name, at in (("good", (1.1, 2.5, 0.7)), ("bad", (1.1, 0.1, 3.7))):
+        filled = [row | line for row, line in zip(rows, lines(records, scores_at(records, at)), strict=True)]
+        path = write(data / f"{name}.jsonl", filled[::-1])  # in any order
+        ran = command("score", "gebc-val", "--scores", path, "--data", data, "--out", data / name, "--json")
+        metrics = ran.json["runs"][0]["benchmarks"]["gebc-val"]["metrics"]
+        assert metrics["boundary_accuracy@0.5"]["value"] == pytest.approx(1 if name == "good" else 1 / 3)
+        assert (metrics["boundary_f1"]["n"], metrics["boundary_f1"]["clusters"]) == (3, 2)
+    compared = command("compare", data / "good", data / "bad", "--json").json["rows"]
+    assert [(row["metric"], row["only_a"], row["only_b"]) for row in compared] == [
+        ("boundary_accuracy", 2, 0),
+        ("boundary_f1", 2, 0),
+    ]
+
+
+def test_a_line_with_times_may_be_about_any_frames(tmp_path: Path) -> None:
+    records = made(1.1)
+    row = {"boundary_id": records.moments[0].id, "before": [1, 0, 0], "after": [0, 1, 0], "times": [0.5, 1.5, 3.5]}
+    (found,) = read_frame_scores(write(tmp_path / "s.jsonl", [row]), records)
+    assert (found.times.tolist(), found.moment) == ([0.5, 1.5, 3.5], 1.0)
+
+
+def with_first(records: MomentSet, **changes: Any) -> list[dict[str, Any]]:
+    rows = lines(records, scores_at(records, [moment.time for moment in records.moments]))
+    return [rows[0] | changes, *rows[1:]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"before": [0.5] * 19},
+            "1 of 12 moments with not as many numbers under 'before' and 'after' as there are frames",
+        ),
+        ({"after": [0.5] * 21}, "not as many numbers"),
+        ({"times": [0, 1]}, "not as many numbers under 'before' and 'after' as `times` has"),
+        ({"times": [0] * 20}, "`times` that are not two or more rising seconds"),
+        ({"times": [0, None] * 10}, "something else than a list of finite numbers under 'times'"),
+        ({"before": None}, "something else than a list of finite numbers under 'before'"),
+        ({"before": ["x"] * 20}, "something else than a list of finite numbers under 'before'"),
+        ({"after": [True] * 20}, "something else than a list of finite numbers under 'after'"),
+        ({"after": [10**400] * 20}, "something else than a list of finite numbers under 'after'"),
+        ({"after": [3e38] * 20}, "something else than a list of finite numbers under 'after'"),
+        ({"id": "zzz"}, "none for 1 of 12: v0123456789_0A; 1 for unknown ids: zzz"),
+        ({"id": ""}, r"s\.jsonl:1: no id; it stands under 'id' or 'boundary_id'"),
+        ({"id": 7}, r"s\.jsonl:1: no id"),
+    ],
+)
+def test_a_line_that_does_not_fit_is_refused(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    records = made(*np.linspace(0.2, 3.5, 12))
+    path = write(tmp_path / "s.jsonl", with_first(records, **changes))
+    with pytest.raises(ScoreError, match=said):
+        read_frame_scores(path, records)
+
+
+def test_the_first_ten_ids_of_what_is_wrong_are_named(tmp_path: Path) -> None:
+    records = made(*np.linspace(0.2, 3.5, 12))
+    rows = with_first(records)
+    ten = ", ".join(f"v0123456789_{k}A" for k in range(10)) + " and 2 more"
+    short = [row | {"before": [1.0]} for row in rows]
+    for wrong, said in ((short, "12 of 12 moments with"), (rows + rows, "12 moments stand there twice")):
+        with pytest.raises(ScoreError, match=rf"{said}.*{ten}"):
+            read_frame_scores(write(tmp_path / "s.jsonl", wrong), records)
+    (tmp_path / "s.jsonl").write_text("")
+    with pytest.raises(ScoreError, match=rf"none for 12 of 12: {ten}"):
+        read_frame_scores(tmp_path / "s.jsonl", records)
+
+
+def test_a_number_that_json_does_not_have_is_refused_with_its_line(tmp_path: Path) -> None:
+    records = made(1.0)
+    with pytest.raises(DataError, match=r"s\.jsonl:1: is not valid JSON \(NaN is not a JSON number\)"):
+        read_frame_scores(write(tmp_path / "s.jsonl", with_first(records, before=[float("nan")] * 20)), records)
+    with pytest.raises(ScoreError, match=r"s\.csv: similarities of frames are read from \.jsonl files; got '\.csv'"):
+        read_frame_scores(tmp_path / "s.csv", records)
+
+
+# ---- models
+
+
+class Hue:
+    """A dual encoder: an image is its mean colour; a caption with `stands` is red, one with `sits` blue."""
+
+    name, fingerprint, kind = "hue", "hue-1", "similarity"
+
+    def __init__(self) -> None:
+        self.images = self.texts = 0
+
+    def encode_images(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        self.images += len(images)
+        return normalise(np.array([image.reshape(-1, 3).mean(axis=0) + 1 for image in images], np.float32))
+
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.texts += len(texts)
+        return np.array([[1, 0, 0] if "stands" in text else [0, 0, 1] for text in texts], np.float32)
+
+    def similarity(self, images: NDArray[np.float32], texts: NDArray[np.float32]) -> NDArray[np.float32]:
+        return dot_products(images, texts)
+
+
+class Fused:
+    """The same as a pair scorer."""
+
+    name, fingerprint, kind = "fused", "fused-1", "similarity"
+
+    def score_pairs(self, images: Sequence[NDArray[np.uint8]], texts: Sequence[str]) -> NDArray[np.float32]:
+        hue = Hue()
+        rows = hue.encode_images(images) * hue.encode_texts(texts)
+        return np.asarray(rows.sum(axis=1), np.float32)
+
+
+@pytest.fixture
+def frames(data: Path) -> Path:
+    """Videos that turn from red to blue: `v` at 1.2 s, `w` at 0.6 s; no two frames are equal."""
+    from PIL import Image
+
+    for video, turn in (("v0123456789", 6), ("w0123456789", 3)):
+        folder = data / "frames" / video
+        folder.mkdir(parents=True)
+        for k in range(20):
+            colour = (250, k, 0) if k < turn else (0, k, 250)
+            Image.new("RGB", (4, 4), colour).save(folder / f"{k}.jpg", quality=95)
+    return data
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 64])
+def test_a_dual_encoder_finds_the_moment_in_a_folder_of_frames(frames: Path, batch_size: int) -> None:
+    ready = prepare_task(find_benchmark("gebc-val", Place(frames)))
+    model, store = Hue(), EmbeddingStore(None)
+    told: list[tuple[str, int, int]] = []
+    found = evaluate_task(model, ready, store=store, batch_size=batch_size, progress=lambda *now: told.append(now))
+    # The turn lies between the frames at 1.0 and 1.2 s, and at 0.4 and 0.6 s.
+    assert [sample.output for sample in found.samples] == pytest.approx([1.1, 1.1, 0.5])
+    assert [sample.outcomes["boundary_accuracy@0.1"] for sample in found.samples] == [1.0, 0.0, 0.0]
+    assert told[-1] == ("moments", 3, 3)
+    # Each distinct frame and caption once, and never again; some frames of JPEG come out equal.
+    assert 20 < model.images <= 40
+    assert model.texts == 4
+    again = Hue()
+    assert evaluate_task(again, ready, store=store).samples == found.samples
+    assert (again.images, again.texts) == (0, 0)
+
+
+def test_a_model_that_reads_pairs_finds_the_same(frames: Path) -> None:
+    ready = prepare_task(find_benchmark("gebc-val", Place(frames)))
+    dual, fused = (evaluate_task(model, ready, store=EmbeddingStore(None)) for model in (Hue(), Fused()))
+    assert [one.outcomes for one in dual.samples] == [one.outcomes for one in fused.samples]
+
+
+def test_what_the_model_scores_is_what_a_file_of_the_same_numbers_gives(frames: Path, tmp_path: Path) -> None:
+    records = read_moments(frames / "val.json")
+    ready = prepare_task(find_benchmark("gebc-val", Place(frames)))
+    found = evaluate_task(Hue(), ready, store=EmbeddingStore(None))
+    from PIL import Image
+
+    rows = []
+    for moment in records.moments:
+        images = [np.asarray(Image.open(frames / "frames" / frame_reference(moment.video, k))) for k in range(20)]
+        model = Hue()
+        similar = model.similarity(
+            model.encode_images(images), model.encode_texts([moment.before_caption, moment.after_caption])
+        )
+        before, after = similar.T.tolist()
+        rows.append({"id": moment.id, "before": before, "after": after})
+    (units,) = measure_moments(records, read_frame_scores(write(tmp_path / "s.jsonl", rows), records))
+    of = {one.name: one.strict.tolist() for one in units.found}
+    assert {name: [sample.outcomes[name] for sample in found.samples] for name in of} == of
+
+
+def test_the_last_frame_may_be_missing_and_no_other(frames: Path) -> None:
+    ready = prepare_task(find_benchmark("gebc-val", Place(frames)))
+    whole = evaluate_task(Hue(), ready, store=EmbeddingStore(None))
+    (frames / "frames" / "v0123456789" / "19.jpg").unlink()
+    assert [one.output for one in evaluate_task(Hue(), ready, store=EmbeddingStore(None)).samples] == [
+        one.output for one in whole.samples
+    ]
+    (frames / "frames" / "v0123456789" / "18.jpg").unlink()
+    with pytest.raises(DataError, match=r"no image 'v0123456789/18\.jpg' in .*frames"):
+        evaluate_task(Hue(), ready, store=EmbeddingStore(None))
+
+
+def test_a_frame_that_cannot_be_decoded_is_named(frames: Path) -> None:
+    (frames / "frames" / "w0123456789" / "4.jpg").write_bytes(b"no picture")
+    ready = prepare_task(find_benchmark("gebc-val", Place(frames)))
+    with pytest.raises(DataError, match=r"w0123456789/4\.jpg"):
+        evaluate_task(Hue(), ready, store=EmbeddingStore(None))
+
+
+@pytest.mark.parametrize("model", ["constant", "blind"])
+def test_a_model_that_does_not_look_ties_everywhere_and_gets_chance_where_ties_are_broken(
+    command: Callable[..., Any], frames: Path, model: str
+) -> None:
+    ran = command("run", "-m", model, "-b", "gebc-val", "--data", frames, "--out", frames / "run", "--json")
+    (run,) = ran.json["runs"]
+    found = run["benchmarks"]["gebc-val"]["metrics"]["boundary_accuracy@0.5"]
+    assert (found["value"], found["ties"]) == (0.0, 3)
+    assert found["tie_neutral"] == pytest.approx(found["chance"], abs=0.05)
+
+
+def test_the_bundled_encoder_runs_on_frames(command: Callable[..., Any], frames: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the bundled encoder runs on onnxruntime")
+    out = frames / "run"
+    ran = command(
+        "run", "-m", "demo-encoder", "-b", "gebc-val", "--data", frames, "--limit", "2", "--out", out, "--json"
+    )
+    (run,) = ran.json["runs"]
+    result = run["benchmarks"]["gebc-val"]
+    assert (result["limited_from"], result["metrics"]["boundary_f1"]["n"]) == (3, 2)

@@ -1,0 +1,149 @@
+"""NLVR2 as a task: labels from a file to accuracy and consistency, through the commands, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tellapart.data.tasks import Statement, StatementSet
+from tellapart.errors import ScoreError
+from tellapart.tasks.registry import TASKS
+from tellapart.tasks.statements import measure_statements
+
+FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "vlue"
+
+
+def made(labels: Sequence[bool], sentences: Sequence[int]) -> StatementSet:
+    rows = [
+        Statement(str(k), f"Sentence {sentence}.", f"{k}a.png", f"{k}b.png", label)
+        for k, (label, sentence) in enumerate(zip(labels, sentences, strict=True))
+    ]
+    return StatementSet("made", tuple(rows))
+
+
+def values(records: StatementSet, predictions: Sequence[bool]) -> dict[str, float]:
+    return {
+        one.name: float(one.strict.mean()) for units in measure_statements(records, predictions) for one in units.found
+    }
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    rows = [
+        {"sentence": f"Sentence {k // 2}.", "images": [f"{k}a.jpg", f"{k}b.jpg"], "label": str(k % 2 == 0)}
+        for k in range(8)
+    ]
+    folder = tmp_path / "vlue"
+    folder.mkdir()
+    (folder / "nlvr2_vlue_test.json").write_text(json.dumps(rows))
+    return folder
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
+def test_a_template_that_is_filled_in_is_measured(
+    command: Callable[..., Any], data: Path, tmp_path: Path, suffix: str
+) -> None:
+    template, filled = tmp_path / f"template{suffix}", tmp_path / f"filled{suffix}"
+    assert command("export", "vlue-nlvr2", "--to", template, "--data", data, "--json").json["statements"] == 8
+    said = [True, False, True, True, False, False, True, False]
+    if suffix == ".jsonl":
+        rows = [json.loads(line) for line in template.read_text().splitlines()]
+        filled.write_text(
+            "".join(json.dumps(row | {"prediction": one}) + "\n" for row, one in zip(rows, said, strict=True))
+        )
+    else:
+        with template.open(newline="") as source, filled.open("w", newline="") as sink:
+            reader = csv.DictReader(source)
+            writer = csv.DictWriter(sink, reader.fieldnames or [])
+            writer.writeheader()
+            writer.writerows(row | {"prediction": one} for row, one in zip(reader, said, strict=True))
+    found = command("score", "vlue-nlvr2", "--scores", filled, "--data", data, "--out", tmp_path / "run", "--json")
+    metrics = found.json["runs"][0]["benchmarks"]["vlue-nlvr2"]["metrics"]
+    assert [(name, one["value"], one["n"], one["chance"]) for name, one in metrics.items()] == [
+        ("accuracy", 0.75, 8, 0.5),
+        ("consistency", 0.5, 4, 0.25),
+        ("consistency_both_labels", 0.5, 4, 0.25),
+    ]
+
+
+def test_two_files_of_labels_are_compared_by_both_metrics(
+    command: Callable[..., Any], data: Path, tmp_path: Path
+) -> None:
+    for name, wrong in (("good", {0}), ("bad", {0, 1, 2, 5})):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text(
+            "".join(json.dumps({"id": str(k), "label": (k % 2 == 0) != (k in wrong)}) + "\n" for k in range(8))
+        )
+        assert command("score", "vlue-nlvr2", "--scores", path, "--data", data, "--out", tmp_path / name).code == 0
+    rows = command("compare", tmp_path / "good", tmp_path / "bad", "--json").json["rows"]
+    assert [(row["metric"], row["a"], row["b"], row["only_a"], row["only_b"]) for row in rows] == [
+        ("accuracy", 0.875, 0.5, 3, 0),
+        ("consistency", 0.75, 0.25, 2, 0),
+    ]
+
+
+def test_the_published_file_gives_a_constant_answer_no_sentence_of_both_labels() -> None:
+    if not (FOLDER / "nlvr2_vlue_test.json").is_file():
+        pytest.skip("VLUE's annotation files are not beside this checkout")
+    from tellapart.benchmarks.vlue import read_statements
+
+    records = read_statements(FOLDER / "nlvr2_vlue_test.json")
+    units = {units.noun: units for units in measure_statements(records, [True] * 5662)}
+    assert {noun: len(one.units) for noun, one in units.items()} == {
+        "statement": 5662,
+        "sentence": 3023,
+        "sentence of both labels": 1274,
+    }
+    assert units["statement"].found[0].strict.sum() == 2817
+    assert not units["sentence of both labels"].found[0].strict.any()
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 3)), min_size=1, max_size=12))
+def test_consistency_is_never_above_accuracy_of_equally_long_sentences_and_right_answers_win_all(
+    rows: list[tuple[bool, bool, int]],
+) -> None:
+    labels, said, sentences = (list(column) for column in zip(*rows, strict=True))
+    records = made(labels, sentences)
+    assert set(values(records, labels).values()) == {1.0}
+    assert set(values(records, [not label for label in labels]).values()) == {0.0}
+    found = values(records, said)
+    each = [np.mean([labels[k] == said[k] for k in group]) for group in records.sentence_groups()]
+    assert found["consistency"] <= np.mean(each) + 1e-12
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 3)), min_size=1, max_size=12), st.randoms())
+def test_the_order_of_the_rows_changes_nothing(rows: list[tuple[bool, bool, int]], random: Any) -> None:
+    mixed = random.sample(rows, len(rows))
+    there, back = ([list(column) for column in zip(*one, strict=True)] for one in (rows, mixed))
+    assert values(made(there[0], there[2]), there[1]) == values(made(back[0], back[2]), back[1])
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ('{"id": "0", "prediction": true}\n', r"none for 1 of 2: 1"),
+        ('{"id": "0", "prediction": true}\n' * 2, r"p\.jsonl:2: a second prediction for id 0"),
+        (
+            '{"id": "0", "prediction": true}\n{"id": "1", "prediction": 2}\n',
+            r"p\.jsonl:2: .*a label is true or false; got 2",
+        ),
+        ('{"id": "0", "prediction": true}\n{"id": "1", "prediction": null}\n', r"p\.jsonl:2: no prediction"),
+        ('{"prediction": true}\n', r"p\.jsonl:1: no id"),
+        ("".join(f'{{"id": "{k}", "prediction": true}}\n' for k in range(4)), r"2 for unknown ids: 2, 3"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused(tmp_path: Path, lines: str, said: str) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_text(lines)
+    with pytest.raises(ScoreError, match=said):
+        TASKS["nlvr2"].read(path, made([True, False], [0, 1]))

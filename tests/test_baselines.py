@@ -1,0 +1,81 @@
+"""The baselines in the documents are what the captions give when they are measured again."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
+from tellapart.catalog import BENCHMARKS
+from tellapart.models.llama2c import read_checkpoint
+from tellapart.models.tinystories import TinyStories
+
+ROOT = Path(__file__).parent.parent
+DATA = ROOT.parent / "shared" / "data"
+WRITTEN: dict[str, Any] = json.loads((ROOT / "docs" / "baselines.json").read_text(encoding="utf-8"))
+MEASURED = [name for name, record in WRITTEN["benchmarks"].items() if "models" in record]
+
+
+@pytest.fixture(scope="module")
+def baselines() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("baselines", ROOT / "docs" / "baselines.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def at_hand(baselines: ModuleType, name: str) -> Benchmark:
+    one = next(one for one in baselines.pair_benchmarks(DATA) if one.name == name)
+    if one.missing():
+        pytest.skip(f"the published files of {name} are not beside this checkout")
+    return one
+
+
+def test_every_benchmark_of_pairs_has_its_baselines_or_a_reason() -> None:
+    pairs = {name for name in BENCHMARKS if isinstance(find_benchmark(name), Benchmark)}
+    assert set(WRITTEN["benchmarks"]) == pairs
+    for record in WRITTEN["benchmarks"].values():
+        assert ("models" in record) != ("not_measured" in record)
+        assert list(record.get("models", WRITTEN["models"])) == WRITTEN["models"]
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_measured_again_the_baselines_are_those_written_down(baselines: ModuleType, name: str) -> None:
+    again = baselines.baselines_of(at_hand(baselines, name), baselines.models(None))
+    written = WRITTEN["benchmarks"][name]
+    assert {"blind", "bag-of-words"} <= set(written["models"])
+    kept = {model: written["models"][model] for model in again["models"]}
+    assert json.loads(json.dumps(again)) == written | {"models": kept}
+
+
+def test_the_language_model_finds_again_what_is_written_down(baselines: ModuleType) -> None:
+    path = DATA / "tinystories" / "llama2.data"
+    if not path.is_file():
+        pytest.skip("the language model is not beside this checkout (docs/baselines.py says how to get it)")
+    checkpoint = read_checkpoint(path)
+    pairs = at_hand(baselines, "sugarcrepe").pairs()
+    tag, part = "subset", "swap_obj"
+    swapped = pairs.select([k for k, item in enumerate(pairs.items) if item.tags[tag] == part])
+    for model in (TinyStories(checkpoint), TinyStories(checkpoint, per_token=True)):
+        written = WRITTEN["benchmarks"]["sugarcrepe"]["models"][model.name]
+        assert model.fingerprint == written["fingerprint"]
+        again = baselines.measured(model, swapped)["choice_score"]["value"]
+        # Two likelihoods may be closer than another machine's arithmetic: a few items can change sides.
+        assert abs(again - written["by"][tag][part]["value"]) <= 2 / len(swapped)
+
+
+def test_what_stands_in_brackets_is_the_share_with_ties_broken_at_random() -> None:
+    for record in WRITTEN["benchmarks"].values():
+        for model, numbers in record.get("models", {}).items():
+            for metric, found in numbers.items():
+                if isinstance(found, dict) and "value" in found:
+                    assert found["low"] <= found["value"] <= found["high"], (model, metric)
+                    assert found["value"] <= found["tie_neutral"] + 1e-6, (model, metric)
+                    assert bool(found["ties"]) or found["value"] == found["tie_neutral"], (model, metric)
