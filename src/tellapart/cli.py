@@ -46,7 +46,14 @@ Images = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option("--images", help="Their images: DIR/<benchmark> or DIR; beside the other files if not given."),
 ]
-Device = Annotated[str, typer.Option("--device", help="cpu or cuda.")]
+Device = Annotated[str, typer.Option("--device", help="cpu, cuda or mps.")]
+Dtype = Annotated[
+    str, typer.Option("--dtype", help="What torch models compute in: float32, bfloat16 or float16; scores are float32.")
+]
+Reading = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--reading", help="Which of a model's readings is scored: itc, itm, vqa, likelihood, choice, ..."),
+]
 
 
 def main() -> NoReturn:
@@ -90,7 +97,9 @@ def _root(
 def run_command(
     model: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Option("-m", "--model", help="A model (`tellapart ls models`) or onnx:FOLDER. Repeatable."),
+        typer.Option(
+            "-m", "--model", help="A model (`tellapart ls models`): a name, a file, a folder or a hub id. Repeatable."
+        ),
     ] = None,
     benchmark: Annotated[
         Optional[list[str]],  # noqa: UP045
@@ -104,6 +113,8 @@ def run_command(
     images: Images = None,
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Encoded together; changes no number.")] = 32,
     device: Device = "cpu",
+    dtype: Dtype = "float32",
+    reading: Reading = None,
     seed: Seed = 0,
     cache: Cache = None,
     no_cache: NoCache = False,
@@ -120,7 +131,9 @@ def run_command(
     chosen: dict[str, Any] = {"models": tuple(model)} if model else {}
     chosen |= {"benchmarks": tuple(benchmark)} if benchmark else {}
     chosen |= {"place": Place(data, images)}
-    settings = Settings(**chosen, limit=limit, batch_size=batch_size, device=device, seed=seed)
+    settings = Settings(
+        **chosen, limit=limit, batch_size=batch_size, device=device, dtype=dtype, reading=reading, seed=seed
+    )
     folder = out or _new_folder()
     with _store(cache, no_cache) as store, _progress() as progress:
         try:
@@ -236,6 +249,55 @@ def gap_command(
         _print_json(found.model_dump(mode="json"))
     else:
         print_gaps(found)
+
+
+@app.command("time")
+def time_command(
+    model: Annotated[
+        list[str],
+        typer.Option(
+            "-m", "--model", help="A model (`tellapart ls models`): a name, a file, a folder or a hub id. Repeatable."
+        ),
+    ],
+    benchmark: Annotated[
+        str, typer.Option("-b", "--benchmark", help="Whose images and texts to use; or folder:PATH.")
+    ] = "demo",
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Pairs whose latency is measured.")] = 50,
+    warm_up: Annotated[int, typer.Option("--warm-up", min=0, help="Pairs before them, which do not count.")] = 5,
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Given at once, for the throughput.")] = 32,
+    device: Device = "cpu",
+    dtype: Annotated[str, typer.Option("--dtype", help="float32, bfloat16 or float16, of torch models.")] = "float32",
+    data: Data = None,
+    images: Images = None,
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--out", help="The file to write, timing.json say."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure what models cost: latency of one pair by part, throughput, parameters, FLOPs, memory."""
+    from tellapart.benchmarks.place import Place
+    from tellapart.report.timings import print_timings
+    from tellapart.timing import TimingSettings, time_models
+    from tellapart.timing_record import write_timings
+
+    settings = TimingSettings(
+        benchmark=benchmark,
+        repeats=repeats,
+        warm_up=warm_up,
+        batch_size=batch_size,
+        device=device,
+        dtype=dtype,
+        place=Place(data, images),
+    )
+    with _progress() as progress:
+        timings = time_models(model, settings, command=_command(), progress=progress.told("timing"))
+    if out is not None:
+        write_timings(out, timings)
+    if as_json:
+        _print_json(timings.model_dump(mode="json", by_alias=True))
+    else:
+        print_timings(timings)
 
 
 @app.command("check")

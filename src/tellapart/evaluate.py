@@ -17,12 +17,16 @@ from tellapart.errors import MetricError, RunError
 from tellapart.measure import Measured, measure
 from tellapart.metrics.registry import defined_for
 from tellapart.models.content import image_hashes
-from tellapart.models.protocols import Model
+from tellapart.models.protocols import DualEncoder, Generator, KeyReader, Model, PairScorer, TextScorer
 from tellapart.models.scoring import Progress, score
 from tellapart.models.store import EmbeddingStore
 from tellapart.result import IDS_ONLY, BenchmarkResult, Sample
 
-__all__ = ["Evaluation", "Prepared", "chosen", "evaluate", "evaluate_scores", "plan", "prepare"]
+__all__ = ["SCORERS", "Evaluation", "Prepared", "chosen", "evaluate", "evaluate_scores", "plan", "prepare"]
+
+
+#: Kinds of model that give scores of images and texts.
+SCORERS = (KeyReader, TextScorer, DualEncoder, PairScorer, Generator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,11 @@ def plan(model: Model, benchmark: Benchmark) -> None:
     Traceback (most recent call last):
     tellapart.errors.DataError: aro-relation needs visual_genome_relation.json, and no --data was given...
     """
+    if not isinstance(model, SCORERS):
+        raise MetricError(
+            f"{model.name} on {benchmark.name}: it gives no scores; a model that answers in words is asked which caption "
+            f"belongs to which image by -b pairing:{benchmark.name}"
+        )
     benchmark.expect()
     if not defined_for(benchmark.shape, model.kind):
         raise MetricError(
@@ -155,6 +164,7 @@ def evaluate(
     started = time.monotonic()
     plan(model, ready.benchmark)
     pairs = ready.pairs
+    cut_before = texts_cut(model)
     scored = score(model, pairs, store=store, batch_size=batch_size, progress=progress)
     measured = measure(scored.scores, pairs.outline, seed=seed)
     result = BenchmarkResult(
@@ -171,8 +181,31 @@ def evaluate(
         seconds=time.monotonic() - started,
         limited_from=ready.available if len(pairs) < ready.available else None,
         origin=str(pairs.root),
+        notes=notes_on_cut_texts(texts_cut(model) - cut_before),
     )
     return Evaluation(result, _samples(scored.scores, pairs.outline, measured, pairs.items))
+
+
+def texts_cut(model: Model) -> int:
+    """Return how many of the texts that a model has encoded so far were longer than its context, if it counts them.
+
+    >>> from tellapart.models.reference import Oracle
+    >>> texts_cut(Oracle())
+    0
+    """
+    return int(getattr(model, "truncated", 0))
+
+
+def notes_on_cut_texts(count: int) -> tuple[str, ...]:
+    """Say how many texts lost their end; nothing where none did.
+
+    >>> notes_on_cut_texts(2)
+    ('2 of the texts encoded in this run are longer than the model reads, and lost their end',)
+    """
+    if not count:
+        return ()
+    noun = "texts encoded in this run are longer than the model reads, and lost their end"
+    return (f"{count:,} of the {noun}",)
 
 
 def evaluate_scores(

@@ -12,7 +12,7 @@ from typing import Any
 
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.errors import MetricError
-from tellapart.evaluate import Evaluation, chosen
+from tellapart.evaluate import Evaluation, chosen, notes_on_cut_texts, texts_cut
 from tellapart.models.protocols import Model
 from tellapart.models.scoring import Progress
 from tellapart.models.store import EmbeddingStore
@@ -111,10 +111,14 @@ def evaluate_task(
     if run is None:  # plan_task has refused it
         raise AssertionError(model.name)
     session = Session(pictures=ready.benchmark.read_image(), store=store, batch_size=batch_size, progress=progress)
+    cut_before = texts_cut(model)
     predictions = run(model, ready.records, session)
     found = _evaluation(ready, predictions, origin=str(ready.benchmark.picture_root()), seed=seed)
-    seconds = time.monotonic() - started
-    return dataclasses.replace(found, result=found.result.model_copy(update={"seconds": seconds}))
+    update = {
+        "seconds": time.monotonic() - started,
+        "notes": (*found.result.notes, *notes_on_cut_texts(texts_cut(model) - cut_before)),
+    }
+    return dataclasses.replace(found, result=found.result.model_copy(update=update))
 
 
 def evaluate_predictions(ready: PreparedTask, predictions: Any, *, origin: str, seed: int = 0) -> Evaluation:

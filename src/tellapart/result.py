@@ -145,6 +145,12 @@ class BenchmarkResult(_Record):
 class ModelRecord(_Record):
     """Which model it was.
 
+    Attributes:
+        kind: of its scores; None where predictions came from elsewhere.
+        dtype: what it computed in, where that can be chosen.
+        reading: which of its readings was scored, if one was asked for.
+        prompt: name and version of the prompt, where it is asked in words.
+
     >>> ModelRecord(name="constant", fingerprint="0", kind="probability").name
     'constant'
     """
@@ -152,6 +158,9 @@ class ModelRecord(_Record):
     name: str
     fingerprint: str
     kind: ScoreKind | None = None
+    dtype: str | None = None
+    reading: str | None = None
+    prompt: str | None = None
 
 
 class RunRecord(_Record):

@@ -44,7 +44,9 @@ class Settings:
         benchmarks: names; the demo if there are none.
         limit: a number or a share of items; None for all.
         batch_size: images, texts or pairs encoded together; changes no number.
-        device: `cpu` or `cuda`.
+        device: `cpu`, `cuda` or `mps`.
+        dtype: what torch models compute in; their scores are float32 always.
+        reading: which of a model's readings is scored; the family's own if None.
         seed: of the bootstrap and of models that draw.
         place: where the benchmarks' files are.
 
@@ -57,6 +59,8 @@ class Settings:
     limit: str | None = None
     batch_size: int = 32
     device: str = "cpu"
+    dtype: str = "float32"
+    reading: str | None = None
     seed: int = 0
     place: Place = field(default_factory=Place)
 
@@ -96,13 +100,13 @@ def run(
     1.0
     """
     benchmarks = [find_benchmark(name, settings.place) for name in _distinct(settings.benchmarks, "-b")]
-    options = ModelOptions(device=settings.device, seed=settings.seed)
+    options = ModelOptions(device=settings.device, seed=settings.seed, dtype=settings.dtype, reading=settings.reading)
     models = [find_model(name, options) for name in _distinct(settings.models, "-m")]
     chosen(1, settings.limit)
     for model in models:
         for benchmark in benchmarks:
             _plan(model, benchmark)
-    records = _records(models, settings.models)
+    records = _records(models, settings)
     folders = [out, *(beside(out, record.name) for record in records[1:])]
     circumstances = run_record(seed=settings.seed, command=command, settings=settings, place=settings.place)
     results = [_begin(folder, record, circumstances) for folder, record in zip(folders, records, strict=True)]
@@ -130,12 +134,19 @@ def _prepare(
     return prepare(benchmark, store=store, limit=settings.limit, progress=told)
 
 
-def _records(models: Sequence[Model], given: Sequence[str]) -> list[ModelRecord]:
+def _records(models: Sequence[Model], settings: Settings) -> list[ModelRecord]:
     """Name each model as it names itself; as it was asked for, where two would share a name (two checkpoints of one)."""
     own = [model.name for model in models]
-    names = [asked if own.count(name) > 1 else name for name, asked in zip(own, given, strict=True)]
+    names = [asked if own.count(name) > 1 else name for name, asked in zip(own, settings.models, strict=True)]
     return [
-        ModelRecord(name=name, fingerprint=model.fingerprint, kind=model.kind)
+        ModelRecord(
+            name=name,
+            fingerprint=model.fingerprint,
+            kind=model.kind,
+            dtype=None if settings.dtype == "float32" else settings.dtype,
+            reading=settings.reading,
+            prompt=getattr(getattr(model, "prompt", None), "label", None),
+        )
         for name, model in zip(names, models, strict=True)
     ]
 
@@ -274,6 +285,7 @@ def _identity(model: ModelRecord, run: RunRecord) -> dict[str, object]:
         "seed": run.seed,
         "limit": run.limit,
         "device": run.device,
+        "reading": model.reading,
     }
 
 

@@ -58,7 +58,10 @@ def detector_outcomes(text: ArrayLike, image: ArrayLike) -> dict[str, NDArray[np
 
 
 def _probabilities(values: ArrayLike, what: str) -> NDArray[np.float64]:
-    array = np.asarray(values, dtype=np.float64)
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ScoreError(f"detector probabilities of {what}: expected numbers (item, 2): {error}") from error
     if array.ndim != 2 or array.shape[1] != 2 or not len(array):
         raise ScoreError(f"detector probabilities of {what}: expected (item, 2); got shape {array.shape}")
     if not ((array >= 0) & (array <= 1)).all():

@@ -145,13 +145,13 @@ def _private(info: Any, where: str) -> tuple[int, str, str]:
             "2023-09 or later"
         )
     count, dataset, corner = info.get("sample_cnt"), info.get("dataset"), info.get("name")
-    known = dataset in list(SUBSETS) and corner in list(_CORNERS)  # lists: what is no string may not be hashable
-    if not isinstance(count, int) or isinstance(count, bool) or not known:
+    known = isinstance(dataset, str) and dataset in SUBSETS and isinstance(corner, str) and corner in _CORNERS
+    if type(count) is not int or not known:  # a bool is an int, too
         raise DataError(
             f"{where}: field 'private_info': expected a dataset of {', '.join(SUBSETS)}, a name of c0i0, c0i1, c1i0, c1i1 "
             f"and a whole sample_cnt; got {dict(info)!r:.120}"
         )
-    return count, dataset, corner
+    return count, str(dataset), str(corner)
 
 
 def _joined(corners: Mapping[str, tuple[str, str]], where: str, dataset: str, count: int) -> Item:

@@ -30,27 +30,26 @@ __all__ = ["WINOGROUND"]
 _ITEMS = 400
 _IDS = tuple(str(number) for number in range(_ITEMS))
 _TAGS = ("collapsed_tag", "tag", "secondary_tag", "num_main_preds")
+_SIDES = ("image_0", "image_1")
 _PARQUET, _LINES = "test-*.parquet", "examples.jsonl"
 
 
 def _load(place: Place) -> PairSet:
     folder = place.folder("winoground") or Path()
-    rows: Iterator[tuple[str, Mapping[str, Any]]]
+    rows: Iterator[tuple[str, Mapping[str, Any], list[str]]]
     read: Callable[[str], bytes]
-    items, lines = [], {}
     if files := find_files(folder, _PARQUET):
-        table = ParquetTable(files, images=("image_0", "image_1"))
-        rows, read = table.rows(), table
-        for k, (where, row) in enumerate(rows):
-            items.append(_item(row, where, f"{k}/image_0", f"{k}/image_1"))
-            lines[items[-1].id] = where
+        read = table = ParquetTable(files, images=_SIDES)
+        rows = ((where, row, [f"{k}/{side}" for side in _SIDES]) for k, (where, row) in enumerate(table.rows()))
     else:
         files = find_files(folder, _LINES)
-        rows = ((f"{files[0]}:{line}", row) for line, row in read_jsonl(files[0]))
         read = FolderImages(place.pictures("winoground", "images"))
-        for where, row in rows:
-            items.append(_item(row, where, *(f"{string(row, side, where)}.png" for side in ("image_0", "image_1"))))
-            lines[items[-1].id] = where
+        found = ((f"{files[0]}:{line}", row) for line, row in read_jsonl(files[0]))
+        rows = ((where, row, [f"{string(row, side, where)}.png" for side in _SIDES]) for where, row in found)
+    items, lines = [], {}
+    for where, row, images in rows:
+        items.append(_item(row, where, *images))
+        lines[items[-1].id] = where
     expect_count(files[0], len(items), _ITEMS)
     return PairSet("winoground", tuple(items), folder, lines=lines, read=read)
 

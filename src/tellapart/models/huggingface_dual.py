@@ -118,6 +118,9 @@ class HuggingFaceDual:
 
     kind: ScoreKind = "similarity"
 
+    #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
+    ranks_by_cosine = True
+
     def __init__(self, name: str, model: Any, processor: Any, towers: Towers, where: Runtime) -> None:
         self.name, self.device = name, where.device
         self._size = _ON_CPU if where.device == "cpu" else _ELSEWHERE
@@ -140,7 +143,7 @@ class HuggingFaceDual:
 
     @property
     def parameters(self) -> int:
-        """Of both towers and what joins them."""
+        """Of the model as it was loaded."""
         return parameter_count(self._model)
 
     @property

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.onnx_folder import ModelFolder, OnnxConfig, read_folder
+from tellapart.models.onnx_format import weight_count
 from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.vectors import dot_products, normalise
 
@@ -38,6 +39,7 @@ class OnnxDualEncoder:
 
     Attributes:
         config: what the folder says.
+        parameters: weights in the two graphs.
         truncated: how many of the texts encoded so far were longer than `context_length` and lost their end.
 
     >>> OnnxDualEncoder.load("nowhere")  # doctest: +ELLIPSIS
@@ -45,8 +47,12 @@ class OnnxDualEncoder:
     tellapart.errors.ModelError: nowhere has no config.json; an ONNX dual encoder is a folder with ...
     """
 
+    #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
+    ranks_by_cosine = True
+
     def __init__(self, folder: ModelFolder, *, device: str = "cpu", threads: int | None = None) -> None:
         self.config: OnnxConfig = folder.config
+        self.parameters = weight_count(folder.files["image.onnx"]) + weight_count(folder.files["text.onnx"])
         self.truncated = 0
         self._fingerprint = folder.fingerprint
         self._threads = threads or _available_cores()

@@ -91,6 +91,9 @@ class OpenClipEncoder:
     True
     """
 
+    #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
+    ranks_by_cosine = True
+
     def __init__(self, name: str, parts: Parts, runtime: Runtime, *, config: dict[str, Any]) -> None:
         self.truncated = 0
         self.activation, self.device = parts.activation, runtime.device
@@ -126,7 +129,7 @@ class OpenClipEncoder:
 
     @property
     def parameters(self) -> int:
-        """Of both towers and the logit scale."""
+        """Of the model as it was loaded."""
         return parameter_count(self._model)
 
     def prepare_image(self, pixels: Pixels) -> Any:

@@ -17,11 +17,11 @@ from tellapart.compare import Comparison, Row
 from tellapart.errors import DataError, MetricError, TellapartError, UnknownNameError
 from tellapart.gap import Gaps
 from tellapart.metrics.registry import defined_for, headline
-from tellapart.models.find import find_model
+from tellapart.models.find import NAME_FORMS, find_model
 from tellapart.report.numbers import percent, plain, thousands
 from tellapart.report.page import write_report
 from tellapart.report.sections import ReportRun
-from tellapart.report.tables import breakdown_table, equivariance_table, result_table
+from tellapart.report.tables import breakdown_table, equivariance_table, result_tables
 from tellapart.result import Metrics, Result, RunRecord
 from tellapart.run_folder import find_runs, read_result, read_samples
 from tellapart.tasks.registry import find_task
@@ -105,7 +105,7 @@ def print_runs(folder: Path, report: Path) -> None:
         # How a reference model deviates says nothing of the others; a run of them alone still shows it.
         own = [result for result in found if result.model.name not in REFERENCES] or found
         breakdown, equivariance = breakdown_table(own[0], benchmark), equivariance_table(own, benchmark)
-        for table in (result_table(found, benchmark), breakdown, equivariance, _paper_table(found, benchmark)):
+        for table in (*result_tables(found, benchmark), breakdown, equivariance, _paper_table(found, benchmark)):
             if table is not None:
                 console.print(table)
                 console.print()
@@ -375,7 +375,8 @@ def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
     console.print()
     lines = []
     if benchmarks:
-        lines.append("also: folder:PATH, a pair set of your own")
+        lines.append("also: folder:PATH, a pair set of your own; pairing:NAME, a set of 2x2 pairs asked in words;")
+        lines.append("ranking:FILE, rankings by people")
         for row in rows:
             if row["files"] and row["missing"]:
                 where = f"; {row['files']}" if row["hub"] else ""
@@ -383,7 +384,8 @@ def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
                     f"{row['name']} needs {_few(row['needs'])} (images: {row['images']}){where}: {row['source']}"
                 )
     else:
-        lines.append("also: onnx:FOLDER, a dual encoder of your own")
+        lines.append("also, by what it is made of:")
+        lines += [f"  {form}: {meaning}" for form, meaning in NAME_FORMS.items()]
     console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
 
 

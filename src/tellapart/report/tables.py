@@ -13,17 +13,42 @@ from tellapart.result import BenchmarkResult, Result, Value
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["breakdown_table", "detail_table", "equivariance_table", "result_table", "summary_line"]
+__all__ = ["breakdown_table", "detail_table", "equivariance_table", "result_table", "result_tables", "summary_line"]
 
+
+#: Metrics beyond which a table is too wide for a terminal.
+_MOST_COLUMNS = 4
 
 #: Values of a tag beyond which a terminal is the wrong place to list them.
 _MOST_ROWS = 12
 
 
-def result_table(results: Sequence[Result], benchmark: str) -> Table:
+def result_tables(results: Sequence[Result], benchmark: str) -> list[Table]:
+    """Return the first look, in several tables of a few metrics each where one would be too wide.
+
+    Raises:
+        RunError: no result has this benchmark.
+
+    >>> result_tables([], "demo")
+    Traceback (most recent call last):
+    tellapart.errors.RunError: no result has benchmark 'demo'; there are none
+    """
+    names = _first_metrics(_measured(results, benchmark)[0][1])
+    if len(names) <= _MOST_COLUMNS:
+        return [result_table(results, benchmark)]
+    parts = (names[start : start + 3] for start in range(0, len(names), 3))
+    return [result_table(results, benchmark, names=part) for part in parts]
+
+
+def result_table(results: Sequence[Result], benchmark: str, *, names: Sequence[str] | None = None) -> Table:
     """Return the first look: models as rows, the headline metrics as columns, chance as the last row.
 
     A model in which a tie touched a headline metric gets a second row: the tie-neutral values.
+
+    Args:
+        results: the models' records.
+        benchmark: which benchmark.
+        names: the metrics; those of a first look if not given.
 
     Raises:
         RunError: no result has this benchmark.
@@ -34,7 +59,7 @@ def result_table(results: Sequence[Result], benchmark: str) -> Table:
     """
     found = _measured(results, benchmark)
     first = found[0][1]
-    names = headline(first.metrics) or tuple(name for name, value in first.metrics.items() if not is_deviation(value))
+    names = _first_metrics(first) if names is None else names
     table = _table(_title(benchmark, first), ["model", *names])
     for model, record in found:
         values = [record.metrics.get(name) for name in names]
@@ -153,6 +178,10 @@ def summary_line(result: Result, benchmark: str) -> str:
         for name in names
     ]
     return f"{plain(model)} on {plain(benchmark)} ({thousands(_items(record))} items): {'; '.join(parts)}"
+
+
+def _first_metrics(record: BenchmarkResult) -> tuple[str, ...]:
+    return headline(record.metrics) or tuple(name for name, value in record.metrics.items() if not is_deviation(value))
 
 
 def _measured(results: Sequence[Result], benchmark: str) -> list[tuple[str, BenchmarkResult]]:

@@ -13,16 +13,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tellapart.data.choices import Ranking, RankingSet
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
 from tellapart.data.tasks import aligned
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.ranking_agreement import agreement_with_people, movement
+from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
+from tellapart.models.scoring import score
 from tellapart.tabulate import PerItem
-from tellapart.tasks.task import Task, TaskMetric, Unit, Units
+from tellapart.tasks.task import Session, Task, TaskMetric, Unit, Units
 
-__all__ = ["RANKING", "CandidateScores", "measure_rankings", "read_candidate_scores"]
+__all__ = ["RANKING", "CandidateScores", "measure_rankings", "read_candidate_scores", "score_candidates"]
 
 _SOURCE = "EqBen Fig. 1 (a) and Fig. 7"
 _KENDALL = TaskMetric(
@@ -101,6 +106,39 @@ def _numbers(row: Mapping[str, Any], key: str, size: int | None, where: str) -> 
     return tuple(map(float, given))
 
 
+def score_candidates(model: Model, records: RankingSet, session: Session) -> list[CandidateScores]:
+    """Score every candidate with its query, and with the query's edit where there is one.
+
+    Raises:
+        DataError: an image is missing or cannot be decoded.
+        ModelError: the model's output is not what its protocol says.
+
+    >>> score_candidates.__name__
+    'score_candidates'
+    """
+    found: dict[str, NDArray[np.float32]] = {}
+    for edited in (True, False):  # pair sets hold items of one shape
+        own = [ranking for ranking in records.rankings if bool(ranking.edited) == edited]
+        items = [
+            Item(id=f"{row}/{place}", images=(image,), texts=(ranking.query, *([ranking.edited] if edited else [])))
+            for row, ranking in enumerate(own)
+            for place, image in enumerate(ranking.candidates)
+        ]
+        if not items:
+            continue
+        pairs = PairSet(records.name, tuple(items), Path(), read=session.pictures)
+        scored = score(model, pairs, store=session.store, batch_size=session.batch_size, progress=session.progress)
+        columns = iter(scored.scores.values[:, 0])
+        found |= {ranking.id: np.stack([next(columns) for _ in ranking.candidates]) for ranking in own}
+    return [
+        CandidateScores(
+            tuple(map(float, found[ranking.id][:, 0])),
+            tuple(map(float, found[ranking.id][:, 1])) if ranking.edited else (),
+        )
+        for ranking in records.rankings
+    ]
+
+
 def measure_rankings(records: RankingSet, given: Sequence[CandidateScores]) -> tuple[Units, ...]:
     """Measure rankings: agreement with people for every query, movement for those with an edit.
 
@@ -171,6 +209,7 @@ RANKING = Task(
     read=read_candidate_scores,
     measure=measure_rankings,
     notes=_notes,
+    runners=tuple((kind, score_candidates) for kind in (DualEncoder, PairScorer, Generator, TextScorer)),
     models="a model that scores images with texts",
     todo="fill in `scores` and `edited`, one number a candidate",
 )

@@ -19,7 +19,9 @@ from tellapart.data.tasks import RetrievalSet
 from tellapart.errors import ScoreError
 from tellapart.metrics.retrieval import Ranks, Retrieval, chance_recall, embeddings_both_ways, scores_both_ways
 from tellapart.metrics.unavoidable import unavoidable_misses
+from tellapart.models.protocols import DualEncoder
 from tellapart.tabulate import PerItem
+from tellapart.tasks.gallery import rank_gallery
 from tellapart.tasks.task import Task, TaskMetric, Unit, Units
 
 __all__ = ["DEPTHS", "RETRIEVAL", "measure_retrieval", "read_gallery_scores"]
@@ -217,6 +219,7 @@ RETRIEVAL = Task(
     read=read_gallery_scores,
     measure=measure_retrieval,
     notes=_notes,
+    runners=((DualEncoder, rank_gallery),),
     models="a dual encoder",
     todo="score every image with every caption, and write .npz arrays image_ids, caption_ids and scores (or images and captions)",
 )
