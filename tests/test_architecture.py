@@ -26,10 +26,10 @@ LEVELS = [
     {"data"},
     {"metrics", "stats"},
     {"benchmarks", "models", "build"},
-    {"result", "run_folder", "tabulate", "measure"},
+    {"result", "run_folder", "tabulate", "measure", "timing_record", "machine"},
     {"tasks"},
     {"evaluate", "evaluate_task"},
-    {"run", "compare", "check", "export", "gap"},
+    {"run", "compare", "check", "export", "gap", "timing"},
     {"report", "progress"},
     {"cli", "__main__"},
 ]

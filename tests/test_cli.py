@@ -301,7 +301,10 @@ def test_a_named_cache_is_used_and_no_cache_makes_none(command, made_set, instal
     assert not Path("cache").exists()
 
 
-@pytest.mark.parametrize("name", ["run", "score", "show", "compare", "check", "ls"])
+COMMANDS = ("run", "score", "export", "show", "compare", "gap", "time", "check", "ls")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself(command, name: str) -> None:
     ran = command(name, "--help")
     assert (ran.code, ran.err) == (0, "")
@@ -313,7 +316,7 @@ def test_every_command_explains_itself(command, name: str) -> None:
 def test_without_a_command_the_commands_are_listed(command) -> None:
     ran = command()
     assert ran.code in {0, 2}
-    for name in ("run", "score", "show", "compare", "check", "ls"):
+    for name in COMMANDS:
         assert re.search(rf"\b{name}\b", ran.out + ran.err)
 
 

@@ -266,7 +266,8 @@ def time_command(
     warm_up: Annotated[int, typer.Option("--warm-up", min=0, help="Pairs before them, which do not count.")] = 5,
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Given at once, for the throughput.")] = 32,
     device: Device = "cpu",
-    dtype: Annotated[str, typer.Option("--dtype", help="float32, bfloat16 or float16, of torch models.")] = "float32",
+    dtype: Dtype = "float32",
+    reading: Reading = None,
     data: Data = None,
     images: Images = None,
     out: Annotated[
@@ -288,6 +289,7 @@ def time_command(
         batch_size=batch_size,
         device=device,
         dtype=dtype,
+        reading=reading,
         place=Place(data, images),
     )
     with _progress() as progress:

@@ -170,7 +170,7 @@ class TorchFusionEncoder:
 
     @property
     def parameters(self) -> int:
-        """Of the parts that this reading uses."""
+        """Of the model as it was loaded."""
         return parameter_count(self._halves.module)
 
     def prepare_image(self, pixels: Pixels) -> Prepared:

@@ -101,7 +101,7 @@ class Generative:
 
     @property
     def parameters(self) -> int:
-        """Of the whole model."""
+        """Of the model as it was loaded."""
         return parameter_count(self._reader.model)
 
     @property

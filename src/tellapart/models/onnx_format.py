@@ -1,4 +1,4 @@
-"""Just enough of the ONNX file format to see, before anything is loaded, whether weights lie in other files.
+"""Just enough of the ONNX file format to see how many weights a model has, and whether they lie in other files.
 
 An ONNX file is a protocol buffer. ONNX Runtime needs no Python package to read it, and so neither does this.
 """
@@ -6,8 +6,9 @@ An ONNX file is a protocol buffer. ONNX Runtime needs no Python package to read 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
-__all__ = ["external_tensors"]
+__all__ = ["external_tensors", "weight_count"]
 
 #: Message -> field number -> the message that the field holds, for every way from a model to a tensor.
 #: Source: onnx.proto of ONNX 1.16 (IR version 10).
@@ -20,7 +21,10 @@ _CHILDREN: dict[str, dict[int, str]] = {
     "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
     "sparse": {1: "tensor", 2: "tensor"},
 }
-_TENSOR_NAME, _TENSOR_EXTERNAL_DATA, _TENSOR_DATA_LOCATION = 8, 13, 14
+_TENSOR_DIMS, _TENSOR_TYPE, _TENSOR_NAME, _TENSOR_EXTERNAL_DATA, _TENSOR_DATA_LOCATION = 1, 2, 8, 13, 14
+
+#: Types of shapes, axes, positions and masks: int32, int64, string, bool, uint32, uint64. All others hold weights.
+_NO_WEIGHTS = frozenset({6, 7, 8, 9, 12, 13})
 
 #: Graphs inside graphs (loops, branches); real models nest two or three.
 _MAX_DEPTH = 60
@@ -36,23 +40,59 @@ def external_tensors(data: bytes) -> list[str]:
     Traceback (most recent call last):
     ValueError: not a protocol buffer (wire type 6 at byte 0)
     """
+    names = (_external_name(tensor) for _, tensor in _tensors(data))
+    return [name for name in names if name is not None]
+
+
+def weight_count(data: bytes) -> int:
+    """Return how many weights an ONNX model has: the elements of its graphs' initializers, save shapes and indexes.
+
+    Raises:
+        ValueError: as `external_tensors`.
+
+    >>> weight_count(b"not an ONNX model")
+    Traceback (most recent call last):
+    ValueError: not a protocol buffer (wire type 6 at byte 0)
+    """
+    return sum(_weights(tensor) for holder, tensor in _tensors(data) if holder == "graph")
+
+
+def _tensors(data: bytes) -> list[tuple[str, memoryview]]:
+    """Return every tensor, after the kind of message that holds it."""
     view = memoryview(data)
     if not any(number == 7 for number, _ in _fields(view)):
         raise ValueError("it holds no graph")
     return list(_search(view, "model", 0))
 
 
-def _search(message: memoryview, kind: str, depth: int) -> Iterator[str]:
+def _search(message: memoryview, kind: str, depth: int) -> Iterator[tuple[str, memoryview]]:
     if depth > _MAX_DEPTH:
         raise ValueError(f"it nests more than {_MAX_DEPTH} messages")
     for number, value in _fields(message):
         child = _CHILDREN[kind].get(number)
         if child is None or isinstance(value, int):
             continue
-        if child != "tensor":
+        if child == "tensor":
+            yield kind, value
+        else:
             yield from _search(value, child, depth + 1)
-        elif (name := _external_name(value)) is not None:
-            yield name
+
+
+def _weights(tensor: memoryview) -> int:
+    sides: list[int] = []
+    for number, value in _fields(tensor):
+        if number == _TENSOR_TYPE and value in _NO_WEIGHTS:
+            return 0
+        if number == _TENSOR_DIMS:
+            sides.extend([value] if isinstance(value, int) else _packed(value))
+    return prod(sides)
+
+
+def _packed(values: memoryview) -> Iterator[int]:
+    at = 0
+    while at < len(values):
+        value, at = _varint(values, at)
+        yield value
 
 
 def _external_name(tensor: memoryview) -> str | None:
