@@ -164,11 +164,67 @@ def sources_table() -> str:
     for one in map(find_benchmark, BENCHMARKS):
         files = ", ".join(f"`{file}`".replace("|", "\\|") for file in one.files) or "embedded"
         hub = "" if one.hub is None else f"[{one.hub.repo}]({one.hub.page}) `{one.hub.revision[:12]}`"
+        name = f"[`{one.name}`]({one.source})" if one.source.startswith("https://") else f"`{one.name}`"
         rows.append(
-            f"| [`{one.name}`]({one.source}) | {files} | {one.images} | {hub}{' (gated)' if one.hub and one.hub.gated else ''} | {one.licence} |"
+            f"| {name} | {files} | {one.images} | {hub}{' (gated)' if one.hub and one.hub.gated else ''} | {one.licence} |"
             if one.files
             else f"| `{one.name}` | {files} | {one.images or 'embedded'} | | {one.licence} |"
         )
+    return "\n".join(rows) + "\n"
+
+
+def tasks_table() -> str:
+    """Every benchmark of a task: what a model must put out, and the first metrics."""
+    from tellapart.benchmarks.benchmark import find_benchmark
+    from tellapart.benchmarks.task_benchmark import TaskBenchmark
+    from tellapart.catalog import BENCHMARKS
+    from tellapart.metrics.registry import headline
+    from tellapart.tasks.registry import TASKS
+
+    rows = [
+        "| benchmark | output | n | first metrics | resampled together | domain; its rival | file of predictions |",
+        "|---|---|--:|---|---|---|---|",
+    ]
+    for one in map(find_benchmark, BENCHMARKS):
+        if not isinstance(one, TaskBenchmark):
+            continue
+        task = TASKS[one.task]
+        first = ", ".join(f"`{name}`" for name in headline({metric.name for metric in task.metrics}))
+        domain = "; ".join(filter(None, (one.domain, f"`{one.rival}`" if one.rival else "")))
+        rows.append(
+            f"| `{one.name}` | {task.output} | {one.items:,} | {first} | {one.cluster} | {domain} | {', '.join(task.suffixes)} |"
+        )
+    return "\n".join(rows) + "\n"
+
+
+def task_metrics_table() -> str:
+    """Every metric of a task as it is declared."""
+    from tellapart.tasks.registry import TASKS
+
+    rows = ["| task | metric | what | chance | source |", "|---|---|---|---|---|"]
+    for task in TASKS.values():
+        for metric in task.metrics:
+            chance = "" if metric.chance is None else f"{metric.chance:.4g}"
+            rows.append(f"| {task.name} | `{metric.name}` | {metric.title} | {chance} | {metric.source} |")
+    return "\n".join(rows) + "\n"
+
+
+def names_table() -> str:
+    """How a model that is in no catalogue is named."""
+    from tellapart.models.find import NAME_FORMS
+
+    rows = ["| `-m` | what it is |", "|---|---|"]
+    return "\n".join([*rows, *(f"| `{form}` | {meaning} |" for form, meaning in NAME_FORMS.items())]) + "\n"
+
+
+def families_table() -> str:
+    """Which readings each family of transformers has; the first is the default where the architecture names none."""
+    from tellapart.models.huggingface import FAMILIES, GENERATIVE
+
+    rows = ["| `model_type` in config.json | `--reading` |", "|---|---|"]
+    families = {**FAMILIES, "llava, qwen2_vl, qwen2_5_vl and whatever else writes text about an image": GENERATIVE}
+    for family, readings in families.items():
+        rows.append(f"| {family} | {', '.join(f'`{reading}`' for reading in readings)} |")
     return "\n".join(rows) + "\n"
 
 
@@ -178,6 +234,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "baselines": baselines_table,
     "captions": captions_table,
     "sources": sources_table,
+    "tasks": tasks_table,
+    "task-metrics": task_metrics_table,
+    "model-names": names_table,
+    "families": families_table,
 }
 
 

@@ -338,7 +338,7 @@ def ls_command(
 ) -> None:
     """List benchmarks, and which of their files are there, or models."""
     from tellapart.benchmarks.place import Place
-    from tellapart.report.show import listing, print_listing
+    from tellapart.report.listing import listing, print_listing
 
     rows = listing(what, Place(data))
     if as_json:

@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tellapart.benchmarks.benchmark import ALL, Benchmark, find_benchmark, find_pairs
 from tellapart.benchmarks.place import Place
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
-from tellapart.catalog import DEFAULT_MODEL, REFERENCES, names, nearest
+from tellapart.catalog import REFERENCES
 from tellapart.check import Gate
 from tellapart.compare import Comparison, Row
-from tellapart.errors import DataError, MetricError, TellapartError, UnknownNameError
+from tellapart.errors import DataError, MetricError, TellapartError
 from tellapart.gap import Gaps
-from tellapart.metrics.registry import defined_for, headline
-from tellapart.models.find import NAME_FORMS, find_model
 from tellapart.report.numbers import percent, plain, thousands
 from tellapart.report.page import write_report
 from tellapart.report.sections import ReportRun
 from tellapart.report.tables import breakdown_table, equivariance_table, result_tables
+from tellapart.report.terminal import console, table
 from tellapart.result import Metrics, Result, RunRecord
 from tellapart.run_folder import find_runs, read_result, read_samples
-from tellapart.tasks.registry import find_task
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
 __all__ = [
-    "listing",
     "print_comparison",
     "print_gaps",
     "print_gates",
-    "print_listing",
     "print_runs",
     "write_run_report",
 ]
@@ -100,18 +94,18 @@ def print_runs(folder: Path, report: Path) -> None:
     tellapart.errors.RunError: no run in no such run; name a run folder that `tellapart run --out` wrote
     """
     results = [read_result(each) for each in find_runs(folder)]
-    console = _console()
+    out = console()
     for benchmark, found in _on_the_same_items(results):
         # How a reference model deviates says nothing of the others; a run of them alone still shows it.
         own = [result for result in found if result.model.name not in REFERENCES] or found
         breakdown, equivariance = breakdown_table(own[0], benchmark), equivariance_table(own, benchmark)
-        for table in (*result_tables(found, benchmark), breakdown, equivariance, _paper_table(found, benchmark)):
-            if table is not None:
-                console.print(table)
-                console.print()
+        for shown in (*result_tables(found, benchmark), breakdown, equivariance, _paper_table(found, benchmark)):
+            if shown is not None:
+                out.print(shown)
+                out.print()
         if lines := _note_lines(found, benchmark):
-            console.print("\n".join(lines), end="\n\n", markup=False, highlight=False, soft_wrap=True)
-    console.print(f"report: {report}", markup=False, highlight=False, soft_wrap=True)
+            out.print("\n".join(lines), end="\n\n", markup=False, highlight=False, soft_wrap=True)
+    out.print(f"report: {report}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _paper_table(results: Sequence[Result], benchmark: str) -> Table | None:
@@ -129,12 +123,12 @@ def _paper_table(results: Sequence[Result], benchmark: str) -> Table | None:
             rows[plain(result.model.name)] = row_of(numbers)
     if not rows:
         return None
-    table = _table("", *rows, numbers_from=1)
-    table.title, table.title_justify = f"{plain(benchmark)}: as in the paper's table, percent", "left"
-    table.min_width = min(len(table.title), 80)  # else a narrow table would break its title
+    shown = table("", *rows, numbers_from=1)
+    shown.title, shown.title_justify = f"{plain(benchmark)}: as in the paper's table, percent", "left"
+    shown.min_width = min(len(shown.title), 80)  # else a narrow table would break its title
     for column in next(iter(rows.values())):
-        table.add_row(column, *(f"{row[column]:.2f}" for row in rows.values()))
-    return table
+        shown.add_row(column, *(f"{row[column]:.2f}" for row in rows.values()))
+    return shown
 
 
 def _declared(benchmark: str) -> Benchmark | None:
@@ -177,8 +171,8 @@ def print_comparison(comparison: Comparison) -> None:
     >>> print_comparison(Comparison(a="x", b="y", rows=()))  # doctest: +ELLIPSIS
     a = x, b = y: percent...
     """
-    console = _console()
-    console.print(
+    out = console()
+    out.print(
         f"a = {plain(comparison.a)}, b = {plain(comparison.b)}: percent, 95% intervals",
         markup=False,
         highlight=False,
@@ -186,13 +180,13 @@ def print_comparison(comparison: Comparison) -> None:
     )
     for benchmark in dict.fromkeys(row.benchmark for row in comparison.rows):
         rows = [row for row in comparison.rows if row.benchmark == benchmark]
-        table = _table(f"{plain(benchmark)} ({thousands(rows[0].n)} items)", *_COMPARED, numbers_from=1)
+        shown = table(f"{plain(benchmark)} ({thousands(rows[0].n)} items)", *_COMPARED, numbers_from=1)
         for row in rows:
-            table.add_row(*_compared(row))
-        console.print()
-        console.print(table)
+            shown.add_row(*_compared(row))
+        out.print()
+        out.print(shown)
     if lines := _comparison_lines(comparison):
-        console.print("\n" + "\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+        out.print("\n" + "\n".join(lines), markup=False, highlight=False, soft_wrap=True)
 
 
 _COMPARED = ("a", "b", "a - b", "only a", "only b", "p", "p (Holm)", "detectable")
@@ -235,18 +229,18 @@ def print_gaps(found: Gaps) -> None:
     model...
     nlvr2: accuracy: Pearson's r over models, in domain with out of domain: 0.75
     """
-    console = _console()
-    table = _table("model", "task", "in domain", "out of domain", "gap", numbers_from=2)
+    out = console()
+    shown = table("model", "task", "in domain", "out of domain", "gap", numbers_from=2)
     for row in found.rows:
         bounds = "" if row.low is None or row.high is None else f" [{100 * row.low:+.1f}, {100 * row.high:+.1f}]"
         gap = f"{100 * row.gap:+.2f}{bounds}"
-        table.add_row(plain(row.model), row.task, percent(row.in_domain), percent(row.out_of_domain), gap)
-    console.print(table)
-    console.print()
+        shown.add_row(plain(row.model), row.task, percent(row.in_domain), percent(row.out_of_domain), gap)
+    out.print(shown)
+    out.print()
     for task, r in found.correlation.items():
-        shown = "none, one side does not vary" if r is None else f"{r:.2f}"
-        line = f"{task}: Pearson's r over models, in domain with out of domain: {shown}"
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        value = "none, one side does not vary" if r is None else f"{r:.2f}"
+        line = f"{task}: Pearson's r over models, in domain with out of domain: {value}"
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_gates(gates: Sequence[Gate]) -> None:
@@ -256,169 +250,10 @@ def print_gates(gates: Sequence[Gate]) -> None:
          model      on...
     1 of 1 gates hold
     """
-    console = _console()
-    table = _table("", "model", "on", "what", "must be", "is")
+    out = console()
+    shown = table("", "model", "on", "what", "must be", "is")
     for gate in gates:
         row = map(plain, (gate.subject, gate.on, gate.what, gate.must, gate.got))
-        table.add_row("ok" if gate.passed else "FAILS", *row, style="" if gate.passed else "bold red")
-    console.print(table)
-    console.print(f"\n{sum(gate.passed for gate in gates)} of {len(gates)} gates hold", highlight=False)
-
-
-def listing(what: str, place: Place | None = None) -> list[dict[str, Any]]:
-    """Return what `tellapart ls` lists: one row a benchmark or a model.
-
-    Args:
-        what: `benchmarks` or `models`.
-        place: where the benchmarks' files are.
-
-    Raises:
-        UnknownNameError: `what` is neither `benchmarks` nor `models`.
-
-    >>> [row["name"] for row in listing("benchmarks")][:2]
-    ['demo', 'winoground']
-    >>> listing("model")
-    Traceback (most recent call last):
-    tellapart.errors.UnknownNameError: nothing to list under 'model'; did you mean 'models'? use benchmarks or models
-    """
-    benchmark_rows = partial(_benchmark_rows, place or Place())
-    rows: dict[str, Callable[[], list[dict[str, Any]]]] = {"benchmarks": benchmark_rows, "models": _model_rows}
-    if what not in rows:
-        hint = nearest(what, rows) or ";"
-        raise UnknownNameError(f"nothing to list under {what!r}{hint} use benchmarks or models")
-    return rows[what]()
-
-
-_ABOUT = ("name", "title", "items", "task", "shape", "source", "licence", "citation", "images", "cluster", "ties")
-
-
-def _benchmark_rows(place: Place) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for name in names("benchmark"):
-        try:
-            benchmark = find_benchmark(name, place)
-            found.append(_benchmark_row(benchmark))
-        except (
-            Exception
-        ) as error:  # another package's benchmark may fail as it likes; the others are listed all the same
-            found.append(dict.fromkeys(_ABOUT) | {"name": name, "title": f"cannot be loaded: {error}", "files": None})
-    return found
-
-
-def _can_run(benchmark: Benchmark | TaskBenchmark) -> bool:
-    try:
-        benchmark.expect()
-    except TellapartError:
-        return False
-    return True
-
-
-def _benchmark_row(benchmark: Benchmark | TaskBenchmark) -> dict[str, Any]:
-    hub = benchmark.hub
-    missing = benchmark.missing()
-    files = "embedded" if not benchmark.files else "here" if not missing else ""
-    if not files and hub is not None:
-        files = "in the hub's cache" if hub.cached() else "on the hub, gated" if hub.gated else "on the hub"
-    return {key: getattr(benchmark, key, None) for key in _ABOUT} | {
-        "metrics": _metrics_of(benchmark),
-        "output": find_task(benchmark.task, benchmark.name).output
-        if isinstance(benchmark, TaskBenchmark)
-        else "scores",
-        "needs": list(benchmark.files),
-        "missing": list(missing),
-        "files": files or "with --data",
-        "runs": _can_run(benchmark),
-        "hub": None if hub is None else {"repo": hub.repo, "revision": hub.revision, "gated": hub.gated},
-    }
-
-
-def _metrics_of(benchmark: Benchmark | TaskBenchmark) -> list[str]:
-    if isinstance(benchmark, TaskBenchmark):
-        return [metric.name for metric in find_task(benchmark.task, benchmark.name).metrics]
-    return [metric.name for metric in defined_for(benchmark.shape)]
-
-
-def _model_rows() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for name in names("model"):
-        role = "default" if name == DEFAULT_MODEL else "reference" if name in REFERENCES else "installed"
-        row = {"name": name, "role": role, "kind": None, "fingerprint": None}
-        try:
-            model = find_model(name)
-        except Exception as error:  # another package's model may fail as it likes; the others are listed all the same
-            found.append(row | {"about": f"cannot be loaded: {error}"})
-            continue
-        about = (type(model).__doc__ or "").strip().split("\n")[0]
-        found.append(row | {"kind": model.kind, "fingerprint": model.fingerprint, "about": about})
-    return found
-
-
-def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Print what `listing` returned.
-
-    >>> print_listing("models", listing("models")[1:2])  # doctest: +ELLIPSIS
-    name     role        kind          about...
-    """
-    console = _console()
-    benchmarks = what == "benchmarks"
-    columns = (
-        ("name", "shape", "items", "metrics", "licence", "files") if benchmarks else ("name", "role", "kind", "about")
-    )
-    table = _table(*columns)
-    for row in rows:
-        cells = {**row, "shape": _shape_of(row), "metrics": ", ".join(_first_metrics(row))}
-        cells["items"] = thousands(row["items"]) if row.get("items") else ""
-        if benchmarks and row["files"] is None:
-            cells["licence"] = row["title"]
-        table.add_row(*(plain(str(cells[column] or "")) for column in columns))
-    console.print(table)
-    console.print()
-    lines = []
-    if benchmarks:
-        lines.append("also: folder:PATH, a pair set of your own; pairing:NAME, a set of 2x2 pairs asked in words;")
-        lines.append("ranking:FILE, rankings by people")
-        for row in rows:
-            if row["files"] and row["missing"]:
-                where = f"; {row['files']}" if row["hub"] else ""
-                lines.append(
-                    f"{row['name']} needs {_few(row['needs'])} (images: {row['images']}){where}: {row['source']}"
-                )
-    else:
-        lines.append("also, by what it is made of:")
-        lines += [f"  {form}: {meaning}" for form, meaning in NAME_FORMS.items()]
-    console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
-
-
-def _shape_of(row: Mapping[str, Any]) -> str:
-    """Images by texts of an item; for a task what is to be put out."""
-    return "x".join(map(str, row["shape"])) if row.get("shape") else str(row.get("output") or "")
-
-
-def _first_metrics(row: Mapping[str, Any]) -> tuple[str, ...]:
-    if row.get("shape"):
-        return headline({metric.name for metric in defined_for(row["shape"], "similarity")})
-    return headline(row.get("metrics") or ())
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    # Without a terminal rich assumes 80 columns, and would fold a table that someone pipes into a file.
-    console = Console()
-    return console if console.is_terminal else Console(width=120)
-
-
-def _table(*headings: str, numbers_from: int | None = None) -> Table:
-    """Make an empty table; columns from `numbers_from` on are set to the right."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for place, heading in enumerate(headings):
-        right = numbers_from is not None and place >= numbers_from
-        table.add_column(heading, justify="right" if right else "left", no_wrap=right)
-    return table
+        shown.add_row("ok" if gate.passed else "FAILS", *row, style="" if gate.passed else "bold red")
+    out.print(shown)
+    out.print(f"\n{sum(gate.passed for gate in gates)} of {len(gates)} gates hold", highlight=False)

@@ -1,0 +1,159 @@
+"""What `tellapart ls` lists: benchmarks, with which of their files are there, and models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
+from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.catalog import DEFAULT_MODEL, REFERENCES, names, nearest
+from tellapart.errors import TellapartError, UnknownNameError
+from tellapart.metrics.registry import defined_for, headline
+from tellapart.models.find import NAME_FORMS, find_model
+from tellapart.report.numbers import plain, thousands
+from tellapart.report.terminal import console, table
+from tellapart.tasks.registry import find_task
+
+__all__ = ["listing", "print_listing"]
+
+
+def listing(what: str, place: Place | None = None) -> list[dict[str, Any]]:
+    """Return what `tellapart ls` lists: one row a benchmark or a model.
+
+    Args:
+        what: `benchmarks` or `models`.
+        place: where the benchmarks' files are.
+
+    Raises:
+        UnknownNameError: `what` is neither `benchmarks` nor `models`.
+
+    >>> [row["name"] for row in listing("benchmarks")][:2]
+    ['demo', 'winoground']
+    >>> listing("model")
+    Traceback (most recent call last):
+    tellapart.errors.UnknownNameError: nothing to list under 'model'; did you mean 'models'? use benchmarks or models
+    """
+    benchmark_rows = partial(_benchmark_rows, place or Place())
+    rows: dict[str, Callable[[], list[dict[str, Any]]]] = {"benchmarks": benchmark_rows, "models": _model_rows}
+    if what not in rows:
+        hint = nearest(what, rows) or ";"
+        raise UnknownNameError(f"nothing to list under {what!r}{hint} use benchmarks or models")
+    return rows[what]()
+
+
+_ABOUT = ("name", "title", "items", "task", "shape", "source", "licence", "citation", "images", "cluster", "ties")
+
+
+def _benchmark_rows(place: Place) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for name in names("benchmark"):
+        try:
+            benchmark = find_benchmark(name, place)
+            found.append(_benchmark_row(benchmark))
+        except (
+            Exception
+        ) as error:  # another package's benchmark may fail as it likes; the others are listed all the same
+            found.append(dict.fromkeys(_ABOUT) | {"name": name, "title": f"cannot be loaded: {error}", "files": None})
+    return found
+
+
+def _can_run(benchmark: Benchmark | TaskBenchmark) -> bool:
+    try:
+        benchmark.expect()
+    except TellapartError:
+        return False
+    return True
+
+
+def _benchmark_row(benchmark: Benchmark | TaskBenchmark) -> dict[str, Any]:
+    hub = benchmark.hub
+    missing = benchmark.missing()
+    files = "embedded" if not benchmark.files else "here" if not missing else ""
+    if not files and hub is not None:
+        files = "in the hub's cache" if hub.cached() else "on the hub, gated" if hub.gated else "on the hub"
+    return {key: getattr(benchmark, key, None) for key in _ABOUT} | {
+        "metrics": _metrics_of(benchmark),
+        "output": find_task(benchmark.task, benchmark.name).output
+        if isinstance(benchmark, TaskBenchmark)
+        else "scores",
+        "needs": list(benchmark.files),
+        "missing": list(missing),
+        "files": files or "with --data",
+        "runs": _can_run(benchmark),
+        "hub": None if hub is None else {"repo": hub.repo, "revision": hub.revision, "gated": hub.gated},
+    }
+
+
+def _metrics_of(benchmark: Benchmark | TaskBenchmark) -> list[str]:
+    if isinstance(benchmark, TaskBenchmark):
+        return [metric.name for metric in find_task(benchmark.task, benchmark.name).metrics]
+    return [metric.name for metric in defined_for(benchmark.shape)]
+
+
+def _model_rows() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for name in names("model"):
+        role = "default" if name == DEFAULT_MODEL else "reference" if name in REFERENCES else "installed"
+        row = {"name": name, "role": role, "kind": None, "fingerprint": None}
+        try:
+            model = find_model(name)
+        except Exception as error:  # another package's model may fail as it likes; the others are listed all the same
+            found.append(row | {"about": f"cannot be loaded: {error}"})
+            continue
+        about = (type(model).__doc__ or "").strip().split("\n")[0]
+        found.append(row | {"kind": model.kind, "fingerprint": model.fingerprint, "about": about})
+    return found
+
+
+def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Print what `listing` returned.
+
+    >>> print_listing("models", listing("models")[1:2])  # doctest: +ELLIPSIS
+    name     role        kind          about...
+    """
+    benchmarks = what == "benchmarks"
+    columns = (
+        ("name", "shape", "items", "metrics", "licence", "files") if benchmarks else ("name", "role", "kind", "about")
+    )
+    shown = table(*columns)
+    for row in rows:
+        cells = {**row, "shape": _shape_of(row), "metrics": _few(_first_metrics(row))}
+        cells["items"] = thousands(row["items"]) if row.get("items") else ""
+        if benchmarks and row["files"] is None:
+            cells["licence"] = row["title"]
+        shown.add_row(*(plain(str(cells[column] or "")) for column in columns))
+    out = console()
+    out.print(shown)
+    out.print()
+    lines = []
+    if benchmarks:
+        lines.append("also: folder:PATH, a pair set of your own; pairing:NAME, a set of 2x2 pairs asked in words;")
+        lines.append("ranking:FILE, rankings by people")
+        for row in rows:
+            if row["files"] and row["missing"]:
+                where = f"; {row['files']}" if row["hub"] else ""
+                lines.append(
+                    f"{row['name']} needs {_few(row['needs'])} (images: {row['images']}){where}: {row['source']}"
+                )
+    else:
+        lines.append("also, by what it is made of:")
+        lines += [f"  {form}: {meaning}" for form, meaning in NAME_FORMS.items()]
+    out.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+
+
+def _shape_of(row: Mapping[str, Any]) -> str:
+    """Images by texts of an item; for a task what is to be put out."""
+    return "x".join(map(str, row["shape"])) if row.get("shape") else str(row.get("output") or "")
+
+
+def _first_metrics(row: Mapping[str, Any]) -> tuple[str, ...]:
+    if row.get("shape"):
+        return headline({metric.name for metric in defined_for(row["shape"], "similarity")})
+    return headline(row.get("metrics") or ())
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
