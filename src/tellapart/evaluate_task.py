@@ -170,9 +170,19 @@ def _evaluation(ready: PreparedTask, predictions: Any, *, origin: str, seed: int
         seconds=time.monotonic() - started,
         limited_from=ready.available if kept < ready.available else None,
         origin=origin,
-        notes=ready.task.notes(ready.records, predictions),
+        notes=(*_unlike_published(ready), *ready.task.notes(ready.records, predictions)),
     )
     return Evaluation(result, tuple(sample for units in measured for sample in _samples(units)))
+
+
+def _unlike_published(ready: PreparedTask) -> tuple[str, ...]:
+    """Say so where the user's file is not as long as the published one: its numbers are not the benchmark's."""
+    if ready.available == ready.benchmark.items:
+        return ()
+    return (
+        f"these files hold {ready.available:,} records; {ready.benchmark.name} as published holds "
+        f"{ready.benchmark.items:,}: the numbers do not compare with published ones",
+    )
 
 
 def _tabulated(units: Units, seed: int) -> Any:

@@ -69,7 +69,7 @@ def test_a_damaged_archive_is_an_error_of_the_data(at: At, published: Published,
     (tmp_path / "examples.jsonl").write_bytes((published("coco_counterfactuals") / "metadata.jsonl").read_bytes())
     (tmp_path / "images.zip").write_bytes(b"PK\x03\x04 cut short")
     pairs = at(NAME, tmp_path).pairs()
-    with pytest.raises(DataError, match=r"158956_0: field 'images\[0\]': .*images.zip cannot be read"):
+    with pytest.raises(DataError, match=r"examples.jsonl:1: field 'images\[0\]': .*images.zip cannot be read"):
         pairs.read_bytes("158956_0_img_0.jpg")
 
 

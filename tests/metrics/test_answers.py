@@ -63,6 +63,8 @@ def test_bad_arguments_raise() -> None:
         label_accuracy([], [])
     with pytest.raises(MetricError, match="rows 5 are not among the 2 outcomes"):
         group_accuracy([1, 0], [[0, 5]])
+    with pytest.raises(MetricError, match="rows -1, 2 are not among the 2 outcomes"):
+        group_accuracy([1, 0], [[0, 2], [-1, 1]])
     with pytest.raises(MetricError, match="2 groups, and each must hold a row"):
         group_accuracy([1, 0], [[0], []])
     with pytest.raises(MetricError, match="needs 0 or 1 a row"):

@@ -60,6 +60,7 @@ def test_half_is_enough() -> None:
     predicted = [[0, 0, 10, 10], [0, 0, 10, 9.99], [0, 0, 10, 20]]
     assert box_accuracy(predicted, gold).tolist() == [1, 0, 1]
     assert box_accuracy(predicted, gold, threshold=0.75).tolist() == [0, 0, 1]
+    assert box_accuracy(predicted, gold, threshold=1).tolist() == [0, 0, 1]
 
 
 @pytest.mark.parametrize("rule", ["inclusive", "plain"])
@@ -68,10 +69,19 @@ def test_a_predicted_box_without_area_is_never_right(box: Any, rule: Any) -> Non
     assert intersection_over_union([box], [[0, 0, 10, 10]], rule)[0] == 0
 
 
+@pytest.mark.parametrize("rule", ["inclusive", "plain"])
+@pytest.mark.parametrize("box", [[0, 0, -4, 4], [0, 0, 4, -4]])
+def test_a_negative_side_takes_nothing_from_the_gold_area(box: Any, rule: Any) -> None:
+    # As an area it would be -16, and the union with a gold box of 16 would be 0.
+    assert intersection_over_union([box], [[0, 0, 4, 4]], rule)[0] == 0
+
+
 def test_centres_become_corners() -> None:
     np.testing.assert_allclose(from_centres([[0.25, 0.5, 0.5, 0.2]], [[640, 480]]), [[0, 192, 320, 96]])
     with pytest.raises(ScoreError, match=r"width and height of each image \(box, 2\)"):
         from_centres([[0.25, 0.5, 0.5, 0.2]], [[640]])
+    with pytest.raises(ScoreError, match=r"width and height of each image \(box, 2\)"):
+        from_centres([[0.25, 0.5, 0.5, 0.2]], [[640, np.nan]])
 
 
 def test_bad_boxes_raise() -> None:

@@ -46,6 +46,21 @@ def test_every_metric_equals_pycocoevalcap_to_nine_digits(corpus: dict[str, Any]
         np.testing.assert_allclose(values.mean(), golden[name]["corpus"], **close)
 
 
+def test_a_corpus_has_the_bleu_of_its_sums_and_the_mean_of_the_rest() -> None:
+    hypotheses, references = (
+        {"1": "A dog runs!", "2": "Two cats sit"},
+        {"1": ["a dog runs"], "2": ["two cats run", "cats"]},
+    )
+    scores = caption_scores(hypotheses, references)
+    # Six words of six guessed with five found, four pairs with three, two triples with one, no run of four.
+    assert scores.bleu_statistics.sum(axis=0).tolist() == [6, 6, 6, 4, 2, 0, 5, 3, 1, 0]
+    corpus = scores.corpus()
+    expected = [5 / 6, (5 / 6 * 3 / 4) ** (1 / 2), (5 / 6 * 3 / 4 * 1 / 2) ** (1 / 3)]
+    assert [corpus[f"bleu_{n}"] for n in (1, 2, 3)] == pytest.approx(expected, abs=1e-6)
+    assert corpus["rouge_l"] == pytest.approx(scores.rouge_l.mean())
+    assert corpus["cider"] == pytest.approx(scores.cider.mean())
+
+
 def test_the_golden_corpora_hold_the_corners() -> None:
     corner = GOLDEN[0]
     assert corner["hypotheses"]["empty"] == ""
@@ -177,6 +192,10 @@ def test_images_in_one_place_only_are_named(metric: Any) -> None:
         metric({"a": "x", "b": "y"}, {"a": ["x"]})
     with pytest.raises(MetricError, match=r"11 images have no hypotheses: 0, 1, .* and 1 more"):
         metric({"a": "x"}, {"a": ["x"], **{str(place): ["y"] for place in range(11)}})
+    with pytest.raises(MetricError, match="1 images have no hypotheses: a"):
+        metric({}, {"a": ["x"]})
+    with pytest.raises(MetricError, match="1 images have no references: a"):
+        metric({"a": "x"}, {})
 
 
 @pytest.mark.parametrize("bad", [[], "a dog"])

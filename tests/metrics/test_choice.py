@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from tellapart.errors import ScoreError
 from tellapart.metrics.choice import acc, choice_score, min_pc_pf, p_c, p_f, pairwise
 from tellapart.metrics.registry import METRICS
 
@@ -62,3 +64,10 @@ def test_pairwise_is_the_choice_score_of_two(scores) -> None:
 def test_the_true_entry_is_the_first_among_texts_and_among_images() -> None:
     assert choice_score([[[0.9, 0.1, 0.3]], [[0.1, 0.9, 0.3]]]).tolist() == [1, 0]
     assert choice_score([[[0.9], [0.1]], [[0.1], [0.9]]]).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("metric", [acc, p_c, p_f, min_pc_pf])
+@pytest.mark.parametrize("pair", [[0.5, 1.5], [1.5, 0.5], [-0.5, 0.5], [0.5, -0.5]])
+def test_one_score_that_is_no_probability_is_refused(metric, pair) -> None:
+    with pytest.raises(ScoreError, match=r"needs probabilities in \[0, 1\]; item 1 has"):
+        metric([[[0.0, 1.0]], [pair]])

@@ -97,6 +97,20 @@ def test_an_edge_belongs_to_the_bin_farther_from_zero_and_the_limit_to_the_last(
     assert histogram([-3.0, -1.0, 0.0, 1.0, 3.0], bins=3, limit=3.0).counts.tolist() == [2, 1, 2]
 
 
+def test_the_bins_are_equal_and_hold_what_numpys_hold_away_from_their_edges() -> None:
+    values = np.random.default_rng(0).normal(scale=3, size=500)
+    for bins in (1, 5, 41):
+        h = histogram(values, bins, limit=5.0)
+        np.testing.assert_allclose(h.edges, np.linspace(-5, 5, bins + 1), atol=1e-12)
+        np.testing.assert_array_equal(h.counts, np.histogram(values, np.linspace(-5, 5, bins + 1))[0])
+        assert (h.below, h.above) == ((values < -5).sum(), (values > 5).sum())
+
+
+@pytest.mark.parametrize("limit", [1e-300, 1 / 1e-300])
+def test_the_least_and_the_greatest_limit_are_limits(limit: float) -> None:
+    assert histogram([0.0, limit], bins=3, limit=limit).counts.tolist() == [0, 1, 1]
+
+
 def test_deviations_that_are_all_zero_lie_in_the_middle_of_a_histogram_of_some_width() -> None:
     h = histogram(np.zeros(4), bins=3)
     assert h.counts.tolist() == [0, 4, 0]

@@ -46,6 +46,13 @@ def test_it_is_scipys_wherever_both_vary_and_none_elsewhere(pairs: list[tuple[fl
     assert pearson(x[::-1], y[::-1]) == found
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_neither_tiny_nor_huge_numbers_are_lost_when_they_are_squared(scale: float) -> None:
+    x, y = np.array(VQA), np.array(VQA_OUT)
+    for found in (pearson(scale * x, y), pearson(x, scale * y)):
+        assert found == pytest.approx(stats.pearsonr(x, y).statistic, abs=1e-12)
+
+
 def test_bad_arguments_raise() -> None:
     with pytest.raises(MetricError, match="one is missing for: nlvr2, vqa"):
         generalisation_gap({"vqa": 1.0}, {"nlvr2": 1.0})
@@ -57,3 +64,5 @@ def test_bad_arguments_raise() -> None:
         pearson([1.0], [1.0])
     with pytest.raises(MetricError, match="not finite"):
         pearson([1.0, np.nan], [1.0, 2.0])
+    with pytest.raises(MetricError, match="not finite"):
+        pearson([1.0, 2.0], [1.0, np.nan])

@@ -105,6 +105,22 @@ def test_random_accuracy_at_an_edge_and_with_windows_that_overlap() -> None:
     np.testing.assert_allclose(random_accuracy([0.0], 10.0, (1.0,)), [0.1])
     np.testing.assert_allclose(random_accuracy([4.0, 5.0], 10.0, (1.0,)), [0.3])
     np.testing.assert_allclose(random_accuracy([5.0], 10.0, (20.0,)), [1.0])
+    np.testing.assert_allclose(random_accuracy([0.25], 0.5, (0.1,)), [0.4])
+
+
+def test_random_accuracy_of_many_tolerances_is_that_of_each() -> None:
+    gold = [1.0, 3.5, 9.9]
+    each = [random_accuracy(gold, 10.0, (tolerance,))[0] for tolerance in TOLERANCES]
+    np.testing.assert_allclose(random_accuracy(gold, 10.0), each, atol=1e-12)
+    np.testing.assert_allclose(random_accuracy(gold, 10.0, TOLERANCES[::-1]), each[::-1], atol=1e-12)
+    np.testing.assert_allclose(each[:5], np.array([0.6, 1.1, 2.6, 5.1, 6.6]) / 10, atol=1e-12)
+
+
+def test_two_frames_have_one_boundary() -> None:
+    times = frame_times(0.4)
+    assert times.tolist() == [0, 0.2]
+    assert boundary_times(times).tolist() == [0.1]
+    assert boundary_scores([1.0, 0.0], [0.0, 2.0]).tolist() == [3.0]
 
 
 @settings(deadline=None)
@@ -145,6 +161,8 @@ def test_the_default_is_the_expectation_of_the_scripts_draw(case: Any) -> None:
 def test_predictions_tied_at_the_cut_are_the_worst_ones() -> None:
     assert boundary_f1([1.0, 5.0], [0.5, 0.5], [1.0], (0.1,), predictions=1)[0] == 0
     assert boundary_f1([1.0, 5.0], [0.5, 0.4], [1.0], (0.1,), predictions=1)[0] == 1
+    # The worst is the one farthest from the gold moment nearest to it: 5, not 10.
+    assert boundary_f1([5.0, 10.0], [0.5, 0.5], [0.0, 10.0], (0.1,), predictions=1)[0] == 0
 
 
 def test_the_drawn_number_is_that_of_its_seed_and_has_the_scripts_odds() -> None:
@@ -162,23 +180,35 @@ def test_bad_arguments_raise() -> None:
         frame_times(0.2)
     with pytest.raises(MetricError, match="fewer than two frames"):
         frame_times(float("nan"))
+    for rate in (float("inf"), 0.0):
+        with pytest.raises(MetricError, match="fewer than two frames"):
+            frame_times(10.0, rate)
     with pytest.raises(ScoreError, match="similarity of each of two or more frames to both captions"):
         boundary_scores([1.0, 2.0], [1.0])
     with pytest.raises(ScoreError, match="1 boundary scores are not finite, the first at candidate 1"):
         boundary_scores([1.0, 2.0, 3.0], [1.0, 2.0, np.nan])
     with pytest.raises(MetricError, match="rising times"):
         boundary_times([0.0, 0.0])
+    with pytest.raises(MetricError, match="rising times"):
+        boundary_times([0.0, 1.0, 0.5])
     with pytest.raises(ScoreError, match="not finite, the first at candidate 0"):
         boundary_accuracy([1.0], [np.nan], [1.0])
     with pytest.raises(ScoreError, match="one finite time and one score"):
         boundary_accuracy([1.0, 2.0], [0.5], [1.0])
+    with pytest.raises(ScoreError, match="one finite time and one score"):
+        boundary_accuracy([1.0, np.nan], [0.5, 0.5], [1.0])
     with pytest.raises(ScoreError, match="no candidate moments"):
         boundary_accuracy([], [], [1.0])
     with pytest.raises(MetricError, match="one or more finite gold moments"):
         boundary_accuracy([1.0], [0.5], [])
+    with pytest.raises(MetricError, match="one or more finite gold moments"):
+        boundary_accuracy([1.0], [0.5], [1.0, np.nan])
     with pytest.raises(MetricError, match="seconds above 0"):
         boundary_accuracy([1.0], [0.5], [1.0], tolerances=(0.0,))
+    with pytest.raises(MetricError, match="seconds above 0"):
+        boundary_accuracy([1.0], [0.5], [1.0], tolerances=(1.0, -1.0))
     with pytest.raises(MetricError, match="at least one moment; got 0"):
         boundary_f1([1.0], [0.5], [1.0], predictions=0)
-    with pytest.raises(MetricError, match=r"do not lie in a video of 1\.0 s"):
-        random_accuracy([2.0], 1.0)
+    for gold, duration in (([2.0], 1.0), ([0.5, 2.0], 1.0), ([-1.0, 0.5], 1.0), ([0.0], 0.0), ([0.5], float("inf"))):
+        with pytest.raises(MetricError, match=rf"do not lie in a video of {duration} s"):
+            random_accuracy(gold, duration)

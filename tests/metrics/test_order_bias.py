@@ -44,7 +44,7 @@ def test_exchanging_the_orders_turns_the_bias_round(pairs: list[tuple[int, int]]
     np.testing.assert_array_equal(one.both, np.minimum(one.true_first, one.true_second))
 
 
-@pytest.mark.parametrize("bad", [[2], [0.5], [True], ["1"], [], [[1]], [np.nan]])
+@pytest.mark.parametrize("bad", [[2], [1, 2], [0.5], [True], ["1"], [], [[1]], [np.nan]])
 def test_other_answers_raise(bad: Any) -> None:
     with pytest.raises(MetricError, match="needs one answer an item"):
         order_bias(bad, [1])

@@ -81,6 +81,24 @@ def test_second_scores_that_do_not_fit_raise(pairs: Any, second: Any, error: Any
         rerank([[0.1, 0.2]], pairs, second)
 
 
+def test_a_query_without_candidates_keeps_its_order() -> None:
+    first = np.array([[0.9, 0.1, 0.5], [0.3, 0.2, 0.1]], np.float32)
+    after = rerank(first, [[1, 2], [1, 1]], [7.0, 9.0])
+    np.testing.assert_array_equal(after[0], first[0])
+    assert after[1].tolist() == [first[1, 0], 2.0, 1.0]
+
+
+def test_the_largest_first_scores_keep_their_order() -> None:
+    largest = 2**22 - 1
+    assert rerank([[largest, 0.0, 0.5]], [[0, 1], [0, 2]], [5.0, 1.0]).tolist() == [[largest, 2**22 + 1, 2**22]]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 2**22, -(2**22)])
+def test_one_first_score_that_is_too_large_is_refused(value: float) -> None:
+    with pytest.raises(ScoreError, match="below 4194304 in size; not so in the rows of 1 queries: 1"):
+        candidates([[0.1, 0.2], [0.1, value]], 1)
+
+
 def test_first_scores_that_cannot_be_ordered_raise() -> None:
     with pytest.raises(ScoreError, match="not so in the rows of 1 queries: 1"):
         candidates([[0.1], [np.inf]], 1)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tellapart.errors import MetricError, ScoreError
 from tellapart.metrics import retrieval
-from tellapart.metrics.retrieval import Ranks, Retrieval, embeddings_both_ways, scores_both_ways
+from tellapart.metrics.retrieval import Ranks, Retrieval, chance_recall, embeddings_both_ways, scores_both_ways
 
 
 @st.composite
@@ -135,6 +135,25 @@ def test_per_query_values_average_to_the_summary() -> None:
     assert summary["mean_rank"] == ranks.rank.mean()
     assert summary["median_rank"] == np.median(ranks.rank)
     assert summary["ties"] == 0
+    assert [name for name in summary if name.startswith("recall")] == ["recall@1", "recall@5", "recall@10"]
+
+
+def test_the_mean_recall_is_over_1_5_and_10_both_ways() -> None:
+    rng = np.random.default_rng(4)
+    found = scores_both_ways(rng.random((40, 40)), [(k, k) for k in range(40)])
+    six = [ranks.recall(k).mean() for ranks in (found.image_to_text, found.text_to_image) for k in (1, 5, 10)]
+    assert found.mean_recall() not in [found.mean_recall(ks) for ks in ((1, 6, 10), (1, 5, 11), (2, 5, 10))]
+    assert found.mean_recall() == pytest.approx(np.mean(six), abs=1e-15)
+
+
+@pytest.mark.parametrize(("true", "gallery"), [(1, 6), (2, 6), (3, 5), (4, 4)])
+def test_the_chance_recall_is_that_of_all_orders_and_of_a_constant_model(true: int, gallery: int) -> None:
+    drawn = list(permutations(range(gallery)))
+    for k in range(1, gallery + 2):
+        expected = sum(min(order[:true]) < k for order in drawn) / len(drawn)
+        assert chance_recall([true], gallery, k)[0] == pytest.approx(expected, abs=1e-12)
+        tied = Ranks(np.array([0]), np.array([gallery - true]), np.array([true]))
+        assert tied.tie_neutral_recall(k)[0] == pytest.approx(expected, abs=1e-12)
 
 
 def unit(vectors: NDArray[Any]) -> NDArray[np.float64]:
@@ -194,6 +213,7 @@ def test_scores_that_are_not_finite_raise_and_name_the_images(value: float) -> N
         ([(0, 0), (0, 1)], "1 of 2 images are in no true pair: 1"),
         ([(0, 0), (1, 0)], "1 of 2 captions are in no true pair: 1"),
         ([(0, 0), (1, 1), (0, 0)], "image 0, caption 0. stands twice"),
+        ([(0, 0), (0, 1), (0, 0), (1, 1)], "image 0, caption 0. stands twice"),
         ([], "true pairs, integers"),
         ([(0.0, 0.0), (1.0, 1.0)], "true pairs, integers"),
     ],

@@ -89,6 +89,10 @@ def test_tied_comparisons_of_a_choice_are_with_the_truth_alone() -> None:
     assert tied_comparisons(np.zeros((1, 5, 1))).tolist() == [4]
 
 
+def test_a_single_quadruple_has_both_its_true_pairs_compared() -> None:
+    assert tied_comparisons([[[0.9, 0.1], [0.8, 0.8]]]).tolist() == [1]
+
+
 def test_ties_that_no_comparison_sees_change_nothing() -> None:
     diagonal_tied = [[[0.9, 0.1], [0.2, 0.9]]]
     assert not METRICS["group_score"].ties(diagonal_tied).any()

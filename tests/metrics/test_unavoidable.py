@@ -40,6 +40,7 @@ def test_no_model_of_content_misses_less(data: Any) -> None:
         (["a", "b"], ["x", "x"], [(0, 0), (1, 1)], 1, (2, 1)),
         (["a", "a", "a"], ["x", "y", "z"], [(0, 0), (1, 1), (2, 2)], 2, (1, 3)),
         (["a", "a"], ["x", "y", "x"], [(0, 0), (0, 1), (1, 2)], 1, (1, 3)),
+        (["a", "a"], ["x", "y", "z"], [(0, 0), (0, 1), (1, 1), (1, 2)], 1, (0, 2)),  # y is true of both
     ],
 )
 def test_small_galleries_have_the_bound_that_all_orders_attain(
@@ -61,3 +62,7 @@ def test_bad_arguments_raise() -> None:
         unavoidable_misses(["a"], ["x"], [(0, 0)], 0)
     with pytest.raises(MetricError, match="outside the 1 images and 1 captions"):
         unavoidable_misses(["a"], ["x"], [(0, 1)])
+    with pytest.raises(MetricError, match="outside the 2 images and 1 captions"):
+        unavoidable_misses(["a", "b"], ["x"], [(0, 0), (2, 0)])
+    with pytest.raises(MetricError, match="outside the 1 images and 1 captions"):
+        unavoidable_misses(["a"], ["x"], [(0, 0), (0, 1)])

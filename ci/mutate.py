@@ -1,0 +1,371 @@
+"""Would a test notice? Makes every small mistake of `mutants.py` in every metric, and runs the tests until one fails.
+
+    python ci/mutate.py                      all mutants
+    python ci/mutate.py --sample 100         a hundred of them, always the same
+    python ci/mutate.py --only retrieval     those of one module, or one function: retrieval.Ranks.recall
+
+A mutant that no test notices is a hole in the tests, or no mistake at all: then `equivalent_mutants.toml` lists it with
+the reason, and it stays listed only while it exists and is not noticed. Tests are collected once and each mutant runs in
+a fork of that process: its function gets the changed code, the tests that call the function run, the quickest first.
+Only a mistake in what runs on import needs the modules to be imported anew. Tests that read files outside the checkout
+are left out, so that the answer is the same without them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import functools
+import gc
+import importlib
+import importlib.abc
+import importlib.util
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+# One thread: it is forked, and the tests are small.
+os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
+
+import pytest
+from mutants import Mutant, mutants_of, with_probes
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = "tellapart.metrics"
+SOURCES = ROOT / "src" / "tellapart" / "metrics"
+TESTS = ROOT / "tests" / "metrics"
+EQUIVALENT = Path(__file__).with_name("equivalent_mutants.toml")
+#: Imported before anything is forked, so that no mutant pays for them; none imports a metric.
+HEAVY = ("numpy.testing", "scipy.stats", "pydantic", "hypothesis.extra.numpy", "tellapart.data.scores")
+MEMORY = 8 << 30
+FORK = multiprocessing.get_context("fork")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One test, as it ran without a mutant: its seconds of work, and the functions of the metrics that it called."""
+
+    name: str
+    seconds: float
+    called: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a mutant: the test that noticed it, if one did."""
+
+    mutant: Mutant
+    noticed_by: str | None
+
+
+class Fork:
+    """A piece of work in a fork of this process."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._answer, self._theirs = FORK.Pipe(duplex=False)
+        self._process = FORK.Process(target=self._run, args=(work,))
+        self._process.start()
+        self._theirs.close()
+
+    def _run(self, work: Callable[[], Any]) -> None:
+        try:
+            self._theirs.send(work())
+        except Exception as error:
+            self._theirs.send(RuntimeError(f"{type(error).__name__}: {error}"))
+
+    def answer(self) -> Any:
+        """Wait for what the work returns, or raise what it raises; None if the process died."""
+        try:
+            answer = self._answer.recv()
+        except EOFError:
+            return None
+        finally:
+            self._process.join()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Runner:
+    """A pytest plugin that runs single tests and knows whether they failed."""
+
+    def __init__(self, work: Callable[[Runner], Any]) -> None:
+        self.work = work
+        self.items: dict[str, pytest.Item] = {}
+        self.failed = self.skipped = False
+        self.answer: Any = None
+        self.trouble: Exception | None = None
+
+    def pytest_collection(self) -> None:
+        """Draw the same examples each time and do not look for smaller ones: the first failure is enough."""
+        from hypothesis import Phase, settings
+
+        phases = (Phase.explicit, Phase.generate)
+        settings.register_profile(
+            "mutants", deadline=None, derandomize=True, database=None, phases=phases, max_examples=25
+        )
+        settings.load_profile("mutants")
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Do the work instead of running all tests."""
+        self.items = {item.nodeid: item for item in session.items}
+        try:
+            if session.testsfailed == 0:
+                self.answer = self.work(self)
+        except Exception as error:  # pytest would only print it
+            self.trouble = error
+        return True
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Remember a failure."""
+        self.failed |= report.failed
+        self.skipped |= report.skipped
+
+    def passes(self, name: str) -> bool:
+        """Run one test."""
+        self.failed = self.skipped = False
+        item = self.items[name]
+        item.ihook.pytest_runtest_protocol(item=item, nextitem=None)
+        return not self.failed
+
+
+def with_tests(paths: Sequence[Path], work: Callable[[Runner], Any]) -> Any:
+    """Collect the tests of these files and do something with them; None where they cannot be collected."""
+    runner = Runner(work)
+    flags = ["-o", "addopts=", "--import-mode=importlib", "--doctest-modules", "--strict-markers", "--assert=plain"]
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    flags += ["--tb=native", "--capture=no", "-p", "no:cacheprovider", "-q", "-p", "no:logging"]
+    with open(os.devnull, "w") as nowhere:  # noqa: PTH123
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
+    pytest.main([*flags, "--rootdir", str(ROOT), *map(str, paths)], plugins=[runner])
+    if runner.trouble:
+        raise runner.trouble
+    return runner.answer
+
+
+def measured(runner: Runner, called: set[str]) -> list[Measured]:
+    """Run each test once, without a mutant; leave out those that skip, or read files outside the checkout."""
+
+    def refuse(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in ("open", "os.listdir", "os.scandir") and str(arguments[0]).startswith(str(ROOT.parent / "shared")):
+            pytest.skip("reads a file outside the checkout")
+
+    sys.addaudithook(refuse)
+    found = []
+    for name in runner.items:
+        called.clear()
+        start = time.process_time()
+        if not runner.passes(name):
+            raise RuntimeError(f"{name} fails without any mutant; run it with pytest first")
+        if not runner.skipped:
+            found.append(Measured(name, time.process_time() - start, frozenset(called)))
+    return found
+
+
+def first_failure(runner: Runner, tests: Sequence[Measured]) -> str | None:
+    """Run tests until one fails; one that takes far longer than it did hangs, and ends this process."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    for test in tests:
+        signal.setitimer(signal.ITIMER_PROF, 5 + 10 * test.seconds)
+        if test.name in runner.items and not runner.passes(test.name):
+            return test.name
+    return ""
+
+
+class Order:
+    """Which tests a mutant faces, in which order: first those that noticed its neighbours, then the quickest."""
+
+    def __init__(self, tests: Sequence[Measured]) -> None:
+        self.tests = sorted(tests, key=lambda test: (test.seconds, test.name))
+        self.noticed: Counter[tuple[str, str]] = Counter()
+
+    def for_mutant(self, mutant: Mutant, *, anew: bool) -> list[Measured]:
+        """Return the tests that call the function; where modules are imported anew, all that call the module."""
+        module = f"{mutant.path.stem}."
+        tests = [
+            test
+            for test in self.tests
+            if mutant.where in test.called or (anew and any(name.startswith(module) for name in test.called))
+        ]
+        return sorted(tests or self.tests, key=lambda test: -self.noticed[mutant.where, test.name])
+
+    def remember(self, mutant: Mutant, test: str | None) -> None:
+        """Let the test that noticed a mutant face the next one first."""
+        if test:
+            self.noticed[mutant.where, test] += 1
+
+
+Plan = tuple[list[Measured], frozenset[str], list["str | None"]]
+Judge = Callable[[Mutant, Sequence[Measured]], "str | None"]
+
+
+def judged(mutants: Sequence[Mutant], tests: Sequence[Measured], judge: Judge) -> list[str | None]:
+    """Judge mutants one after the other, each in a fork: which test noticed it, None for none."""
+    order, noticed = Order(tests), []
+    for mutant in mutants:
+        answer = Fork(functools.partial(judge, mutant, order.for_mutant(mutant, anew=judge is imported_anew))).answer()
+        # No answer: a test hung or died, or the module cannot even be imported.
+        noticed.append("no test came to its end" if answer is None else answer or None)
+        order.remember(mutant, noticed[-1])
+    return noticed
+
+
+def spread(jobs: int, mutants: Sequence[Mutant], tests: Sequence[Measured], judge: Judge) -> list[str | None]:
+    """Judge mutants in several processes, after a control: the unchanged module must go unnoticed."""
+    if not mutants:
+        return []
+    unchanged = compile(mutants[0].path.read_text("utf-8"), str(mutants[0].path), "exec")
+    if any(judged([dataclasses.replace(mutants[0], code=unchanged)], tests, judge)):
+        raise RuntimeError(f"without any mistake in it, {mutants[0].where} fails a test when it is run like a mutant")
+    forks = [Fork(functools.partial(judged, mutants[job::jobs], tests, judge)) for job in range(jobs)]
+    noticed: list[str | None] = [None] * len(mutants)
+    for job, fork in enumerate(forks):
+        noticed[job::jobs] = fork.answer()
+    return noticed
+
+
+def in_place(runner: Runner) -> Judge:
+    """Return the judge of a mutant of a function: whatever holds the function, by any name, gets the changed code."""
+    functions: dict[str, list[FunctionType]] = {}
+    caches = [found for found in gc.get_objects() if isinstance(found, functools._lru_cache_wrapper)]
+    for found in gc.get_objects():
+        if isinstance(found, FunctionType) and found.__code__.co_filename.startswith(str(SOURCES)):
+            functions.setdefault(f"{Path(found.__code__.co_filename).stem}.{found.__code__.co_qualname}", []).append(
+                found
+            )
+
+    def judge(mutant: Mutant, tests: Sequence[Measured]) -> str | None:
+        changed = code_named(mutant.code, mutant.function)
+        for function in functions[mutant.where]:
+            function.__code__ = changed
+        for cache in caches:
+            cache.cache_clear()
+        return first_failure(runner, tests)
+
+    return judge
+
+
+def imported_anew(mutant: Mutant, tests: Sequence[Measured]) -> str | None:
+    """Judge a mutant of what runs on import: import and collect with the mutant in the module's place."""
+    signal.setitimer(signal.ITIMER_PROF, 60)
+    sys.meta_path.insert(0, Replaced({mutant.path.stem: mutant.code}))
+    files = list(dict.fromkeys(ROOT / test.name.partition("::")[0] for test in tests))
+    answer: str | None = with_tests(files, lambda runner: first_failure(runner, tests))
+    return answer
+
+
+def code_named(code: CodeType, name: str) -> CodeType:
+    """Find the code of a function in the code of its module."""
+    for part in name.split("."):
+        code = next(c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == part)
+    return code
+
+
+class Replaced(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports other code, and one more global, in the place of some modules of the metrics."""
+
+    def __init__(self, codes: dict[str, CodeType], **more: object) -> None:
+        self.codes, self.more = {f"{PACKAGE}.{stem}": code for stem, code in codes.items()}, more
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:  # noqa: ARG002
+        """Answer for these modules alone."""
+        if name not in self.codes:
+            return None
+        return importlib.util.spec_from_file_location(name, self.codes[name].co_filename, loader=self)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the other code."""
+        module.__dict__.update(self.more)
+        exec(self.codes[module.__name__], module.__dict__)  # noqa: S102
+
+
+def after_import(mutants: Sequence[Mutant], called: frozenset[str]) -> list[Mutant]:
+    """Choose the mutants of functions that did not run yet when the modules were imported."""
+    return [mutant for mutant in mutants if not mutant.at_import and mutant.where not in called]
+
+
+def plan(mutants: Sequence[Mutant], jobs: int) -> Plan | None:
+    """Measure the tests, then judge the mutants of functions; also return what ran on import."""
+    called: set[str] = set()
+
+    def work(runner: Runner) -> Plan:
+        on_import = frozenset(called)
+        tests = Fork(lambda: measured(runner, called)).answer()
+        return tests, on_import, spread(jobs, after_import(mutants, on_import), tests, in_place(runner))
+
+    probed = {path.stem: with_probes(path, path.read_text("utf-8"), "_called") for path in SOURCES.glob("[!_]*.py")}
+    sys.meta_path.insert(0, Replaced(probed, _called=called.add))
+    answer: Plan | None = with_tests([TESTS, SOURCES], work)
+    return answer
+
+
+def verdicts(mutants: Sequence[Mutant], jobs: int) -> list[Verdict]:
+    """Judge all mutants."""
+    for name in HEAVY:
+        importlib.import_module(name)
+    answer = Fork(functools.partial(plan, mutants, jobs)).answer()
+    if answer is None:
+        sys.exit("the tests of the metrics do not run; try pytest tests/metrics src/tellapart/metrics")
+    tests, on_import, noticed = answer
+    first = after_import(mutants, on_import)
+    rest = [mutant for mutant in mutants if mutant not in first]
+    return list(map(Verdict, [*first, *rest], [*noticed, *spread(jobs, rest, tests, imported_anew)]))
+
+
+def listed() -> dict[tuple[str, str], str]:
+    """Read the mutants that are known to be no mistake, by function and changed statement, with the reason."""
+    entries = tomllib.loads(EQUIVALENT.read_text("utf-8"))["equivalent"]
+    return {(entry["where"], after): entry["reason"] for entry in entries for after in entry["after"]}
+
+
+def main() -> None:
+    """Judge the mutants that are asked for; exit 1 where one is neither noticed nor known to be no mistake."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--sample", type=int, help="how many mutants, evenly over those that are not listed; else all")
+    parser.add_argument("--only", default="", help="a module or a function, such as retrieval.Ranks.recall")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args()
+    start = time.perf_counter()
+    every = [mutant for path in sorted(SOURCES.glob("*.py")) for mutant in mutants_of(path, path.read_text("utf-8"))]
+    known = listed()
+    gone = known.keys() - {mutant.key for mutant in every}
+    chosen = [mutant for mutant in every if f"{mutant.where}.".startswith(f"{options.only}.".lstrip("."))]
+    if options.sample:
+        chosen = [mutant for mutant in chosen if mutant.key not in known]
+        chosen = chosen[:: max(1, len(chosen) // options.sample)]
+    found = verdicts(chosen, options.jobs)
+    missed = [verdict.mutant for verdict in found if not verdict.noticed_by]
+    holes = [mutant for mutant in missed if mutant.key not in known]
+    wrong = [verdict for verdict in found if verdict.noticed_by and verdict.mutant.key in known]
+    for mutant in sorted(holes, key=lambda mutant: (mutant.path, mutant.line)):
+        say(f"{mutant.path.relative_to(ROOT)}:{mutant.line}: no test notices in {mutant.where}")
+        say(f"  - {mutant.before}\n  + {mutant.after}")
+    for where, after in sorted(gone):
+        say(f"{EQUIVALENT.name}: no such mutant in {where}: {after}")
+    for verdict in wrong:
+        say(f"{EQUIVALENT.name}: noticed by {verdict.noticed_by}: {verdict.mutant.where}: {verdict.mutant.after}")
+    say(
+        f"{len(found)} of {len(every)} mutants: {len(found) - len(missed)} noticed, {len(missed) - len(holes)} known to be "
+        f"no mistake, {len(holes)} not noticed; {time.perf_counter() - start:.0f} s"
+    )
+    sys.exit(bool(holes or gone or wrong))
+
+
+def say(line: str) -> None:
+    """Print a line."""
+    sys.stdout.write(f"{line}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,357 @@
+"""Every annotation format, damaged every way: the same items in some order, or one error that names the file.
+
+Three kinds of damage: bytes (cut, overwritten), order (rows and keys shuffled at every level), and types (any value of a
+file replaced by one of another type, or left out). Never another exception, never fewer items.
+"""
+
+from __future__ import annotations
+
+import copy
+import csv
+import io
+import json
+import random
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+sys.path.append(str(Path(__file__).parent))
+
+from annotation_formats import (
+    COUNTERFACTUALS,
+    FORMATS,
+    GROOVES,
+    TABLE,
+    Content,
+    Format,
+    answers,
+    encoded,
+    pairs,
+    retrieval,
+)
+
+from tellapart.benchmarks import aro, bivlc, coco_cf, eqben, sugarcrepe, valse, winoground
+from tellapart.benchmarks.bivlc_detector import detector_outcomes
+from tellapart.errors import DataError, ScoreError
+
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
+
+
+@pytest.fixture(autouse=True)
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the few rows of a made file be all that its benchmark has."""
+    if "published_format" in request.fixturenames:
+        return
+    each = 2 if request.getfixturevalue("kind") == "eqben, a subset's own" else 1
+    monkeypatch.setattr(eqben, "SUBSETS", {name: (subset, each) for name, (subset, _) in eqben.SUBSETS.items()})
+    monkeypatch.setattr(winoground, "_ITEMS", len(GROOVES))
+    monkeypatch.setattr(valse, "INSTRUMENTS", dict.fromkeys(valse.INSTRUMENTS, (3, 2)))
+    monkeypatch.setattr(sugarcrepe, "SUBSETS", dict.fromkeys(sugarcrepe.SUBSETS, (3,)))
+    monkeypatch.setattr(bivlc, "BLOCKS", tuple((*block[:2], 1) for block in bivlc.BLOCKS))
+    monkeypatch.setattr(bivlc, "BIVLC", replace(bivlc.BIVLC, items=len(TABLE)))
+    monkeypatch.setattr(
+        coco_cf, "COCO_COUNTERFACTUALS", replace(coco_cf.COCO_COUNTERFACTUALS, items=len(COUNTERFACTUALS))
+    )
+    for name in ("RELATION", "ATTRIBUTION", "COCO_ORDER", "FLICKR_ORDER"):
+        monkeypatch.setattr(aro, name, replace(getattr(aro, name), items=3))
+
+
+def outcome(form: Format, path: Path) -> Content | None:
+    """Load a file, or have one error that names it."""
+    try:
+        return form.load(path)
+    except DataError as error:
+        said = str(error)
+        assert path.name in said or str(path.parent) in said, said
+        assert len(said) < 1000
+        return None
+
+
+def check_bytes(form: Format, path: Path, before: Content, damaged: bytes, *, letters: bool) -> None:
+    """`letters`: bytes were overwritten, and a letter of a caption may be another, which nothing can tell."""
+    whole = path.read_bytes()
+    try:
+        path.write_bytes(damaged)
+        found = outcome(form, path)
+    finally:
+        path.write_bytes(whole)
+    if found is not None:
+        assert found == before or (letters and found.total() == before.total())
+
+
+def check_content(form: Format, path: Path, content: Any) -> Content | None:
+    whole = path.read_bytes()
+    try:
+        path.write_bytes(encoded(form.file, content))
+        return outcome(form, path)
+    finally:
+        path.write_bytes(whole)
+
+
+def shuffled(value: Any, drawn: random.Random, rows: int) -> Any:
+    """Shuffle keys everywhere, and rows; a list within a row has an order of its own."""
+    if isinstance(value, dict):
+        keys = drawn.sample(list(value), len(value))
+        return {key: shuffled(value[key], drawn, rows - 1) for key in keys}
+    if isinstance(value, list) and rows > 0:
+        return [shuffled(one, drawn, rows - 1) for one in drawn.sample(value, len(value))]
+    return value
+
+
+def places_of(form: Format) -> list[tuple[Any, ...]]:
+    """The ways to the values of a file; those of a table are its cells."""
+    return [place for place in places(form.content) if not (form.is_table and len(place) < 2)]
+
+
+def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in children:
+        yield (*above, key)
+        yield from places(child, (*above, key))
+
+
+#: What no field ever holds for what it means, and what might be what another field holds.
+NEVER = st.sampled_from([None, True, False, "", " ", [], {}, [[]], [None], [{}], {"a": None}, -1e400, "\ud800"])
+OTHER = st.sampled_from(
+    [0, 1, 2, -1, 10**30, 0.5, "1", "x", "c0i0", "True", ["x"], ["x", "y"], [1, 2, 3, 4], {"a": "x"}]
+)
+LATE = settings(
+    deadline=timedelta(seconds=20),
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@pytest.fixture(params=FORMATS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+class Made(NamedTuple):
+    """A file as it is written, and what it loads as; short when hypothesis prints it."""
+
+    form: Format
+    path: Path
+    before: Content
+
+    def __repr__(self) -> str:
+        return self.path.name
+
+
+@pytest.fixture
+def made(kind: str, tmp_path: Path) -> Made:
+    form = FORMATS[kind]
+    path = form.write(tmp_path)
+    before = outcome(form, path)
+    assert before is not None
+    assert before.total() >= 2
+    return Made(form, path, before)
+
+
+def test_a_file_that_is_cut_off_anywhere(made: Made) -> None:
+    form, path, before = made
+    whole = path.read_bytes()
+    end = len(whole)
+    for length in sorted({*range(0, end, 1 + end // 400), *range(max(0, end - 50), end)}):
+        check_bytes(form, path, before, whole[:length], letters=False)
+
+
+@LATE
+@given(places=st.lists(st.floats(0, 0.9999), min_size=1, max_size=4), byte=st.integers(0, 255))
+def test_a_file_with_wrong_bytes(made: Made, places: list[float], byte: int) -> None:
+    form, path, before = made
+    whole = path.read_bytes()
+    damaged = bytearray(whole)
+    for place in places:
+        damaged[int(place * len(whole))] = byte
+    check_bytes(form, path, before, damaged, letters=True)
+
+
+@LATE
+@given(drawn=st.randoms(use_true_random=False))
+def test_a_file_with_its_rows_and_keys_in_another_order(made: Made, drawn: random.Random) -> None:
+    form, path, before = made
+    found = check_content(form, path, shuffled(form.content, drawn, form.rows))
+    assert found == before or (found is None and "bivlc" in path.name.lower())  # its order is what its ids are
+
+
+@LATE
+@given(data=st.data())
+def test_a_value_that_is_nothing_or_of_a_type_that_no_field_has(made: Made, data: st.DataObject) -> None:
+    form, path, before = made
+    place = data.draw(st.sampled_from(places_of(form)))
+    found = check_content(form, path, changed(form.content, place, data.draw(NEVER)))
+    if found is not None:
+        assert_same(found, before, one_differs=form.may_differ(place))
+
+
+@LATE
+@given(data=st.data())
+def test_a_value_of_another_type(made: Made, data: st.DataObject) -> None:
+    form, path, before = made
+    place = data.draw(st.sampled_from(places_of(form)))
+    found = check_content(form, path, changed(form.content, place, data.draw(OTHER)))
+    if found is not None:  # it may be another caption, or another id
+        assert_same(found, before, one_differs=True)
+
+
+def test_a_value_that_is_left_out(made: Made) -> None:
+    form, path, before = made
+    for place in places_of(form):
+        if not form.counted and (len(place) <= form.rows or isinstance(place[-1], int)) and place != ("accuracy",):
+            continue  # nothing can tell that a row was ever there
+        found = check_content(form, path, changed(form.content, place))
+        if found is not None:  # the first of a list may be another one now
+            assert_same(found, before, one_differs=form.may_differ(place) or isinstance(place[-1], int))
+
+
+def changed(content: Any, place: tuple[Any, ...], *value: Any) -> Any:
+    content = copy.deepcopy(content)
+    inside = content
+    for key in place[:-1]:
+        inside = inside[key]
+    if value:
+        inside[place[-1]] = value[0]
+    else:
+        del inside[place[-1]]
+    return content
+
+
+def assert_same(found: Content, before: Content, *, one_differs: bool) -> None:
+    assert found.total() == before.total()
+    assert (before - found).total() <= (1 if one_differs else 0)
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Made:
+    """Winoground as the hub has it, but of four rows; its pictures are not opened."""
+    arrow = pytest.importorskip("pyarrow", reason="parquet files are read with pyarrow, of the extra 'hub'")
+    tables = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "test-00000-of-00001.parquet"
+    pictures = {side: {"bytes": b"picture", "path": None} for side in ("image_0", "image_1")}
+    tables.write_table(arrow.Table.from_pylist([row | pictures for row in GROOVES]), path, row_group_size=2)
+    form = Format(path.name, None, pairs("winoground", ids=True))
+    return Made(form, path, form.load(path))
+
+
+@pytest.mark.parametrize("kind", ["parquet"])
+@LATE
+@given(data=st.data())
+def test_a_damaged_parquet_file(kind: str, parquet: Made, data: st.DataObject) -> None:
+    form, path, before = parquet
+    whole = path.read_bytes()
+    places = st.integers(0, len(whole) - 1)
+    check_bytes(form, path, before, whole[: data.draw(places)], letters=False)
+    damaged = bytearray(whole)
+    for place in data.draw(st.lists(places, min_size=1, max_size=3)):
+        damaged[place] = data.draw(st.integers(0, 255))
+    check_bytes(form, path, before, bytes(damaged), letters=True)
+
+
+NUMBERS = st.one_of(st.none(), st.booleans(), st.floats(), st.text(max_size=2), st.just([]))
+
+
+@pytest.mark.parametrize("kind", ["detector"])
+@given(st.lists(st.lists(NUMBERS, max_size=3), max_size=3), st.lists(st.lists(st.floats(0, 1), max_size=3), max_size=3))
+def test_a_detectors_probabilities_are_such_or_are_one_error(kind: str, one: Any, other: Any) -> None:
+    for texts, images in ((one, other), (other, one)):
+        try:
+            found = detector_outcomes(texts, images)
+        except ScoreError as error:
+            assert re.match(
+                r"detector probabilities of (text|image): |[0-3] items of captions and [0-3] of images", str(error)
+            )
+        else:
+            assert {len(column) for column in found.values()} == {len(texts)} == {len(images)}
+            assert {float(value) for column in found.values() for value in column} <= {0.0, 1.0}
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "value", "message"),
+    [
+        ("winoground", (1, "id"), None, r"jsonl:2: field 'id': expected a number from 0 to 3, got None"),
+        ("winoground", (1, "id"), 0, r"jsonl:2: field 'id': '0' stands in the file already"),
+        ("winoground", (1, "tag"), ["Noun"], r"jsonl:2: field 'tag': expected text or a number, got \['Noun'\]"),
+        ("coco-counterfactuals", (1, "id"), "0_0", r"jsonl:2: field 'id': '0_0' stands in the file already"),
+        ("eqben, flat", (1, "private_info", "name"), [], r"row 1: field 'private_info': expected a dataset of"),
+        ("vlue, retrieval", (1, "caption"), ["a 1", " "], r"row 1: field 'caption\[1\]': string should match"),
+        ("gebplus", ("abcdefghijk", 1, "label"), " ", r"row 1: field 'label': string should match"),
+        ("gpt-4v", ("2", "filename"), " ", r"item '2': field 'filename': string should match"),
+    ],
+)
+def test_what_the_fuzz_has_found_is_named(
+    tmp_path: Path, kind: str, place: tuple[Any, ...], value: Any, message: str
+) -> None:
+    form = FORMATS[kind]
+    path = form.write(tmp_path)
+    path.write_bytes(encoded(form.file, changed(form.content, place, value)))
+    with pytest.raises(DataError, match=message):
+        form.load(path)
+
+
+PUBLISHED = {
+    "valse": ("valse", "coreference-hard.json", pairs("valse", ids=True)),
+    "sugarcrepe": ("sugarcrepe/data", "swap_obj.json", pairs("sugarcrepe", ids=True)),
+    "bivlc": ("bivlc", "BiVLC_CLIP_COCO.csv", pairs("bivlc", ids=False)),
+    "coco-counterfactuals": ("coco_counterfactuals", "metadata.jsonl", pairs("coco-counterfactuals", ids=True)),
+    "gpt-4v": ("sugarcrepe/gpt-4v-results/positive-first", "gpt4v-swap_obj.json", answers),
+    "gebplus": ("gebplus", "val.json", FORMATS["gebplus"].load),
+    "vlue, retrieval": ("vlue", "itr_vlue_test.json", retrieval),
+    "vlue, statements": ("vlue", "nlvr2_vlue_test.json", FORMATS["vlue, statements"].load),
+    "vlue, questions": ("vlue", "vqa_vlue_test.json", FORMATS["vlue, questions"].load),
+}
+
+
+@pytest.fixture(params=PUBLISHED)
+def published_format(request: pytest.FixtureRequest, tmp_path: Path) -> Made:
+    """A published file in a folder of its own, with links to what lies beside it."""
+    folder, file, load = PUBLISHED[request.param]
+    source = DATA / folder / file
+    if not source.is_file():
+        pytest.skip(f"the published files of {request.param} are not beside this checkout")
+    for other in source.parent.glob("*.json" if source.suffix == ".json" else source.name):
+        (tmp_path / other.name).symlink_to(other)
+    path = tmp_path / file
+    path.unlink()
+    path.write_bytes(source.read_bytes())
+    like = next((one for one in FORMATS.values() if one.load is load), FORMATS.get(request.param))
+    assert like is not None
+    return Made(replace(like, file=file, content=decoded(path), load=load), path, load(path))
+
+
+def decoded(path: Path) -> Any:
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".csv":
+        return list(csv.DictReader(io.StringIO(text, newline="")))
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in text.splitlines()]
+    return json.loads(text)
+
+
+@settings(LATE, max_examples=8)
+@given(seed=st.integers(0, 2**32), never=NEVER)
+def test_a_published_file_that_is_damaged(published_format: Made, seed: int, never: Any) -> None:
+    (form, path, before), drawn = published_format, random.Random(seed)
+    whole = path.read_bytes()
+    check_bytes(form, path, before, whole[: drawn.randrange(len(whole))], letters=False)
+    damaged = bytearray(whole)
+    damaged[drawn.randrange(len(whole))] = drawn.randrange(256)
+    check_bytes(form, path, before, damaged, letters=True)
+    found = check_content(form, path, shuffled(form.content, drawn, form.rows))
+    assert found == before or (found is None and path.suffix == ".csv")
+    place: tuple[Any, ...] = ()
+    inside = form.content
+    while isinstance(inside, dict | list) and inside and (not place or form.is_table or drawn.random() < 0.8):
+        place += (drawn.choice(list(inside)) if isinstance(inside, dict) else drawn.randrange(len(inside)),)
+        inside = inside[place[-1]]
+    found = check_content(form, path, changed(form.content, place, never))
+    if found is not None:
+        assert_same(found, before, one_differs=form.may_differ(place))
