@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-#: The modules whose examples render a scene.
-_RENDERING = [f"src/tellapart/build/{name}.py" for name in ("demo", "render", "training_scenes", "verify")]
+#: Extra -> what it installs that the examples of these modules import.
+_NEEDS = [
+    ("render", ("mitsuba", "pyoidn"), [f"build/{name}.py" for name in ("demo", "render", "training_scenes", "verify")]),
+    (
+        "models",
+        ("torch", "transformers"),
+        [f"models/{name}.py" for name in ("flops", "fusion*", "generative*", "huggingface*", "torch_*")],
+    ),
+    ("models", ("torch", "open_clip"), ["models/openclip*.py"]),
+    ("train", ("torch",), ["train/*.py"]),
+]
 
-collect_ignore = [] if find_spec("mitsuba") and find_spec("pyoidn") else _RENDERING
+_MISSING = [need for need in _NEEDS if not all(map(find_spec, need[1]))]
+
+collect_ignore_glob = [f"src/tellapart/{pattern}" for _, _, patterns in _MISSING for pattern in patterns]
 
 
 def pytest_report_header() -> list[str]:
     """Say which examples cannot run here."""
-    return (
-        [f"no render extra (mitsuba, pyoidn), examples left out: {', '.join(collect_ignore)}"] if collect_ignore else []
-    )
+    return [
+        f"no {extra} extra ({', '.join(modules)}), examples left out: {', '.join(patterns)}"
+        for extra, modules, patterns in _MISSING
+    ]

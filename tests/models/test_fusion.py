@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 from tellapart.errors import ModelError
 from tellapart.models.find import ModelOptions, find_model
 from tellapart.models.fusion import FAMILIES, load_itm
-from tellapart.models.fusion_checkpoint import import_transformers, quiet
 from tellapart.models.fusion_scoring import FusionEncoder, FusionScorer
+from tellapart.models.huggingface_files import import_transformers, quiet
 from tellapart.models.protocols import DualEncoder, PairScorer
 from tellapart.models.torch_backend import import_torch
+
+pytest.importorskip("torch", reason="fusion encoders need the extra 'models'")
+pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
 
 torch = import_torch()
 transformers = import_transformers()
@@ -193,8 +196,8 @@ def scorer(folder: Path, **changes: Any) -> FusionScorer:
     return load_itm(str(folder), ModelOptions(**changes))
 
 
-def library_score(family: str, model: Any, processor: Any, image: NDArray[np.uint8], text: str) -> float:
-    """Score one pair as the library's documentation does, alone and unpadded."""
+def library_logits(family: str, model: Any, processor: Any, image: NDArray[np.uint8], text: str) -> Any:
+    """Return the matching head's logits for one pair as the library's documentation has it, alone and unpadded."""
     from PIL import Image
 
     length = {"bridgetower": 96, "blip-2 with image tokens": 16 + 3}.get(family, 16)
@@ -206,7 +209,7 @@ def library_score(family: str, model: Any, processor: Any, image: NDArray[np.uin
         inputs = processor(images=Image.fromarray(image), text=text, return_tensors="pt", **room)
     with torch.no_grad(), quiet():
         if family == "vilt":
-            return float(model(**inputs).logits[0, 0])
+            return model(**inputs).logits[0]
         if family == "blip":
             logits = model(**inputs, use_itm_head=True).itm_score
         elif family.startswith("blip-2"):
@@ -215,7 +218,7 @@ def library_score(family: str, model: Any, processor: Any, image: NDArray[np.uin
             logits = model(**inputs, return_loss=False).itm_logits
         else:
             logits = model(**inputs).logits
-    return float(logits.softmax(1)[0, 1])
+    return logits[0]
 
 
 def test_every_pair_gets_the_librarys_own_number(family: str, folder: Path) -> None:
@@ -223,11 +226,19 @@ def test_every_pair_gets_the_librarys_own_number(family: str, folder: Path) -> N
         model = type(MAKERS[family]()[0]).from_pretrained(folder).eval()
         processor = transformers.AutoProcessor.from_pretrained(folder, backend="pil")
     pairs = [(image, text) for image in pictures() for text in TEXTS]
-    expected = np.array([library_score(family, model, processor, *pair) for pair in pairs])
-    got = scorer(folder).score_pairs([image for image, _ in pairs], [text for _, text in pairs])
-    assert got.dtype == np.float32
+    logits = torch.stack([library_logits(family, model, processor, *pair) for pair in pairs])
+    single = logits.shape[1] == 1
+    expected = np.asarray(logits[:, 0] if single else logits.softmax(1)[:, 1])
+    probability, logit = (
+        scorer(folder, reading=reading).score_pairs([image for image, _ in pairs], [text for _, text in pairs])
+        for reading in ("itm", "itm_logit")
+    )
+    assert probability.dtype == logit.dtype == np.float32
     # Fixed shapes against single, unpadded pairs: other kernels, the same mathematics.
-    np.testing.assert_allclose(got, expected, rtol=2e-5, atol=1e-6)
+    np.testing.assert_allclose(probability, expected, rtol=2e-5, atol=1e-6)
+    np.testing.assert_allclose(logit, expected if single else logits[:, 1] - logits[:, 0], rtol=2e-5, atol=1e-5)
+    np.testing.assert_allclose(probability, logit if single else 1 / (1 + np.exp(-logit)), rtol=1e-6)
+    assert (np.less.outer(logit, logit) >= np.less.outer(probability, probability)).all()
     table = expected.reshape(len(pictures()), len(TEXTS))
     assert table.std(axis=0).min() > 1e-4 and table.std(axis=1).min() > 1e-4  # both sides count
 
@@ -272,6 +283,7 @@ def test_it_is_a_pair_scorer_of_probabilities(family: str, folder: Path) -> None
     assert isinstance(model, PairScorer) and not isinstance(model, DualEncoder)
     assert isinstance(model.encoder, FusionEncoder)
     assert model.kind == ("logit" if family == "vilt" else "probability")
+    assert scorer(folder, reading="itm_logit").kind == "logit"
     assert model.name == str(folder)
 
 
@@ -329,12 +341,39 @@ HEADS = {
 }  # fmt: skip
 
 
+def test_the_logit_tells_apart_what_the_probability_rounds_to_certainty(tmp_path: Path) -> None:
+    folder = save(tmp_path, blip)
+
+    def sure(tensors: dict[str, Any]) -> None:
+        tensors["itm_head.weight"] *= 1000
+
+    change_weights(folder, sure)
+    pairs = [(image, text) for image in pictures() for text in TEXTS]
+    probability, logit = (
+        scorer(folder, reading=reading).score_pairs([image for image, _ in pairs], [text for _, text in pairs])
+        for reading in ("itm", "itm_logit")
+    )
+    assert len(set(probability.tolist())) < len(set(logit.tolist())) == len(pairs)
+    assert (np.less.outer(logit, logit) >= np.less.outer(probability, probability)).all()
+
+
+def test_another_reading_than_the_heads_two_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="a matching head has no reading 'itc'; it has itm, itm_logit"):
+        scorer(save(tmp_path, blip), reading="itc")
+
+
+def test_a_tokenizer_that_pads_before_the_text_is_refused(tmp_path: Path) -> None:
+    folder = save(tmp_path, blip)
+    settings = json.loads((folder / "tokenizer_config.json").read_text()) | {"padding_side": "left"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    with pytest.raises(ModelError, match="its tokenizer pads on the left, which moves every token"):
+        scorer(folder)
+
+
 def test_missing_and_left_over_weights_are_an_error_that_names_them(family: str, folder: Path, tmp_path: Path) -> None:
     broken = Path(shutil.copytree(folder, tmp_path / "model"))
     change_weights(broken, lambda tensors: tensors.update(stray=tensors.pop(f"{HEADS[family]}.weight")))
-    message = (
-        rf"model does not fit \w+: weights 1 missing, first '{HEADS[family]}.weight' and 1 unexpected, first 'stray'"
-    )
+    message = rf"model: its weights are not those of \w+: 1 missing \({HEADS[family]}.weight\); 1 unexpected \(stray\)"
     with pytest.raises(ModelError, match=message):
         scorer(broken)
 
@@ -347,7 +386,7 @@ def test_weights_of_another_shape_are_an_error(family: str, folder: Path, tmp_pa
         tensors[name] = tensors[name][:, :-1].contiguous()
 
     change_weights(broken, cut)
-    with pytest.raises(ModelError, match=r"model cannot be loaded as \w+: "):
+    with pytest.raises(ModelError, match=rf"not those of \w+: 1 of another shape \({HEADS[family]}.weight \("):
         scorer(broken)
 
 
@@ -399,7 +438,10 @@ def test_a_vilt_without_a_matching_head_is_refused(tmp_path: Path) -> None:
     with quiet():
         transformers.ViltForMaskedLM(vilt_config()).save_pretrained(tmp_path)
         vilt()[1].save_pretrained(tmp_path)
-    message = r"does not fit ViltForPreTraining: weights 2 missing, first 'itm_score.fc.bias'; it was saved as ViltForMaskedLM"
+    message = (
+        r"not those of ViltForPreTraining: 2 missing \(itm_score.fc.bias, itm_score.fc.weight\); it was saved as "
+        "ViltForMaskedLM: .* or ask for another reading"
+    )
     with pytest.raises(ModelError, match=message):
         scorer(tmp_path)
 
@@ -459,13 +501,17 @@ def test_a_tokenizer_of_another_model_is_an_error(tmp_path: Path) -> None:
 
 def test_what_the_library_raises_while_it_computes_is_one_line(tmp_path: Path) -> None:
     model = scorer(save(tmp_path, blip))
-    with pytest.raises(ModelError, match="BlipForImageTextRetrieval failed: The size of tensor a"):
+    with pytest.raises(ModelError, match="BlipForImageTextRetrieval fails: The size of tensor a"):
         model.score_pairs([{"pixel_values": np.zeros((3, 40, 40), np.float32)}], ["a cup"])
 
 
 def test_it_is_found_by_its_folder(family: str, folder: Path) -> None:
-    found: Any = find_model(f"hf:{folder}", ModelOptions(reading="itm"))
-    assert found.fingerprint == scorer(folder).fingerprint
+    prints = set()
+    for reading in ("itm", "itm_logit"):
+        found: Any = find_model(f"hf:{folder}", ModelOptions(reading=reading))
+        assert found.fingerprint == scorer(folder, reading=reading).fingerprint
+        prints.add(found.fingerprint)
+    assert len(prints) == 2 and scorer(folder).fingerprint in prints
 
 
 def test_a_text_that_fills_its_bucket_shares_no_batch_with_one_that_is_padded(tmp_path: Path) -> None:

@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 from tellapart.data.images import pixel_hash
 from tellapart.errors import DataError, ModelError
 from tellapart.models.find import ModelOptions
-from tellapart.models.fusion_checkpoint import import_transformers, quiet
 from tellapart.models.fusion_region_file import RegionFile
 from tellapart.models.fusion_regions import load_regions
 from tellapart.models.fusion_scoring import FusionScorer
+from tellapart.models.huggingface_files import import_transformers, quiet
 from tellapart.models.torch_backend import import_torch
+
+pytest.importorskip("torch", reason="fusion encoders need the extra 'models'")
+pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
 
 torch = import_torch()
 transformers = import_transformers()
@@ -105,8 +108,8 @@ def folder(family: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def scorer(folder: Path, **changes: Any) -> FusionScorer:
-    return load_regions(str(folder), ModelOptions(), **changes)
+def scorer(folder: Path, reading: str | None = None, **changes: Any) -> FusionScorer:
+    return load_regions(str(folder), ModelOptions(reading=reading), **changes)
 
 
 def library_score(model: Any, inputs: Any, features: Any, boxes: Any) -> float:
@@ -141,6 +144,14 @@ def test_every_pair_gets_the_librarys_own_number(family: str, folder: Path) -> N
     np.testing.assert_allclose(got, expected, rtol=2e-5, atol=1e-6)
     table = expected.reshape(len(REGIONS), len(TEXTS))
     assert table.std(axis=0).min() > 1e-4 and table.std(axis=1).min() > 1e-4
+
+
+def test_the_logit_is_that_of_the_probability_and_orders_pairs_in_the_same_way(family: str, folder: Path) -> None:
+    model, straight = scorer(folder, "itm_logit"), list(range(len(PAIRS)))
+    probability, logit = scores(scorer(folder), straight, len(PAIRS)), scores(model, straight, len(PAIRS))
+    assert (model.kind, scorer(folder).kind) == ("logit", "probability")
+    np.testing.assert_allclose(probability, 1 / (1 + np.exp(-logit)), rtol=1e-6)
+    assert (np.less.outer(logit, logit) >= np.less.outer(probability, probability)).all()
 
 
 def test_batches_and_order_change_no_bit_and_halves_are_computed_once(folder: Path) -> None:
@@ -210,7 +221,9 @@ def test_a_checkpoint_without_a_vocabulary_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "regions.npz", **arrays())
     for path in tmp_path.glob("*token*"):
         path.unlink()
-    with pytest.raises(ModelError, match="has no vocabulary; copy the tokenizer's files"):
+    with pytest.raises(
+        ModelError, match=r"has no vocabulary: expected tokenizer.json, or vocab.txt; copy it from bert-"
+    ):
         scorer(tmp_path)
 
 

@@ -29,7 +29,10 @@ import tiny_models
 from tellapart.errors import ModelError
 from tellapart.models.find import ModelOptions
 from tellapart.models.huggingface import FAMILIES, GENERATIVE, load, readings_of
-from tellapart.models.huggingface_towers import TOWERS, check_images, context_length
+from tellapart.models.huggingface_files import load_weights
+from tellapart.models.huggingface_images import check_images
+from tellapart.models.huggingface_towers import TOWERS, context_length
+from tellapart.models.torch_backend import Runtime
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -148,7 +151,10 @@ def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
 
 def test_a_weight_that_is_missing_is_named(copy: Path) -> None:
     rewrite(copy, lambda tensors: tensors.pop("visual_projection.weight"))
-    with pytest.raises(ModelError, match=r"not those of CLIPModel: 1 missing \(visual_projection.weight\); check"):
+    with pytest.raises(
+        ModelError,
+        match=r"not those of CLIPModel: 1 missing \(visual_projection.weight\); it was saved as CLIPModel: check that",
+    ):
         load(str(copy), ModelOptions())
 
 
@@ -180,6 +186,28 @@ def test_a_head_of_another_reading_may_stand_beside_the_contrastive_ones(tmp_pat
     folder = tiny_models.bridgetower(tmp_path)
     rewrite(folder, lambda tensors: tensors.update({"itm_score.fc.bias": torch.zeros(2)}))
     assert load(str(folder), ModelOptions()).kind == "similarity"
+
+
+def test_weights_are_loaded_into_a_class_or_into_one_named(clip: Path) -> None:
+    import transformers
+
+    named, given = (load_weights(kind, str(clip), Runtime("cpu")) for kind in ("CLIPModel", transformers.CLIPModel))
+    assert type(named) is type(given) is transformers.CLIPModel
+    assert not named.training and not any(parameter.requires_grad for parameter in named.parameters())
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_a_part_that_is_not_used_is_dropped_whether_the_checkpoint_holds_it_or_not(copy: Path, present: bool) -> None:
+    if not present:
+        rewrite(copy, lambda tensors: tensors.pop("visual_projection.weight"))
+    model = load_weights("CLIPModel", str(copy), Runtime("cpu"), unused=("visual_projection", "absent_head"))
+    assert model.visual_projection is None and model.text_projection is not None
+
+
+def test_a_part_is_dropped_by_its_whole_name(copy: Path) -> None:
+    rewrite(copy, lambda tensors: tensors.pop("visual_projection.weight"))
+    with pytest.raises(ModelError, match="1 missing"):
+        load_weights("CLIPModel", str(copy), Runtime("cpu"), unused=("visual",))
 
 
 def test_a_folder_without_weights_is_refused_in_one_line(copy: Path) -> None:
@@ -231,7 +259,7 @@ def test_an_image_processor_of_another_size_is_refused(copy: Path) -> None:
 
 def test_an_image_tower_of_any_size_takes_what_its_processor_makes() -> None:
     tower = SimpleNamespace(model_type="align", vision_config=SimpleNamespace(image_size=600))
-    check_images(tower, [{"pixel_values": np.zeros((3, 289, 289))}])
+    check_images("m", tower, lambda pixels: {"pixel_values": np.zeros((3, 289, 289))})
 
 
 def tokenizer(**changes: Any) -> SimpleNamespace:
@@ -245,27 +273,27 @@ def text_tower(**changes: Any) -> SimpleNamespace:
 
 
 def test_the_context_is_the_shortest_of_what_tokenizer_tower_and_processor_say() -> None:
-    assert context_length(text_tower(), tokenizer(), TOWERS["CLIPModel"]) == 77
-    assert context_length(text_tower(), tokenizer(), TOWERS["AlignModel"]) == 64
-    assert context_length(text_tower(), tokenizer(model_max_length=10**30), TOWERS["CLIPModel"]) == 514
-    assert context_length(text_tower(), tokenizer(model_max_length=10**30), TOWERS["AltCLIPModel"]) == 512
+    assert context_length("m", text_tower(), tokenizer(), TOWERS["CLIPModel"]) == 77
+    assert context_length("m", text_tower(), tokenizer(), TOWERS["AlignModel"]) == 64
+    assert context_length("m", text_tower(), tokenizer(model_max_length=10**30), TOWERS["CLIPModel"]) == 514
+    assert context_length("m", text_tower(), tokenizer(model_max_length=10**30), TOWERS["AltCLIPModel"]) == 512
 
 
 @pytest.mark.parametrize(
     ("architecture", "tokens", "tower", "message"),
     [
-        ("CLIPModel", {"vocab_size": 10}, {}, "its tokenizer knows 10 tokens and its text tower 9"),
-        ("CLIPModel", {"pad_token_id": None}, {}, "its tokenizer pads with token None"),
-        ("AltCLIPModel", {"pad_token_id": 0}, {}, "its tokenizer pads with token 0, its text tower expects 1"),
+        ("CLIPModel", {"vocab_size": 10}, {}, "its tokenizer knows 10 tokens and its text encoder 9"),
+        ("CLIPModel", {"pad_token_id": None}, {}, "m: its tokenizer has no token to pad with"),
+        ("AltCLIPModel", {"pad_token_id": 0}, {}, "its tokenizer pads with token 0, its text encoder expects 1"),
         ("CLIPModel", {"padding_side": "left"}, {}, "its tokenizer pads on the left"),
-        ("CLIPModel", {}, {"eos_token_id": 7}, "ends a text with token 8, and its text tower looks for 7"),
+        ("CLIPModel", {}, {"eos_token_id": 7}, "ends a text with token 8, and its text encoder looks for 7"),
     ],
 )
 def test_a_tokenizer_of_another_model_is_refused(
     architecture: str, tokens: dict[str, Any], tower: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ModelError, match=message):
-        context_length(text_tower(**tower), tokenizer(**tokens), TOWERS[architecture])
+        context_length("m", text_tower(**tower), tokenizer(**tokens), TOWERS[architecture])
 
 
 def test_a_tower_that_gives_no_direction_is_refused(copy: Path) -> None:

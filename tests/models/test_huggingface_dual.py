@@ -29,6 +29,7 @@ from tellapart.errors import ModelError
 from tellapart.models.find import ModelOptions, find_model
 from tellapart.models.huggingface import load
 from tellapart.models.huggingface_dual import HuggingFaceDual
+from tellapart.models.huggingface_files import load_processor
 from tellapart.models.protocols import DualEncoder, ImagePreparer, Sized, StackedSimilarity
 from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
@@ -179,14 +180,14 @@ def test_padding_to_a_bucket_says_what_padding_to_the_whole_context_says(
 ) -> None:
     model = encoders(family)
     towers = dataclasses.replace(model._towers, whole=True)
-    whole = HuggingFaceDual("whole", model._model, model._processor, towers, runtime(ModelOptions()))
-    assert len(model._texts.groups(TEXTS)) > 1
-    assert len(whole._texts.groups(TEXTS)) == 1
+    whole = HuggingFaceDual("whole", model._model, load_processor(model.name), towers, runtime(ModelOptions()))
+    assert len(set(model._texts.lengths(TEXTS)[0])) > 1
+    assert len(set(whole._texts.lengths(TEXTS)[0])) == 1
     np.testing.assert_allclose(model.encode_texts(TEXTS), whole.encode_texts(TEXTS), rtol=0, atol=2e-6)
 
 
 def test_towers_that_were_trained_on_padding_get_all_of_it(encoders: Callable[[str], HuggingFaceDual]) -> None:
-    assert encoders("siglip")._texts.groups(["a", "a red cup"]) == {16: [0, 1]}
+    assert encoders("siglip")._texts.lengths(["a", "a red cup"]) == ([16, 16], [False, False])
 
 
 @pytest.mark.parametrize("family", FAMILIES)

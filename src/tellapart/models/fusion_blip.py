@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tellapart.models.fusion_checkpoint import import_transformers, load_weights
 from tellapart.models.fusion_torch import Tensors
+from tellapart.models.huggingface_files import load_weights
 from tellapart.models.torch_backend import Runtime
 
 __all__ = ["Blip", "load"]
@@ -56,7 +56,6 @@ def load(source: str, runtime: Runtime) -> Blip:
 
     >>> load(str(getfixture("tmp_path")), Runtime("cpu"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    tellapart.errors.ModelError: ... cannot be loaded as BlipForImageTextRetrieval: ...
+    tellapart.errors.ModelError: ... cannot be loaded as BlipForImageTextRetrieval (...
     """
-    architecture = import_transformers().BlipForImageTextRetrieval
-    return Blip(load_weights(architecture, source, runtime, unused=("vision_proj", "text_proj")))
+    return Blip(load_weights("BlipForImageTextRetrieval", source, runtime, unused=("vision_proj", "text_proj")))

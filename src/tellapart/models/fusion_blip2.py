@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tellapart.models.fusion_checkpoint import import_transformers, load_weights
 from tellapart.models.fusion_torch import Tensors
+from tellapart.models.huggingface_files import load_weights
 from tellapart.models.torch_backend import Runtime, import_torch
 
 __all__ = ["Blip2", "load"]
@@ -62,7 +62,8 @@ def load(source: str, runtime: Runtime) -> Blip2:
 
     >>> load(str(getfixture("tmp_path")), Runtime("cpu"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    tellapart.errors.ModelError: ... cannot be loaded as Blip2ForImageTextRetrieval: ...
+    tellapart.errors.ModelError: ... cannot be loaded as Blip2ForImageTextRetrieval (...
     """
-    architecture = import_transformers().Blip2ForImageTextRetrieval
-    return Blip2(load_weights(architecture, source, runtime, unused=("vision_projection", "text_projection")))
+    return Blip2(
+        load_weights("Blip2ForImageTextRetrieval", source, runtime, unused=("vision_projection", "text_projection"))
+    )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tellapart.models.fusion_checkpoint import import_transformers, load_weights
 from tellapart.models.fusion_torch import Tensors
+from tellapart.models.huggingface_files import import_transformers, load_weights
 from tellapart.models.torch_backend import Runtime, import_torch
 
 __all__ = ["BridgeTower", "load"]
@@ -94,6 +94,6 @@ def load(source: str, runtime: Runtime) -> BridgeTower:
 
     >>> load(str(getfixture("tmp_path")), Runtime("cpu"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    tellapart.errors.ModelError: ... cannot be loaded as BridgeTowerForImageAndTextRetrieval: ...
+    tellapart.errors.ModelError: ... cannot be loaded as BridgeTowerForImageAndTextRetrieval (...
     """
-    return BridgeTower(load_weights(import_transformers().BridgeTowerForImageAndTextRetrieval, source, runtime))
+    return BridgeTower(load_weights("BridgeTowerForImageAndTextRetrieval", source, runtime))

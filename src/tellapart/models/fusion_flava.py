@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tellapart.models.fusion_checkpoint import import_transformers, load_weights
 from tellapart.models.fusion_torch import Tensors
+from tellapart.models.huggingface_files import load_weights
 from tellapart.models.torch_backend import Runtime, import_torch
 
 __all__ = ["Flava", "load"]
@@ -71,6 +71,6 @@ def load(source: str, runtime: Runtime) -> Flava:
 
     >>> load(str(getfixture("tmp_path")), Runtime("cpu"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    tellapart.errors.ModelError: ... cannot be loaded as FlavaForPreTraining: ...
+    tellapart.errors.ModelError: ... cannot be loaded as FlavaForPreTraining (...
     """
-    return Flava(load_weights(import_transformers().FlavaForPreTraining, source, runtime, unused=UNUSED))
+    return Flava(load_weights("FlavaForPreTraining", source, runtime, unused=UNUSED))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tellapart.models.fusion_checkpoint import import_transformers, load_weights
 from tellapart.models.fusion_torch import Tensors
+from tellapart.models.huggingface_files import load_weights
 from tellapart.models.torch_backend import Runtime, import_torch
 
 __all__ = ["Lxmert", "load"]
@@ -67,7 +67,7 @@ def load(source: str, runtime: Runtime) -> Lxmert:
 
     >>> load(str(getfixture("tmp_path")), Runtime("cpu"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    tellapart.errors.ModelError: ... cannot be loaded as LxmertForPreTraining: ...
+    tellapart.errors.ModelError: ... cannot be loaded as LxmertForPreTraining (...
     """
     unused = ("cls.predictions", "obj_predict_head", "answer_head")
-    return Lxmert(load_weights(import_transformers().LxmertForPreTraining, source, runtime, unused=unused))
+    return Lxmert(load_weights("LxmertForPreTraining", source, runtime, unused=unused))

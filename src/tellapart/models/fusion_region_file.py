@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from tellapart.data.images import decode, pixel_hash, resolve
 from tellapart.errors import DataError, ModelError, require
-from tellapart.models.fusion_scoring import Prepared
+from tellapart.models.huggingface_images import Prepared
 from tellapart.models.protocols import Pixels
+from tellapart.models.torch_forward import bucket, first_line
 
 __all__ = ["RegionFile"]
 
@@ -60,7 +61,7 @@ class RegionFile:
         try:
             self._arrays = _OPENERS[path.suffix](path)
         except _DAMAGED as error:
-            raise ModelError(f"{path} is no {path.suffix} file of plain arrays: {_first_line(error)}") from error
+            raise ModelError(f"{path} is no {path.suffix} file of plain arrays: {first_line(error)}") from error
         keys = {name.rpartition("/")[0]: None for name in self._arrays}
         lost = [f"{key}/{part}" for key in keys for part in _PARTS if f"{key}/{part}" not in self._arrays]
         if lost or not keys:
@@ -88,7 +89,7 @@ class RegionFile:
             key = self._key(pixel_hash(pixels))
             features, boxes = (self._read(f"{key}/{part}") for part in _PARTS)
         self._check(key, features, boxes)
-        room = -len(features) % _STEP
+        room = bucket(len(features), step=_STEP) - len(features)
         return {
             "features": np.pad(features, ((0, room), (0, 0))),
             "boxes": np.pad(boxes, ((0, room), (0, 0))),
@@ -120,7 +121,7 @@ class RegionFile:
                 raise TypeError(f"expected floats, got {array.dtype}")
             return np.asarray(array, np.float32)
         except (*_DAMAGED, TypeError) as error:
-            raise ModelError(f"{self.path}: {name} cannot be read: {_first_line(error)}") from error
+            raise ModelError(f"{self.path}: {name} cannot be read: {first_line(error)}") from error
 
     def _check(self, key: str, features: NDArray[np.float32], boxes: NDArray[np.float32]) -> None:
         said = f"{self.path}: {key}:"
@@ -173,7 +174,3 @@ def _npz(path: Path) -> Mapping[str, NDArray[Any]]:
 
 
 _OPENERS: dict[str, Callable[[Path], Mapping[str, NDArray[Any]]]] = {".npz": _npz, ".safetensors": _Safetensors}
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -8,12 +8,11 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from tellapart.errors import ModelError
-from tellapart.models.fusion_checkpoint import context, load_tokenizer
 from tellapart.models.fusion_region_file import RegionFile
 from tellapart.models.fusion_scoring import FusionScorer
-from tellapart.models.fusion_torch import TorchFusionEncoder
-from tellapart.models.huggingface_files import config_facts, processor_facts, read_config
-from tellapart.models.torch_backend import runtime, weights_fingerprint
+from tellapart.models.fusion_torch import Preparation, TorchFusionEncoder
+from tellapart.models.huggingface_files import load_tokenizer, processor_facts, read_config
+from tellapart.models.torch_backend import runtime
 
 if TYPE_CHECKING:
     from tellapart.models.find import ModelOptions
@@ -29,13 +28,16 @@ FAMILIES = {
 #: Looked for in the model's folder if no file is named.
 _NAMES = ("regions.safetensors", "regions.npz")
 
-_LEFT_OUT = "region features are read from a file: the time and the weights of the detector that made them are not included"
+_LEFT_OUT = (
+    "region features are read from a file: the time and the weights of the detector that made them are not included"
+)
 
 
 def load_regions(source: str, options: ModelOptions, *, regions: Path | str | None = None) -> FusionScorer:
     """Load a model that reads a detector's regions in place of pixels, by its matching head.
 
-    The score of a pair is the probability of the head's class "match" (its softmax, in float32).
+    The score of a pair is the probability of the head's class "match" (its softmax, in float32), or with the reading
+    `itm_logit` the logit of that probability.
 
     Args:
         source: a folder, or a hub id, of the transformers library.
@@ -58,26 +60,11 @@ def load_regions(source: str, options: ModelOptions, *, regions: Path | str | No
         raise ModelError(f"{source} is of type {family!r}, which reads no region features; {' and '.join(FAMILIES)} do")
     path = _region_file(source, regions or getattr(options, "regions", None))
     halves = importlib.import_module(FAMILIES[family]).load(source, where)
-    file, tokenizer = RegionFile(path, halves.dimensions), load_tokenizer(source)
-    halves.context = context(source, halves, tokenizer)
-    identity = weights_fingerprint(
-        halves.module,
-        type(halves).__name__,
-        where.dtype,
-        f"{halves.context} tokens",
-        config_facts(halves.module.config),
-        processor_facts(SimpleNamespace(image_processor=file, tokenizer=tokenizer)),
-    )
-    encoder = TorchFusionEncoder(
-        source,
-        halves,
-        image_inputs=file.inputs,
-        tokenizer=tokenizer,
-        runtime=where,
-        fingerprint=f"tellapart:huggingface:regions:1:{identity}",
-        left_out=_LEFT_OUT,
-    )
-    return FusionScorer(encoder)
+    # LXMERT was trained on BERT's vocabulary, too, and VisualBERT's checkpoints on the hub come without one.
+    file, tokenizer = RegionFile(path, halves.dimensions), load_tokenizer(source, original="bert-base-uncased")
+    facts = processor_facts(SimpleNamespace(image_processor=file, tokenizer=tokenizer))
+    preparation = Preparation(file.inputs, tokenizer, facts, _LEFT_OUT)
+    return FusionScorer(TorchFusionEncoder(source, halves, preparation, where, reading=options.reading or "itm"))
 
 
 def _region_file(source: str, given: Path | str | None) -> Path:

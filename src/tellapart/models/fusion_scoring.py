@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -15,12 +15,10 @@ from tellapart.data.images import pixel_hash
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.content import text_hash
+from tellapart.models.huggingface_images import Prepared
 from tellapart.models.protocols import Model, Pixels
 
-__all__ = ["CACHE_BYTES", "FusionEncoder", "FusionScorer", "Prepared", "State", "content"]
-
-#: One image after preprocessing: inputs by name, arrays or tensors on the CPU, without the batch's axis.
-Prepared = Mapping[str, Any]
+__all__ = ["CACHE_BYTES", "FusionEncoder", "FusionScorer", "State", "content"]
 
 #: Halves kept in memory, in bytes: about 600 images of BLIP at 384 pixels (577 x 768 float32 each).
 CACHE_BYTES = 2**30

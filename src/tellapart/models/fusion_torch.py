@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,15 +11,20 @@ from numpy.typing import NDArray
 
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
-from tellapart.models.fusion_scoring import Prepared
-from tellapart.models.huggingface_text import bucket
+from tellapart.models.huggingface_files import config_facts
+from tellapart.models.huggingface_images import ImageInputs, Prepared
+from tellapart.models.huggingface_text import TokenReader, check_tokenizer
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch_backend import Runtime, fixed_batches, import_torch, parameter_count
+from tellapart.models.torch_backend import Runtime, fixed_batches, import_torch, parameter_count, weights_fingerprint
+from tellapart.models.torch_forward import forward, grouped
 
-__all__ = ["Halves", "ImageInputs", "Tensors", "TorchFusionEncoder", "TorchState", "padded"]
+__all__ = ["READINGS", "Halves", "Preparation", "Tensors", "TorchFusionEncoder", "TorchState", "padded"]
 
 Tensors = tuple[Any, ...]  # of torch.Tensor
-ImageInputs = Callable[[Pixels], Prepared]
+
+#: What is read off the matching head: the probability of a match; or its logit, which orders pairs in the same way and
+#: still tells them apart where the probability is rounded to 0 or 1.
+READINGS = ("itm", "itm_logit")
 
 #: Samples of one forward. Part of what a model is: see `fixed_batches`. On a CPU four images already fill the cores.
 _BATCH = {"cpu": 4}
@@ -110,6 +115,26 @@ def padded(tensor: Any, length: int) -> Any:
     return import_torch().cat([tensor, extra], dim=1)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Preparation:
+    """How images and texts become a fusion encoder's inputs.
+
+    Attributes:
+        images: preprocessing of one image: RGB uint8 `(height, width, 3)` to what `Halves.images` takes.
+        tokenizer: of transformers.
+        facts: what the inputs depend on; the same wherever the files lie.
+        left_out: what an image costs before it comes here, in words; empty if nothing.
+
+    >>> Preparation(lambda pixels: {"pixel_values": pixels}, None, "none").left_out
+    ''
+    """
+
+    images: ImageInputs
+    tokenizer: Any
+    facts: str
+    left_out: str = ""
+
+
 class TorchFusionEncoder:
     """A fusion encoder whose halves are torch modules.
 
@@ -121,37 +146,44 @@ class TorchFusionEncoder:
     Args:
         name: for people.
         halves: the architecture.
-        image_inputs: preprocessing of one image: RGB uint8 `(height, width, 3)` to what `halves.images` takes.
-        tokenizer: of the transformers library.
+        preparation: of images and texts.
         runtime: where and how to compute.
-        fingerprint: of weights, preprocessing, tokenizer, reading.
-        left_out: what an image costs before it comes here, in words; empty if nothing.
+        reading: `itm`, the softmax of the head's logits; or `itm_logit`, the logit of that probability, which is the
+            match's logit minus the other's. A head with a single output has that one number for both.
 
     Attributes:
         batch_size: samples of one forward; 4 on a CPU, 32 elsewhere.
-        left_out: as given.
+        left_out: what an image costs before it comes here, in words.
 
-    >>> from types import SimpleNamespace as Of
-    >>> parts = {"image_inputs": None, "tokenizer": None, "runtime": Runtime("cpu"), "fingerprint": "0"}
-    >>> TorchFusionEncoder("a ViLT", Of(match=None), **parts).kind
-    'logit'
+    Raises:
+        ModelError: no such reading, or the tokenizer is not the model's.
+
+    >>> TorchFusionEncoder("m", None, None, Runtime("cpu"), reading="itc")
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: m: a matching head has no reading 'itc'; it has itm, itm_logit
     """
 
     def __init__(
-        self,
-        name: str,
-        halves: Halves,
-        *,
-        image_inputs: ImageInputs,
-        tokenizer: Any,
-        runtime: Runtime,
-        fingerprint: str,
-        left_out: str = "",
+        self, name: str, halves: Halves, preparation: Preparation, runtime: Runtime, *, reading: str = "itm"
     ) -> None:
-        self.left_out = left_out
+        if reading not in READINGS:
+            raise ModelError(f"{name}: a matching head has no reading {reading!r}; it has {', '.join(READINGS)}")
+        config, tokenizer = halves.module.config, preparation.tokenizer
+        check_tokenizer(name, config, tokenizer)
+        self.left_out = preparation.left_out
         self.batch_size = _BATCH.get(runtime.device, _BATCH_ELSEWHERE)
-        self._name, self._fingerprint = name, fingerprint
-        self._halves, self._image_inputs, self._tokenizer, self._runtime = halves, image_inputs, tokenizer, runtime
+        self._name, self._halves, self._runtime, self._reading = name, halves, runtime, reading
+        self._image_inputs = preparation.images
+        self._texts = TokenReader(tokenizer, min(halves.context, int(tokenizer.model_max_length)))
+        identity = weights_fingerprint(
+            halves.module,
+            type(halves).__name__,
+            runtime.dtype,
+            f"{self._texts.length} tokens",
+            config_facts(config),
+            preparation.facts,
+        )
+        self._fingerprint = f"tellapart:huggingface:{reading}:1:{identity}"
 
     @property
     def name(self) -> str:
@@ -165,8 +197,8 @@ class TorchFusionEncoder:
 
     @property
     def kind(self) -> ScoreKind:
-        """A probability: the softmax of a head with two classes; a logit where the head has a single output."""
-        return "logit" if self._halves.match is None else "probability"
+        """A probability, or its logit if that is the reading; a logit always where the head has a single output."""
+        return "logit" if self._halves.match is None or self._reading == "itm_logit" else "probability"
 
     @property
     def parameters(self) -> int:
@@ -197,14 +229,12 @@ class TorchFusionEncoder:
         Raises:
             ModelError: the model fails on what it is given.
         """
-        torch = import_torch()
-        inputs, cut = [], []
-        for ids, truncated in map(self._tokens, texts):
-            length = bucket(len(ids), self._halves.context)
-            fill = [self._tokenizer.pad_token_id or 0] * (length - len(ids))
-            inputs.append((torch.tensor(ids + fill), torch.arange(length) < len(ids)))
-            cut.append(truncated)
-        return self._halved(lambda tensors: self._halves.texts(*tensors), inputs, cut)
+        lengths, cut = self._texts.lengths(texts)
+        inputs: dict[int, Tensors] = {}
+        for length, positions in grouped(lengths).items():
+            made = self._texts.tokens([texts[k] for k in positions], length)
+            inputs |= zip(positions, zip(made["input_ids"], made["attention_mask"].bool(), strict=True), strict=True)
+        return self._halved(lambda tensors: self._halves.texts(*tensors), [inputs[k] for k in range(len(texts))], cut)
 
     def score_states(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> NDArray[np.float32]:
         """Score image state `k` against text state `k`: float32 `(n,)`.
@@ -214,56 +244,39 @@ class TorchFusionEncoder:
         """
         pairs = list(zip(images, texts, strict=True))
         scores = np.zeros(len(pairs), np.float32)
-        for positions in _groups([(image.group, text.group) for image, text in pairs]):
+        for positions in grouped((image.group, text.group) for image, text in pairs).values():
             for batch, real in fixed_batches(positions, self.batch_size):
                 left, right = (_stacked([pairs[k][side].tensors for k in batch]) for side in (0, 1))
-                logits = self._run(lambda sides: self._halves.join(*sides), (left, right)).float()
-                match = self._halves.match
-                numbers = logits[:, 0] if match is None else logits.softmax(1)[:, match]
-                scores[batch[:real]] = numbers[:real].cpu().numpy()
+                with forward(self.name, self._halves.module):
+                    logits = self._halves.join(left, right).float()
+                scores[batch[:real]] = self._read(logits)[:real].cpu().numpy()
         return scores
 
-    def _tokens(self, text: str) -> tuple[list[int], bool]:
-        """Return the token ids, at most `context`, and whether some were lost."""
-        ids = self._tokenizer(text, verbose=False)["input_ids"]
-        if len(ids) <= self._halves.context:
-            return ids, False
-        return self._tokenizer(text, truncation=True, max_length=self._halves.context)["input_ids"], True
+    def _read(self, logits: Any) -> Any:
+        """Return the numbers that a head's logits, float32 `(batch, classes)`, are read as: `(batch,)`."""
+        match = self._halves.match
+        if match is None:
+            return logits[:, 0]
+        if self._reading == "itm_logit":
+            return logits[:, match] - logits[:, 1 - match]
+        return logits.softmax(1)[:, match]
 
     def _halved(
         self, half: Callable[[Tensors], Tensors], inputs: Sequence[Tensors], truncated: Sequence[bool]
     ) -> list[TorchState]:
         states: dict[int, TorchState] = {}
-        for positions in _groups([TorchState(tensors).group for tensors in inputs]):
+        for positions in grouped(TorchState(tensors).group for tensors in inputs).values():
             for batch, real in fixed_batches(positions, self.batch_size):
-                tensors = self._run(half, tuple(map(self._placed, _stacked([inputs[k] for k in batch]))))
+                with forward(self.name, self._halves.module):
+                    tensors = half(tuple(map(self._placed, _stacked([inputs[k] for k in batch]))))
                 for row, k in enumerate(batch[:real]):
                     # A copy: a view would keep its whole batch in memory.
                     states[k] = TorchState(tuple(tensor[row].clone() for tensor in tensors), truncated[k])
         return [states[k] for k in range(len(inputs))]
 
-    def _run(self, part: Callable[[Tensors], Any], inputs: Tensors) -> Any:
-        torch = import_torch()
-        try:
-            with torch.inference_mode():
-                return part(inputs)
-        except torch.OutOfMemoryError:
-            raise
-        except (RuntimeError, ValueError, IndexError, TypeError) as error:
-            line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise ModelError(f"{self.name}: {type(self._halves.module).__name__} failed: {line}") from error
-
     def _placed(self, tensor: Any) -> Any:
         dtype = self._runtime.torch_dtype if tensor.is_floating_point() else tensor.dtype
         return tensor.to(device=self._runtime.device, dtype=dtype)
-
-
-def _groups(keys: Sequence[Hashable]) -> Iterator[list[int]]:
-    """Yield the positions that share a key, by first appearance."""
-    found: dict[Hashable, list[int]] = {}
-    for position, key in enumerate(keys):
-        found.setdefault(key, []).append(position)
-    yield from found.values()
 
 
 def _stacked(rows: Sequence[Tensors]) -> Tensors:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tellapart.errors import ModelError
-from tellapart.models.fusion_checkpoint import import_transformers, load_weights
 from tellapart.models.fusion_torch import Tensors, padded
-from tellapart.models.huggingface_files import read_config
+from tellapart.models.huggingface_files import import_transformers, load_weights, read_config
 from tellapart.models.torch_backend import Runtime, import_torch
+from tellapart.models.torch_forward import bucket
 
 __all__ = ["Vilt", "load"]
 
@@ -57,7 +57,7 @@ class Vilt:
         first = (embeddings.cls_token + positions[:, :1]).expand(len(patches), -1, -1)
         tokens = import_torch().cat([first, patches], dim=1)
         mask = tokens.new_ones(tokens.shape[:2], dtype=import_torch().bool)
-        length = 1 + -(-patches.shape[1] // PATCH_BUCKET) * PATCH_BUCKET
+        length = 1 + bucket(patches.shape[1], step=PATCH_BUCKET)
         return padded(tokens, length), padded(mask, length)
 
     def texts(self, ids: Any, mask: Any) -> Tensors:
@@ -83,9 +83,8 @@ def load(source: str, runtime: Runtime) -> Vilt:
     Traceback (most recent call last):
     tellapart.errors.ModelError: ... has no config.json; ...
     """
-    retrieval = import_transformers().ViltForImageAndTextRetrieval
-    saved = read_config(source).get("architectures") or []
-    if retrieval.__name__ in saved:
+    retrieval = "ViltForImageAndTextRetrieval"
+    if retrieval in (read_config(source).get("architectures") or []):
         return Vilt(load_weights(retrieval, source, runtime))
     return Vilt(load_weights(_pretrained_class(), source, runtime, unused=("mlm_score",)))
 

@@ -7,7 +7,6 @@ on a neighbour.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
@@ -25,6 +24,7 @@ from tellapart.models.huggingface_files import config_facts, processor_facts
 from tellapart.models.prompts import VQASCORE, Prompt
 from tellapart.models.protocols import Model, Pixels
 from tellapart.models.torch_backend import parameter_count, weights_fingerprint
+from tellapart.models.torch_forward import grouped
 
 if TYPE_CHECKING:
     from tellapart.models.find import ModelOptions
@@ -165,11 +165,8 @@ class Generative:
 
     def _read(self, images: Sequence[Pixels], texts: Sequence[str], *asks: Ask) -> NDArray[np.float64]:
         """Return, for image and text `k`, log P of what each of `asks` makes of it, and its tokens: `(n, asks, 2)`."""
-        rows: dict[str, list[int]] = defaultdict(list)
-        for row, pixels in enumerate(images):
-            rows[pixel_hash(pixels)].append(row)
         values = np.zeros((len(texts), len(asks), 2), np.float64)
-        for own in rows.values():  # image by image: each is read once
+        for own in grouped(map(pixel_hash, images)).values():  # image by image: each is read once
             for column, ask in enumerate(asks):
                 values[own, column] = self._reader.log_probabilities(images[own[0]], [texts[row] for row in own], ask)
         return values

@@ -6,27 +6,26 @@ the question read beside the image, one question at a time, for its encoder look
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from tellapart.data.images import pixel_hash
 from tellapart.models.generative_text import (
-    ROWS,
     Ask,
     LogProbability,
     Task,
-    bucket,
     log_probability_of,
     new_tokens,
     one_image,
+    read_batches,
     shorten,
     too_long,
 )
+from tellapart.models.huggingface_images import image_inputs
 from tellapart.models.prompts import BLIP_CAPTION, QUESTION, Prompt
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch_backend import Runtime, fixed_batches, import_torch
+from tellapart.models.torch_backend import Runtime, import_torch
 
 __all__ = ["BlipAnswerer", "BlipCaptioner"]
 
@@ -50,6 +49,7 @@ class _Blip:
         self.truncated = 0
         self._text = model.config.text_config
         self._context = int(self._text.max_position_embeddings)
+        self._inputs = image_inputs(source, processor.image_processor)
         self._seen: tuple[str, Any] | None = None
 
     def _ids(self, text: str) -> list[int]:
@@ -57,22 +57,19 @@ class _Blip:
 
     def _image(self, pixels: Pixels) -> Any:
         """Return the image's states, `(1, patches, dimensions)`, computed anew unless it was the last one."""
-        from PIL import Image
-
         key = pixel_hash(pixels)
         if self._seen is None or self._seen[0] != key:
-            inputs = self.processor.image_processor([Image.fromarray(pixels)], return_tensors="pt")["pixel_values"]
-            inputs = inputs.to(self.runtime.device, self.runtime.torch_dtype)
+            inputs = self._inputs(pixels)["pixel_values"][None].to(self.runtime.device, self.runtime.torch_dtype)
             self._seen = (key, self.model.vision_model(pixel_values=inputs).last_hidden_state)
         return self._seen[1]
 
-    def _logits(self, states: Any, rows: Sequence[list[int]], length: int) -> Any:
-        """Return what the decoder expects after each token of each row: `(row, length, vocabulary)`.
+    def _logits(self, states: Any, rows: list[list[int]]) -> Any:
+        """Return what the decoder expects after each token of rows of one length: `(row, length, vocabulary)`.
 
         Padding stands on the right, where the decoder cannot look: nothing else masks it.
         """
         torch = import_torch()
-        ids = torch.tensor([row + row[-1:] * (length - len(row)) for row in rows], device=self.runtime.device)
+        ids = torch.tensor(rows, device=self.runtime.device)
         states = states.expand(len(rows), -1, -1)
         out = self.model.text_decoder(input_ids=ids, attention_mask=torch.ones_like(ids), encoder_hidden_states=states)
         return out.logits
@@ -135,19 +132,10 @@ class BlipCaptioner(_Blip):
         """
         pieces = [self._fitted(text, ask, apart=False) for text in texts]
         read = [[self._text.bos_token_id, *prompt, *answer[:-1]] for prompt, answer in pieces]
-        by_length = defaultdict(list)
-        for row, ids in enumerate(read):
-            by_length[min(bucket(len(ids)), self._context)].append(row)
-        values = [LogProbability(0.0, 0)] * len(texts)
         with import_torch().inference_mode():
             image = self._image(pixels)
-            for length, rows in by_length.items():
-                for batch, real in fixed_batches(rows, ROWS):
-                    logits = self._logits(image, [read[row] for row in batch], length)
-                    for place, row in enumerate(batch[:real]):
-                        end, answer = len(read[row]), pieces[row][1]
-                        values[row] = log_probability_of(logits[place, end - len(answer) : end], answer)
-        return values
+            answers = [answer for _, answer in pieces]
+            return read_batches(read, answers, self._context, lambda rows: self._logits(image, rows))
 
     def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
         """Return the greedy caption of one image, without the prompt that it was begun with.
@@ -183,7 +171,7 @@ class BlipAnswerer(_Blip):
             for text in texts:
                 prompt, answer = self._fitted(text, ask, apart=True)
                 read = [self._text.bos_token_id, *answer[:-1]]
-                logits = self._logits(self._question(pixels, prompt), [read], len(read))
+                logits = self._logits(self._question(pixels, prompt), [read])
                 values.append(log_probability_of(logits[0], answer))
         return values
 

@@ -8,26 +8,25 @@ number depends on padding, batch size, order or neighbours.
 from __future__ import annotations
 
 import copy
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from tellapart.data.images import pixel_hash
-from tellapart.errors import ModelError, require
+from tellapart.errors import ModelError
 from tellapart.models.answers_grammar import BoxConvention
 from tellapart.models.generative_prompting import Cut, Format
 from tellapart.models.generative_text import (
-    ROWS,
     Ask,
     LogProbability,
     Task,
-    bucket,
     log_probability_of,
     new_tokens,
+    read_batches,
     too_long,
 )
+from tellapart.models.huggingface_files import import_transformers
 from tellapart.models.prompts import (
     CAPTION,
     DESCRIBE,
@@ -38,7 +37,7 @@ from tellapart.models.prompts import (
     Prompt,
 )
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch_backend import Runtime, fixed_batches, import_torch
+from tellapart.models.torch_backend import Runtime, import_torch
 
 __all__ = ["BOXES", "ChatModel"]
 
@@ -185,28 +184,18 @@ class ChatModel:
 
     def _go_on(self, kept: _Kept, cuts: Sequence[Cut]) -> list[LogProbability]:
         """Read texts after the kept image, those of one length together."""
-        tails, by_length = [], defaultdict(list)
-        for row, cut in enumerate(cuts):
-            if cut.prompt[: len(kept.head)] != kept.head:
-                raise ModelError(f"{self.source}: its chat template writes part of the prompt before the image")
-            # The last token is expected and never read.
-            tails.append(cut.prompt[len(kept.head) :] + cut.answer[:-1])
-            by_length[bucket(len(tails[row]))].append(row)
-        values = [LogProbability(0.0, 0)] * len(cuts)
-        for length, rows in by_length.items():
-            for batch, real in fixed_batches(rows, ROWS):
-                logits = self._logits(kept, [tails[row] for row in batch], length)
-                for place, row in enumerate(batch[:real]):
-                    end, answer = len(tails[row]), cuts[row].answer
-                    values[row] = log_probability_of(logits[place, end - len(answer) : end], answer)
-        return values
+        if any(cut.prompt[: len(kept.head)] != kept.head for cut in cuts):
+            raise ModelError(f"{self.source}: its chat template writes part of the prompt before the image")
+        # The last token is expected and never read.
+        tails = [cut.prompt[len(kept.head) :] + cut.answer[:-1] for cut in cuts]
+        return read_batches(tails, [cut.answer for cut in cuts], None, lambda rows: self._logits(kept, rows))
 
-    def _logits(self, kept: _Kept, rows: Sequence[list[int]], length: int) -> Any:
+    def _logits(self, kept: _Kept, rows: list[list[int]]) -> Any:
         torch = import_torch()
-        ids = torch.tensor([row + row[-1:] * (length - len(row)) for row in rows], device=self.runtime.device)
+        ids = torch.tensor(rows, device=self.runtime.device)
         cache = copy.deepcopy(kept.cache)  # it grows as it is read
         cache.batch_repeat_interleave(len(rows))
-        places = torch.arange(kept.length, kept.length + length, device=self.runtime.device).expand(len(rows), -1)
+        places = torch.arange(kept.length, kept.length + ids.shape[1], device=self.runtime.device).expand(len(rows), -1)
         if kept.shift is not None:
             places = (places + kept.shift).expand(3, -1, -1)  # time, height and width are the same in a text
         return self.model(input_ids=ids, position_ids=places, past_key_values=cache, use_cache=True).logits
@@ -256,7 +245,7 @@ class ChatModel:
         own, tokenizer = self.model.generation_config, self.format.tokenizer
         ends = own.eos_token_id if own.eos_token_id is not None else tokenizer.eos_token_id
         pads = (own.pad_token_id, tokenizer.pad_token_id, ends[0] if isinstance(ends, list) else ends)
-        return require("transformers", extra="models").GenerationConfig(
+        return import_transformers().GenerationConfig(
             do_sample=False,
             num_beams=1,
             bos_token_id=own.bos_token_id,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tellapart.errors import ModelError, require
+from tellapart.errors import ModelError
 from tellapart.models.generative_blip import BlipAnswerer, BlipCaptioner
 from tellapart.models.generative_chat import ChatModel
 from tellapart.models.generative_text import Reader, Task
-from tellapart.models.huggingface_files import load_weights, read_config
-from tellapart.models.torch_backend import import_torch, runtime
+from tellapart.models.huggingface_files import load_processor, load_weights, read_config
+from tellapart.models.torch_backend import runtime
 
 if TYPE_CHECKING:
     from tellapart.models.find import ModelOptions
@@ -39,7 +39,7 @@ def load_reader(source: str, options: ModelOptions, task: Task | None = None) ->
     """
     place = runtime(options)
     config = read_config(source)
-    processor = _load_processor(source)
+    processor = load_processor(source)
     reader: Reader
     if config["model_type"] != "blip":
         reader = ChatModel(source, load_weights("AutoModelForImageTextToText", source, place), processor, place)
@@ -50,25 +50,3 @@ def load_reader(source: str, options: ModelOptions, task: Task | None = None) ->
     if task is not None and task not in reader.tasks:
         raise ModelError(f"{source}, a {type(reader.model).__name__}, {_WANTED.get(task, f'has no task {task!r}')}")
     return reader
-
-
-def _load_processor(source: str) -> Any:
-    """Load the processor with the image processor that runs on Pillow.
-
-    The choice cannot be made for the processor as a whole: Qwen's has a part for videos, which needs torchvision.
-    """
-    import_torch()
-    transformers = require("transformers", extra="models")
-    try:
-        processor = transformers.AutoProcessor.from_pretrained(source, trust_remote_code=False)
-        images = transformers.AutoImageProcessor.from_pretrained(source, backend="pil", trust_remote_code=False)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, ImportError) as error:
-        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise ModelError(
-            f"{source} has no processor that can be read: {reason}; copy the tokenizer's and the processor's files of the "
-            "model it was trained from"
-        ) from error
-    if getattr(processor, "tokenizer", None) is None:
-        raise ModelError(f"{source} has no tokenizer; copy its files from the model it was trained from")
-    processor.image_processor = images
-    return processor

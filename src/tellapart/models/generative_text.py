@@ -9,6 +9,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 from tellapart.errors import ModelError
 from tellapart.models.prompts import Prompt
 from tellapart.models.protocols import Pixels
+from tellapart.models.torch_backend import fixed_batches
+from tellapart.models.torch_forward import bucket, grouped
 
 __all__ = [
     "ROWS",
@@ -16,17 +18,17 @@ __all__ = [
     "Asked",
     "LogProbability",
     "Reader",
-    "bucket",
     "log_probability_of",
     "new_tokens",
     "one_image",
+    "read_batches",
     "shorten",
     "too_long",
 ]
 
 #: Texts that are read together after one image. Part of what the models are: every forward has this many rows.
 ROWS = 4
-#: Text lengths are rounded up to a multiple of this, so that few shapes occur and each depends on its own text alone.
+#: Text lengths are rounded up to a multiple of this.
 _STEP = 16
 
 
@@ -95,15 +97,6 @@ class Reader(Protocol):
         ...
 
 
-def bucket(length: int) -> int:
-    """Round a length up to the next multiple of 16.
-
-    >>> bucket(1), bucket(16), bucket(17)
-    (16, 16, 32)
-    """
-    return -(-length // _STEP) * _STEP
-
-
 def shorten(tokenizer: Any, text: str, excess: int) -> str:
     """Return a text without its last `excess` tokens, or an empty one.
 
@@ -133,6 +126,33 @@ def log_probability_of(logits: Any, tokens: Sequence[int]) -> LogProbability:
     """
     logs = logits.float().log_softmax(-1)
     return LogProbability(float(logs[range(len(tokens)), list(tokens)].double().sum()), len(tokens))
+
+
+def read_batches(
+    read: Sequence[list[int]], answers: Sequence[list[int]], limit: int | None, logits: Callable[[list[list[int]]], Any]
+) -> list[LogProbability]:
+    """Return the log-probability of each answer, whose tokens are expected at the end of what is read.
+
+    Rows are padded on the right, where a causal model cannot look, to a length that follows from the row alone.
+
+    Args:
+        read: the ids of each row, without the last one, which nothing is expected after.
+        answers: the ids that are expected at the last places of each.
+        limit: what no row may be padded beyond.
+        logits: computes what is expected after each token of `ROWS` rows of one length: `(row, token, vocabulary)`.
+
+    >>> from tellapart.models.torch_backend import import_torch
+    >>> read_batches([[5, 6]], [[3]], None, lambda rows: import_torch().zeros(len(rows), len(rows[0]), 4))[0].tokens
+    1
+    """
+    values = [LogProbability(0.0, 0)] * len(read)
+    for length, rows in grouped(bucket(len(ids), limit, step=_STEP) for ids in read).items():
+        for batch, real in fixed_batches(rows, ROWS):
+            found = logits([read[row] + read[row][-1:] * (length - len(read[row])) for row in batch])
+            for place, row in enumerate(batch[:real]):
+                end, answer = len(read[row]), answers[row]
+                values[row] = log_probability_of(found[place, end - len(answer) : end], answer)
+    return values
 
 
 def new_tokens(generated: Any, prompt: Any) -> Any:

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
-from tellapart.errors import ModelError, require
-from tellapart.models.huggingface_files import read_config
-from tellapart.models.torch_backend import import_torch
+from tellapart.errors import ModelError
+from tellapart.models.huggingface_files import import_transformers, read_config
 
 if TYPE_CHECKING:
     from tellapart.models.find import ModelOptions
@@ -18,11 +17,13 @@ if TYPE_CHECKING:
 __all__ = ["FAMILIES", "GENERATIVE", "load", "readings_of"]
 
 _DUAL = {"itc": "tellapart.models.huggingface_dual:load_dual"}
-_ITM = {"itm": "tellapart.models.fusion:load_itm"}
-_REGIONS = {"itm": "tellapart.models.fusion_regions:load_regions"}
+_ITM = dict.fromkeys(("itm", "itm_logit"), "tellapart.models.fusion:load_itm")
+_REGIONS = dict.fromkeys(("itm", "itm_logit"), "tellapart.models.fusion_regions:load_regions")
 _GENERATIVE = {
     "vqa": "tellapart.models.generative:load_yes",
+    "yes_no": "tellapart.models.generative:load_yes_over_no",
     "likelihood": "tellapart.models.generative:load_likelihood",
+    "mean_likelihood": "tellapart.models.generative:load_mean_likelihood",
     "choice": "tellapart.models.generative_choice:load_choice",
 }
 
@@ -98,7 +99,7 @@ def readings_of(config: Mapping[str, Any], source: str) -> Mapping[str, str]:
         ModelError: the family is unknown.
 
     >>> list(readings_of({"model_type": "flava"}, "facebook/flava-full"))
-    ['itc', 'itm']
+    ['itc', 'itm', 'itm_logit']
     """
     family = str(config.get("model_type"))
     if family in FAMILIES:
@@ -113,8 +114,7 @@ def readings_of(config: Mapping[str, Any], source: str) -> Mapping[str, str]:
 
 def _writers() -> Mapping[str, Any]:
     """Return the model types that write text about an image, as transformers lists them."""
-    import_torch()
-    auto = require("transformers.models.auto.modeling_auto", extra="models")
+    auto = import_transformers().models.auto.modeling_auto
     return cast("Mapping[str, Any]", auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
 
 

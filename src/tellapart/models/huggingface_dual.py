@@ -18,8 +18,9 @@ from tellapart.models.huggingface_files import (
     processor_facts,
     read_config,
 )
+from tellapart.models.huggingface_images import Prepared, check_images, image_inputs
 from tellapart.models.huggingface_text import TokenReader
-from tellapart.models.huggingface_towers import TOWERS, Tower, Towers, check_images, context_length
+from tellapart.models.huggingface_towers import TOWERS, Tower, Towers, context_length
 from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.torch_backend import (
     Runtime,
@@ -29,6 +30,7 @@ from tellapart.models.torch_backend import (
     runtime,
     weights_fingerprint,
 )
+from tellapart.models.torch_forward import forward, grouped
 from tellapart.models.vectors import dot_products, normalise
 
 if TYPE_CHECKING:
@@ -38,9 +40,6 @@ __all__ = ["HuggingFaceDual", "load_dual"]
 
 #: Images or texts in every forward pass: on a CPU more gains nothing, elsewhere fewer leave it idle.
 _ON_CPU, _ELSEWHERE = 16, 64
-
-#: What an image processor may return that a tower reads; the rest (masks of padding that is never there) is left out.
-_IMAGE_INPUTS = ("pixel_values", "pixel_attention_mask", "spatial_shapes")
 
 #: Of a family whose configuration names no architecture.
 _BY_TYPE = {
@@ -52,11 +51,6 @@ _BY_TYPE = {
     "altclip": "AltCLIPModel",
     "chinese_clip": "ChineseCLIPModel",
 }
-
-#: A wide picture and a high one.
-_BLANK = ((48, 64, 3), (64, 48, 3))
-
-Prepared = Mapping[str, Any]  # one image: names of inputs -> torch tensors without a batch dimension
 
 
 def load_dual(source: str, options: ModelOptions) -> HuggingFaceDual:
@@ -111,6 +105,7 @@ class HuggingFaceDual:
         kind: a cosine is a similarity.
         device: where it computes.
         batch_size: samples that are best given at once: some forward passes, so that texts of one length meet.
+        truncated: how many of the texts encoded so far were longer than the context and lost their end.
 
     >>> HuggingFaceDual.kind
     'similarity'
@@ -125,13 +120,12 @@ class HuggingFaceDual:
         self.name, self.device = name, where.device
         self._size = _ON_CPU if where.device == "cpu" else _ELSEWHERE
         self.batch_size = 4 * self._size
-        self._model, self._processor, self._towers, self._where = model, processor, towers, where
-        try:
-            length = context_length(model.config, processor.tokenizer, towers)
-            check_images(model.config, [self.prepare_image(np.zeros(shape, np.uint8)) for shape in _BLANK])
-        except ModelError as error:
-            raise ModelError(f"{name}: {str(error).removeprefix(f'{name}: ')}") from error
+        self.truncated = 0
+        self._model, self._towers, self._where = model, towers, where
+        length = context_length(name, model.config, processor.tokenizer, towers)
         self._texts = TokenReader(processor.tokenizer, length, whole=towers.whole)
+        self._image_inputs = image_inputs(name, processor.image_processor)
+        check_images(name, model.config, self._image_inputs)
         self.fingerprint = "tellapart:huggingface:itc:1:" + weights_fingerprint(
             model,
             type(model).__name__,
@@ -146,28 +140,13 @@ class HuggingFaceDual:
         """Of the model as it was loaded."""
         return parameter_count(self._model)
 
-    @property
-    def truncated(self) -> int:
-        """How many of the texts encoded so far were longer than the context and lost their end."""
-        return self._texts.truncated
-
     def prepare_image(self, pixels: Pixels) -> Prepared:
         """Preprocess one RGB image, uint8 `(height, width, 3)`, for `encode_images`; may be called from many threads.
 
         Raises:
             ModelError: the image processor does not take a picture of that shape.
         """
-        from PIL import Image
-
-        picture = Image.fromarray(pixels)
-        # The image processor itself, and not the pair of processors: where that has options of its own (SigLIP 2's
-        # number of patches), they would go before what the model's files say.
-        try:
-            made = self._processor.image_processor(picture, input_data_format="channels_last", return_tensors="pt")
-        except (ValueError, TypeError, AttributeError, ZeroDivisionError) as error:
-            kind, (width, height) = type(self._processor.image_processor).__name__, picture.size
-            raise ModelError(f"{self.name}: {kind} fails on {width} x {height} pixels: {_first_line(error)}") from error
-        return {name: made[name][0] for name in _IMAGE_INPUTS if name in made}
+        return self._image_inputs(pixels)
 
     def encode_images(self, images: Sequence[Pixels | Prepared]) -> Vectors:
         """Encode RGB images, raw or prepared, to float32 `(n, dimensions)`, or `(n, queries * dimensions)`.
@@ -184,8 +163,10 @@ class HuggingFaceDual:
         Raises:
             ModelError: the tower fails, or gives a vector without direction.
         """
+        lengths, cut = self._texts.lengths(texts)
+        self.truncated += sum(cut)
         rows: dict[int, NDArray[np.float32]] = {}
-        for length, positions in self._texts.groups(texts).items():
+        for length, positions in grouped(lengths).items():
             read = partial(self._texts.tokens, length=length)
             vectors = self._encode(self._towers.text, [texts[position] for position in positions], read)
             rows |= zip(positions, vectors, strict=True)
@@ -213,17 +194,11 @@ class HuggingFaceDual:
     similarities = similarity
 
     def _encode(self, tower: Tower, samples: Sequence[Any], collate: Callable[[list[Any]], Prepared]) -> Vectors:
-        torch = import_torch()
         parts = []
         for batch, real in fixed_batches(samples, self._size):
             inputs = {name: self._moved(tensor) for name, tensor in collate(batch).items()}
-            try:
-                with torch.inference_mode():
-                    features = tower(self._model, inputs)
-            except torch.cuda.OutOfMemoryError:
-                raise  # the caller knows what to do about it
-            except (RuntimeError, ValueError, IndexError, TypeError) as error:
-                raise ModelError(f"{self.name}: {type(self._model).__name__} fails: {_first_line(error)}") from error
+            with forward(self.name, self._model):
+                features = tower(self._model, inputs)
             parts.append(features[:real].float().cpu().numpy())
         features = np.concatenate(parts)  # (n, dimensions) or (n, queries, dimensions)
         try:
@@ -240,7 +215,3 @@ class HuggingFaceDual:
 def _stack(images: Sequence[Prepared]) -> Prepared:
     torch = import_torch()
     return {name: torch.stack([image[name] for image in images]) for name in images[0]}
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

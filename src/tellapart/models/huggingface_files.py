@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pickle
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tellapart.errors import ModelError, require
 from tellapart.models.torch_backend import Runtime, import_torch
+from tellapart.models.torch_forward import first_line
 
-__all__ = ["config_facts", "load_processor", "load_weights", "processor_facts", "read_config"]
+__all__ = [
+    "config_facts",
+    "import_transformers",
+    "load_processor",
+    "load_tokenizer",
+    "load_weights",
+    "processor_facts",
+    "quiet",
+    "read_config",
+]
 
-#: Buffers that older versions saved and that hold nothing learnt: they count up from zero.
-_COUNTERS = re.compile(r"(^|\.)position_ids$")
+#: Buffers that older versions saved and that hold nothing learnt: they count up from zero, or are zero.
+_COUNTERS = re.compile(r"(^|\.)(position_ids|token_type_ids)$")
 
 #: What a configuration says of its own file and of the library that wrote it, not of the model.
 _INCIDENTAL = {"_name_or_path", "name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"}
@@ -25,6 +36,43 @@ _INCIDENTAL |= {"processor_class", "_processor_class", "image_processor_type", "
 
 _WEIGHTS = "expected model.safetensors, whole or in shards, that was saved as the class that config.json names"
 _PROCESSOR = "copy preprocessor_config.json and the tokenizer's files from the model that it was trained from"
+
+
+def import_transformers() -> Any:
+    """Import transformers (after torch, which makes the torchvision beside it importable).
+
+    Raises:
+        MissingDependencyError: it, or torch, is not installed.
+
+    >>> import_transformers().__name__
+    'transformers'
+    """
+    import_torch()
+    return require("transformers", extra="models")
+
+
+@contextmanager
+def quiet(*, downloads: bool = False) -> Iterator[None]:
+    """Keep reports and progress bars of the library off the terminal: what matters in them is raised.
+
+    Args:
+        downloads: leave the bars, for something may be fetched.
+
+    >>> with quiet():
+    ...     import_transformers().utils.logging.is_progress_bar_enabled()
+    False
+    """
+    log = import_transformers().utils.logging
+    verbosity, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity(logging.CRITICAL)
+    if not downloads:
+        log.disable_progress_bar()
+    try:
+        yield
+    finally:
+        log.set_verbosity(verbosity)
+        if bars:
+            log.enable_progress_bar()
 
 
 def read_config(source: str) -> dict[str, Any]:
@@ -50,14 +98,15 @@ def read_config(source: str) -> dict[str, Any]:
     return config
 
 
-def load_weights(architecture: str, source: str, runtime: Runtime, *, unused: str | None = None) -> Any:
-    """Load a model of transformers in evaluation mode, every weight of it from the checkpoint.
+def load_weights(architecture: Any, source: str, runtime: Runtime, *, unused: Sequence[str] = ()) -> Any:
+    """Load a model of transformers in evaluation mode, on its device; no weight of it is guessed.
 
     Args:
-        architecture: a class of transformers.
+        architecture: a class of transformers, or its name.
         source: a folder or a hub id.
         runtime: device and dtype.
-        unused: a pattern of weights that may stand in the checkpoint without being used: heads of other readings.
+        unused: names of parts that the reading does not use: heads of others. The checkpoint may hold them or lack
+            them, whether the class has them or not; the model that is returned has None there.
 
     Raises:
         ModelError: weights are missing, unexpected or of another shape, or the files cannot be read.
@@ -67,37 +116,42 @@ def load_weights(architecture: str, source: str, runtime: Runtime, *, unused: st
     Traceback (most recent call last):
     tellapart.errors.ModelError: ... cannot be loaded as CLIPModel (...
     """
-    kind = getattr(_transformers(), architecture)
-    with _quiet(source), _told(source, f"cannot be loaded as {architecture}", _WEIGHTS):
+    kind = getattr(import_transformers(), architecture) if isinstance(architecture, str) else architecture
+    with _told(source, f"cannot be loaded as {kind.__name__}", _WEIGHTS):
         model, found = kind.from_pretrained(
             _place(source),
             dtype=runtime.torch_dtype,
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # so that they are listed; they are refused below
+            trust_remote_code=False,
         )
-    allowed = re.compile(unused) if unused else None
-    spare = {key for key in found["unexpected_keys"] if _COUNTERS.search(key) or (allowed and allowed.search(key))}
-    problems = {
-        "missing": sorted(set(found["missing_keys"])),
-        "unexpected": sorted(set(found["unexpected_keys"]) - spare),
-        "of another shape": sorted(
-            f"{key} {tuple(have)}, not {tuple(want)}" for key, have, want in found["mismatched_keys"]
-        ),
-    }
-    said = [f"{len(keys)} {problem} ({_some(keys)})" for problem, keys in problems.items() if keys]
+    heads = tuple(f"{name}." for name in unused)
+    shapes = {key: f"{key} {tuple(have)}, not {tuple(want)}" for key, have, want in found["mismatched_keys"]}
+    problems = {"missing": found["missing_keys"], "unexpected": found["unexpected_keys"], "of another shape": shapes}
+    said = [
+        f"{len(keys)} {problem} ({_some([shapes.get(key, key) for key in keys])})"
+        for problem, listed in problems.items()
+        if (keys := sorted(key for key in listed if not key.startswith(heads) and not _COUNTERS.search(key)))
+    ]
     if said:
         raise ModelError(
-            f"{source}: its weights are not those of {architecture}: {'; '.join(said)}; check that config.json and the "
-            "checkpoint belong together and that 'architectures' names the class that saved it"
+            f"{source}: its weights are not those of {kind.__name__}: {'; '.join(said)}; it was saved as "
+            f"{' or '.join(model.config.architectures or ['no architecture that it names'])}: check that config.json and "
+            "the checkpoint belong together, or ask for another reading"
         )
-    return model.to(runtime.device).eval()
+    for name in unused:
+        owner, _, leaf = name.rpartition(".")
+        if hasattr(holder := model.get_submodule(owner), leaf):
+            setattr(holder, leaf, None)
+    return model.eval().requires_grad_(False).to(runtime.device)
 
 
 def load_processor(source: str) -> Any:
     """Load tokenizer and image processor; images are processed by Pillow, whether torchvision is there or not.
 
     transformers has two processors of images, and takes torchvision's where that is installed; their pixels differ.
-    Pillow's resizing is the one that the models' authors trained with, and the one that can be had everywhere.
+    Pillow's resizing is the one that the models' authors trained with, and the one that can be had everywhere. It cannot
+    be asked for as a whole: of what some processors have for videos there is torchvision's alone.
 
     Raises:
         ModelError: one of them is missing or not what it must be.
@@ -107,25 +161,50 @@ def load_processor(source: str) -> Any:
     Traceback (most recent call last):
     tellapart.errors.ModelError: ... has no processor that can be read (...
     """
-    auto = _transformers().AutoProcessor
-    with _quiet(source), _told(source, "has no processor that can be read", _PROCESSOR):
-        processor = auto.from_pretrained(_place(source), backend="pil", trust_remote_code=False)
-    images, tokenizer = getattr(processor, "image_processor", None), getattr(processor, "tokenizer", None)
-    if images is None or tokenizer is None:
+    library, place = import_transformers(), _place(source)
+    with _told(source, "has no processor that can be read", _PROCESSOR):
+        processor = library.AutoProcessor.from_pretrained(place, trust_remote_code=False)
+        images = library.AutoImageProcessor.from_pretrained(place, backend="pil", trust_remote_code=False)
+    if getattr(processor, "tokenizer", None) is None:
         raise ModelError(
-            f"{source}: expected an image processor and a tokenizer; it has {'no' if images is None else 'an'} image "
-            f"processor (preprocessor_config.json or processor_config.json) and {'no' if tokenizer is None else 'a'} "
-            "tokenizer; copy those files from the model that it was trained from"
+            f"{source} has an image processor and no tokenizer; copy its files from the model that it was trained from"
         )
+    _check_vocabulary(source, processor.tokenizer)
+    processor.image_processor = images
+    return processor
+
+
+def load_tokenizer(source: str, *, original: str = "the model that it was trained from") -> Any:
+    """Load the tokenizer of a model that has no image processor.
+
+    Args:
+        source: a folder or a hub id.
+        original: where its files can be copied from, for the error.
+
+    Raises:
+        ModelError: the source lacks it, or its vocabulary.
+        MissingDependencyError: transformers is not installed.
+
+    >>> load_tokenizer(str(getfixture("tmp_path")))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: ... has no tokenizer that can be read (...
+    """
+    auto = import_transformers().AutoTokenizer
+    with _told(source, "has no tokenizer that can be read", f"copy its files from {original}"):
+        tokenizer = auto.from_pretrained(_place(source), trust_remote_code=False)
+    _check_vocabulary(source, tokenizer, original)
+    return tokenizer
+
+
+def _check_vocabulary(source: str, tokenizer: Any, original: str = "the model that it was trained from") -> None:
     # Without its files a tokenizer is made all the same, of a handful of special tokens.
     names = [name for key, name in type(tokenizer).vocab_files_names.items() if key != "tokenizer_file"]
     if not (_has(source, "tokenizer.json") or (names and all(_has(source, name) for name in names))):
         wanted = " with ".join(names)
         raise ModelError(
-            f"{source} has no vocabulary: expected tokenizer.json{f', or {wanted}' if wanted else ''}; copy it from the "
-            "model that it was trained from"
+            f"{source} has no vocabulary: expected tokenizer.json{f', or {wanted}' if wanted else ''}; copy it from "
+            f"{original}"
         )
-    return processor
 
 
 def processor_facts(processor: Any) -> str:
@@ -185,11 +264,6 @@ def _some(keys: list[str], limit: int = 3) -> str:
     return ", ".join(keys[:limit]) + (f" and {len(keys) - limit} more" if len(keys) > limit else "")
 
 
-def _transformers() -> Any:
-    import_torch()
-    return require("transformers", extra="models")
-
-
 def _place(source: str) -> str:
     """Return the folder, if it is one, else the hub id."""
     folder = Path(source).expanduser()
@@ -228,7 +302,7 @@ def _file(source: str, name: str) -> Path:
     except hub.errors.EntryNotFoundError as error:
         raise ModelError(f"{source} has no {name} on the hub ({page}); it is no model of transformers") from error
     except (hub.errors.HfHubHTTPError, OSError) as error:
-        raise ModelError(f"{source}: its {name} cannot be fetched from the hub: {_first_line(error)}") from error
+        raise ModelError(f"{source}: its {name} cannot be fetched from the hub: {first_line(error)}") from error
 
 
 def _has(source: str, name: str) -> bool:
@@ -241,34 +315,14 @@ def _has(source: str, name: str) -> bool:
 
 @contextmanager
 def _told(source: str, failure: str, advice: str) -> Iterator[None]:
-    """Turn what transformers raises into one line."""
+    """Load in quiet, and turn what transformers raises into one line."""
     try:
-        yield
+        with quiet(downloads=not Path(source).expanduser().is_dir()):
+            yield
     except pickle.UnpicklingError as error:  # torch's reason takes a paragraph
         raise ModelError(
             f"{source} {failure}: its weights are a pickle with more than tensors in it, and loading them could run code; "
             "save them as .safetensors"
         ) from error
     except Exception as error:  # files that do not fit fail anywhere in the library, with any exception
-        raise ModelError(f"{source} {failure} ({_first_line(error)}); {advice}") from error
-
-
-@contextmanager
-def _quiet(source: str) -> Iterator[None]:
-    """Keep reports of the library off the terminal: what matters in them is raised. Downloads show their progress."""
-    log = _transformers().utils.logging
-    verbosity, bars = log.get_verbosity(), log.is_progress_bar_enabled()
-    log.set_verbosity_error()
-    if Path(source).expanduser().is_dir():
-        log.disable_progress_bar()
-    try:
-        yield
-    finally:
-        log.set_verbosity(verbosity)
-        if bars:
-            log.enable_progress_bar()
-
-
-def _first_line(error: Exception) -> str:
-    line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return f"{line:.200}".partition(". ")[0]
+        raise ModelError(f"{source} {failure} ({first_line(error)}); {advice}") from error

@@ -6,14 +6,15 @@ yet of length one: `(n, dimensions)`, or `(n, queries, dimensions)` for an image
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from tellapart.errors import ModelError
+from tellapart.models.huggingface_text import check_tokenizer, text_config
 
-__all__ = ["TOWERS", "Tower", "Towers", "check_images", "context_length"]
+__all__ = ["TOWERS", "Tower", "Towers", "context_length"]
 
 Batch = Mapping[str, Any]  # names of inputs -> torch tensors
 Tower = Callable[[Any, Batch], Any]
@@ -31,7 +32,7 @@ class Towers:
             masked, or stands behind a causal tower's end of text), and texts are padded to a bucket of their length.
         limit: of tokens, where the library's processor names one that is below the tower's positions.
         padded_positions: positions are counted from behind the padding's id (RoBERTa), so that many fewer can be used.
-        unused: a pattern of weights of other readings' heads, which a checkpoint may hold beside these.
+        unused: heads of other readings, which a checkpoint may hold beside these.
 
     >>> TOWERS["SiglipModel"].whole, TOWERS["CLIPModel"].whole
     (True, False)
@@ -43,7 +44,7 @@ class Towers:
     whole: bool = False
     limit: int | None = None
     padded_positions: bool = False
-    unused: str | None = None
+    unused: tuple[str, ...] = ()
 
 
 def _image_features(model: Any, batch: Batch) -> Any:
@@ -105,9 +106,6 @@ def _bridgetower_text(model: Any, batch: Batch) -> Any:
 #: OpenAI's configurations name this as the end of the text; transformers then takes the highest token of a text.
 _LEGACY_END = 2
 
-#: Convolutional image towers: `image_size` is what the network was scaled for, and not what it must read.
-_ANY_SIZE = {"align"}
-
 _FLAVA = Towers(_flava_image, _flava_text)
 
 #: Architecture (a class of transformers) -> its towers.
@@ -125,13 +123,13 @@ TOWERS: Mapping[str, Towers] = MappingProxyType(
         "BlipForImageTextRetrieval": Towers(_blip_image, _blip_text),
         "Blip2ForImageTextRetrieval": Towers(_blip_2_image, _blip_2_text),
         "BridgeTowerForContrastiveLearning": Towers(
-            _bridgetower_image, _bridgetower_text, padded_positions=True, unused=r"^(itm_score|mlm_score)\."
+            _bridgetower_image, _bridgetower_text, padded_positions=True, unused=("itm_score", "mlm_score")
         ),
     }
 )
 
 
-def context_length(config: Any, tokenizer: Any, towers: Towers) -> int:
+def context_length(name: str, config: Any, tokenizer: Any, towers: Towers) -> int:
     """Return how many tokens a text may have, once the tokenizer has been held against the text tower.
 
     Raises:
@@ -141,59 +139,20 @@ def context_length(config: Any, tokenizer: Any, towers: Towers) -> int:
     >>> from types import SimpleNamespace as Of
     >>> tower = Of(text_config=Of(vocab_size=9, max_position_embeddings=77, pad_token_id=1))
     >>> tokenizer = Of(vocab_size=9, model_max_length=10**30, pad_token_id=0, eos_token_id=8, padding_side="right")
-    >>> context_length(tower, tokenizer, TOWERS["AlignModel"])
+    >>> context_length("m", tower, tokenizer, TOWERS["AlignModel"])
     64
     """
-    text = getattr(config, "qformer_config", None) or config.text_config
-    if tokenizer.vocab_size > text.vocab_size:
+    check_tokenizer(name, config, tokenizer, side=None if towers.whole else "right")
+    text = text_config(config)
+    if towers.padded_positions and tokenizer.pad_token_id != text.pad_token_id:
         raise ModelError(
-            f"its tokenizer knows {tokenizer.vocab_size} tokens and its text tower {text.vocab_size}: they are not of one "
-            "model; copy the tokenizer's files from the model that it was trained from"
-        )
-    if tokenizer.pad_token_id is None or (towers.padded_positions and tokenizer.pad_token_id != text.pad_token_id):
-        raise ModelError(
-            f"its tokenizer pads with token {tokenizer.pad_token_id}, its text tower expects {text.pad_token_id}; set "
-            "pad_token in tokenizer_config.json"
-        )
-    if not towers.whole and tokenizer.padding_side != "right":
-        raise ModelError(
-            f"its tokenizer pads on the {tokenizer.padding_side}, which moves every token to another position; set "
-            '"padding_side": "right" in tokenizer_config.json'
+            f"{name}: its tokenizer pads with token {tokenizer.pad_token_id}, its text encoder expects {text.pad_token_id}; "
+            "set pad_token in tokenizer_config.json"
         )
     if towers.pools_at_end and text.eos_token_id not in {_LEGACY_END, tokenizer.eos_token_id}:
         raise ModelError(
-            f"its tokenizer ends a text with token {tokenizer.eos_token_id}, and its text tower looks for "
+            f"{name}: its tokenizer ends a text with token {tokenizer.eos_token_id}, and its text encoder looks for "
             f"{text.eos_token_id} there; set eos_token_id of text_config in config.json to the tokenizer's"
         )
     usable = text.max_position_embeddings - (text.pad_token_id + 1 if towers.padded_positions else 0)
     return int(min(usable, tokenizer.model_max_length, towers.limit or usable))
-
-
-def check_images(config: Any, prepared: Sequence[Batch]) -> None:
-    """Hold what the image processor makes of pictures of several shapes against the image tower.
-
-    Raises:
-        ModelError: they do not have one shape, or not the one that the tower reads.
-
-    >>> from types import SimpleNamespace as Of
-    >>> tower = Of(model_type="clip", vision_config=Of(image_size=336))
-    >>> check_images(tower, [{"pixel_values": Of(shape=(3, 224, 224))}])  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: its image processor makes 224 x 224 pixels, and its image tower reads 336 x 336; ...
-    """
-    shapes = {tuple(batch["pixel_values"].shape) for batch in prepared}
-    if len(shapes) > 1:
-        raise ModelError(
-            f"its image processor makes images of several shapes ({' and '.join(map(str, sorted(shapes)))}), and its image "
-            "tower reads one; let preprocessor_config.json crop them, or resize them to a height and a width"
-        )
-    (shape,) = shapes
-    size = getattr(getattr(config, "vision_config", None) or config.image_config, "image_size", None)
-    if len(shape) != 3 or size is None or config.model_type in _ANY_SIZE:
-        return
-    height, width = (size, size) if isinstance(size, int) else size
-    if shape[1:] != (height, width):
-        raise ModelError(
-            f"its image processor makes {shape[1]} x {shape[2]} pixels, and its image tower reads {height} x {width}; copy "
-            "preprocessor_config.json from the model that it was trained from"
-        )
