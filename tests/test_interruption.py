@@ -76,7 +76,8 @@ def test_a_run_that_was_cut_off_goes_on_where_it_was(
     again = started(out, seconds=0)
     printed, said = again.communicate(timeout=60)
     assert again.returncode == 0
-    assert said.count("encoding") == batches - 2, "two batches of the second set were stored, the third was at hand"
+    # Two batches of the second set were done and the third was at hand; the second may have been on its way to the store.
+    assert said.count("encoding") in {batches - 2, batches - 1}
     done = json.loads((out / "results.json").read_text())
     assert next(iter(done["benchmarks"].values())) == first
     assert {path: path.stat().st_mtime_ns for path in samples} == samples

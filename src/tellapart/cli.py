@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Optional, cast, get_
 
 import typer
 
+from tellapart.annotate.commands import app as annotate_app
 from tellapart.errors import TellapartError
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(annotate_app, name="annotate")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the bootstrap and of models that draw.")]
@@ -111,7 +113,12 @@ def run_command(
     ] = None,
     data: Data = None,
     images: Images = None,
-    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Encoded together; changes no number.")] = 32,
+    batch_size: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            "--batch-size", min=1, help="Encoded together; what suits the model if not given. Changes no number."
+        ),
+    ] = None,
     device: Device = "cpu",
     dtype: Dtype = "float32",
     reading: Reading = None,

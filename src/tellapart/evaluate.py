@@ -6,7 +6,7 @@ import hashlib
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tellapart.benchmarks.benchmark import Benchmark
@@ -17,6 +17,7 @@ from tellapart.errors import MetricError, RunError
 from tellapart.measure import Measured, measure
 from tellapart.metrics.registry import defined_for
 from tellapart.models.content import image_hashes
+from tellapart.models.deferred import Deferred
 from tellapart.models.protocols import DualEncoder, Generator, KeyReader, Model, PairScorer, TextScorer
 from tellapart.models.scoring import Progress, score
 from tellapart.models.store import EmbeddingStore
@@ -79,7 +80,7 @@ def plan(model: Model, benchmark: Benchmark) -> None:
     Traceback (most recent call last):
     tellapart.errors.DataError: aro-relation needs visual_genome_relation.json, and no --data was given...
     """
-    if not isinstance(model, SCORERS):
+    if not isinstance(model, (*SCORERS, Deferred)):
         raise MetricError(
             f"{model.name} on {benchmark.name}: it gives no scores; a model that answers in words is asked which caption "
             f"belongs to which image by -b pairing:{benchmark.name}"
@@ -94,33 +95,50 @@ def plan(model: Model, benchmark: Benchmark) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A benchmark's pairs, ready for any number of models: loaded, limited, hashed.
+    """A benchmark's pairs, ready for any number of models: loaded and limited.
 
     Attributes:
         benchmark: where they come from.
         pairs: those that the limit keeps.
-        fingerprint: SHA-256 over their ids, texts and pixels.
-        images: distinct ones, by their pixels.
         available: how many items there were before the limit.
+        store: where hashes of images are kept.
+        hashes: image reference -> hash of its pixels; what a model reads is added, so that no image is decoded twice.
 
     >>> Prepared.__slots__
-    ('benchmark', 'pairs', 'fingerprint', 'images', 'available')
+    ('benchmark', 'pairs', 'available', 'store', 'hashes')
     """
 
     benchmark: Benchmark
     pairs: PairSet
-    fingerprint: str
-    images: int
     available: int
+    store: EmbeddingStore
+    hashes: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over ids, texts and pixels; only images that no model has read are read for it.
+
+        Raises:
+            DataError: an image is missing or cannot be decoded.
+        """
+        image_hashes(self.pairs, store=self.store, hashes=self.hashes)
+        return self.pairs.fingerprint(self.hashes.__getitem__)
+
+    @property
+    def images(self) -> int:
+        """Distinct images, by their pixels.
+
+        Raises:
+            DataError: an image is missing or cannot be decoded.
+        """
+        return len(set(image_hashes(self.pairs, store=self.store, hashes=self.hashes).values()))
 
 
-def prepare(
-    benchmark: Benchmark, *, store: EmbeddingStore, limit: str | None = None, progress: Progress | None = None
-) -> Prepared:
-    """Load a benchmark's pairs and fingerprint them; images whose hash the store knows are not decoded.
+def prepare(benchmark: Benchmark, *, store: EmbeddingStore, limit: str | None = None) -> Prepared:
+    """Load a benchmark's pairs. No image is opened yet: the first model that reads one decodes it.
 
     Raises:
-        DataError: the pairs cannot be read, or an image cannot be decoded.
+        DataError: the pairs cannot be read.
         RunError: the limit is no number or share of items.
 
     >>> from tellapart.benchmarks.benchmark import find_benchmark
@@ -129,10 +147,7 @@ def prepare(
     (3, 300)
     """
     everything = benchmark.pairs()
-    pairs = everything.select(chosen(len(everything), limit))
-    hashes = image_hashes(pairs, store=store, progress=progress)
-    fingerprint = pairs.fingerprint(hashes.__getitem__)
-    return Prepared(benchmark, pairs, fingerprint, len(set(hashes.values())), len(everything))
+    return Prepared(benchmark, everything.select(chosen(len(everything), limit)), len(everything), store)
 
 
 def evaluate(
@@ -140,7 +155,7 @@ def evaluate(
     ready: Prepared,
     *,
     store: EmbeddingStore,
-    batch_size: int = 32,
+    batch_size: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -165,7 +180,7 @@ def evaluate(
     plan(model, ready.benchmark)
     pairs = ready.pairs
     cut_before = texts_cut(model)
-    scored = score(model, pairs, store=store, batch_size=batch_size, progress=progress)
+    scored = score(model, pairs, store=store, batch_size=batch_size, hashes=ready.hashes, progress=progress)
     measured = measure(scored.scores, pairs.outline, seed=seed)
     result = BenchmarkResult(
         title=ready.benchmark.title,

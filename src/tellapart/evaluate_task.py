@@ -92,7 +92,7 @@ def evaluate_task(
     ready: PreparedTask,
     *,
     store: EmbeddingStore,
-    batch_size: int = 32,
+    batch_size: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -110,7 +110,9 @@ def evaluate_task(
     run = ready.task.runner(model)
     if run is None:  # plan_task has refused it
         raise AssertionError(model.name)
-    session = Session(pictures=ready.benchmark.read_image(), store=store, batch_size=batch_size, progress=progress)
+    session = Session(
+        pictures=ready.benchmark.read_image(), store=store, batch_size=batch_size or 32, progress=progress
+    )
     cut_before = texts_cut(model)
     predictions = run(model, ready.records, session)
     found = _evaluation(ready, predictions, origin=str(ready.benchmark.picture_root()), seed=seed)

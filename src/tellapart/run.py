@@ -24,8 +24,9 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import RunError
 from tellapart.evaluate import Evaluation, Prepared, chosen, evaluate, evaluate_scores, plan, prepare
 from tellapart.evaluate_task import PreparedTask, evaluate_predictions, evaluate_task, plan_task, prepare_task
+from tellapart.models.deferred import Deferred, find_deferred
 from tellapart.models.external import created_ties, read_raw_scores, round_scores
-from tellapart.models.find import ModelOptions, find_model
+from tellapart.models.find import ModelOptions
 from tellapart.models.protocols import Model
 from tellapart.models.scoring import Progress
 from tellapart.models.store import EmbeddingStore
@@ -43,7 +44,7 @@ class Settings:
         models: names; the default model and the reference models if there are none.
         benchmarks: names; the demo if there are none.
         limit: a number or a share of items; None for all.
-        batch_size: images, texts or pairs encoded together; changes no number.
+        batch_size: images, texts or pairs encoded together, what suits the model and its device if None; changes no number.
         device: `cpu`, `cuda` or `mps`.
         dtype: what torch models compute in; their scores are float32 always.
         reading: which of a model's readings is scored; the family's own if None.
@@ -57,7 +58,7 @@ class Settings:
     models: tuple[str, ...] = (DEFAULT_MODEL, *REFERENCES)
     benchmarks: tuple[str, ...] = ("demo",)
     limit: str | None = None
-    batch_size: int = 32
+    batch_size: int | None = None
     device: str = "cpu"
     dtype: str = "float32"
     reading: str | None = None
@@ -101,7 +102,7 @@ def run(
     """
     benchmarks = [find_benchmark(name, settings.place) for name in _distinct(settings.benchmarks, "-b")]
     options = ModelOptions(device=settings.device, seed=settings.seed, dtype=settings.dtype, reading=settings.reading)
-    models = [find_model(name, options) for name in _distinct(settings.models, "-m")]
+    models = [find_deferred(name, options, store) for name in _distinct(settings.models, "-m")]
     chosen(1, settings.limit)
     for model in models:
         for benchmark in benchmarks:
@@ -111,8 +112,7 @@ def run(
     circumstances = run_record(seed=settings.seed, command=command, settings=settings, place=settings.place)
     results = [_begin(folder, record, circumstances) for folder, record in zip(folders, records, strict=True)]
     for benchmark in benchmarks:
-        told = progress(benchmark.name) if progress else None
-        ready = _prepare(benchmark, settings, store, told)
+        ready = _prepare(benchmark, settings, store)
         for place, (model, folder) in enumerate(zip(models, folders, strict=True)):
             told = progress(f"{records[place].name} on {benchmark.name}") if progress else None
             results[place] = _advance(results[place], model, ready, folder, store, told)
@@ -121,17 +121,22 @@ def run(
 
 def _plan(model: Model, benchmark: Benchmark | TaskBenchmark) -> None:
     if isinstance(benchmark, TaskBenchmark):
-        plan_task(model, benchmark)
+        plan_task(_loaded(model), benchmark)
     else:
         plan(model, benchmark)
 
 
+def _loaded(model: Model | Deferred) -> Model:
+    """A task asks more of a model than its stored scores."""
+    return model.load() if isinstance(model, Deferred) else model
+
+
 def _prepare(
-    benchmark: Benchmark | TaskBenchmark, settings: Settings, store: EmbeddingStore, told: Progress | None
+    benchmark: Benchmark | TaskBenchmark, settings: Settings, store: EmbeddingStore
 ) -> Prepared | PreparedTask:
     if isinstance(benchmark, TaskBenchmark):
         return prepare_task(benchmark, limit=settings.limit)
-    return prepare(benchmark, store=store, limit=settings.limit, progress=told)
+    return prepare(benchmark, store=store, limit=settings.limit)
 
 
 def _records(models: Sequence[Model], settings: Settings) -> list[ModelRecord]:
@@ -216,6 +221,11 @@ def _record_of_file(path: Path, name: str | None, kind: ScoreKind | None) -> Mod
     return ModelRecord(name=name or path.stem, fingerprint=f"scores-{digest}", kind=kind)
 
 
+#: What the model families compute with, where it is installed.
+_OPTIONAL = ("torch", "torchvision", "transformers", "open_clip_torch", "tokenizers")
+_ABSENT = "not installed"
+
+
 def run_record(*, seed: int, command: str, settings: Settings | None = None, place: Place | None = None) -> RunRecord:
     """Describe the circumstances of a run that starts now.
 
@@ -229,6 +239,7 @@ def run_record(*, seed: int, command: str, settings: Settings | None = None, pla
         versions={
             "python": platform.python_version(),
             **{name: _version(name) for name in ("tellapart", "numpy", "scipy", "pillow", "onnxruntime")},
+            **{name: found for name in _OPTIONAL if (found := _version(name)) != _ABSENT},
         },
         batch_size=settings.batch_size if settings else None,
         device=settings.device if settings else None,
@@ -246,7 +257,7 @@ def _version(distribution: str) -> str:
     try:
         return version(distribution)
     except PackageNotFoundError:
-        return "not installed"
+        return _ABSENT
 
 
 def _distinct(names: Sequence[str], option: str) -> Sequence[str]:
@@ -301,9 +312,9 @@ def _advance(
     finished = result.benchmarks.get(ready.benchmark.name)
     if finished is None:
         run = result.run
-        how: dict[str, Any] = {"batch_size": run.batch_size or 32, "seed": run.seed, "progress": told}
+        how: dict[str, Any] = {"batch_size": run.batch_size, "seed": run.seed, "progress": told}
         if isinstance(ready, PreparedTask):
-            found = evaluate_task(model, ready, store=store, **how)
+            found = evaluate_task(_loaded(model), ready, store=store, **how)
         else:
             found = evaluate(model, ready, store=store, **how)
         return _keep(folder, result, ready.benchmark.name, found)

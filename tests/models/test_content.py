@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,10 @@ def test_a_text_shares_no_hash_with_an_image_of_its_bytes() -> None:
     assert text_hash(f"{pixels.shape}" + pixels.tobytes().decode()) != pixel_hash(pixels)
 
 
+def every(images: Sequence[tuple[str, str]]) -> list[bool]:
+    return [True] * len(images)
+
+
 @pytest.mark.parametrize("workers", [1, 4])
 def test_pictures_come_in_order_with_the_pixels_of_their_files(
     picture_set: Callable[..., PairSet], workers: int
@@ -33,28 +37,62 @@ def test_pictures_come_in_order_with_the_pixels_of_their_files(
     pairset = picture_set(12)
     references = [image for item in pairset.items for image in item.images][::-1]
     with EmbeddingStore(None) as store:
-        for decoded in (True, False):  # the second reader finds every hash in the store
-            with PictureReader(pairset, store, workers=workers) as reader:
-                pictures = reader.read(references)
-                assert [picture.reference for picture in pictures] == references
-                assert all((picture.pixels is not None) == decoded for picture in pictures)
-                for picture, pixels in zip(pictures, reader.pixels(pictures), strict=True):
-                    np.testing.assert_array_equal(pixels, pairset.pixels(picture.reference))
-                    assert picture.hash == reader.hashes[picture.reference] == pixel_hash(pixels)
-        assert image_hashes(pairset, store=store) == reader.hashes
+        for learns in (True, False):  # the second reader finds every hash in the store
+            hashes: dict[str, str] = {}
+            with PictureReader(pairset, store, references, wanted=every, hashes=hashes, workers=workers) as reader:
+                pictures = list(reader)
+            assert [picture.reference for picture in pictures] == references
+            for picture in pictures:
+                np.testing.assert_array_equal(picture.pixels, pairset.pixels(picture.reference))
+                assert picture.hash == hashes[picture.reference] == pixel_hash(picture.pixels)
+            learned = reader.learned()
+            assert len(learned) == (24 if learns else 0)
+            store.put_pixel_hashes(learned)
+        assert image_hashes(pairset, store=store) == hashes
 
 
-def test_an_image_is_read_once_and_a_repetition_gets_its_hash(
+def test_pixels_that_nobody_wants_are_dropped_and_the_others_prepared(picture_set: Callable[..., PairSet]) -> None:
+    pairset = picture_set(5)
+    references = [image for item in pairset.items for image in item.images]
+    names = image_hashes(pairset, store=EmbeddingStore(None))
+    keep = {names[reference] for reference in references[::3]}
+    for store in (EmbeddingStore(None), filled := EmbeddingStore(None)):
+        image_hashes(pairset, store=filled)
+        with PictureReader(
+            pairset, store, references, wanted=lambda images: [name in keep for _, name in images], prepare=np.mean
+        ) as reader:
+            got = {picture.reference: picture.pixels for picture in reader}
+        assert got == {
+            reference: np.mean(pairset.pixels(reference)) if reference in references[::3] else None
+            for reference in references
+        }
+
+
+def test_an_image_is_read_once_and_a_repetition_not_at_all(
     picture_set: Callable[..., PairSet], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pairset, read = picture_set(1), []
+    pairset, read, hashes = picture_set(1), [], {}
     original = PairSet.read_bytes
     monkeypatch.setattr(PairSet, "read_bytes", lambda self, ref: (read.append(ref), original(self, ref))[1])
-    with PictureReader(pairset, EmbeddingStore(None)) as reader:
-        a, b, again = reader.read(["0-0.png", "0-1.png", "0-0.png"])
-        (later,) = reader.read(["0-0.png"])
+    with PictureReader(pairset, EmbeddingStore(None), ["0-0.png", "0-1.png", "0-0.png"], hashes=hashes) as reader:
+        a, b = reader
+    with PictureReader(pairset, EmbeddingStore(None), ["0-0.png"], hashes=hashes) as reader:
+        (later,) = reader
     assert read == ["0-0.png", "0-1.png"]
-    assert a.hash == again.hash == later.hash != b.hash
+    assert a.hash == later.hash != b.hash
+
+
+@pytest.mark.parametrize("broken", [0, 5, 19])
+def test_images_before_a_broken_one_are_read_and_kept(picture_set: Callable[..., PairSet], broken: int) -> None:
+    pairset = picture_set(10)
+    references = [image for item in pairset.items for image in item.images]
+    (pairset.root / references[broken]).unlink()
+    with EmbeddingStore(None) as store:
+        said: list[int] = []
+        with pytest.raises(DataError, match=f"no image '{references[broken]}'"):
+            image_hashes(pairset, store=store, progress=lambda stage, done, total: said.append(done))
+        assert store.counts().pictures == broken
+        assert said == sorted(said)
 
 
 def test_a_changed_file_gets_another_hash_although_the_store_knew_the_old_one(

@@ -20,6 +20,7 @@ from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
 from tellapart.models.torch_backend import import_torch
 
+pytest.importorskip("torch", reason="torch is not installed (the models extra)")
 torch = import_torch()
 
 MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)

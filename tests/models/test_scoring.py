@@ -3,17 +3,22 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import tellapart.models.content
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ModelError, StoreError
+from tellapart.models.content import image_hashes
+from tellapart.models.deferred import Deferred
 from tellapart.models.reference import BagOfWords, Blind, Constant, Oracle, Random
 from tellapart.models.scoring import Scored, score
 from tellapart.models.store import EmbeddingStore
@@ -61,6 +66,20 @@ def test_no_score_changes_with_the_batch_size_the_order_or_the_neighbours(
     np.testing.assert_array_equal(alone.values, reference.values[4:5])
 
 
+@every_model
+def test_no_score_changes_if_the_batch_size_is_left_to_the_model(
+    new_model: Callable[[], Any], picture_set: Callable[..., PairSet]
+) -> None:
+    pairset = picture_set(9)
+    reference = fresh(new_model(), pairset, batch_size=3).scores
+    np.testing.assert_array_equal(fresh(new_model(), pairset).scores.values, reference.values)
+    sized = new_model()
+    if hasattr(sized, "image_batches"):
+        sized.batch_size = 7
+        np.testing.assert_array_equal(fresh(sized, pairset).scores.values, reference.values)
+        assert sized.image_batches == [7, 7, 4]
+
+
 @every_encoder
 def test_a_second_run_computes_nothing_and_says_the_same(
     new_model: Callable[[], Any], picture_set: Callable[..., PairSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -104,6 +123,189 @@ def test_each_distinct_pair_is_scored_once(fusion: Any, picture_set: Callable[..
     scored = fresh(model, PairSet("doubled", (*pairset.items, *twice), pairset.root), batch_size=10)
     assert (scored.pairs_scored, model.batches) == (24, [10, 10, 4])
     assert (scored.images_distinct, scored.texts_distinct) == (12, 12)
+
+
+def test_texts_are_encoded_by_length_so_that_a_batch_is_padded_little(
+    histogram: Any, picture_set: Callable[..., PairSet]
+) -> None:
+    model, given = histogram(), []
+    encode = model.encode_texts
+    model.encode_texts = lambda texts: (given.append([len(text) for text in texts]), encode(texts))[1]
+    pairset = picture_set(9)
+    backwards = fresh(model, pairset.select(range(8, -1, -1)), batch_size=4).scores
+    lengths = [length for batch in given for length in batch]
+    assert lengths == sorted(lengths)
+    assert lengths[0] < lengths[-1]
+    np.testing.assert_array_equal(backwards.values[::-1], fresh(histogram(), pairset).scores.values)
+
+
+@dataclass
+class Preparing:
+    """A model that has its images halved ahead of it, and takes whole ones, too."""
+
+    model: Any
+    threads: set[str] = field(default_factory=set)
+    prepared: list[int] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
+
+    def prepare_image(self, pixels: np.ndarray) -> dict[str, np.ndarray]:
+        self.threads.add(threading.current_thread().name)
+        self.prepared.append(pixels.size)
+        return {"halved": pixels // 2}
+
+    def whole(self, images: Any) -> list[np.ndarray]:
+        return [image["halved"] if isinstance(image, dict) else image // 2 for image in images]
+
+
+class PreparingDual(Preparing):
+    def encode_images(self, images: Any) -> np.ndarray:
+        return self.model.encode_images(self.whole(images))
+
+    def encode_texts(self, texts: Any) -> np.ndarray:
+        return self.model.encode_texts(texts)
+
+    def similarity(self, images: np.ndarray, texts: np.ndarray) -> np.ndarray:
+        return self.model.similarity(images, texts)
+
+
+class PreparingPairs(Preparing):
+    def score_pairs(self, images: Any, texts: Any) -> np.ndarray:
+        return self.model.score_pairs(self.whole(images), texts)
+
+
+@pytest.mark.parametrize("kind", ["histogram", "fusion"])
+def test_a_model_gets_the_images_it_prepared_in_the_readers_threads(
+    kind: str, request: pytest.FixtureRequest, picture_set: Callable[..., PairSet]
+) -> None:
+    pairset, make = picture_set(6), request.getfixturevalue(kind)
+    model = (PreparingDual if kind == "histogram" else PreparingPairs)(make())
+    prepared = fresh(model, pairset, batch_size=5)
+    assert len(model.prepared) == 12  # each image once
+    assert all(name.startswith("prefetch") for name in model.threads)
+    plain = make()
+    for method in ("encode_images", "score_pairs"):
+        if hasattr(plain, method):
+            right = getattr(plain, method)
+            setattr(plain, method, lambda images, *rest, right=right: right([i // 2 for i in images], *rest))
+    np.testing.assert_array_equal(prepared.scores.values, fresh(plain, pairset).scores.values)
+    with EmbeddingStore(None) as store:
+        score(model, pairset, store=store)
+        before = len(model.prepared)
+        score(model, pairset, store=store)
+    assert len(model.prepared) == before  # a warm run prepares nothing
+
+
+def test_pairs_come_image_by_image_and_an_image_is_one_object_and_decoded_once(
+    fusion: Any, picture_set: Callable[..., PairSet], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairset = picture_set(4)
+    # Every image stands in four items, far apart.
+    items = [
+        item.model_copy(update={"id": f"{item.id}-{k}", "texts": tuple(f"{text} {k}" for text in item.texts)})
+        for k in range(4)
+        for item in pairset.items
+    ]
+    model, seen, decoded = fusion(), [], []
+    right = model.score_pairs
+    model.score_pairs = lambda images, texts: (seen.append([id(image) for image in images]), right(images, texts))[1]
+    decode = tellapart.models.content.decode
+    monkeypatch.setattr(
+        "tellapart.models.content.decode", lambda data, where: (decoded.append(where), decode(data, where))[1]
+    )
+    many = PairSet("many", tuple(items), pairset.root)
+    scored = fresh(model, many, batch_size=16)
+    assert (scored.pairs_scored, scored.images_distinct, scored.texts_distinct) == (64, 8, 32)
+    assert sorted(decoded) == sorted(image for item in pairset.items for image in item.images)
+    assert [len(set(batch)) for batch in seen] == [2, 2, 2, 2]
+    np.testing.assert_array_equal(fresh(fusion(), many, batch_size=3).scores.values, scored.scores.values)
+
+
+def test_a_cold_run_decodes_each_image_once_with_its_fingerprint(
+    histogram: Any, picture_set: Callable[..., PairSet], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairset, decoded, read = picture_set(6), [], []
+    expected = pairset.fingerprint()
+    decode, read_bytes = tellapart.models.content.decode, PairSet.read_bytes
+    monkeypatch.setattr(
+        "tellapart.models.content.decode", lambda data, where: (decoded.append(where), decode(data, where))[1]
+    )
+    monkeypatch.setattr(PairSet, "read_bytes", lambda self, ref: (read.append(ref), read_bytes(self, ref))[1])
+    hashes: dict[str, str] = {}
+    with EmbeddingStore(None) as store:
+        score(histogram(), pairset, store=store, hashes=hashes)
+        assert pairset.fingerprint(image_hashes(pairset, store=store, hashes=hashes).__getitem__) == expected
+        assert len(decoded) == len(read) == 12
+        score(histogram(), pairset, store=store, hashes=hashes)  # what is known of the images serves the next model
+    assert len(decoded) == len(read) == 12
+
+
+def test_an_image_that_changes_during_a_run_is_an_error(
+    histogram: Any, fusion: Any, picture_set: Callable[..., PairSet]
+) -> None:
+    pairset, hashes = picture_set(2), {}
+    with EmbeddingStore(None) as store:
+        score(histogram(), pairset, store=store, hashes=hashes)
+        (pairset.root / "0-1.png").write_bytes((pairset.root / "1-1.png").read_bytes())
+        with pytest.raises(DataError, match=r"item-0: field 'images\[1\]': 0-1\.png changed during the run; start it"):
+            score(fusion(), pairset, store=store, hashes=hashes)
+
+
+class Stacked(PreparingDual):
+    """One that scores many items in one call."""
+
+    def similarities(self, images: np.ndarray, texts: np.ndarray) -> np.ndarray:
+        return self.model.similarity(images, texts)
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (1, 3), (3, 1)])
+def test_items_scored_in_one_call_get_the_same_bits(
+    histogram: Any, picture_set: Callable[..., PairSet], shape: tuple[int, int]
+) -> None:
+    pairset = picture_set(9, shape)
+    apart, calls = fresh(PreparingDual(histogram()), pairset), []
+    model = Stacked(histogram())
+    together = model.model.similarity
+    model.model.similarity = lambda *sides: (calls.append(len(sides[0])), together(*sides))[1]
+    np.testing.assert_array_equal(fresh(model, pairset).scores.values, apart.scores.values)
+    assert calls == [9]
+    model.model.similarity = lambda images, texts: np.zeros((len(images), 7, 7), np.float32)
+    with pytest.raises(ModelError, match=r"given 'item-0', .* must return an array .*; it returned \(9, 7, 7\)"):
+        fresh(model, pairset)
+
+
+@pytest.mark.parametrize("method", ["put_vectors", "put_pixel_hashes"])
+def test_a_store_that_cannot_be_written_ends_the_run(
+    histogram: Any, picture_set: Callable[..., PairSet], monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(EmbeddingStore, method, refuse)
+    with pytest.raises(StoreError, match="the disk is full"):
+        fresh(histogram(), picture_set(9), batch_size=2)
+
+
+def test_an_interrupted_run_keeps_what_was_computed_and_leaves_no_thread(
+    histogram: Any, picture_set: Callable[..., PairSet]
+) -> None:
+    pairset, model = picture_set(20), histogram()
+    encode = model.encode_images
+
+    def interrupted(images: Any) -> np.ndarray:
+        if len(model.image_batches) == 3:
+            raise KeyboardInterrupt
+        return encode(images)
+
+    model.encode_images = interrupted
+    with EmbeddingStore(None) as store:
+        with pytest.raises(KeyboardInterrupt):
+            score(model, pairset, store=store, batch_size=4)
+        assert not [t.name for t in threading.enumerate() if t.name.startswith(("prefetch", "store-writer"))]
+        assert store.counts().vectors == 40 + 3 * 4
+        model.encode_images = encode
+        assert score(model, pairset, store=store, batch_size=4).images_encoded == 40 - 3 * 4
 
 
 def test_one_picture_in_three_formats_is_one_image(histogram: Any, tmp_path: Path) -> None:
@@ -171,8 +373,8 @@ def test_wrong_vectors_are_an_error_that_names_the_model_and_the_input(
     model, (spoil, message) = histogram(), WRONG[case]
     right = getattr(model, method)
     setattr(model, method, lambda batch: spoil(right(batch)))
-    given = "0-0.png" if method == "encode_images" else pairset.items[0].texts[0]
-    third = "1-0.png" if method == "encode_images" else pairset.items[1].texts[0]
+    texts = sorted((text for item in pairset.items for text in item.texts), key=len)
+    given, third = ("0-0.png", "1-0.png") if method == "encode_images" else (texts[0], texts[2])
     with pytest.raises(ModelError, match=rf"model 'histogram', given '{given}', .* and 1 more, .*{message}") as raised:
         fresh(model, pairset, batch_size=4)
     assert case != "NaN" or repr(third) in str(raised.value).split("first for")[1]
@@ -211,7 +413,9 @@ def test_a_changed_model_with_an_old_fingerprint_is_an_error(
 
 
 def test_what_is_no_model_is_refused(picture_set: Callable[..., PairSet]) -> None:
-    with pytest.raises(ModelError, match="object is no model that can be scored; it must have one of encode_images"):
+    with pytest.raises(
+        ModelError, match=r"object is no model that can be scored; it must have a name, .* encode_images"
+    ):
         fresh(object(), picture_set(1))
     with pytest.raises(ModelError, match="batch_size must be at least 1; got 0"):
         fresh(Oracle(), picture_set(1), batch_size=0)
@@ -240,7 +444,51 @@ def test_a_killed_run_goes_on_where_it_was(picture_set: Callable[..., PairSet], 
     for line in lines:
         what, n = line.split()
         encoded[what] += int(n)
-    assert encoded == {"texts": 60, "images": 60 + batch}
+    assert encoded["texts"] == 60
+    # Lost is the batch at hand; and the one before it, if its writing had only begun.
+    assert encoded["images"] in {60 + batch, 60 + 2 * batch}
     calm.communicate(timeout=60)
     assert calm.returncode == resumed.returncode == 0
     np.testing.assert_array_equal(np.load(tmp_path / "killed.npy"), np.load(tmp_path / "calm.npy"))
+
+
+def test_what_is_stored_is_scored_again_without_the_model_and_without_a_pixel(
+    histogram: Any, fusion: Any, picture_set: Callable[..., PairSet], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairset = picture_set(5)
+    for make in (histogram, fusion):
+        model, loads = make(), []
+
+        def load(model: Any = model, loads: list[int] = loads) -> Any:
+            loads.append(1)
+            return model
+
+        with EmbeddingStore(None) as store:
+            deferred = Deferred(model.name, model.fingerprint, model.kind, load)
+            first = score(deferred, pairset.select(range(4)), store=store)
+            assert loads == [1]
+            again = Deferred(model.name, model.fingerprint, model.kind, lambda: pytest.fail("loaded for nothing"))
+            with monkeypatch.context() as patched:
+                patched.setattr(tellapart.models.content, "decode", lambda *_: pytest.fail("decoded for nothing"))
+                second = score(again, pairset.select(range(4)), store=store)
+            np.testing.assert_array_equal(second.scores.values, first.scores.values)
+            assert (second.images_encoded, second.texts_encoded, second.pairs_scored) == (0, 0, 0)
+            assert (second.images_distinct, second.texts_distinct) == (8, 8)
+            third = score(deferred, pairset, store=store)  # a fifth item: only that is computed
+            assert third.images_encoded + third.pairs_scored in {2, 4}
+            np.testing.assert_array_equal(third.scores.values[:4], first.scores.values)
+            assert loads == [1]
+
+
+def test_a_half_stored_set_is_computed_with_the_rest_and_decodes_nothing_twice(
+    histogram: Any, picture_set: Callable[..., PairSet], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairset, decoded = picture_set(8), []
+    decode = tellapart.models.content.decode
+    monkeypatch.setattr(
+        "tellapart.models.content.decode", lambda data, where: (decoded.append(where), decode(data, where))[1]
+    )
+    with EmbeddingStore(None) as store:
+        score(histogram(), pairset.select(range(3)), store=store)
+        score(histogram(), pairset, store=store)
+    assert len(decoded) == len(set(decoded)) == 16

@@ -24,6 +24,7 @@ from tellapart.models.torch_backend import (
     weights_fingerprint,
 )
 
+pytest.importorskip("torch", reason="torch is not installed (the models extra)")
 torch = import_torch()
 
 

@@ -24,6 +24,18 @@ def test_a_dot_product_depends_on_its_two_vectors_alone(seed: int, images: int, 
     np.testing.assert_allclose(grid, exact, rtol=1e-6, atol=1e-6)
 
 
+@given(st.integers(0, 2**32 - 1), st.integers(1, 300), st.integers(1, 40), st.integers(1, 3), st.integers(1, 5))
+def test_a_stack_of_items_gets_the_bits_of_each_item_alone(
+    seed: int, dimensions: int, items: int, images: int, texts: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    a = rng.standard_normal((items, images, dimensions)).astype(np.float32)
+    b = rng.standard_normal((items, texts, dimensions)).astype(np.float32)
+    stacked = dot_products(a, b)
+    assert (stacked.shape, stacked.dtype) == ((items, images, texts), np.float32)
+    np.testing.assert_array_equal(stacked, np.stack([dot_products(i, t) for i, t in zip(a, b, strict=True)]))
+
+
 def test_a_dot_product_is_rounded_once_where_a_float32_matrix_product_is_not() -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((64, 512)).astype(np.float32) for _ in range(2))

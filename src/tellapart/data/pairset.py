@@ -148,8 +148,10 @@ class PairSet:
         "sets/pairs.jsonl:1: field 'images[0]'"
         """
         if not self._users:
+            users: dict[str, tuple[Item, int]] = {}
             for item in reversed(self.items):  # the first item's entry stays
-                self._users.update((image, (item, k)) for k, image in reversed([*enumerate(item.images)]))
+                users.update((image, (item, k)) for k, image in reversed([*enumerate(item.images)]))
+            self._users.update(users)  # at once: threads that read images may all be here
         if reference not in self._users:
             return f"{self.name}: {reference}"
         item, place = self._users[reference]

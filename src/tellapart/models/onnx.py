@@ -134,6 +134,8 @@ class OnnxDualEncoder:
             return cosines * np.float32(self.config.logit_scale)
         return cosines
 
+    similarities = similarity
+
     def _side_by_side(self, encode: Callable[[Any], Vectors], samples: Sequence[Any]) -> Vectors:
         if not samples:
             return np.zeros((0, self.config.dimensions), np.float32)

@@ -23,6 +23,8 @@ from tellapart.models.torch_backend import (
     runtime,
     weights_fingerprint,
 )
+from tellapart.models.torch_forward import forward as compute
+from tellapart.models.torch_forward import grouped
 from tellapart.models.vectors import dot_products, normalise
 
 if TYPE_CHECKING:
@@ -142,7 +144,7 @@ class OpenClipEncoder:
         """Encode RGB images, uint8 `(height, width, 3)` or prepared, to float32 `(n, dimensions)` of length one.
 
         Raises:
-            ModelError: a vector has no direction.
+            ModelError: the model fails, or a vector has no direction.
         """
         torch = import_torch()
 
@@ -158,14 +160,12 @@ class OpenClipEncoder:
         """Encode texts to float32 `(n, dimensions)` of length one; count the cut ones in `truncated`.
 
         Raises:
-            ModelError: a vector has no direction.
+            ModelError: the model fails, or a vector has no direction.
         """
         ids, cut = self._tokens.read(texts)
         self.truncated += cut
-        lengths = self._tower.lengths(ids)
         vectors = np.zeros((len(texts), self._dimensions), np.float32)
-        for length in sorted(set(lengths)):
-            rows = [row for row, own in enumerate(lengths) if own == length]
+        for length, rows in grouped(self._tower.lengths(ids)).items():
 
             def forward(batch: list[int], length: int = length) -> Any:
                 return self._tower.encode(ids[batch, :length].to(self.device))
@@ -181,7 +181,7 @@ class OpenClipEncoder:
 
     def _encode(self, forward: Callable[[list[Any]], Any], samples: Sequence[Any]) -> Vectors:
         rows = [np.zeros((0, self._dimensions), np.float32)]
-        with import_torch().inference_mode():
+        with compute(self._name, self._model):
             for batch, real in fixed_batches(samples, self._size):
                 rows.append(forward(batch)[:real].float().cpu().numpy())
         try:

@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch_forward import bucket
 
 __all__ = ["TextTower", "Tokens"]
-
-#: Where padding cannot matter, a text is padded to the next multiple of this, not to the whole context.
-_BUCKET = 8
 
 #: What else an open_clip tokenizer's ids depend on.
 _OPTIONS = ("context_length", "clean_fn", "strip_sep_token", "tokenizer_mode")
@@ -89,7 +87,7 @@ class TextTower:
         context = ids.shape[1]
         if not self.shortens or not len(ids):
             return [context] * len(ids)
-        return [min(context, -(-(place + 1) // _BUCKET) * _BUCKET) for place in self._pooled(ids).tolist()]
+        return [bucket(place + 1, context) for place in self._pooled(ids).tolist()]
 
     def encode(self, ids: Any) -> Any:
         """Return the features, `(n, dimensions)`, of ids `(n, length)` on the model's device."""

@@ -1,4 +1,4 @@
-"""What a model must offer to be measured: one of five small protocols.
+"""What a model must offer to be measured, one of five small protocols, and what it may offer to be measured faster.
 
 A model is any object with the attributes and methods of one of them; nothing needs to be inherited.
 """
@@ -6,7 +6,7 @@ A model is any object with the attributes and methods of one of them; nothing ne
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,20 @@ from numpy.typing import NDArray
 from tellapart.data.item import Item
 from tellapart.data.scores import ScoreKind
 
-__all__ = ["DualEncoder", "Generator", "KeyReader", "Model", "PairScorer", "Pixels", "TextScorer", "Vectors"]
+__all__ = [
+    "DualEncoder",
+    "Generator",
+    "ImagePreparer",
+    "KeyReader",
+    "Model",
+    "PairScorer",
+    "Pixels",
+    "Sized",
+    "StackedSimilarity",
+    "TextScorer",
+    "Vectors",
+    "Weighed",
+]
 
 Pixels = NDArray[np.uint8]  # (height, width, 3), RGB
 Vectors = NDArray[np.float32]  # (n, dimensions)
@@ -82,6 +95,9 @@ class DualEncoder(Model, Protocol):
 class PairScorer(Model, Protocol):
     """Image and text are read together (ITM heads of fusion encoders): one number for a pair.
 
+    Pairs come image by image, and an image that stands at several places of a batch is one object (`is`) there: what
+    depends on the image alone can be computed once.
+
     >>> from tellapart.models.reference import Random
     >>> isinstance(Random(seed=0), PairScorer)
     True
@@ -133,4 +149,72 @@ class KeyReader(Model, Protocol):
 
     def score_item(self, item: Item) -> NDArray[np.float32]:
         """Score every image of the item against every text: float32 `(images, texts)`."""
+        ...
+
+
+@runtime_checkable
+class ImagePreparer(Model, Protocol):
+    """Optional: a model that prepares (resizes, crops, scales) one image apart from its forward pass.
+
+    The reader's threads then do that ahead of the model and keep the prepared image in place of the full one;
+    `encode_images`, `score_pairs` or `log_likelihoods` are given what `prepare_image` returned. They must take plain
+    pixels, too, and say the same of them.
+
+    >>> from tellapart.models.reference import Constant
+    >>> isinstance(Constant(), ImagePreparer)
+    False
+    """
+
+    def prepare_image(self, pixels: Pixels) -> Any:
+        """Prepare one image, uint8 `(height, width, 3)`: an array or a tensor, or a mapping of them.
+
+        Called in several threads at once. It should start none of its own: there is one for each core already.
+        """
+        ...
+
+
+@runtime_checkable
+class StackedSimilarity(DualEncoder, Protocol):
+    """Optional: a dual encoder that scores many items in one call, with the same bits as item by item.
+
+    Where `similarity` is made of `tellapart.models.vectors.dot_products` and of steps that take each number by itself,
+    `similarities = similarity` in the class is all it takes.
+
+    >>> from tellapart.models.reference import Constant
+    >>> isinstance(Constant(), StackedSimilarity)
+    False
+    """
+
+    def similarities(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
+        """Score vectors `(items, images, dimensions)` against `(items, texts, dimensions)`: float32 `(items, images, texts)`."""
+        ...
+
+
+@runtime_checkable
+class Sized(Model, Protocol):
+    """Optional: a model whose forward pass takes a fixed number of samples, to which it fills every batch up.
+
+    >>> from tellapart.models.reference import Constant
+    >>> isinstance(Constant(), Sized)
+    False
+    """
+
+    @property
+    def batch_size(self) -> int:
+        """Samples in one forward pass: what a batch should hold, unless the user says otherwise."""
+        ...
+
+
+@runtime_checkable
+class Weighed(Model, Protocol):
+    """Optional: a model that says how many parameters it has; `tellapart time` reports them.
+
+    >>> from tellapart.models.reference import Constant
+    >>> isinstance(Constant(), Weighed)
+    False
+    """
+
+    @property
+    def parameters(self) -> int:
+        """Numbers that were learned; those that several parts share count once."""
         ...

@@ -2,22 +2,27 @@
 
 What the store holds already is not computed again; what is computed is stored batch by batch, so a run that was killed
 goes on where it was. No number depends on the batch size, on the order of the items or on what the store held before.
+
+The model never waits where the cores allow: threads read, decode and prepare images ahead of it, another one writes
+to the store behind it. Where the store holds every score, the model is not asked; a deferred one is not even loaded.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.scores import Scores, named
+from tellapart.data.scores import Scores
 from tellapart.errors import ModelError, StoreError
-from tellapart.models.content import Picture, PictureReader, text_hash
+from tellapart.models.content import PictureReader, text_hash
+from tellapart.models.deferred import Deferred
+from tellapart.models.fill import Job, fill_images, fill_pairs, fill_texts
 from tellapart.models.protocols import (
     DualEncoder,
     Generator,
@@ -25,10 +30,12 @@ from tellapart.models.protocols import (
     Model,
     PairScorer,
     Pixels,
+    StackedSimilarity,
     TextScorer,
     Vectors,
 )
 from tellapart.models.store import EmbeddingStore
+from tellapart.models.writer import Writer
 
 __all__ = ["Progress", "Scored", "score"]
 
@@ -70,7 +77,8 @@ def score(
     pairset: PairSet,
     *,
     store: EmbeddingStore,
-    batch_size: int = 32,
+    batch_size: int | None = None,
+    hashes: MutableMapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Scored:
     """Score every image of every item against every text of that item.
@@ -79,11 +87,15 @@ def score(
         model: of one of the protocols in `tellapart.models.protocols`.
         pairset: items and images.
         store: where what is computed is kept; `EmbeddingStore(None)` forgets.
-        batch_size: images, texts or pairs given to the model at once.
+        batch_size: images, texts or pairs given to the model at once; what the model and its device's memory want if
+            not given, and less where the memory is full. Changes no number.
+        hashes: image reference -> hash of pixels, of this pair set's images that were read before, by another model
+            say; those read here are added. It saves `tellapart.models.content.image_hashes` from reading them again.
         progress: told what is done.
 
     Raises:
-        ModelError: the model is of no protocol, or its output has the wrong shape or type or is not finite.
+        ModelError: the model is of no protocol, or its output has the wrong shape or type or is not finite, or one
+            sample is too much for its device's memory.
         DataError: an image is missing or cannot be decoded.
         StoreError: the store is damaged or cannot be written.
 
@@ -93,26 +105,18 @@ def score(
     >>> score(Oracle(), pairs, store=EmbeddingStore(None)).scores.values.tolist()
     [[[1.0, 0.0], [0.0, 1.0]]]
     """
-    if batch_size < 1:
+    if batch_size is not None and batch_size < 1:
         raise ModelError(f"batch_size must be at least 1; got {batch_size}")
+    if not isinstance(model, Model):
+        raise _no_model(model)
     started = time.perf_counter()
-    job = _Job(model, pairset, store, batch_size, progress or _nobody)
-    match model:
-        case KeyReader():
-            values = _read_keys(job, model)
-        case TextScorer():
-            values = _score_texts(job, model)
-        case DualEncoder():
-            values = _encode(job, model)
-        case PairScorer():
-            values = _score_pairs(job, model.score_pairs)
-        case Generator():
-            values = _score_pairs(job, model.log_likelihoods)
-        case _:
-            raise ModelError(
-                f"{type(model).__name__} is no model that can be scored; it must have one of encode_images with "
-                "encode_texts and similarity, score_pairs, score_texts, log_likelihoods or score_item"
-            )
+    hashes = {} if hashes is None else hashes
+    with Writer() as writer:
+        job = Job(model, pairset, store, writer, batch_size, progress or _nobody, hashes)
+        values = _stored(job)
+        if values is None:
+            loaded = model.load() if isinstance(model, Deferred) else model
+            values = _computed(replace(job, model=loaded))
     ids = [item.id for item in pairset.items]
     return Scored(Scores(ids, values, model.kind), **job.counts, seconds=time.perf_counter() - started)
 
@@ -121,44 +125,57 @@ def _nobody(stage: str, done: int, total: int, /) -> None:
     """Listen to progress for nobody."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """What every way of scoring needs, and the counts that it reports."""
-
-    model: Model
-    pairset: PairSet
-    store: EmbeddingStore
-    batch_size: int
-    progress: Progress
-    counts: dict[str, int] = field(default_factory=dict)
-
-    def empty(self) -> NDArray[np.float32]:
-        return np.zeros((len(self.pairset), *self.pairset.shape), np.float32)
-
-    def blocks(self, size: int) -> Iterator[tuple[int, tuple[Item, ...]]]:
-        """Yield runs of items, with the position of the first."""
-        for start in range(0, len(self.pairset), size):
-            yield start, self.pairset.items[start : start + size]
-
-    def checked(self, output: object, shape: tuple[int | None, ...], names: Sequence[str]) -> NDArray[np.float32]:
-        """Return a model's output if it is finite float32 of this shape (None: any)."""
-        said = f"model {self.model.name!r}, given {named([repr(name) for name in names], limit=3)},"
-        wanted = tuple("d" if side is None else side for side in shape)
-        if not isinstance(output, np.ndarray) or output.dtype != np.float32:
-            got = output.dtype if isinstance(output, np.ndarray) else type(output).__name__
-            raise ModelError(f"{said} must return a float32 array; it returned {got}")
-        if output.ndim != len(shape) or any(
-            want not in {None, have} for want, have in zip(shape, output.shape, strict=True)
-        ):
-            raise ModelError(f"{said} must return an array {wanted}; it returned {output.shape}")
-        if not np.isfinite(output).all():
-            row = int(np.argwhere(~np.isfinite(output))[0, 0])
-            culprit = names[min(row, len(names) - 1)]
-            raise ModelError(f"{said} returned NaN or infinity, first for {culprit!r}")
-        return output
+def _stored(job: Job) -> NDArray[np.float32] | None:
+    """Return the scores if every image was read and every pair scored before; nothing is decoded, no model asked."""
+    if not job.store.has_pair_scores(job.model.fingerprint):
+        return None
+    with PictureReader(job.pairset, job.store, job.references, hashes=job.hashes, known_only=True) as reader:
+        read = sum(1 for _ in reader)
+    return _stored_pairs(job) if read == len(job.references) else None
 
 
-def _read_keys(job: _Job, model: KeyReader) -> NDArray[np.float32]:
+def _stored_pairs(job: Job) -> NDArray[np.float32] | None:
+    """Return the scores if the store has every pair, now that the images' hashes are known."""
+    values = job.empty()
+    for places, items in _blocks(job.pairset):
+        keys = _pairs_of(job, items)
+        stored = job.store.pair_scores(job.model.fingerprint, keys)
+        if len(stored) < len(set(keys)):
+            return None
+        values[places] = np.array([stored[key] for key in keys]).reshape(-1, *job.pairset.shape)
+    job.reads()
+    job.progress("pairs", values.size, values.size)
+    return values
+
+
+def _pairs_of(job: Job, items: Sequence[Item]) -> list[tuple[str, str]]:
+    return [(job.hashes[image], text_hash(text)) for item in items for image in item.images for text in item.texts]
+
+
+def _computed(job: Job) -> NDArray[np.float32]:
+    match model := job.model:
+        case KeyReader():
+            return _read_keys(job, model)
+        case TextScorer():
+            return _score_texts(job, model)
+        case DualEncoder():
+            return _encode(job, model)
+        case PairScorer():
+            return _score_pairs(job, model.score_pairs)
+        case Generator():
+            return _score_pairs(job, model.log_likelihoods)
+        case _:
+            raise _no_model(model)
+
+
+def _no_model(thing: object) -> ModelError:
+    return ModelError(
+        f"{type(thing).__name__} is no model that can be scored; it must have a name, a fingerprint, a kind, and one of "
+        "encode_images with encode_texts and similarity, score_pairs, score_texts, log_likelihoods or score_item"
+    )
+
+
+def _read_keys(job: Job, model: KeyReader) -> NDArray[np.float32]:
     values = job.empty()
     for position, item in enumerate(job.pairset.items):
         values[position] = job.checked(model.score_item(item), job.pairset.shape, [item.id])
@@ -166,150 +183,76 @@ def _read_keys(job: _Job, model: KeyReader) -> NDArray[np.float32]:
     return values
 
 
-def _score_texts(job: _Job, model: TextScorer) -> NDArray[np.float32]:
+def _score_texts(job: Job, model: TextScorer) -> NDArray[np.float32]:
     def column(texts: Sequence[str]) -> Vectors:
         return job.checked(model.score_texts(texts), (len(texts),), texts)[:, None]
 
-    _fill_texts(job, column)
+    fill_texts(job, column)
     values = job.empty()
-    for start, items in job.blocks(_BLOCK):
+    for places, items in _blocks(job.pairset):
         keys = [[text_hash(text) for text in item.texts] for item in items]
         stored = job.store.vectors(model.fingerprint, {key for row in keys for key in row})
-        for position, row in enumerate(keys, start):
-            values[position] = [stored[key][0] for key in row]  # the same beside every image
+        # (items, 1, texts): a text gets the same beside every image.
+        values[places] = np.array([[stored[key][0] for key in row] for row in keys], np.float32)[:, None, :]
+    job.counts["texts_distinct"] = len({text for item in job.pairset.items for text in item.texts})
     return values
 
 
-def _encode(job: _Job, model: DualEncoder) -> NDArray[np.float32]:
+def _encode(job: Job, model: DualEncoder) -> NDArray[np.float32]:
     def encode_texts(texts: Sequence[str]) -> Vectors:
         return job.checked(model.encode_texts(texts), (len(texts), None), texts)
 
-    _fill_texts(job, encode_texts)
-    hashes = _fill_images(job, model)
+    fill_texts(job, encode_texts)
+    fill_images(job, model)
     values = job.empty()
-    for start, items in job.blocks(_BLOCK):
-        keys = [([hashes[image] for image in item.images], [text_hash(text) for text in item.texts]) for item in items]
-        stored = job.store.vectors(model.fingerprint, {key for row in keys for side in row for key in side})
-        _check_dimensions(job, stored)
-        for position, (images, texts) in enumerate(keys, start):
-            # Item by item: one shape throughout, so that no neighbour can move a bit.
-            sides = (np.stack([stored[key] for key in images]), np.stack([stored[key] for key in texts]))
-            item = job.pairset.items[position]
-            values[position] = job.checked(model.similarity(*sides), job.pairset.shape, [item.id])
+    for places, items in _blocks(job.pairset):
+        images = [[job.hashes[image] for image in item.images] for item in items]
+        texts = [[text_hash(text) for text in item.texts] for item in items]
+        stored = job.store.vectors(model.fingerprint, {key for row in (*images, *texts) for key in row})
+        for rows in (images, texts):  # an image may have several vectors, so the two sides may differ
+            _check_dimensions(job, {key: stored[key] for row in rows for key in row})
+        sides = [np.array([[stored[key] for key in row] for row in rows]) for rows in (images, texts)]
+        values[places] = _similarities(job, model, sides[0], sides[1], [item.id for item in items])
+        # Kept as well: with them the same set is scored again without a vector, or the model.
+        scores = dict(zip(_pairs_of(job, items), values[places].reshape(-1), strict=True))
+        job.keep(lambda scores=scores: job.store.put_pair_scores(model.fingerprint, scores))  # type: ignore[misc]
+    job.reads()
     return values
+
+
+def _similarities(
+    job: Job, model: DualEncoder, images: Vectors, texts: Vectors, ids: Sequence[str]
+) -> NDArray[np.float32]:
+    """Score vectors `(items, images, dimensions)` against `(items, texts, dimensions)`, item by item."""
+    if isinstance(model, StackedSimilarity):
+        return job.checked(model.similarities(images, texts), (len(ids), *job.pairset.shape), ids)
+    # One shape throughout, so that no neighbour can move a bit.
+    each = zip(images, texts, ids, strict=True)
+    return np.stack([job.checked(model.similarity(i, t), job.pairset.shape, [name]) for i, t, name in each])
 
 
 def _score_pairs(
-    job: _Job, compute: Callable[[Sequence[Pixels], Sequence[str]], NDArray[np.float32]]
+    job: Job, compute: Callable[[Sequence[Pixels], Sequence[str]], NDArray[np.float32]]
 ) -> NDArray[np.float32]:
-    with PictureReader(job.pairset, job.store) as reader:
-        _fill_pairs(job, reader, compute)
-        hashes = reader.hashes
-    values = job.empty()
-    for start, items in job.blocks(_BLOCK):
-        keys = [[(hashes[image], text_hash(text)) for image in item.images for text in item.texts] for item in items]
-        stored = job.store.pair_scores(job.model.fingerprint, {key for row in keys for key in row})
-        for position, row in enumerate(keys, start):
-            values[position] = np.array([stored[key] for key in row]).reshape(job.pairset.shape)
+    total = fill_pairs(job, compute)
+    if (values := _stored_pairs(job)) is None:
+        place = job.store.path or "the store in memory"
+        raise StoreError(f"{place} lost some of {total} scores since they were written; run it again")
     return values
 
 
-def _fill_texts(job: _Job, encode: Callable[[Sequence[str]], Vectors]) -> None:
-    """Compute and store what the store lacks of the texts."""
-    texts = {text_hash(text): text for item in job.pairset.items for text in item.texts}
-    missing = job.store.missing_vectors(job.model.fingerprint, texts)
-    done = len(texts) - len(missing)
-    job.progress("texts", done, len(texts))
-    for start in range(0, len(missing), job.batch_size):
-        keys = missing[start : start + job.batch_size]
-        vectors = encode([texts[key] for key in keys])
-        job.store.put_vectors(job.model.fingerprint, dict(zip(keys, vectors, strict=True)))
-        job.progress("texts", done + start + len(keys), len(texts))
-    job.counts.update(texts_distinct=len(texts), texts_encoded=len(missing))
+def _blocks(pairset: PairSet) -> Iterator[tuple[slice, tuple[Item, ...]]]:
+    """Yield runs of items, with their places."""
+    for start in range(0, len(pairset), _BLOCK):
+        items = pairset.items[start : start + _BLOCK]
+        yield slice(start, start + len(items)), items
 
 
-def _fill_images(job: _Job, model: DualEncoder) -> dict[str, str]:
-    """Compute and store what the store lacks of the images; return reference -> hash."""
-    references = list(dict.fromkeys(image for item in job.pairset.items for image in item.images))
-    pending: dict[str, Picture] = {}
-    encoded = 0
-
-    def encode(batch: Sequence[Picture]) -> None:
-        vectors = job.checked(
-            model.encode_images(reader.pixels(batch)), (len(batch), None), [picture.reference for picture in batch]
-        )
-        keys = [picture.hash for picture in batch]
-        job.store.put_vectors(model.fingerprint, dict(zip(keys, vectors, strict=True)))
-
-    with PictureReader(job.pairset, job.store) as reader:
-        for start in range(0, len(references), job.batch_size):
-            block = {picture.hash: picture for picture in reader.read(references[start : start + job.batch_size])}
-            for key in job.store.missing_vectors(model.fingerprint, block):
-                pending.setdefault(key, block[key])
-            last = start + job.batch_size >= len(references)
-            while len(pending) >= job.batch_size or (last and pending):
-                batch = [pending.pop(key) for key in list(pending)[: job.batch_size]]
-                encode(batch)
-                encoded += len(batch)
-            job.progress("images", min(start + job.batch_size, len(references)) - len(pending), len(references))
-    job.counts.update(images_distinct=len(set(reader.hashes.values())), images_encoded=encoded)
-    return reader.hashes
-
-
-def _fill_pairs(
-    job: _Job,
-    reader: PictureReader,
-    compute: Callable[[Sequence[Pixels], Sequence[str]], NDArray[np.float32]],
-) -> None:
-    """Compute and store what the store lacks of the pairs."""
-    images, texts = job.pairset.shape
-    pending: dict[tuple[str, str], tuple[Picture, str]] = {}
-    total, scored = len(job.pairset) * images * texts, 0
-    step = max(1, job.batch_size // (images * texts))
-    for start, items in job.blocks(step):
-        pictures = {p.reference: p for p in reader.read([image for item in items for image in item.images])}
-        block = {
-            (pictures[image].hash, text_hash(text)): (pictures[image], text)
-            for item in items
-            for image in item.images
-            for text in item.texts
-        }
-        stored = job.store.pair_scores(job.model.fingerprint, block)
-        for key, pair in block.items():  # in the order of the items: a set's order differs from run to run
-            if key not in stored:
-                pending.setdefault(key, pair)
-        last = start + step >= len(job.pairset)
-        while len(pending) >= job.batch_size or (last and pending):
-            batch = {key: pending.pop(key) for key in list(pending)[: job.batch_size]}
-            _score_batch(job, reader, batch, compute)
-            scored += len(batch)
-        job.progress("pairs", min(start + step, len(job.pairset)) * images * texts - len(pending), total)
-    job.counts.update(
-        pairs_scored=scored,
-        images_distinct=len(set(reader.hashes.values())),
-        texts_distinct=len({text for item in job.pairset.items for text in item.texts}),
-    )
-
-
-def _score_batch(
-    job: _Job,
-    reader: PictureReader,
-    batch: dict[tuple[str, str], tuple[Picture, str]],
-    compute: Callable[[Sequence[Pixels], Sequence[str]], NDArray[np.float32]],
-) -> None:
-    pictures = {picture.hash: picture for picture, _ in batch.values()}  # each decoded once
-    pixels = dict(zip(pictures, reader.pixels(list(pictures.values())), strict=True))
-    texts = [text for _, text in batch.values()]
-    names = [f"{picture.reference} with {text}" for picture, text in batch.values()]
-    numbers = job.checked(compute([pixels[image] for image, _ in batch], texts), (len(batch),), names)
-    job.store.put_pair_scores(job.model.fingerprint, dict(zip(batch, numbers, strict=True)))
-
-
-def _check_dimensions(job: _Job, stored: dict[str, Vectors]) -> None:
+def _check_dimensions(job: Job, stored: dict[str, Vectors]) -> None:
     sizes = sorted({vector.size for vector in stored.values()})
     if len(sizes) > 1:
         place = job.store.path or "the store in memory"
         raise StoreError(
-            f"{place} holds vectors of {' and '.join(map(str, sizes))} dimensions for model {job.model.name!r}: images "
-            "and texts differ, or the model changed and its fingerprint did not; delete the store, or name another --cache"
+            f"{place} holds vectors of {' and '.join(map(str, sizes))} dimensions for model {job.model.name!r}: it "
+            "changed and its fingerprint did not; delete the store, or name another --cache"
         )

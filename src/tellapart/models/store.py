@@ -6,14 +6,15 @@ run. Nothing stored is ever changed: of two writers of one key the first wins, a
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
-import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import Self
 
@@ -21,23 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import StoreError
+from tellapart.models.store_file import REMEDY, explain, open_store
 
 __all__ = ["Counts", "EmbeddingStore", "default_store_path"]
-
-_APPLICATION = 0x74656C6C  # "tell", in the header of the file: it tells a store from any other database
-_SCHEMA = 1
-_TABLES = """
-CREATE TABLE model (id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE);
-CREATE TABLE vector (model INTEGER NOT NULL, content BLOB NOT NULL, dimensions INTEGER NOT NULL, data BLOB NOT NULL,
-                     PRIMARY KEY (model, content)) WITHOUT ROWID;
-CREATE TABLE pair (model INTEGER NOT NULL, image BLOB NOT NULL, text BLOB NOT NULL, score REAL NOT NULL,
-                   PRIMARY KEY (model, image, text)) WITHOUT ROWID;
-CREATE TABLE picture (file BLOB PRIMARY KEY, pixels BLOB NOT NULL) WITHOUT ROWID;
-"""
-_REMEDY = "delete it, or name another --cache"
-
-#: How long a writer waits for another one, in seconds. A batch is written in milliseconds.
-_PATIENCE = 60.0
 
 
 def default_store_path() -> Path:
@@ -69,8 +56,9 @@ class Counts:
 class EmbeddingStore:
     """Vectors, pair scores and pixel hashes, kept between runs. Several processes may use one file at once.
 
-    Each `put_...` is one transaction: a process that is killed loses the batch at hand and nothing else. The file is
-    in write-ahead mode, which needs a local disk, not a network one. A content key is a SHA-256 in hexadecimal.
+    Each `put_...` is one transaction: a process that is killed loses the batch at hand and nothing else. Threads may
+    share a store; their calls wait for each other. The file is in write-ahead mode, which needs a local disk, not a
+    network one. A content key is a SHA-256 in hexadecimal.
 
     Args:
         path: the file, made if it is not there; None keeps everything in memory.
@@ -88,20 +76,9 @@ class EmbeddingStore:
         self.path = None if path is None else Path(path)
         self._where = "the store in memory" if self.path is None else str(self.path)
         self._models: dict[str, int] = {}
-        if self.path is not None:
-            self._look_at_file(self.path)
+        self._turn = Lock()
         with self._explained():
-            # Transactions are begun by hand: sqlite3's own do not cover reads. One thread uses the store, but a
-            # dropped one is closed by the garbage collector, which runs in whatever thread allocates.
-            self._connection = sqlite3.connect(
-                self.path or ":memory:", timeout=_PATIENCE, isolation_level=None, check_same_thread=False
-            )
-        try:
-            with self._explained():
-                self._prepare()
-        except BaseException:
-            self._connection.close()
-            raise
+            self._connection = open_store(self.path, self._where)
         # A store in memory is often just dropped; newer Pythons warn of a connection that nobody closed.
         weakref.finalize(self, self._connection.close)
 
@@ -262,6 +239,52 @@ class EmbeddingStore:
                 ((bytes.fromhex(file), bytes.fromhex(pixels)) for file, pixels in hashes.items()),
             )
 
+    def model_of(self, source: str) -> dict[str, str] | None:
+        """Return what `put_model` kept under a key, or None.
+
+        Raises:
+            StoreError: the file is damaged.
+
+        >>> EmbeddingStore(None).model_of("00" * 32) is None
+        True
+        """
+        with self._transaction("DEFERRED") as connection:
+            row = connection.execute("SELECT facts FROM source WHERE key = ?", (source,)).fetchone()
+        if row is None:
+            return None
+        try:
+            return dict(json.loads(row[0]))
+        except (TypeError, ValueError) as error:
+            raise StoreError(f"{self._where} is damaged: what it holds of a model is {row[0]!r}; {REMEDY}") from error
+
+    def put_model(self, source: str, facts: Mapping[str, str]) -> None:
+        """Keep what a model said of itself, under the key of the files that it was made of.
+
+        Raises:
+            StoreError: the file cannot be written.
+
+        >>> store = EmbeddingStore(None)
+        >>> store.put_model("00" * 32, {"name": "a"})
+        >>> store.model_of("00" * 32)
+        {'name': 'a'}
+        """
+        with self._transaction("IMMEDIATE") as connection:
+            row = (source, json.dumps(facts, sort_keys=True))
+            connection.execute("INSERT OR REPLACE INTO source VALUES (?, ?)", row)
+
+    def has_pair_scores(self, model: str) -> bool:
+        """Return whether there is any score of a pair.
+
+        Raises:
+            StoreError: the file is damaged.
+
+        >>> EmbeddingStore(None).has_pair_scores("model-a")
+        False
+        """
+        with self._transaction("DEFERRED") as connection:
+            query = "SELECT 1 FROM pair WHERE model = ? LIMIT 1"
+            return connection.execute(query, (self._model(model),)).fetchone() is not None
+
     def counts(self) -> Counts:
         """Count what is stored, over all models.
 
@@ -272,72 +295,9 @@ class EmbeddingStore:
             tables = ("model", "vector", "pair", "picture")
             return Counts(*(connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables))  # noqa: S608
 
-    def _look_at_file(self, path: Path) -> None:
-        """Refuse what is no SQLite file before SQLite touches it, and make the folder of a new one."""
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if path.exists():
-                with path.open("rb") as file:
-                    head = file.read(16)
-                if head not in {b"", b"SQLite format 3\0"}:
-                    raise StoreError(f"{path} is not a tellapart store; {_REMEDY}")
-        except OSError as error:
-            raise StoreError(f"{path} cannot be opened: {error.strerror or error}; name another --cache") from error
-
-    def _prepare(self) -> None:
-        connection = self._connection
-        connection.execute(f"PRAGMA busy_timeout = {int(_PATIENCE * 1000)}")
-        self._is_new()
-        self._switch_to_write_ahead()
-        # In write-ahead mode NORMAL still survives a killed process; a power cut may cost the last batches.
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            # Another process may have made the tables while this one waited.
-            if self._is_new():
-                for statement in _TABLES.split(";")[:-1]:
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {_SCHEMA}")
-            connection.execute("COMMIT")
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
-
-    def _is_new(self) -> bool:
-        """Return whether the database is empty; raise if it is not a store of this schema."""
-        application, version, tables = (
-            self._connection.execute(query).fetchone()[0]
-            for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
-        )
-        if (application, version, tables) == (0, 0, 0):
-            return True
-        if application != _APPLICATION:
-            raise StoreError(
-                f"{self._where} is not a tellapart store but another SQLite database; name another --cache"
-            )
-        if version != _SCHEMA:
-            age = "a newer" if version > _SCHEMA else "an older"
-            raise StoreError(
-                f"{self._where} was written by {age} tellapart (schema {version}, this one reads {_SCHEMA}); {_REMEDY}"
-            )
-        return False
-
-    def _switch_to_write_ahead(self) -> None:
-        # Two processes that switch a new file at once: SQLite does not wait here, whatever the timeout.
-        deadline = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                self._connection.execute("PRAGMA journal_mode = WAL")
-                return
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.02)
-
     @contextmanager
     def _transaction(self, mode: str) -> Iterator[sqlite3.Connection]:
-        with self._explained():
+        with self._turn, self._explained():
             self._connection.execute(f"BEGIN {mode}")
             try:
                 yield self._connection
@@ -354,7 +314,7 @@ class EmbeddingStore:
         try:
             yield
         except sqlite3.Error as error:
-            raise StoreError(f"{self._where} {_explain(error)}") from error
+            raise StoreError(f"{self._where} {explain(error)}") from error
 
     def _model(self, fingerprint: str, *, add: bool = False) -> int:
         """Return a model's number; 0, which no model has, if it is not there."""
@@ -378,7 +338,7 @@ class EmbeddingStore:
 
     def _damaged(self, what: str, content: str, model: str, how: str) -> StoreError:
         return StoreError(
-            f"{self._where} is damaged: the {what} of {content[:12]} for model {model[:12]!r} {how}; {_REMEDY}"
+            f"{self._where} is damaged: the {what} of {content[:12]} for model {model[:12]!r} {how}; {REMEDY}"
         )
 
     def _check_finite(self, model: str, content: str, numbers: NDArray[np.float32] | np.float32) -> None:
@@ -386,18 +346,3 @@ class EmbeddingStore:
             raise StoreError(
                 f"{self._where} keeps finite numbers only; model {model[:12]!r} gave others for {content[:12]}"
             )
-
-
-def _explain(error: sqlite3.Error) -> str:
-    """Say what happened, and what to do, by SQLite's primary result code."""
-    match getattr(error, "sqlite_errorcode", 0) & 0xFF:
-        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            return f"is damaged ({error}); {_REMEDY}"
-        case sqlite3.SQLITE_FULL:
-            return f"cannot grow: the disk is full ({error}); free space, or name another --cache"
-        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-            return f"cannot be written ({error}); name another --cache, or run with --no-cache"
-        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return f"was locked by another process for {_PATIENCE:g} s; end that process, or name another --cache"
-        case _:
-            return f"failed ({error}); run with --no-cache, or name another --cache"

@@ -30,7 +30,10 @@ def normalise(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def dot_products(images: NDArray[np.float32], texts: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return every image vector times every text vector: float32 `(images, texts)`.
+    """Return every image vector times every text vector: float32 `(images, texts)`; of stacks of both, item by item.
+
+    Vectors are `(images, dimensions)` and `(texts, dimensions)`, or `(items, images, dimensions)` and
+    `(items, texts, dimensions)`: then the result is `(items, images, texts)`, with the same bits.
 
     Products are summed in float64, pair by pair in one fixed order, and rounded to float32 once. A matrix
     product would be faster, but its order of summation changes with the shapes of both arguments, and so would
@@ -40,6 +43,6 @@ def dot_products(images: NDArray[np.float32], texts: NDArray[np.float32]) -> NDA
     array([[1.],
            [2.]], dtype=float32)
     """
-    products = images.astype(np.float64)[:, None, :] * texts.astype(np.float64)[None, :, :]
+    products = images.astype(np.float64)[..., :, None, :] * texts.astype(np.float64)[..., None, :, :]
     sums: NDArray[np.float32] = products.sum(axis=-1).astype(np.float32)
     return sums

@@ -1,0 +1,68 @@
+"""CLIP_benchmark on the synthetic sets: its own command line, from local files. Runs in its own environment.
+
+    python clip_benchmark_driver.py prepare|cold|warm JOB.json
+
+- `winoground`: it calls `load_dataset("facebook/winoground")`, which takes a folder of that name in the working directory.
+- `sugarcrepe`: its `sugar_crepe/add_att`, whose files lie where it would have downloaded them to.
+- `aro`: it has no ARO. Its task takes any number of captions, its dataset class two; so that class is replaced by one
+  that gives all five, and the set is read as `sugar_crepe/swap_obj`.
+
+Its defaults stay (batches of 64, 4 workers) but for two options: `--no_amp`, since its default on a CPU, bfloat16, is several
+times slower there and gives other numbers; and, warm, `--skip_existing`, without which it computes all again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+DATASETS = {"winoground": "winoground", "sugarcrepe": "sugar_crepe/add_att", "aro": "sugar_crepe/swap_obj"}
+
+
+def prepare(job: dict[str, Any]) -> None:
+    """Write Winoground's table and let `datasets` convert it: what a download would have left behind."""
+    from datasets import load_dataset
+    from tables import table
+
+    home = Path("facebook/winoground/data")
+    home.mkdir(parents=True, exist_ok=True)
+    made = table(Path(job["sets"]), "winoground", ("image_0", "image_1"), ("caption_0", "caption_1"))
+    made.to_parquet(home / "test-00000-of-00001.parquet")
+    load_dataset("facebook/winoground", cache_dir=str(Path(job["sets"]) / "crepe"))
+
+
+def run(job: dict[str, Any], *, warm: bool) -> None:
+    """Evaluate, as its command does."""
+    import clip_benchmark.datasets.sugar_crepe as module
+    from clip_benchmark.cli import main
+
+    class Crepe(module.SugarCrepe):
+        """Its dataset, with as many negative captions as the file has."""
+
+        def __getitem__(self, index: int) -> Any:
+            image, (caption, negative) = super().__getitem__(index)
+            return image, [caption, *([negative] if isinstance(negative, str) else negative)]
+
+    module.SugarCrepe = Crepe
+    architecture = job["model"]["architecture"]
+    sys.argv = [
+        "clip_benchmark", "eval", "--no_amp",
+        "--model", architecture, "--pretrained", job["model"]["file"],
+        "--dataset", *(DATASETS[name] for name in job["names"]), "--dataset_root", str(Path(job["sets"]) / "crepe"),
+        "--output", str(Path(job["state"]) / "{dataset}.json"),
+        *(["--skip_existing"] if warm else []),
+    ]  # fmt: skip
+    main()
+    for name in job["names"]:
+        found = json.loads((Path(job["state"]) / f"{DATASETS[name].replace('/', '_')}.json").read_text())["metrics"]
+        print("RESULT", name, found["acc" if name == "winoground" else "text_acc"])
+
+
+if __name__ == "__main__":
+    action, file = sys.argv[1:]
+    job = json.loads(Path(file).read_text())
+    os.chdir(job["home"])
+    prepare(job) if action == "prepare" else run(job, warm=action == "warm")

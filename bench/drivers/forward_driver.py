@@ -1,0 +1,68 @@
+"""The bound: how long the model alone takes over prepared tensors, each distinct image and text once.
+
+    python forward_driver.py run JOB.json
+
+A bare loop of open_clip's own modules in float32: images in batches of 32; texts padded to the next multiple of 8 tokens, as their
+causal tower allows, and batched with texts of that length. Nothing is decoded, prepared, tokenised, stored or
+compared within the time that counts. Prints the seconds of images and of texts.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+BATCH = 32
+
+
+def main(job: dict[str, Any]) -> None:
+    """Load, prepare, warm up, and time."""
+    from tellapart.models.torch_backend import import_torch
+
+    torch = import_torch()
+    import open_clip
+    from PIL import Image
+
+    architecture, device = job["model"]["architecture"], job["device"]
+    model, _, transform = open_clip.create_model_and_transforms(architecture, pretrained=job["model"]["file"])
+    model = model.eval().to(device)
+    images = [transform(Image.open(Path(job["sets"]) / name)) for name in job["images"]]
+    ids = open_clip.get_tokenizer(architecture)(job["texts"])
+    lengths = defaultdict(list)
+    for row, end in enumerate(ids.argmax(dim=-1).tolist()):
+        lengths[-(-(end + 1) // 8) * 8].append(row)
+
+    def encode_text(batch: Any, length: int) -> Any:
+        hidden = model.token_embedding(batch) + model.positional_embedding[:length]
+        hidden = model.ln_final(model.transformer(hidden, attn_mask=model.attn_mask[:length, :length]))
+        return hidden[torch.arange(len(batch), device=device), batch.argmax(dim=-1)] @ model.text_projection
+
+    def batches(rows: Any) -> Any:
+        return [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
+
+    with torch.inference_mode():
+        pictures = [torch.stack(batch).to(device) for batch in batches(images)]
+        captions = [(ids[batch, :n].to(device), n) for n, rows in lengths.items() for batch in batches(rows)]
+        short = encode_text(captions[0][0], captions[0][1])
+        whole = model.encode_text(
+            ids[: len(short)].to(device) if len(lengths) == 1 else ids[batches(lengths[captions[0][1]])[0]].to(device)
+        )
+        if not torch.allclose(short, whole, atol=1e-4):
+            raise SystemExit("shortened texts give other vectors: no bound")
+        for repeat in ("warm-up", "measured"):
+            began = time.perf_counter()
+            for batch in pictures[: 2 if repeat == "warm-up" else None]:
+                model.encode_image(batch).cpu()
+            middle = time.perf_counter()
+            for batch, length in captions[: 2 if repeat == "warm-up" else None]:
+                encode_text(batch, length).cpu()
+            ended = time.perf_counter()
+    print("FORWARD", middle - began, ended - middle)
+
+
+if __name__ == "__main__":
+    main(json.loads(Path(sys.argv[2]).read_text()))

@@ -1,0 +1,40 @@
+"""The synthetic sets as tables of the `datasets` library, for the tools that read such; run in the tool's own environment.
+
+Images stay the files' bytes, as the hub's own tables of these benchmarks hold them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset, Features, Image, List, Value
+
+__all__ = ["rows_of", "table"]
+
+
+def rows_of(sets: Path, name: str) -> list[dict[str, Any]]:
+    """Read a set's items: `images` as paths, `texts`."""
+    lines = (sets / name / "pairs.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    return [{**row, "images": [sets / name / image for image in row["images"]]} for row in rows]
+
+
+def table(sets: Path, name: str, images: Sequence[str], texts: Sequence[str] | str) -> Dataset:
+    """Make a table with these columns of images, and of texts: one each, or one that lists them; and `__key__`."""
+    rows = rows_of(sets, name)
+    columns: dict[str, list[Any]] = {"__key__": [row["id"] for row in rows]}
+    features: dict[str, Any] = {"__key__": Value("string")}
+    for place, column in enumerate(images):
+        columns[column] = [{"bytes": row["images"][place].read_bytes(), "path": None} for row in rows]
+        features[column] = Image()
+    if isinstance(texts, str):
+        columns[texts] = [row["texts"] for row in rows]
+        features[texts] = List(Value("string"))
+    else:
+        for place, column in enumerate(texts):
+            columns[column] = [row["texts"][place] for row in rows]
+            features[column] = Value("string")
+    return Dataset.from_dict(columns, features=Features(features))

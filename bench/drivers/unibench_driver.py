@@ -1,0 +1,80 @@
+"""UniBench on the synthetic sets: its own `Evaluator`, from local files. Runs in its own environment.
+
+    python unibench_driver.py prepare|cold|warm JOB.json
+
+Its datasets are found where it would have saved them (`load_from_disk`); no code of it is replaced. Three things that it would
+fetch or take from the machine are given: the model (`add_model`, with its own `ClipModel`), an empty file of past results
+(without one it stops, if it may not download the authors'), and the number of workers: its default is `SLURM_CPUS_PER_TASK`,
+or else 96 processes; here the cores. Batches of 32 are its default.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+#: Set -> its name and folder there, and the columns of its images.
+DATASETS = {
+    "winoground": ("winoground", "wds_winoground", ("0.webp", "1.webp")),
+    "sugarcrepe": ("sugarcrepe", "wds_sugarcrepe", ("0.webp",)),
+    "aro": ("coco_order", "wds_coco_order", ("0.webp",)),
+}
+
+
+def prepare(job: dict[str, Any]) -> None:
+    """Save the tables where a download would have left them."""
+    from tables import table
+
+    for name, (_, folder, images) in DATASETS.items():
+        table(Path(job["sets"]), name, images, "npy").save_to_disk(Path(job["home"]) / folder)
+
+
+def run(job: dict[str, Any]) -> None:
+    """Evaluate, as its command does."""
+    import pandas as pd
+
+    state = Path(job["state"])
+    state.mkdir(parents=True, exist_ok=True)
+    columns = ("model_name", "benchmark_name", "correctness")
+    if not (state / "aggregate.f").exists():
+        pd.DataFrame({column: pd.Series(dtype=object) for column in columns}).to_feather(state / "aggregate.f")
+
+    import open_clip
+    from unibench import Evaluator
+    from unibench.models_zoo.wrappers.clip import ClipModel
+
+    architecture = job["model"]["architecture"]
+
+    class Local(ClipModel):
+        """Its wrapper of open_clip's models, loaded when it is asked for, as its own are."""
+
+        def __init__(self, **options: Any) -> None:
+            model, _, _ = open_clip.create_model_and_transforms(architecture, pretrained=job["model"]["file"])
+            tokenizer = open_clip.get_tokenizer(architecture)
+            super().__init__(model, tokenizer=tokenizer, logit_scale=model.logit_scale, **options)
+
+    evaluator = Evaluator(
+        models=["unused"],
+        benchmarks=[DATASETS[name][0] for name in job["names"]],
+        num_workers=job["cores"],
+        output_dir=str(state),
+        benchmarks_dir=job["home"],
+        download_aggregate_precomputed=False,
+    )
+    evaluator.models = []
+    evaluator.add_model(partial(Local, model_name="local"))
+    evaluator.evaluate(device="cpu" if job["device"] == "cpu" else "cuda")
+    found = pd.read_feather(state / "aggregate.f")
+    for name in job["names"]:
+        print("RESULT", name, float(found[found.benchmark_name == DATASETS[name][0]].correctness.iloc[0]))
+
+
+if __name__ == "__main__":
+    action, file = sys.argv[1:]
+    job = json.loads(Path(file).read_text())
+    os.chdir(job["home"])
+    prepare(job) if action == "prepare" else run(job)

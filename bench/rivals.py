@@ -1,0 +1,263 @@
+"""The tools that are timed: their environments, their commands, and what they say they found.
+
+Environments lie outside the repository, in `$TELLAPART_BENCH` or `~/.cache/tellapart-bench`, one for each tool, installed once from
+the registry with the repository's constraints.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = [
+    "RIVALS",
+    "Job",
+    "Run",
+    "UnusableError",
+    "cache",
+    "environment",
+    "make_model",
+    "prepare",
+    "run_forward",
+    "run_tool",
+]
+
+ROOT = Path(__file__).resolve().parents[1]
+DRIVERS = Path(__file__).resolve().parent / "drivers"
+
+#: Tool -> what pip installs beside open_clip: itself, and what it imports and does not declare.
+RIVALS = {
+    "mteb": ("mteb[image]==2.26.24",),
+    "clip-benchmark": ("clip-benchmark==1.6.2", "datasets", "requests"),
+    "unibench": ("unibench==0.4.0", "setuptools<81"),
+}
+
+_TIMEOUT = 3 * 3600
+
+
+class UnusableError(RuntimeError):
+    """A tool cannot be timed here; says why."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every command is given.
+
+    Attributes:
+        sets: the folder of the synthetic sets.
+        names: those to evaluate.
+        model: `architecture`, `file` (safetensors) and `folder` (the same as open_clip's `local-dir:`).
+        work: where the tools keep their state.
+        cores: that this process may use.
+        device: `cpu` or `cuda`.
+        extra: what one driver needs besides.
+    """
+
+    sets: Path
+    names: tuple[str, ...]
+    model: dict[str, str]
+    work: Path
+    cores: int
+    device: str = "cpu"
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One command: its wall time and its processor time in seconds, and set -> the accuracy it found."""
+
+    seconds: float
+    processor: float
+    accuracy: dict[str, float]
+
+
+def cache() -> Path:
+    """Return the folder of environments, models and sets."""
+    return Path(os.environ.get("TELLAPART_BENCH") or "~/.cache/tellapart-bench").expanduser()
+
+
+def environment(tool: str) -> tuple[Path, str]:
+    """Return the Python of a tool's environment, made if it is not there, and the tool's version.
+
+    Raises:
+        UnusableError: it cannot be installed or imported.
+    """
+    home = cache() / f"venv-{tool}"
+    python = home / "bin" / "python"
+    if not (home / "installed").exists():
+        shutil.rmtree(home, ignore_errors=True)
+        constraints = ["-c", str(ROOT / "ci" / "constraints-cpu.txt")]
+        _expect(tool, [sys.executable, "-m", "venv", str(home)])
+        _expect(tool, [str(python), "-m", "pip", "install", "-q", *constraints, *RIVALS[tool], "open_clip_torch"])
+        _mend_torchvision(tool, home, python)
+        (home / "installed").touch()
+    shown = _expect(tool, [str(python), "-c", f"from importlib.metadata import version; print(version({tool!r}))"])
+    return python, shown.strip()
+
+
+def _expect(tool: str, command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, env=_variables(), check=False)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise UnusableError(f"{tool}: {' '.join(command[:6])} ... failed: {last}")
+    return done.stdout
+
+
+def _mend_torchvision(tool: str, home: Path, python: Path) -> None:
+    """Make torchvision importable beside a torch of another kind (see `tellapart.models.torch_backend.import_torch`)."""
+    probe = [str(python), "-c", "import torchvision"]
+    if subprocess.run(probe, capture_output=True, check=False).returncode:
+        packages = next(home.glob("lib/python*/site-packages"))
+        shutil.copy(DRIVERS / "torchvision_on_any_torch.py", packages)
+        (packages / "torchvision_on_any_torch.pth").write_text("import torchvision_on_any_torch\n")
+        _expect(tool, probe)
+
+
+def _variables() -> dict[str, str]:
+    home = str(cache() / "home")
+    return {
+        **os.environ,
+        "HF_HOME": f"{home}/huggingface",
+        "HF_HUB_OFFLINE": "1",
+        "HF_DATASETS_OFFLINE": "1",
+        "MTEB_CACHE": f"{home}/mteb",
+        "UNIBENCH_HUB": f"{home}/unibench",
+        "TOKENIZERS_PARALLELISM": "false",
+        "PYTHONWARNINGS": "ignore",
+    }
+
+
+def make_model(architecture: str, seed: int = 0) -> dict[str, str]:
+    """Save an architecture of open_clip with random weights: as a file of weights and as a `local-dir:` folder."""
+    home = cache() / "models" / f"{architecture}-{seed}"
+    file = home / "open_clip_model.safetensors"
+    if not file.exists():
+        from tellapart.models.torch_backend import import_torch
+
+        torch = import_torch()
+        import open_clip
+        from safetensors.torch import save_file
+
+        torch.manual_seed(seed)
+        model = open_clip.create_model(architecture, pretrained=None)
+        config = {"model_cfg": open_clip.get_model_config(architecture), "preprocess_cfg": model.visual.preprocess_cfg}
+        home.mkdir(parents=True, exist_ok=True)
+        (home / "open_clip_config.json").write_text(json.dumps(config))
+        save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, file)
+    return {"architecture": architecture, "file": str(file), "folder": str(home)}
+
+
+def prepare(tool: str, job: Job) -> None:
+    """Let a tool convert the sets to what it reads: once, and not timed, as no download would be.
+
+    Raises:
+        UnusableError: it fails.
+    """
+    home = _home(tool, job)
+    stamp = home / f"prepared-{(job.sets / 'stamp.json').stat().st_mtime_ns}"
+    if not stamp.exists():
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        _drive(tool, "prepare", job)
+        stamp.touch()
+
+
+def run_tool(tool: str, job: Job, *, warm: bool) -> Run:
+    """Time one command. Cold: nothing is kept of an earlier one; warm: the same again.
+
+    Raises:
+        UnusableError: it fails.
+    """
+    if not warm:
+        shutil.rmtree(_state(tool, job), ignore_errors=True)
+    began, before = time.perf_counter(), _processor()
+    if tool == "tellapart":
+        found = _run_tellapart(job, warm=warm)
+    else:
+        output = _drive(tool, "warm" if warm else "cold", job)
+        said = [line.split() for line in output.splitlines() if line.startswith("RESULT ")]
+        found = {name: float(value) for _, name, value in said}
+    return Run(time.perf_counter() - began, _processor() - before, found)
+
+
+def _processor() -> float:
+    """Return the processor seconds of all commands so far, their workers included."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def run_forward(job: Job) -> tuple[float, float]:
+    """Return the seconds of the bare forward passes over images and over texts."""
+    output = _drive("forward", "run", job)
+    images, texts = next(line.split()[1:] for line in output.splitlines() if line.startswith("FORWARD "))
+    return float(images), float(texts)
+
+
+def _home(tool: str, job: Job) -> Path:
+    return job.work / tool
+
+
+def _state(tool: str, job: Job) -> Path:
+    return _home(tool, job) / f"state-{job.model['architecture']}-{'+'.join(job.names)}"
+
+
+def _drive(tool: str, action: str, job: Job) -> str:
+    python = Path(sys.executable) if tool == "forward" else environment(tool)[0]
+    home = _home(tool, job)
+    home.mkdir(parents=True, exist_ok=True)
+    told = {
+        "sets": str(job.sets), "names": job.names, "model": job.model, "home": str(home),
+        "state": str(_state(tool, job)), "cores": job.cores, "device": job.device, **job.extra,
+    }  # fmt: skip
+    Path(told["state"]).mkdir(parents=True, exist_ok=True)
+    file = home / "job.json"
+    file.write_text(json.dumps(told))
+    driver = DRIVERS / f"{tool.replace('-', '_')}_driver.py"
+    return _finish(tool, [str(python), str(driver), action, str(file)], job)
+
+
+def _run_tellapart(job: Job, *, warm: bool) -> dict[str, float]:
+    # Warm: with the store that the cold run filled, into a new run folder: measured again, unlike in the others.
+    state = _state("tellapart", job)
+    out = state / ("warm" if warm else "cold")
+    shutil.rmtree(out, ignore_errors=True)
+    sets = [argument for name in job.names for argument in ("-b", f"folder:{job.sets / name}")]
+    command = [
+        sys.executable, "-m", "tellapart", "run", "-m", f"local-dir:{job.model['folder']}", *sets, "--device", job.device,
+        "--cache", str(state / "store"), "--out", str(out), "--json",
+    ]  # fmt: skip
+    _finish("tellapart", command, job)
+    found = json.loads((out / "results.json").read_text())["benchmarks"]
+    wanted = {name: "group_score" if name == "winoground" else "choice_score" for name in job.names}
+    return {name: found[f"folder:{job.sets / name}"]["metrics"][metric]["value"] for name, metric in wanted.items()}
+
+
+def _finish(tool: str, command: list[str], job: Job) -> str:
+    variables = _variables() | ({"CUDA_VISIBLE_DEVICES": ""} if job.device == "cpu" else {})
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            env=variables,
+            check=False,
+            timeout=_TIMEOUT,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        raise UnusableError(f"{tool}: took more than {_TIMEOUT / 3600:g} hours") from None
+    log = _home(tool, job) / "last.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise UnusableError(f"{tool}: {last} (all of it in {log})")
+    return done.stdout

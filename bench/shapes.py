@@ -1,0 +1,228 @@
+"""Synthetic pair sets in the shapes of Winoground, SugarCrepe and ARO, written once in every tool's own format.
+
+Shapes (items: images x texts, and how much repeats) are those of the published files, whatever their size here:
+
+- `winoground`: 2 x 2; 400 items, 800 images, 800 captions, all distinct.
+- `sugarcrepe`: 1 x 2; 7,511 items on 1,560 images; 11,844 of 15,022 captions are distinct, 11.2 words on average.
+- `aro`: 1 x 5, a caption and four permutations of its words, as COCO-Order: 25,010 items on 5,000 images.
+
+Pictures are JPEG files of 500 by 375 pixels and about 65 kB, each another; captions are 7 to 25 words, some 12.5 on average, of a
+length in tokens that is distributed as SugarCrepe's. All come from one seed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+__all__ = ["GROUPS", "SHAPES", "Pair", "distinct", "make_sets"]
+
+#: What one command of a tool evaluates.
+GROUPS = {"winoground": ("winoground",), "sugarcrepe+aro": ("sugarcrepe", "aro")}
+SHAPES = ("winoground", "sugarcrepe", "aro")
+
+_WORDS = (
+    "a",
+    "the",
+    "one",
+    "two",
+    "three",
+    "red",
+    "blue",
+    "green",
+    "small",
+    "large",
+    "old",
+    "young",
+    "wooden",
+    "striped",
+    "man",
+    "woman",
+    "child",
+    "dog",
+    "cat",
+    "horse",
+    "bird",
+    "train",
+    "boat",
+    "table",
+    "chair",
+    "bench",
+    "window",
+    "umbrella",
+    "plate",
+    "cup",
+    "kite",
+    "ball",
+    "hat",
+    "field",
+    "street",
+    "beach",
+    "kitchen",
+    "river",
+    "sitting",
+    "standing",
+    "holding",
+    "riding",
+    "watching",
+    "eating",
+    "beside",
+    "behind",
+    "under",
+    "above",
+    "near",
+    "with",
+    "while",
+    "and",
+    "of",
+    "in",
+    "on",
+    "next",
+    "to",
+    "that",
+    "looks",
+    "is",
+    "are",
+)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One item: names of its images and its texts, the true ones first."""
+
+    images: tuple[str, ...]
+    texts: tuple[str, ...]
+
+
+def make_sets(folder: Path, items: int, seed: int = 0) -> dict[str, list[Pair]]:
+    """Write `items` items of each shape below `folder`, and return them; what an earlier call made is kept.
+
+    - `NAME/pairs.jsonl` and `NAME/images/`: tellapart.
+    - `crepe/add_att.json`, `crepe/swap_obj.json`, `crepe/val2017/`: CLIP_benchmark's `sugar_crepe` folder.
+
+    The tools that read tables of the `datasets` library get them from their own drivers, made of the same files.
+    """
+    rng = np.random.default_rng(seed)
+    draw = _Captions(rng)
+    sets = {"winoground": _winoground(items, draw), "sugarcrepe": _sugarcrepe(items, draw), "aro": _order(items, draw)}
+    stamp = folder / "stamp.json"
+    wanted = json.dumps({"items": items, "seed": seed, "format": 2})
+    if stamp.exists() and stamp.read_text() == wanted:
+        return sets
+    shutil.rmtree(folder, ignore_errors=True)
+    for name, pairs in sets.items():
+        images = folder / name / "images"
+        images.mkdir(parents=True)
+        for image in dict.fromkeys(image for pair in pairs for image in pair.images):
+            (images / image).write_bytes(_picture(rng))
+        lines = [
+            json.dumps({"id": str(k), "images": [f"images/{i}" for i in pair.images], "texts": pair.texts})
+            for k, pair in enumerate(pairs)
+        ]
+        (folder / name / "pairs.jsonl").write_text("\n".join(lines) + "\n")
+    _write_crepe(folder, sets)
+    stamp.write_text(wanted)
+    return sets
+
+
+def distinct(sets: dict[str, list[Pair]], names: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Return the distinct images (set/images/name) and texts of some sets."""
+    images = dict.fromkeys(f"{name}/images/{image}" for name in names for pair in sets[name] for image in pair.images)
+    texts = dict.fromkeys(text for name in names for pair in sets[name] for text in pair.texts)
+    return list(images), list(texts)
+
+
+def _winoground(items: int, draw: _Captions) -> list[Pair]:
+    pairs = []
+    for k in range(items):
+        first = draw.caption()
+        pairs.append(Pair((f"w{k}-0.jpg", f"w{k}-1.jpg"), (" ".join(first), draw.reordered(first))))
+    return pairs
+
+
+def _sugarcrepe(items: int, draw: _Captions) -> list[Pair]:
+    images, true = max(1, round(items * 1560 / 7511)), max(1, round(items * 4333 / 7511))
+    captions = [draw.caption() for _ in range(true)]
+    pairs = []
+    for k in range(items):
+        words = captions[k * true // items]
+        pairs.append(Pair((f"s{k * images // items}.jpg",), (" ".join(words), draw.changed(words))))
+    return pairs
+
+
+def _order(items: int, draw: _Captions) -> list[Pair]:
+    images = max(1, round(items / 5))
+    pairs = []
+    for k in range(items):
+        words = draw.caption()
+        pairs.append(
+            Pair((f"a{k * images // items}.jpg",), (" ".join(words), *(draw.reordered(words) for _ in range(4))))
+        )
+    return pairs
+
+
+class _Captions:
+    """Draws captions, no two alike."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._drawn: set[str] = set()
+
+    def caption(self) -> list[str]:
+        """Draw a new one, as words."""
+        length = int(np.clip(self._rng.normal(13.0, 2.4), 7, 24))
+        return self._new(lambda: [str(word) for word in self._rng.choice(_WORDS, length)]).split()
+
+    def reordered(self, words: list[str]) -> str:
+        """Return the same words in a new order."""
+        return self._new(lambda: [str(word) for word in self._rng.permutation(words)])
+
+    def changed(self, words: list[str]) -> str:
+        """Return them with one word changed to one or two others."""
+
+        def change() -> list[str]:
+            place = int(self._rng.integers(len(words)))
+            others = [str(word) for word in self._rng.choice(_WORDS, int(self._rng.integers(1, 3)))]
+            return [*words[:place], *others, *words[place + 1 :]]
+
+        return self._new(change)
+
+    def _new(self, draw: Callable[[], list[str]]) -> str:
+        while (caption := " ".join(draw())) in self._drawn:
+            pass
+        self._drawn.add(caption)
+        return caption
+
+
+def _picture(rng: np.random.Generator) -> bytes:
+    """Make a JPEG file of some 65 kB: smooth colours, as a photograph's, and grain."""
+    from PIL import Image
+
+    smooth = Image.fromarray(rng.integers(0, 256, (12, 16, 3), np.uint8)).resize((500, 375), Image.Resampling.BICUBIC)
+    grain = rng.normal(0, 7, (375, 500, 1))
+    picture = Image.fromarray(np.clip(np.asarray(smooth) + grain, 0, 255).astype(np.uint8))
+    stream = io.BytesIO()
+    picture.save(stream, "JPEG", quality=90)
+    return stream.getvalue()
+
+
+def _write_crepe(folder: Path, sets: dict[str, list[Pair]]) -> None:
+    home = folder / "crepe"
+    (home / "val2017").mkdir(parents=True)
+    for name, file in (("sugarcrepe", "add_att.json"), ("aro", "swap_obj.json")):
+        rows = {
+            str(k): {"filename": pair.images[0], "caption": pair.texts[0], "negative_caption": list(pair.texts[1:])}
+            for k, pair in enumerate(sets[name])
+        }
+        if name == "sugarcrepe":
+            for row in rows.values():
+                row["negative_caption"] = row["negative_caption"][0]
+        (home / file).write_text(json.dumps(rows))
+        for image in dict.fromkeys(pair.images[0] for pair in sets[name]):
+            (home / "val2017" / image).hardlink_to(folder / name / "images" / image)

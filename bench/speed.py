@@ -1,0 +1,154 @@
+"""Wall time of whole commands: tellapart against mteb, CLIP_benchmark and UniBench, on the same sets, model and machine.
+
+    python bench/speed.py                                        # all: some twenty minutes on two quiet cores
+    python bench/speed.py --items 40 --record trial.json         # to see that it works
+    python bench/speed.py --tools tellapart --record trial.json  # this project alone
+
+Every tool evaluates the same synthetic sets (see `shapes.py`) with the same randomly initialised model, in float32, from local files, in
+its own environment (see `rivals.py`; how each is driven stands in `drivers/`). Timed is the whole command, from the
+interpreter's start to its end. Cold: the tool has seen neither model nor sets, the operating system has (the files are in its
+cache). Warm: the same command again, with all that the tool kept; tellapart scores and measures again from its store of embeddings,
+the others find the results themselves and compute nothing.
+
+The bound is the model alone: a bare loop over prepared tensors, each distinct image and text once (see `drivers/forward_driver.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rivals import RIVALS, Job, UnusableError, cache, environment, make_model, prepare, run_forward, run_tool
+from shapes import GROUPS, distinct, make_sets
+from speed_table import markdown
+
+RECORD = Path(__file__).resolve().parent / "records" / "speed.json"
+MODELS = ("ViT-B-32", "ViT-S-32")
+
+
+def main() -> None:
+    """Measure, print and record."""
+    options = _options()
+    record: dict[str, Any] = {
+        "command": " ".join(["python", "bench/speed.py", *sys.argv[1:]]),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "machine": _machine(options.device),
+        "items": options.items,
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("tellapart", "torch", "open_clip_torch", "numpy", "pillow")},
+        },
+        "left_out": {},
+        "runs": [],
+    }
+    tools = _usable(options.tools, record)
+    sets = make_sets(cache() / f"sets-{options.items}", options.items)
+    for architecture in options.models:
+        model = make_model(architecture)
+        for group, names in GROUPS.items():
+            work = cache() / f"work-{options.items}"
+            images, texts = distinct(sets, names)
+            extra = {"images": images, "texts": texts}
+            folder = cache() / f"sets-{options.items}"
+            job = Job(folder, names, model, work, _cores(), options.device, extra)
+            slots = sum(len(pair.images) for name in names for pair in sets[name])
+            captions = sum(len(pair.texts) for name in names for pair in sets[name])
+            counts = {"images": len(images), "texts": len(texts), "image_slots": slots, "text_slots": captions}
+            record["runs"].append(_measure(job, group, tools, counts, record["left_out"]))
+    print(markdown(record))
+    options.record.parent.mkdir(parents=True, exist_ok=True)
+    options.record.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--items", type=int, default=300, help="of each set")
+    parser.add_argument("--models", nargs="+", default=MODELS, help="architectures of open_clip")
+    parser.add_argument("--tools", nargs="+", default=["tellapart", *RIVALS], choices=["tellapart", *RIVALS])
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument(
+        "--record", type=Path, default=None, help=f"file to write; {RECORD.name} keeps the published one"
+    )
+    return parser.parse_args()
+
+
+def _usable(tools: list[str], record: dict[str, Any]) -> list[str]:
+    """Return the tools that can be had; say of the others why not."""
+    found = []
+    for tool in tools:
+        if tool == "tellapart":
+            found.append(tool)
+            continue
+        try:
+            record["versions"][tool] = environment(tool)[1]
+        except UnusableError as error:
+            _leave_out(tool, error, record["left_out"])
+        else:
+            found.append(tool)
+    return found
+
+
+def _measure(
+    job: Job, group: str, tools: list[str], counts: dict[str, int], left_out: dict[str, str]
+) -> dict[str, Any]:
+    images, texts = run_forward(job)
+    said: dict[str, Any] = {"model": job.model["architecture"], "group": group, **counts, "tools": {}}
+    said["forward"] = {"images": round(images, 2), "texts": round(texts, 2)}
+    _tell(f"{said['model']} on {group}: forward {images + texts:.1f} s")
+    for tool in tools:
+        if tool in left_out:
+            continue
+        try:
+            if tool in RIVALS:
+                prepare(tool, job)
+            cold, warm = run_tool(tool, job, warm=False), run_tool(tool, job, warm=True)
+        except UnusableError as error:
+            _leave_out(tool, error, left_out)
+            continue
+        said["tools"][tool] = {
+            "cold": round(cold.seconds, 2),
+            "warm": round(warm.seconds, 2),
+            "cold_processor": round(cold.processor, 2),
+            "warm_processor": round(warm.processor, 2),
+            "accuracy": {name: round(value, 4) for name, value in cold.accuracy.items()},
+        }
+        _tell(f"  {tool}: cold {cold.seconds:.1f} s, warm {warm.seconds:.1f} s, accuracy {cold.accuracy}")
+    return said
+
+
+def _leave_out(tool: str, error: UnusableError, left_out: dict[str, str]) -> None:
+    left_out[tool] = str(error)
+    _tell(f"left out: {error}")
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _machine(device: str) -> dict[str, Any]:
+    name = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        lines = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
+        name = lines[0].partition(":")[2].strip() if lines else name
+    machine: dict[str, Any] = {"processor": name, "cores": _cores(), "system": platform.system(), "device": device}
+    if device == "cuda":
+        import torch
+
+        machine["gpu"] = torch.cuda.get_device_name()
+    return machine
+
+
+if __name__ == "__main__":
+    main()

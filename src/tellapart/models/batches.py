@@ -1,0 +1,101 @@
+"""How many samples a model is given at once: a number that memory sets and that changes no score."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from tellapart.errors import ModelError
+from tellapart.models.protocols import Model, Sized
+
+__all__ = ["Batches"]
+
+Sample = TypeVar("Sample")
+
+#: On a CPU an image costs the same in a batch of 8 or of 64 (ViT-B/32), and memory is better left to the reader.
+_ON_CPU = 32
+_FIRST_ON_GPU, _LAST_ON_GPU = 64, 1024
+
+#: A batch twice as big must be faster by this share per sample to be worth its memory.
+_WORTH = 1.05
+
+
+class Batches:
+    """Gives samples to a model in batches, and less at once when its memory is full.
+
+    Args:
+        model: its `batch_size` is taken if it has one; its `device`, `cpu` if it has none, says where it computes.
+        asked: a fixed size. None: the model's own; or else 32 on a CPU; elsewhere 64, doubled as long as that makes a
+            sample cheaper, up to 1024.
+        passes: how many times its own size a model that has one is given at once.
+
+    Attributes:
+        size: of the next batch.
+
+    >>> from tellapart.models.reference import Constant
+    >>> given = []
+    >>> Batches(Constant(), 2).run(given.append, ["a", "b", "c"])
+    >>> given
+    [['a', 'b'], ['c']]
+    """
+
+    def __init__(self, model: Model, asked: int | None, *, passes: int = 1) -> None:
+        if asked is not None and asked < 1:
+            raise ModelError(f"batch_size must be at least 1; got {asked}")
+        self._name = model.name
+        own = asked or (passes * model.batch_size if isinstance(model, Sized) else None)
+        on_cpu = str(getattr(model, "device", "cpu")).startswith("cpu")
+        self.size = own or (_ON_CPU if on_cpu else _FIRST_ON_GPU)
+        self._grows = own is None and not on_cpu
+        self._seconds = float("inf")  # a sample took, in the best batch so far
+
+    def run(self, compute: Callable[[Sequence[Sample]], None], samples: Sequence[Sample]) -> None:
+        """Compute all the samples, in order.
+
+        Raises:
+            ModelError: one sample alone is too much for the device's memory.
+
+        >>> from tellapart.models.reference import Constant
+        >>> Batches(Constant(), None).run(print, [])
+        """
+        start = 0
+        while start < len(samples):
+            part = samples[start : start + self.size]
+            began = time.perf_counter()
+            if self._fits(compute, part):
+                start += len(part)
+                if self._grows and len(part) == self.size:
+                    self._grow((time.perf_counter() - began) / len(part))
+            elif len(part) == 1:
+                raise ModelError(
+                    f"model {self._name!r} runs out of its device's memory with one sample; free memory there, "
+                    "or use --device cpu"
+                )
+            else:
+                self.size, self._grows = len(part) // 2, False
+
+    def _fits(self, compute: Callable[[Sequence[Sample]], None], part: Sequence[Sample]) -> bool:
+        try:
+            compute(part)
+        except Exception as error:
+            if not _out_of_memory(error):
+                raise
+        else:
+            return True
+        # Outside of the handler: the error's traceback held the tensors that filled the memory.
+        sys.modules["torch"].cuda.empty_cache()
+        return False
+
+    def _grow(self, seconds: float) -> None:
+        if seconds * _WORTH > self._seconds or self.size == _LAST_ON_GPU:
+            self._grows = False
+        else:
+            self._seconds, self.size = seconds, self.size * 2
+
+
+def _out_of_memory(error: Exception) -> bool:
+    # A model that ran out of torch's memory has imported torch; this module need not.
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(error, torch.cuda.OutOfMemoryError)

@@ -1,0 +1,142 @@
+"""The store's file: an SQLite database in write-ahead mode, made, recognised or refused."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+
+from tellapart.errors import StoreError
+
+__all__ = ["REMEDY", "explain", "open_store"]
+
+_APPLICATION = 0x74656C6C  # "tell", in the header of the file: it tells a store from any other database
+_SCHEMA = 1
+_TABLES = """
+CREATE TABLE model (id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE);
+CREATE TABLE vector (model INTEGER NOT NULL, content BLOB NOT NULL, dimensions INTEGER NOT NULL, data BLOB NOT NULL,
+                     PRIMARY KEY (model, content)) WITHOUT ROWID;
+CREATE TABLE pair (model INTEGER NOT NULL, image BLOB NOT NULL, text BLOB NOT NULL, score REAL NOT NULL,
+                   PRIMARY KEY (model, image, text)) WITHOUT ROWID;
+CREATE TABLE picture (file BLOB PRIMARY KEY, pixels BLOB NOT NULL) WITHOUT ROWID;
+"""
+
+#: Of what earlier versions do not know: made where it is missing, and no reason to refuse their files.
+_LATER = "CREATE TABLE IF NOT EXISTS source (key TEXT PRIMARY KEY, facts TEXT NOT NULL) WITHOUT ROWID"
+
+REMEDY = "delete it, or name another --cache"
+
+#: How long a writer waits for another one, in seconds. A batch is written in milliseconds.
+_PATIENCE = 60.0
+
+
+def open_store(path: Path | None, where: str) -> sqlite3.Connection:
+    """Open a store's file, or make it; None keeps everything in memory.
+
+    Transactions are begun by hand: sqlite3's own do not cover reads. The connection may be used in any thread, by one at
+    a time: a dropped store is closed by the garbage collector, which runs in whatever thread allocates.
+
+    Args:
+        path: the file.
+        where: its name for messages.
+
+    Raises:
+        StoreError: the file is no store, or was written by another version.
+        sqlite3.Error: it is damaged, or cannot be read or written.
+
+    >>> open_store(None, "the store in memory").execute("SELECT count(*) FROM vector").fetchone()
+    (0,)
+    """
+    if path is not None:
+        _look_at_file(path)
+    connection = sqlite3.connect(path or ":memory:", timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+    try:
+        _prepare(connection, where)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _look_at_file(path: Path) -> None:
+    """Refuse what is no SQLite file before SQLite touches it, and make the folder of a new one."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            with path.open("rb") as file:
+                head = file.read(16)
+            if head not in {b"", b"SQLite format 3\0"}:
+                raise StoreError(f"{path} is not a tellapart store; {REMEDY}")
+    except OSError as error:
+        raise StoreError(f"{path} cannot be opened: {error.strerror or error}; name another --cache") from error
+
+
+def _prepare(connection: sqlite3.Connection, where: str) -> None:
+    connection.execute(f"PRAGMA busy_timeout = {int(_PATIENCE * 1000)}")
+    _is_new(connection, where)
+    _switch_to_write_ahead(connection)
+    # In write-ahead mode NORMAL still survives a killed process; a power cut may cost the last batches.
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have made the tables while this one waited.
+        if _is_new(connection, where):
+            for statement in _TABLES.split(";")[:-1]:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {_SCHEMA}")
+        connection.execute(_LATER)
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _is_new(connection: sqlite3.Connection, where: str) -> bool:
+    """Return whether the database is empty; raise if it is not a store of this schema."""
+    application, version, tables = (
+        connection.execute(query).fetchone()[0]
+        for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+    )
+    if (application, version, tables) == (0, 0, 0):
+        return True
+    if application != _APPLICATION:
+        raise StoreError(f"{where} is not a tellapart store but another SQLite database; name another --cache")
+    if version != _SCHEMA:
+        age = "a newer" if version > _SCHEMA else "an older"
+        raise StoreError(
+            f"{where} was written by {age} tellapart (schema {version}, this one reads {_SCHEMA}); {REMEDY}"
+        )
+    return False
+
+
+def _switch_to_write_ahead(connection: sqlite3.Connection) -> None:
+    # Two processes that switch a new file at once: SQLite does not wait here, whatever the timeout.
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def explain(error: sqlite3.Error) -> str:
+    """Say what happened, and what to do, by SQLite's primary result code.
+
+    >>> explain(sqlite3.OperationalError("disk I/O error"))
+    'failed (disk I/O error); run with --no-cache, or name another --cache'
+    """
+    match getattr(error, "sqlite_errorcode", 0) & 0xFF:
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return f"is damaged ({error}); {REMEDY}"
+        case sqlite3.SQLITE_FULL:
+            return f"cannot grow: the disk is full ({error}); free space, or name another --cache"
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return f"cannot be written ({error}); name another --cache, or run with --no-cache"
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return f"was locked by another process for {_PATIENCE:g} s; end that process, or name another --cache"
+        case _:
+            return f"failed ({error}); run with --no-cache, or name another --cache"
