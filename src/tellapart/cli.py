@@ -54,7 +54,9 @@ Dtype = Annotated[
 ]
 Reading = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--reading", help="Which of a model's readings is scored: itc, itm, vqa, likelihood, choice, ..."),
+    typer.Option(
+        "--reading", help="Which of a model's readings is scored: itc, itm, itm_logit, vqa, yes_no, likelihood, ..."
+    ),
 ]
 
 
@@ -122,6 +124,12 @@ def run_command(
     device: Device = "cpu",
     dtype: Dtype = "float32",
     reading: Reading = None,
+    regions: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            "--regions", help="Regions that a detector found (.npz, .safetensors), for LXMERT and VisualBERT."
+        ),
+    ] = None,
     seed: Seed = 0,
     cache: Cache = None,
     no_cache: NoCache = False,
@@ -139,7 +147,14 @@ def run_command(
     chosen |= {"benchmarks": tuple(benchmark)} if benchmark else {}
     chosen |= {"place": Place(data, images)}
     settings = Settings(
-        **chosen, limit=limit, batch_size=batch_size, device=device, dtype=dtype, reading=reading, seed=seed
+        **chosen,
+        limit=limit,
+        batch_size=batch_size,
+        device=device,
+        dtype=dtype,
+        reading=reading,
+        regions=regions,
+        seed=seed,
     )
     folder = out or _new_folder()
     with _store(cache, no_cache) as store, _progress() as progress:

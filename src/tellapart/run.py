@@ -48,6 +48,7 @@ class Settings:
         device: `cpu`, `cuda` or `mps`.
         dtype: what torch models compute in; their scores are float32 always.
         reading: which of a model's readings is scored; the family's own if None.
+        regions: a file of regions that a detector found, for models that read those.
         seed: of the bootstrap and of models that draw.
         place: where the benchmarks' files are.
 
@@ -62,6 +63,7 @@ class Settings:
     device: str = "cpu"
     dtype: str = "float32"
     reading: str | None = None
+    regions: Path | None = None
     seed: int = 0
     place: Place = field(default_factory=Place)
 
@@ -101,7 +103,13 @@ def run(
     1.0
     """
     benchmarks = [find_benchmark(name, settings.place) for name in _distinct(settings.benchmarks, "-b")]
-    options = ModelOptions(device=settings.device, seed=settings.seed, dtype=settings.dtype, reading=settings.reading)
+    options = ModelOptions(
+        device=settings.device,
+        seed=settings.seed,
+        dtype=settings.dtype,
+        reading=settings.reading,
+        regions=settings.regions,
+    )
     models = [find_deferred(name, options, store) for name in _distinct(settings.models, "-m")]
     chosen(1, settings.limit)
     for model in models:

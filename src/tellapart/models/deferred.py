@@ -104,6 +104,7 @@ def source_key(name: str, options: ModelOptions) -> str | None:
     files = _files_of(name)
     if files is None:
         return None
+    files += [] if options.regions is None else [options.regions.expanduser()]
     facts = [name, repr(options), *(f"{library} {_version(library)}" for library in _LIBRARIES)]
     code = sorted(Path(__file__).parent.glob("*.py"))
     facts += [f"{path.name} {_content(path)}" for path in (*code, *files)]

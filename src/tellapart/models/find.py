@@ -41,6 +41,7 @@ class ModelOptions:
         dtype: what a torch model computes in: `float32`, `bfloat16` or `float16`. Scores are float32 always.
         reading: which of a model's readings is scored (`itc`, `itm`, `vqa`, `likelihood`, ...); the family's own
             if not given.
+        regions: a file of regions that a detector found, for models that read those (LXMERT, VisualBERT).
 
     Raises:
         ModelError: the device or the dtype is unknown.
@@ -54,6 +55,7 @@ class ModelOptions:
     seed: int = 0
     dtype: str = "float32"
     reading: str | None = None
+    regions: Path | None = None
 
     def __post_init__(self) -> None:
         for kind, value, known in (("device", self.device, DEVICES), ("dtype", self.dtype, DTYPES)):

@@ -41,7 +41,7 @@ def load_regions(source: str, options: ModelOptions, *, regions: Path | str | No
 
     Args:
         source: a folder, or a hub id, of the transformers library.
-        options: device and dtype; `regions` in them names the file, if they have it.
+        options: device and dtype; `regions` in them names the file.
         regions: the file of region features (see `RegionFile`); `regions.safetensors` or `regions.npz` in the model's
             folder if neither names one.
 
@@ -58,7 +58,7 @@ def load_regions(source: str, options: ModelOptions, *, regions: Path | str | No
     family = read_config(source)["model_type"]
     if family not in FAMILIES:
         raise ModelError(f"{source} is of type {family!r}, which reads no region features; {' and '.join(FAMILIES)} do")
-    path = _region_file(source, regions or getattr(options, "regions", None))
+    path = _region_file(source, regions or options.regions)
     halves = importlib.import_module(FAMILIES[family]).load(source, where)
     # LXMERT was trained on BERT's vocabulary, too, and VisualBERT's checkpoints on the hub come without one.
     file, tokenizer = RegionFile(path, halves.dimensions), load_tokenizer(source, original="bert-base-uncased")
@@ -75,6 +75,6 @@ def _region_file(source: str, given: Path | str | None) -> Path:
         if (folder / name).is_file():
             return folder / name
     raise ModelError(
-        f"{source} reads region features of a detector, and none are given: put {' or '.join(_NAMES)} into the model's "
-        "folder, with KEY/features (regions, dimensions) and KEY/boxes (regions, 4) of every image"
+        f"{source} reads region features of a detector, and none are given: name their file with --regions, or put "
+        f"{' or '.join(_NAMES)} into the model's folder, with KEY/features (regions, dimensions) and KEY/boxes (regions, 4) of every image"
     )
