@@ -30,7 +30,8 @@ LEVELS = [
     {"tasks"},
     {"evaluate", "evaluate_task"},
     {"run", "compare", "check", "export", "gap", "timing"},
-    {"report", "progress"},
+    {"train"},
+    {"report", "annotate", "progress"},
     {"cli", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}

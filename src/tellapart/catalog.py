@@ -1,7 +1,7 @@
-"""Names of benchmarks and models, and where each is made: `"module:attribute"` strings, imported when asked for.
+"""Names of benchmarks, models and losses, and where each is made: `"module:attribute"` strings, imported when asked for.
 
-Adding a benchmark or a model is one file and one line here. Another package adds its own through the entry points
-`tellapart.benchmarks` and `tellapart.models`; it cannot replace one of these.
+Adding a benchmark, a model or a loss is one file and one line here. Another package adds its own through the entry points
+`tellapart.benchmarks`, `tellapart.models` and `tellapart.losses`; it cannot replace one of these.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from tellapart.errors import UnknownNameError
 
-__all__ = ["BENCHMARKS", "DEFAULT_MODEL", "MODELS", "REFERENCES", "load", "names", "nearest"]
+__all__ = ["BENCHMARKS", "DEFAULT_MODEL", "LOSSES", "MODELS", "REFERENCES", "load", "names", "nearest"]
 
 BENCHMARKS: Mapping[str, str] = MappingProxyType(
     {
@@ -69,7 +69,24 @@ MODELS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-_BUILT_IN = {"benchmark": BENCHMARKS, "model": MODELS}
+#: Losses of a dual encoder take a `Batch`, those of a fusion encoder `Matches`; some take options after it.
+LOSSES: Mapping[str, str] = MappingProxyType(
+    {
+        "itc": "tellapart.train.losses.itc:itc",
+        "siglip": "tellapart.train.losses.siglip:siglip",
+        "negclip": "tellapart.train.losses.negclip:negclip",
+        "trohn-img": "tellapart.train.losses.trohn_img:trohn_img",
+        "hardneg": "tellapart.train.losses.hardneg:hardneg",
+        "cyclip": "tellapart.train.losses.cyclip:cyclip",
+        "eqsim": "tellapart.train.losses.eqsim:eqsim",
+        "itm": "tellapart.train.losses.itm:itm",
+        "ranking": "tellapart.train.losses.ranking:ranking",
+        "eqsim-itm": "tellapart.train.losses.eqsim_itm:eqsim_itm",
+        "eqsim-ranking": "tellapart.train.losses.eqsim_itm:eqsim_ranking",
+    }
+)
+
+_BUILT_IN = {"benchmark": BENCHMARKS, "model": MODELS, "loss": LOSSES}
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -87,7 +104,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def names(kind: str) -> list[str]:
-    """List the catalogue's names of a kind, `benchmark` or `model`: built in first, then other packages'.
+    """List the catalogue's names of a kind, `benchmark`, `model` or `loss`: built in first, then other packages'.
 
     >>> names("benchmark")[:2]
     ['demo', 'winoground']
@@ -99,7 +116,7 @@ def load(kind: str, name: str) -> Any:
     """Import what a name stands for.
 
     Args:
-        kind: `benchmark` or `model`.
+        kind: `benchmark`, `model` or `loss`.
         name: as `names` lists it.
 
     Raises:
@@ -119,7 +136,7 @@ def load(kind: str, name: str) -> Any:
     found = _installed(kind).get(name, [])
     if not found:
         raise UnknownNameError(
-            f"no {kind} {name!r}{nearest(name, names(kind)) or ';'} `tellapart ls {kind}s` lists them all"
+            f"no {kind} {name!r}{nearest(name, names(kind)) or ';'} `tellapart ls {_plural(kind)}` lists them all"
         )
     if len(found) > 1:
         packages = " and ".join(sorted(_package(point) for point in found))
@@ -133,9 +150,13 @@ def load(kind: str, name: str) -> Any:
 
 def _installed(kind: str) -> dict[str, list[EntryPoint]]:
     found: dict[str, list[EntryPoint]] = {}
-    for point in entry_points(group=f"tellapart.{kind}s"):
+    for point in entry_points(group=f"tellapart.{_plural(kind)}"):
         found.setdefault(point.name, []).append(point)
     return found
+
+
+def _plural(kind: str) -> str:
+    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
 
 
 def _package(point: EntryPoint) -> str:

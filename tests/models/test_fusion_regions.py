@@ -198,9 +198,7 @@ def test_the_fingerprint_follows_the_region_file(folder: Path, tmp_path: Path) -
 
 def test_without_region_features_the_error_says_what_to_do(tmp_path: Path) -> None:
     save(tmp_path / "bare", lxmert)
-    message = (
-        r"bare reads region features of a detector, and none are given: put regions.safetensors or regions.npz into"
-    )
+    message = r"bare reads region features of a detector, and none are given: name their file with --regions, or put regions.safetensors or regions.npz into"
     with pytest.raises(ModelError, match=message):
         scorer(tmp_path / "bare")
     with pytest.raises(ModelError, match=r"no region features at .*gone\.npz; expected an \.npz or \.safetensors file"):

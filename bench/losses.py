@@ -1,0 +1,250 @@
+"""What each loss costs over plain contrast or matching: `python bench/losses.py [--batches 16 64] [--rounds 20]`.
+
+A step encodes what the loss needs (NegCLIP's false captions, TROHN-Img's mates, a fusion encoder's crossed pairs) with a
+ViT, a text transformer and, for matching, cross-attention layers, and computes the loss. The steps to compare take turns
+on the same batch; a ratio is the median over rounds of one round's ratio, with the 95 % interval of that median. EqSim's
+paper counts forward passes: 1.026 for its dual encoder (ITC), 1.95 for its fusion encoder (its appendix A.4).
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import torch
+from scipy.stats import binom
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from tellapart.catalog import load
+from tellapart.train.losses.batch import Batch
+from tellapart.train.losses.equations import EqSim
+from tellapart.train.losses.matches import Matches, counterparts, hard_negatives
+
+__all__ = ["main"]
+
+#: Loss -> what it is compared with.
+DUAL = dict.fromkeys(("itc", "siglip", "negclip", "trohn-img", "hardneg", "cyclip", "eqsim", "eqsim-released"), "itc")
+FUSION = {"itm": "itm", "eqsim-itm": "itm", "ranking": "ranking", "eqsim-ranking": "ranking"}
+
+
+@dataclass(frozen=True)
+class Size:
+    """Sizes of the encoders and of a batch's inputs."""
+
+    width: int
+    depth: int
+    pixels: int
+    patch: int = 16
+    words: int = 24
+    vocabulary: int = 4096
+    negatives: int = 3
+
+
+class Encoders(nn.Module):
+    """A ViT, a text transformer, and cross-attention layers with a matching head on top of both."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+
+        def layer() -> nn.Module:
+            return nn.TransformerEncoderLayer(
+                size.width, size.width // 64 or 1, 4 * size.width, 0.0, "gelu", batch_first=True, norm_first=True
+            )
+
+        def layers() -> nn.Sequential:
+            return nn.Sequential(*(layer() for _ in range(size.depth)))
+
+        self.patches = nn.Conv2d(3, size.width, size.patch, size.patch)
+        self.words = nn.Embedding(size.vocabulary, size.width)
+        self.image_layers, self.text_layers = layers(), layers()
+        self.fusion_layers = nn.ModuleList(
+            nn.TransformerDecoderLayer(
+                size.width, size.width // 64 or 1, 4 * size.width, 0.0, "gelu", batch_first=True, norm_first=True
+            )
+            for _ in range(size.depth // 2)
+        )
+        self.head = nn.Linear(size.width, 1)
+        self.scale = nn.Parameter(torch.tensor(2.66))
+
+    def image_tokens(self, images: Tensor) -> Tensor:
+        """Encode images `(b, 3, h, w)` to `(b, tokens, width)`."""
+        return self.image_layers(self.patches(images).flatten(2).transpose(1, 2))
+
+    def text_tokens(self, texts: Tensor) -> Tensor:
+        """Encode texts `(b, words)` to `(b, words, width)`."""
+        return self.text_layers(self.words(texts))
+
+    def match(self, images: Tensor, texts: Tensor) -> Tensor:
+        """Return the matching logits `(b,)` of encoded images and texts."""
+        mixed = texts
+        for layer in self.fusion_layers:
+            mixed = layer(mixed, images)
+        return self.head(mixed.mean(1))[:, 0]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A batch before it is encoded; the second of each kind are mates, false captions are of every image."""
+
+    images: Tensor
+    texts: Tensor
+    mate_images: Tensor
+    mate_texts: Tensor
+    false_texts: Tensor
+
+
+def made_inputs(count: int, size: Size, device: str) -> Inputs:
+    """Return random inputs of `count` pairs."""
+    generator = torch.Generator().manual_seed(count)
+
+    def images() -> Tensor:
+        return torch.randn(count, 3, size.pixels, size.pixels, generator=generator).to(device)
+
+    def texts() -> Tensor:
+        return torch.randint(0, size.vocabulary, (count, size.words), generator=generator).to(device)
+
+    return Inputs(images(), texts(), images(), texts(), texts())
+
+
+def encoded(model: Encoders, inputs: Inputs, name: str) -> tuple[Batch, Tensor, Tensor]:
+    """Return the batch of unit vectors that a loss needs, and the tokens of images and texts."""
+    image_tokens, text_tokens = model.image_tokens(inputs.images), model.text_tokens(inputs.texts)
+    ids = torch.arange(len(inputs.images), device=inputs.images.device)
+    vectors = [normalize(tokens.mean(1), dim=-1) for tokens in (image_tokens, text_tokens)]
+    batch = Batch(*vectors, model.scale.exp(), ids)
+    if name == "siglip":
+        batch = replace(batch, bias=torch.tensor(-10.0, device=ids.device))
+    if name == "negclip":
+        false = normalize(model.text_tokens(inputs.false_texts).mean(1), dim=-1)
+        batch = replace(batch, negative_texts=false[:, None])
+    if name == "trohn-img":
+        more = (model.image_tokens(inputs.mate_images), model.text_tokens(inputs.mate_texts))
+        mates = Batch(*(normalize(tokens.mean(1), dim=-1) for tokens in more), batch.scale, ids + len(ids))
+        batch = replace(batch, mates=mates)
+    return batch, image_tokens, text_tokens
+
+
+def dual_step(model: Encoders, inputs: Inputs, name: str) -> Tensor:
+    """Return a dual encoder's loss."""
+    batch, _, _ = encoded(model, inputs, name)
+    if name == "eqsim-released":
+        return load("loss", "eqsim")(batch, EqSim(as_released=True))["total"]
+    return load("loss", name)(batch)["total"]
+
+
+def fusion_step(model: Encoders, inputs: Inputs, name: str, negatives: int) -> Tensor:
+    """Return a fusion encoder's loss; negatives are drawn within the batch, and EqSim's from shared pairs."""
+    batch, image_tokens, text_tokens = encoded(model, inputs, name)
+    m = 1 if name.endswith("itm") else negatives
+    found = hard_negatives(batch, m, shared=name.startswith("eqsim"))
+    wrong_texts, wrong_images = found.texts.clamp(min=0).flatten(), found.images.clamp(min=0).flatten()
+    asked = [(image_tokens, text_tokens), (image_tokens.repeat_interleave(m, 0), text_tokens[wrong_texts])]
+    if name != "ranking":
+        asked.append((image_tokens[wrong_images], text_tokens.repeat_interleave(m, 0)))
+    logits = model.match(*(torch.cat(side) for side in zip(*asked, strict=True)))
+    b = len(batch.images)
+    true, crossed = logits[:b], logits[b:].reshape(len(asked) - 1, b, m)
+    matches = Matches(
+        true=true,
+        wrong_texts=crossed[0],
+        wrong_images=crossed[-1],
+        counterparts=counterparts(true, found.texts),
+        image_ids=batch.image_ids,
+        negative_text_ids=found.texts,
+        negative_image_ids=found.images,
+    )
+    return load("loss", name)(matches)["total"] + load("loss", "itc")(batch)["total"]
+
+
+def seconds(model: Encoders, step: Callable[[], Tensor], device: str) -> tuple[float, float]:
+    """Return how long the forward pass took, and forward and backward together."""
+
+    def now() -> float:
+        if device == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
+    model.zero_grad(set_to_none=True)
+    started = now()
+    total = step()
+    forward = now()
+    total.backward()
+    return forward - started, now() - started
+
+
+def median(ratios: Sequence[float]) -> tuple[float, float, float]:
+    """Return the median and the bounds of its distribution-free interval (binomial, at least 95 % from six ratios on)."""
+    ordered = sorted(ratios)
+    low = int(binom.ppf(0.025, len(ordered), 0.5))
+    low = max(low - 1, 0)
+    return float(np.median(ordered)), ordered[low], ordered[-1 - low]
+
+
+def rows(
+    title: str,
+    steps: dict[str, Callable[[], Tensor]],
+    against: dict[str, str],
+    model: Encoders,
+    args: argparse.Namespace,
+) -> list[str]:
+    """Measure steps in turns, and return a table's rows."""
+    took: dict[str, list[tuple[float, float]]] = {name: [] for name in steps}
+    for turn in range(args.warm_up + args.rounds):
+        # The order turns too, so that no step always follows the same other one.
+        names = list(steps)[turn % len(steps) :] + list(steps)[: turn % len(steps)]
+        for name in names:
+            measured = seconds(model, steps[name], args.device)
+            if turn >= args.warm_up:
+                took[name].append(measured)
+    lines = []
+    for name, measured in took.items():
+        cells = []
+        for part in (0, 1):
+            base = took[against[name]]
+            middle, low, high = median([mine[part] / other[part] for mine, other in zip(measured, base, strict=True)])
+            cells.append("1" if name == against[name] else f"{middle:.3f} [{low:.3f}, {high:.3f}]")
+        both = np.median([whole for _, whole in measured])
+        lines.append(f"| {title} | {name} | {against[name]} | {1000 * both:.1f} | {cells[0]} | {cells[1]} |")
+    return lines
+
+
+def main() -> None:
+    """Measure, and print a table in markdown."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--batches", type=int, nargs="+", default=[16, 64])
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--warm-up", type=int, default=2)
+    parser.add_argument("--width", type=int, default=192)
+    parser.add_argument("--depth", type=int, default=6)
+    parser.add_argument("--pixels", type=int, default=112)
+    parser.add_argument("--negatives", type=int, default=3, help="of ranking; the paper's METER has 15")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(0)
+    size = Size(args.width, args.depth, args.pixels, negatives=args.negatives)
+    model = Encoders(size).to(args.device)
+    print("| batch | loss | against | step, ms | forward, x | forward and backward, x |")
+    print("|---|---|---|---|---|---|")
+    for count in args.batches:
+        inputs = made_inputs(count, size, args.device)
+        dual = {name: partial(dual_step, model, inputs, name) for name in DUAL}
+        fusion = {name: partial(fusion_step, model, inputs, name, size.negatives) for name in FUSION}
+        for steps, against in ((dual, DUAL), (fusion, FUSION)):
+            print("\n".join(rows(str(count), steps, against, model, args)), flush=True)
+    where = torch.cuda.get_device_name() if args.device == "cuda" else platform.processor() or platform.machine()
+    print(
+        f"\n{args.rounds} rounds in turns, {where}, {args.threads} threads, torch {torch.__version__}; ViT of width "
+        f"{size.width} and depth {size.depth} at {size.pixels} pixels; ranking with {size.negatives} negatives."
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Training models to tell pairs apart: losses."""

@@ -1,0 +1,115 @@
+"""What the losses of dual encoders are given, and what every loss returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tellapart.errors import ModelError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Batch", "Parts", "named", "require_negative_texts", "wide"]
+
+#: Scalars that are summed, by name, and their sum under `total`. Weights are in the parts already.
+Parts = dict[str, "Tensor"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """One rank's encoded pairs: image `i` and text `i` belong together. Every rank holds the same number of them.
+
+    Attributes:
+        images: float `(b, d)`, unit vectors.
+        texts: float `(b, d)`, unit vectors.
+        scale: scalar that cosines are multiplied by (the exponential of CLIP's `logit_scale`).
+        image_ids: int64 `(b,)`, equal where two pairs show the same image, on whatever rank: the caption of an image
+            is never a negative of that image.
+        bias: scalar that SigLIP adds to its logits.
+        negative_texts: float `(b, f, d)`, unit vectors of captions that are false of image `i`.
+        has_negative: bool `(b, f)`, False where an image has fewer; all True if None.
+        mates: the hard counterpart of each pair (another image and its own caption), as many pairs as these.
+        chunk: rows of the similarity matrix that are held at a time; all of them if None. Changes memory, not numbers.
+        step: what a loss that draws negatives draws from; another number, other draws.
+
+    Raises:
+        ModelError: a shape is none of the above, or chunk is below 1.
+
+    >>> import torch
+    >>> Batch(torch.eye(2), torch.eye(3), torch.tensor(10.0), torch.arange(2))
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: Batch(texts=...) has shape (3, 3); expected (2, 2): one unit vector for each image
+    """
+
+    images: Tensor
+    texts: Tensor
+    scale: Tensor
+    image_ids: Tensor
+    bias: Tensor | None = None
+    negative_texts: Tensor | None = None
+    has_negative: Tensor | None = None
+    mates: Batch | None = None
+    chunk: int | None = None
+    step: int = 0
+
+    def __post_init__(self) -> None:
+        if self.images.ndim != 2 or len(self.images) == 0:
+            raise ModelError(f"Batch(images=...) has shape {tuple(self.images.shape)}; expected (pairs, dimensions)")
+        b, d = self.images.shape
+        _expect("texts", self.texts, (b, d), "one unit vector for each image")
+        _expect("scale", self.scale, (), "one number for all pairs")
+        _expect("image_ids", self.image_ids, (b,), "the number of each pair's image")
+        if self.negative_texts is not None:
+            f = self.negative_texts.shape[1] if self.negative_texts.ndim == 3 else 1
+            _expect("negative_texts", self.negative_texts, (b, f, d), "the false captions of each image")
+            if self.has_negative is not None:
+                _expect("has_negative", self.has_negative, (b, f), "which of negative_texts there are")
+        if self.mates is not None:
+            _expect("mates.images", self.mates.images, (b, d), "one counterpart for each pair")
+        if self.chunk is not None and self.chunk < 1:
+            raise ModelError(f"Batch(chunk={self.chunk}): a chunk has at least one row; None takes all rows at once")
+
+
+def _expect(name: str, tensor: Tensor, shape: tuple[int, ...], what: str) -> None:
+    if tuple(tensor.shape) != shape:
+        raise ModelError(f"Batch({name}=...) has shape {tuple(tensor.shape)}; expected {shape}: {what}")
+
+
+def require_negative_texts(batch: Batch, loss: str) -> Tensor:
+    """Return the batch's false captions, float `(b, f, d)`.
+
+    Raises:
+        ModelError: it has none.
+
+    >>> import torch
+    >>> require_negative_texts(Batch(torch.eye(2), torch.eye(2), torch.tensor(10.0), torch.arange(2)), "negclip")
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: negclip needs false captions: give Batch(negative_texts=...) (pairs, captions, dimensions)
+    """
+    if batch.negative_texts is None:
+        raise ModelError(f"{loss} needs false captions: give Batch(negative_texts=...) (pairs, captions, dimensions)")
+    return batch.negative_texts
+
+
+def named(**parts: Tensor) -> Parts:
+    """Return scalar parts by name, and their sum under `total`.
+
+    >>> import torch
+    >>> {name: part.item() for name, part in named(itc=torch.tensor(1.0), v1=torch.tensor(0.5)).items()}
+    {'itc': 1.0, 'v1': 0.5, 'total': 1.5}
+    """
+    values = list(parts.values())
+    return {**parts, "total": sum(values[1:], start=values[0])}
+
+
+def wide(tensor: Tensor) -> Tensor:
+    """Return float32 for half precision, and any other tensor as it is: losses compare in float32 at least.
+
+    >>> import torch
+    >>> wide(torch.zeros(1, dtype=torch.bfloat16)).dtype, wide(torch.zeros(1, dtype=torch.float64)).dtype
+    (torch.float32, torch.float64)
+    """
+    import torch
+
+    return tensor.float() if tensor.dtype in {torch.float16, torch.bfloat16} else tensor

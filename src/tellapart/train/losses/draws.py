@@ -1,0 +1,89 @@
+"""Random draws that depend on the step, the row and the column alone: not on ranks, chunks or devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["best", "draw", "gumbel", "uniform"]
+
+
+def _signed(constant: int) -> int:
+    return constant - (1 << 64) if constant >= 1 << 63 else constant
+
+
+_ROW, _COLUMN, _STEP = (_signed(c) for c in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
+_FIRST, _SECOND = (_signed(c) for c in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+
+def uniform(step: int, rows: Tensor, columns: int) -> Tensor:
+    """Return numbers within (0, 1), float32 `(len(rows), columns)`: a hash of step, row and column.
+
+    Source: the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+
+    >>> import torch
+    >>> both = uniform(3, torch.arange(4), 5)
+    >>> bool((both[2:] == uniform(3, torch.arange(2, 4), 5)).all()), bool((both == uniform(4, torch.arange(4), 5)).any())
+    (True, False)
+    """
+    import torch
+
+    mixed = rows[:, None] * _ROW + torch.arange(columns, device=rows.device)[None, :] * _COLUMN
+    mixed = _mixed(mixed + _mixed(torch.tensor(step * _STEP % (1 << 63), device=rows.device)))
+    # The upper 23 bits: with the half they are exact in float32, and never 0 or 1.
+    return (((mixed >> 41) & 0x7FFFFF).float() + 0.5) / (1 << 23)
+
+
+def _mixed(x: Tensor) -> Tensor:
+    # int64 wraps as the uint64 of the source does; its right shift is arithmetic, so the copies of the sign are cut off.
+    x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * _FIRST
+    x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * _SECOND
+    return x ^ ((x >> 31) & ((1 << 33) - 1))
+
+
+def gumbel(step: int, rows: Tensor, columns: int) -> Tensor:
+    """Return standard Gumbel noise, float32 `(len(rows), columns)`; added to logits, the largest is a draw by softmax.
+
+    >>> import torch
+    >>> gumbel(0, torch.arange(2), 3).shape
+    torch.Size([2, 3])
+    """
+    return -(-uniform(step, rows, columns).log()).log()
+
+
+def draw(logits: Tensor, count: int, step: int, rows: Tensor) -> Tensor:
+    """Draw `count` distinct columns a row with the probabilities of a softmax; -1 where none is left.
+
+    The same distribution as `torch.multinomial` without replacement.
+
+    Args:
+        logits: `(c, n)`; -inf is never drawn.
+        count: draws a row.
+        step: other numbers, other draws.
+        rows: int64 `(c,)`, the rows' numbers in the whole batch.
+
+    Returns:
+        int64 `(c, count)`.
+
+    >>> import torch
+    >>> draw(torch.tensor([[0.0, -torch.inf, 2.0]]), 3, 0, torch.arange(1)).sort().values.tolist()
+    [[-1, 0, 2]]
+    """
+    return best(logits + gumbel(step, rows, logits.shape[1]).to(logits.dtype), count)
+
+
+def best(values: Tensor, count: int) -> Tensor:
+    """Return the columns of each row's `count` largest values, int64 `(c, count)`; -1 where a value is -inf or missing.
+
+    >>> import torch
+    >>> best(torch.tensor([[3.0, 5.0, -torch.inf]]), 4).tolist()
+    [[1, 0, -1, -1]]
+    """
+    import torch
+    from torch.nn.functional import pad
+
+    found = values.topk(min(count, values.shape[1]), dim=1)
+    columns = torch.where(found.values == float("-inf"), -1, found.indices)
+    return pad(columns, (0, count - columns.shape[1]), value=-1)

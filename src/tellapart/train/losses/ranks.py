@@ -1,0 +1,142 @@
+"""Several ranks as one batch: rows gathered with gradients, and means over all ranks.
+
+A loss here computes the rows of its own rank against the columns of all. Each rank's gradient is then that of the mean
+over its own rows, and DDP's average over ranks is the gradient of the mean over all rows: what one rank would have got.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from tellapart.errors import ModelError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["gathered", "mean_over_ranks", "own_rank", "rank_count", "require_equal_rows", "share"]
+
+
+def rank_count() -> int:
+    """Return how many ranks train together; 1 without torch.distributed.
+
+    >>> rank_count()
+    1
+    """
+    import torch.distributed as dist
+
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def own_rank() -> int:
+    """Return this process's rank; 0 without torch.distributed.
+
+    >>> own_rank()
+    0
+    """
+    import torch.distributed as dist
+
+    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+
+
+def require_equal_rows(rows: int) -> None:
+    """Check that every rank brings the same number of pairs; all ranks raise, so none is left waiting.
+
+    Raises:
+        ModelError: they do not.
+
+    >>> require_equal_rows(3)
+    """
+    if rank_count() == 1:
+        return
+    import torch
+    import torch.distributed as dist
+
+    counts: list[Any] = [None] * rank_count()
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    tensors = [torch.zeros(1, dtype=torch.int64, device=device) for _ in counts]
+    dist.all_gather(tensors, torch.tensor([rows], device=device))
+    counts = [int(tensor.item()) for tensor in tensors]
+    if len(set(counts)) > 1:
+        raise ModelError(
+            f"ranks hold {counts} pairs; a loss over ranks needs equal numbers: drop or pad the last batch"
+        )
+
+
+def gathered(rows: Tensor) -> Tensor:
+    """Return every rank's rows, rank 0's first; a gradient flows back to the rank that each row came from.
+
+    Args:
+        rows: `(b, ...)`, the same shape on every rank.
+
+    >>> import torch
+    >>> gathered(torch.arange(3)).tolist()
+    [0, 1, 2]
+    """
+    if rank_count() == 1:
+        return rows
+    import torch
+    import torch.distributed as dist
+
+    if rows.is_floating_point() and torch.is_grad_enabled():
+        joined: Tensor = _gather().apply(rows)
+        return joined
+    everyone = [torch.empty_like(rows, memory_format=torch.contiguous_format) for _ in range(rank_count())]
+    dist.all_gather(everyone, rows.contiguous())
+    return torch.cat(everyone)
+
+
+@cache
+def _gather() -> Any:
+    # Made on first use, because its base class is torch's.
+    import torch
+    import torch.distributed as dist
+
+    class Gather(torch.autograd.Function):
+        @staticmethod
+        def forward(_context: Any, rows: Tensor) -> Tensor:
+            everyone = [torch.empty_like(rows, memory_format=torch.contiguous_format) for _ in range(rank_count())]
+            dist.all_gather(everyone, rows.contiguous())
+            return torch.cat(everyone)
+
+        @staticmethod
+        def backward(_context: Any, gradient: Tensor) -> Tensor:
+            # Every rank's loss depends on these rows; gloo has no reduce_scatter, so all is summed and cut.
+            gradient = gradient.clone(memory_format=torch.contiguous_format)
+            dist.all_reduce(gradient)
+            return gradient.chunk(rank_count())[own_rank()]
+
+    return Gather
+
+
+def mean_over_ranks(value: Tensor) -> Tensor:
+    """Return the mean of all ranks' values; its gradient is that of this rank's own value, as DDP expects.
+
+    >>> import torch
+    >>> mean_over_ranks(torch.tensor(2.0)).item()
+    2.0
+    """
+    if rank_count() == 1:
+        return value
+    import torch.distributed as dist
+
+    mean = value.detach().clone()
+    dist.all_reduce(mean)
+    mean /= rank_count()
+    return mean + (value - value.detach())
+
+
+def share(total: Tensor, count: Tensor) -> Tensor:
+    """Return the mean of what all ranks counted: the sum of `total` over the sum of `count`; 0 where nothing counted.
+
+    Args:
+        total: scalar, this rank's sum.
+        count: scalar, how many terms it has; the ranks' counts may differ.
+
+    >>> import torch
+    >>> share(torch.tensor(6.0), torch.tensor(4)).item(), share(torch.tensor(0.0), torch.tensor(0)).item()
+    (1.5, 0.0)
+    """
+    counted = mean_over_ranks(count.detach().to(total.dtype))
+    # Below one term in all there is no term in any rank, and the sum is 0.
+    return mean_over_ranks(total / counted.clamp(min=1.0 / rank_count()))

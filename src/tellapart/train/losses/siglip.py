@@ -1,0 +1,46 @@
+"""The sigmoid loss: every pair of the batch is judged by itself, matched or not (SigLIP)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tellapart.errors import ModelError
+from tellapart.train.losses.batch import Batch, Parts, named
+from tellapart.train.losses.ranks import mean_over_ranks
+from tellapart.train.losses.rows import Rows, by_rows, everyone
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["siglip"]
+
+
+def siglip(batch: Batch) -> Parts:
+    """Return the sigmoid loss, in nats an image: part `matched` of the true pairs, `unmatched` of all others.
+
+    Other captions of the same image are left out.
+
+    Raises:
+        ModelError: the batch has no bias.
+
+    Source: SigLIP (Zhai et al. 2023), Eq. 1.
+
+    >>> import torch
+    >>> batch = Batch(torch.eye(4), torch.eye(4), torch.tensor(0.0), torch.arange(4), bias=torch.tensor(0.0))
+    >>> round(siglip(batch)["matched"].item(), 4)  # the logarithm of 2
+    0.6931
+    """
+    import torch
+    from torch.nn.functional import softplus
+
+    if batch.bias is None:
+        raise ModelError("siglip needs Batch(bias=...), the number that SigLIP adds to its logits (it begins at -10)")
+    bias = batch.bias
+
+    def judged(rows: Rows) -> Tensor:
+        logits = rows.every.scale * rows.cosines_of_images() + bias
+        unmatched = softplus(logits).masked_fill(~rows.negative, 0.0).sum(1)
+        return torch.stack([softplus(-rows.own(logits)), unmatched], dim=1)
+
+    means = mean_over_ranks(by_rows(everyone(batch), judged).mean(0))
+    return named(matched=means[0], unmatched=means[1])

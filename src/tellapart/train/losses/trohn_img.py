@@ -1,0 +1,60 @@
+"""Pairs and their hard counterparts in one batch: each pair's mate is a hard negative image and text (TROHN-Img)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tellapart.errors import ModelError
+from tellapart.train.losses.batch import Batch, Parts
+from tellapart.train.losses.itc import itc
+
+__all__ = ["side_by_side", "trohn_img"]
+
+
+def trohn_img(batch: Batch) -> Parts:
+    """Return `itc` over the pairs and their mates: images `[I; I']` with texts `[T; T']`, `2b` by `2b` on one rank.
+
+    Raises:
+        ModelError: the batch has no mates, or a mate shows the image that it should be told from.
+
+    Source: TROHN-Img (BiVLC, Miranda et al. 2024), section 5.
+
+    >>> import torch
+    >>> mates = Batch(torch.zeros(2, 2), torch.zeros(2, 2), torch.tensor(0.0), torch.tensor([8, 9]))
+    >>> batch = Batch(torch.eye(2), torch.eye(2), torch.tensor(0.0), torch.tensor([0, 1]), mates=mates)
+    >>> round(trohn_img(batch)["total"].item(), 4)  # one of four
+    1.3863
+    """
+    return itc(side_by_side(batch))
+
+
+def side_by_side(batch: Batch) -> Batch:
+    """Return one batch of the pairs and, after them, their mates.
+
+    Raises:
+        ModelError: the batch has no mates, or a mate shows the image that it should be told from.
+
+    >>> import torch
+    >>> side_by_side(Batch(torch.eye(2), torch.eye(2), torch.tensor(0.0), torch.arange(2)))
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: trohn-img needs Batch(mates=...), the hard counterpart of each pair
+    """
+    import torch
+
+    mates = batch.mates
+    if mates is None:
+        raise ModelError("trohn-img needs Batch(mates=...), the hard counterpart of each pair")
+    alike = (batch.image_ids == mates.image_ids).nonzero()[:, 0].tolist()
+    if alike:
+        raise ModelError(
+            f"trohn-img: pairs {alike} and their mates have the same image_ids; a mate is another image, with its own id"
+        )
+    return replace(
+        batch,
+        images=torch.cat([batch.images, mates.images]),
+        texts=torch.cat([batch.texts, mates.texts]),
+        image_ids=torch.cat([batch.image_ids, mates.image_ids]),
+        negative_texts=None,
+        has_negative=None,
+        mates=None,
+    )

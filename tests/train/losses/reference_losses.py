@@ -1,0 +1,190 @@
+"""The losses once more, in numpy and float64, entry by entry as their sources write them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+# L: logits (image, text); same[i, j]: pairs i and j show one image.
+
+
+def softmax(x):
+    e = np.exp(x - x.max())
+    return e / e.sum()
+
+
+def nll(logits, true):
+    return -np.log(softmax(np.asarray(logits))[true])
+
+
+def softplus(x):
+    return np.logaddexp(0.0, x)
+
+
+def candidates(n, i, same):
+    return [j for j in range(n) if j == i or not same[i, j]]
+
+
+def itc(L, same):
+    n, halves = len(L), [0.0, 0.0]
+    for i in range(n):
+        at = candidates(n, i, same)
+        halves[0] += nll(L[i, at], at.index(i)) / n / 2
+        halves[1] += nll(L[at, i], at.index(i)) / n / 2
+    return {"image_to_text": halves[0], "text_to_image": halves[1], "total": sum(halves)}
+
+
+def siglip(L, same):
+    n = len(L)
+    matched = sum(softplus(-L[i, i]) for i in range(n)) / n
+    unmatched = sum(softplus(L[i, j]) for i in range(n) for j in range(n) if not same[i, j]) / n
+    return {"matched": matched, "unmatched": unmatched, "total": matched + unmatched}
+
+
+def negclip(L, N, there, same):
+    """N: logits of images with all false captions, (n, m)."""
+    n, out = len(L), itc(L, same)
+    half = 0.0
+    for i in range(n):
+        at = candidates(n, i, same)
+        half += nll([*L[i, at], *N[i, there]], at.index(i)) / n / 2
+    return {**out, "image_to_text": half, "total": half + out["text_to_image"]}
+
+
+def hardneg(L, same, k, weight):
+    n, hard = len(L), 0.0
+    for i in range(n):
+        others = [j for j in range(n) if not same[i, j]]
+        for row in (L[i], L[:, i]):
+            hardest = sorted((row[j] for j in others), reverse=True)[:k]
+            hard += nll([row[i], *hardest], 0) / n / 2
+    total = itc(L, same)["total"]
+    return {"itc": total, "hard": weight * hard, "total": total + weight * hard}
+
+
+def cyclip(images, texts, scale, same, cross, within):
+    n = len(images)
+    a = b = 0.0
+    for i in range(n):
+        for j in range(n):
+            if not same[i, j]:
+                a += (images[i] @ texts[j] - images[j] @ texts[i]) ** 2 / n
+                b += (images[i] @ images[j] - texts[i] @ texts[j]) ** 2 / n
+    total = itc(scale * images @ texts.T, same)["total"]
+    return {"itc": total, "cross": cross * a, "within": within * b, "total": total + cross * a + within * b}
+
+
+def hinge(x, alpha):
+    return max(x**2 - alpha, 0.0)
+
+
+def close_sets(C, same, k):
+    n = len(C)
+    top = []
+    for i in range(n):
+        others = sorted((j for j in range(n) if not same[i, j]), key=lambda j, i=i: -max(C[i, j], C[j, i]))
+        top.append(set(others[:k]))
+    return top
+
+
+VARIANTS = {
+    "eqsim": ("distant", "close"),
+    "v1-all+v2-close": ("all", "close"),
+    "v1-all": ("all", ""),
+    "v2-all": ("", "all"),
+    "v2-close": ("", "close"),
+}
+
+
+def four_of(C, scale, same, normalise, i, j):
+    """s11, s12, s21, s22 for a change of text, and for a change of image."""
+    n = len(C)
+    entries = [(i, i), (i, j), (j, i), (j, j)]
+    if normalise == "none":
+        return [[C[a, b] for a, b in entries]] * 2
+    if normalise == "block":
+        return [softmax(np.array([scale * C[a, b] for a, b in entries]))] * 2
+    texts, images = [], []
+    for a, b in entries:
+        at = candidates(n, a, same)
+        texts.append(softmax(scale * C[a, at])[at.index(b)])
+        at = candidates(n, b, same)
+        images.append(softmax(scale * C[at, b])[at.index(a)])
+    return [texts, images]
+
+
+def eqsim(C, scale, same, *, alpha, beta, k, variant, normalise):
+    n, top = len(C), close_sets(C, same, k)
+    sums = {"v1": [], "v2": []}
+    for i in range(n):
+        for j in range(n):
+            if same[i, j]:
+                continue
+            kind = "close" if j in top[i] or i in top[j] else "distant"
+            texts, images = four_of(C, scale, same, normalise, i, j)
+            if VARIANTS[variant][0] in {"all", kind}:
+                sums["v1"].append((hinge(texts[1] - texts[2], alpha) + hinge(images[1] - images[2], alpha)) / 2)
+            if VARIANTS[variant][1] in {"all", kind}:
+                t11, t12, t21, t22 = texts
+                i11, i12, i21, i22 = images
+                sums["v2"].append(hinge((t11 - t12) - (t22 - t21), alpha) + hinge((i11 - i21) - (i22 - i12), alpha))
+    v1, v2 = (beta * np.mean(sums[name]) if sums[name] else 0.0 for name in ("v1", "v2"))
+    total = itc(scale * C, same)["total"]
+    return {"itc": total, "v1": v1, "v2": v2, "total": total + v1 + v2}
+
+
+def eqsim_released(L, drawn, weight, margin):
+    """The released `hard_easy_itc`, line by line: `drawn[b]` holds both lists of sampled negatives."""
+    n = len(L)
+    P = np.stack([softmax(row) for row in L])
+    mask = np.ones((n, n))
+    c0_i0, c0_ii, ci_i0, ci_ii = [], [], [], []
+    for b in range(n):
+        for i in drawn[b]:
+            c0_i0.append(P[b, b])
+            c0_ii.append(P[i, b])
+            ci_i0.append(P[b, i])
+            ci_ii.append(P[i, i])
+            mask[b, i] = mask[i, b] = 0.0
+    c0_i0, c0_ii, ci_i0, ci_ii = map(np.array, (c0_i0, c0_ii, ci_i0, ci_ii))
+    text_side = weight * max((((c0_i0 - ci_i0) - (ci_ii - c0_ii)) ** 2).mean() - margin, 0.0)
+    image_side = weight * max((((c0_i0 - c0_ii) - (ci_ii - ci_i0)) ** 2).mean() - margin, 0.0)
+    v1 = weight * max(((P * mask - P.T * mask) ** 2).mean() - 0.0, 0.0)
+    total = itc(L, np.eye(n, dtype=bool))["total"]
+    return {"itc": total, "v1": v1, "v2": text_side + image_side, "total": total + v1 + text_side + image_side}
+
+
+def itm(true, texts, images, has_text, has_image):
+    def mean(values):
+        return float(np.mean(values)) if len(values) else 0.0
+
+    parts = {
+        "true": mean(softplus(-true)) / 3,
+        "wrong_text": mean(softplus(texts[has_text])) / 3,
+        "wrong_image": mean(softplus(images[has_image])) / 3,
+    }
+    return {**parts, "total": sum(parts.values())}
+
+
+def ranking(true, texts, has_text):
+    rank = float(np.mean([nll([t, *row[h]], 0) for t, row, h in zip(true, texts, has_text, strict=True)]))
+    return {"rank": rank, "total": rank}
+
+
+def eqsim_matching(true, texts, images, counterparts, counted, close, *, alpha, beta, variant):
+    """The regularisation alone, on sigmoids."""
+
+    def s(x):
+        return 1.0 / (1.0 + np.exp(-x))
+
+    sums = {"v1": [], "v2": []}
+    for i in range(len(true)):
+        for j in range(texts.shape[1]):
+            if not counted[i, j]:
+                continue
+            kind = "close" if close[i, j] else "distant"
+            s11, s12, s21, s22 = s(true[i]), s(texts[i, j]), s(images[i, j]), s(counterparts[i, j])
+            if VARIANTS[variant][0] in {"all", kind}:
+                sums["v1"].append(hinge(s12 - s21, alpha))
+            if VARIANTS[variant][1] in {"all", kind}:
+                sums["v2"].append(hinge((s11 - s12) - (s22 - s21), alpha) + hinge((s11 - s21) - (s22 - s12), alpha))
+    return {name: beta * np.mean(values) if values else 0.0 for name, values in sums.items()}

@@ -1,0 +1,177 @@
+"""Every loss equals its own reference in float64 numpy, part by part."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import reference_losses as reference
+import torch
+from made_batches import IDS, batch, matches
+
+from tellapart.train.losses.batch import Batch, Parts
+from tellapart.train.losses.cyclip import CyClip, cyclip
+from tellapart.train.losses.eqsim import eqsim
+from tellapart.train.losses.eqsim_itm import eqsim_itm, eqsim_ranking
+from tellapart.train.losses.equations import NORMALISATIONS, VARIANTS, EqSim
+from tellapart.train.losses.hardneg import HardNeg, hardneg
+from tellapart.train.losses.itc import itc
+from tellapart.train.losses.itm import itm
+from tellapart.train.losses.negclip import negclip
+from tellapart.train.losses.ranking import ranking
+from tellapart.train.losses.released import drawn_negatives
+from tellapart.train.losses.rows import everyone
+from tellapart.train.losses.siglip import siglip
+from tellapart.train.losses.trohn_img import trohn_img
+
+CHUNKS = [None, 1, 3, 8, 99]
+IDS_OF_EACH = [IDS, list(range(7)), [0, 0, 0, 1]]
+
+
+def assert_equal(parts: Parts, expected: dict[str, float]) -> None:
+    assert list(parts) == list(expected)
+    for name, value in expected.items():
+        np.testing.assert_allclose(parts[name].item(), value, rtol=1e-11, atol=1e-13, err_msg=name)
+
+
+def logits(made: Batch) -> np.ndarray:
+    return (made.scale * made.images @ made.texts.T).numpy()
+
+
+def same(made: Batch) -> np.ndarray:
+    return (made.image_ids[:, None] == made.image_ids[None, :]).numpy()
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+@pytest.mark.parametrize("ids", IDS_OF_EACH, ids=str)
+@pytest.mark.parametrize("seed", [0, 10])
+def test_the_losses_of_dual_encoders(seed: int, ids: list[int], chunk: int | None) -> None:
+    made = batch(seed, ids, chunk=chunk)
+    L, alike = logits(made), same(made)
+    images, texts, scale = made.images.numpy(), made.texts.numpy(), made.scale.item()
+    assert_equal(itc(made), reference.itc(L, alike))
+    assert_equal(siglip(made), reference.siglip(L - 3.0, alike))
+    N = scale * images @ made.negative_texts.flatten(0, 1).numpy().T
+    assert_equal(negclip(made), reference.negclip(L, N, made.has_negative.flatten().numpy(), alike))
+    for k, weight in ((1, 1.0), (3, 0.5), (50, 2.0)):
+        assert_equal(hardneg(made, HardNeg(k, weight)), reference.hardneg(L, alike, k, weight))
+    for cross, within in ((0.25, 0.25), (0.5, 0.0)):
+        expected = reference.cyclip(images, texts, scale, alike, cross, within)
+        assert_equal(cyclip(made, CyClip(cross, within)), expected)
+
+
+def test_negclip_without_a_mask_takes_every_false_caption() -> None:
+    made = replace(batch(), has_negative=None)
+    N = made.scale.item() * made.images.numpy() @ made.negative_texts.flatten(0, 1).numpy().T
+    assert_equal(negclip(made), reference.negclip(logits(made), N, np.ones(N.shape[1], bool), same(made)))
+
+
+def test_trohn_img_is_the_contrast_of_pairs_and_mates_side_by_side() -> None:
+    made = batch()
+    images = torch.cat([made.images, made.mates.images]).numpy()
+    texts = torch.cat([made.texts, made.mates.texts]).numpy()
+    ids = np.array([*IDS, *made.mates.image_ids.tolist()])
+    expected = reference.itc(made.scale.item() * images @ texts.T, ids[:, None] == ids[None, :])
+    assert_equal(trohn_img(made), expected)
+
+
+@pytest.mark.parametrize("chunk", [None, 3])
+@pytest.mark.parametrize("alpha", [0.0, 0.04])
+@pytest.mark.parametrize("normalise", NORMALISATIONS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_variant_of_eqsim_in_the_papers_form(
+    variant: str, normalise: str, alpha: float, chunk: int | None
+) -> None:
+    for seed, k, ids in ((0, 2, IDS), (10, 1, list(range(6))), (20, 8, IDS), (30, 1, [4, 4, 4])):
+        made = batch(seed, ids, chunk=chunk)
+        settings = {"alpha": alpha, "beta": 0.5, "k": k, "variant": variant, "normalise": normalise}
+        expected = reference.eqsim(logits(made) / made.scale.item(), made.scale.item(), same(made), **settings)
+        assert_equal(eqsim(made, EqSim(**settings)), expected)
+
+
+@pytest.mark.parametrize("chunk", [None, 3])
+@pytest.mark.parametrize("margin", [0.0, 0.05])
+@pytest.mark.parametrize("scale", [8.0, 40.0])
+def test_eqsim_as_released(scale: float, margin: float, chunk: int | None) -> None:
+    seen = set()
+    for seed in range(5):
+        made = batch(seed, list(range(9)), scale=scale, step=seed, chunk=chunk)
+        options = EqSim(alpha=margin, beta=0.5, k=4, as_released=True)
+        drawn = drawn_negatives(everyone(made), options.k, made.step).tolist()
+        expected = reference.eqsim_released(logits(made), drawn, weight=0.5, margin=margin)
+        assert_equal(eqsim(made, options), expected)
+        seen.add(expected["v2"] > 0)
+    assert True in seen
+
+
+def test_the_released_form_is_not_the_papers() -> None:
+    made = batch(ids=list(range(9)))
+    options = EqSim(alpha=0.0, k=4)
+    paper, code = eqsim(made, options), eqsim(made, replace(options, as_released=True))
+    assert paper["itc"] == code["itc"]
+    assert paper["v1"] > 0
+    assert paper["v2"] > 0
+    assert abs(paper["v1"] - code["v1"]) > 1e-6
+    assert abs(paper["v2"] - code["v2"]) > 1e-6
+
+
+def test_pairs_of_one_image_are_never_drawn_as_released() -> None:
+    made = batch(ids=[0, 0, 0, 1, 1, 2])
+    for step in range(50):
+        drawn = drawn_negatives(everyone(made), 4, step)
+        for row, chosen in enumerate(drawn.tolist()):
+            assert not {made.image_ids[j].item() for j in chosen if j >= 0} & {made.image_ids[row].item()}
+            for half in (chosen[:2], chosen[2:]):
+                there = [j for j in half if j >= 0]
+                assert len(set(there)) == len(there)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_losses_of_fusion_encoders(seed: int) -> None:
+    made = matches(seed)
+    true, texts, images, own = (x.numpy() for x in (made.true, made.wrong_texts, made.wrong_images, made.counterparts))
+    ids = np.array(IDS)[:, None]
+    text_ids, image_ids = made.negative_text_ids.numpy(), made.negative_image_ids.numpy()
+    has_text, has_image = (text_ids >= 0) & (text_ids != ids), (image_ids >= 0) & (image_ids != ids)
+    counted = has_text & has_image & (text_ids == image_ids)
+    assert (counted != has_text).any()
+    assert (~has_text).any()
+    matching, ranked = reference.itm(true, texts, images, has_text, has_image), reference.ranking(true, texts, has_text)
+    assert_equal(itm(made), matching)
+    assert_equal(ranking(made), ranked)
+    either = np.where(counted, np.maximum(texts, images), -np.inf)
+    found = (-either).argsort(1).argsort(1) < 2
+    mined = np.random.default_rng(seed).random(found.shape) < 0.5
+    for close in (found, mined):
+        given = made if close is found else replace(made, close=torch.tensor(close))
+        for variant in VARIANTS:
+            for alpha in (0.0, 0.1):
+                options = EqSim(alpha=alpha, beta=0.2, k=2, variant=variant)
+                parts = reference.eqsim_matching(
+                    true, texts, images, own, counted, close & counted, alpha=alpha, beta=0.2, variant=variant
+                )
+                for loss, name, base in ((eqsim_itm, "itm", matching), (eqsim_ranking, "rank", ranked)):
+                    whole = {name: base["total"], **parts}
+                    assert_equal(loss(given, options), {**whole, "total": sum(whole.values())})
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.1, 5.0])
+def test_the_released_form_for_fusion_encoders_hinges_the_mean(margin: float) -> None:
+    made = matches(1, negatives=1)
+    s = {
+        name: 1 / (1 + np.exp(-getattr(made, name).numpy()))
+        for name in ("true", "wrong_texts", "wrong_images", "counterparts")
+    }
+    counted = (made.has_wrong_text & made.has_wrong_image).numpy() & (
+        made.negative_text_ids == made.negative_image_ids
+    ).numpy()
+    true = s["true"][:, None]
+    sides = [
+        (true - s["wrong_texts"]) - (s["counterparts"] - s["wrong_images"]),
+        (true - s["wrong_images"]) - (s["counterparts"] - s["wrong_texts"]),
+    ]
+    expected = 0.5 * sum(max((side[counted] ** 2).mean() - margin, 0.0) for side in sides)
+    parts = eqsim_itm(made, EqSim(alpha=margin, as_released=True))
+    np.testing.assert_allclose(parts["v2"].item(), expected, rtol=1e-12)
+    assert parts["v1"] == 0

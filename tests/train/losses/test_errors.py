@@ -1,0 +1,119 @@
+"""What is refused, and the catalogue of losses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from made_batches import batch, matches
+
+from tellapart.catalog import LOSSES, load, names
+from tellapart.errors import ModelError, UnknownNameError
+from tellapart.train.losses.batch import Batch
+from tellapart.train.losses.cyclip import CyClip
+from tellapart.train.losses.eqsim_itm import eqsim_itm
+from tellapart.train.losses.equations import EqSim
+from tellapart.train.losses.hardneg import HardNeg
+from tellapart.train.losses.negclip import negclip
+from tellapart.train.losses.siglip import siglip
+from tellapart.train.losses.trohn_img import trohn_img
+
+FULL = batch(ids=[0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"images": torch.zeros(3)}, r"images=\.\.\.\) has shape \(3,\); expected \(pairs, dimensions\)"),
+        ({"images": torch.zeros(0, 5)}, r"images=\.\.\.\) has shape \(0, 5\)"),
+        ({"texts": torch.zeros(3, 4)}, r"texts=\.\.\.\) has shape \(3, 4\); expected \(3, 5\): one unit vector"),
+        ({"scale": torch.zeros(1)}, r"scale=\.\.\.\) has shape \(1,\); expected \(\)"),
+        ({"image_ids": torch.zeros(2)}, r"image_ids=\.\.\.\) has shape \(2,\); expected \(3,\)"),
+        ({"negative_texts": torch.zeros(3, 5)}, r"negative_texts=\.\.\.\) has shape \(3, 5\); expected \(3, 1, 5\)"),
+        ({"has_negative": torch.zeros(3, 1)}, r"has_negative=\.\.\.\) has shape \(3, 1\); expected \(3, 2\)"),
+        ({"mates": batch(ids=[7])}, r"mates\.images=\.\.\.\) has shape \(1, 5\); expected \(3, 5\)"),
+        ({"chunk": 0}, r"chunk=0\): a chunk has at least one row"),
+    ],
+)
+def test_a_batch_of_wrong_shapes_is_refused(change: dict[str, Any], says: str) -> None:
+    with pytest.raises(ModelError, match=says):
+        replace(FULL, **change)
+
+
+@pytest.mark.parametrize(
+    ("loss", "change", "says"),
+    [
+        (negclip, {"negative_texts": None, "has_negative": None}, "negclip needs false captions"),
+        (siglip, {"bias": None}, r"siglip needs Batch\(bias"),
+        (trohn_img, {"mates": None}, r"trohn-img needs Batch\(mates"),
+        (trohn_img, {"mates": batch(ids=[5, 1, 2])}, r"pairs \[1, 2\] and their mates have the same image_ids"),
+    ],
+)
+def test_a_loss_says_what_its_batch_lacks(loss: Callable[[Batch], Any], change: dict[str, Any], says: str) -> None:
+    with pytest.raises(ModelError, match=says):
+        loss(replace(FULL, **change))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"true": torch.zeros(8, 1)}, r"true=\.\.\., wrong_texts=\.\.\.\) have shapes \(8, 1\) and \(8, 4\)"),
+        ({"wrong_texts": torch.zeros(8)}, r"have shapes \(8,\) and \(8,\)"),
+        ({"wrong_images": torch.zeros(8, 3)}, r"wrong_images=\.\.\.\) has shape \(8, 3\); expected \(8, 4\)"),
+        ({"counterparts": torch.zeros(4, 8)}, r"counterparts=\.\.\.\) has shape \(4, 8\)"),
+        ({"image_ids": torch.zeros(4)}, r"image_ids=\.\.\.\) has shape \(4,\); expected \(8,\)"),
+        ({"close": torch.zeros(8, 1)}, r"close=\.\.\.\) has shape \(8, 1\)"),
+    ],
+)
+def test_matches_of_wrong_shapes_are_refused(change: dict[str, Any], says: str) -> None:
+    with pytest.raises(ModelError, match=says):
+        replace(matches(), **change)
+
+
+def test_eqsim_of_a_fusion_encoder_needs_the_fourth_similarity() -> None:
+    with pytest.raises(ModelError, match=r"EqSim needs Matches\(counterparts"):
+        eqsim_itm(replace(matches(), counterparts=None))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "says"),
+    [
+        (lambda: EqSim(alpha=float("nan")), ModelError, r"EqSim\(alpha=nan, beta=0.5, k=8\)"),
+        (lambda: EqSim(beta=-1), ModelError, "alpha and beta must be at least 0, k at least 1"),
+        (lambda: EqSim(k=0), ModelError, "k=0"),
+        (lambda: EqSim(variant="v2-al"), UnknownNameError, r"variant='v2-al'\) is unknown; did you mean 'v2-all'\?"),
+        (lambda: EqSim(normalise="rows"), UnknownNameError, "use one of batch, block, none"),
+        (lambda: EqSim(as_released=True, variant="v1-all"), ModelError, "leave both at their defaults"),
+        (lambda: EqSim(as_released=True, normalise="none"), ModelError, "leave both at their defaults"),
+        (lambda: EqSim(as_released=True, k=3), ModelError, "make it even"),
+        (lambda: HardNeg(k=0), ModelError, "k must be at least 1"),
+        (lambda: HardNeg(weight=-1), ModelError, "weight at least 0"),
+        (lambda: CyClip(within=-0.1), ModelError, r"CyClip\(cross=0.25, within=-0.1\): a weight is at least 0"),
+    ],
+)
+def test_options_out_of_range_are_refused(make: Callable[[], Any], error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        make()
+
+
+def test_every_loss_of_the_catalogue_is_a_function_and_is_named() -> None:
+    assert names("loss")[: len(LOSSES)] == list(LOSSES)
+    for name in LOSSES:
+        loss = load("loss", name)
+        assert loss.__name__ == name.replace("-", "_")
+    with pytest.raises(UnknownNameError, match=r"no loss 'eqsin'; did you mean 'eqsim'\? `tellapart ls losses`"):
+        load("loss", "eqsin")
+
+
+def test_no_loss_imports_torch_before_it_is_called() -> None:
+    code = (
+        "import sys\nfrom tellapart.catalog import LOSSES, load\n"
+        "[load('loss', name) for name in LOSSES]\nprint('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
