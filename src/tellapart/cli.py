@@ -141,7 +141,8 @@ def run_command(
     Without arguments: the default model and the reference models on the embedded demo, offline.
     """
     from tellapart.benchmarks.place import Place
-    from tellapart.run import Settings, run
+    from tellapart.distributed import run_in_ranks
+    from tellapart.run import Settings
 
     chosen: dict[str, Any] = {"models": tuple(model)} if model else {}
     chosen |= {"benchmarks": tuple(benchmark)} if benchmark else {}
@@ -159,13 +160,14 @@ def run_command(
     folder = out or _new_folder()
     with _store(cache, no_cache) as store, _progress() as progress:
         try:
-            run(settings, folder, store=store, command=_command(), progress=progress.told)
+            made = run_in_ranks(settings, folder, store=store, command=_command(), progress=progress.told)
         except KeyboardInterrupt:
             progress.stop()
             again = _command() if out else f"{_command()} --out {shlex.quote(str(folder))}"
             print(f"interrupted; what is done is kept. Go on with: {again}", file=sys.stderr)
             raise typer.Exit(130) from None
-    _show(folder, as_json)
+    if made:  # of several ranks the first shows it
+        _show(folder, as_json)
 
 
 @app.command("score")

@@ -1,0 +1,271 @@
+"""Measure what a system gets on every benchmark of a task without looking; no image is opened.
+
+    python docs/task_baselines.py --data DIR    writes the part `tasks` of docs/baselines.json
+
+DIR holds folders with the benchmarks' annotation files (`vlue`, `gebplus`, ...): of each benchmark the first folder is
+taken, in order of names, that has all of its files. What a system knows stands beside it: nothing; how the answers that
+it is measured on are distributed; or, of `bag-of-words`, which captions are true.
+
+`docs/generate.py` makes the table from the file; `tests/test_task_baselines.py` measures again where DIR is at hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import math
+import platform
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.catalog import BENCHMARKS
+from tellapart.data.choices import ChoiceSet
+from tellapart.data.moments import MomentSet
+from tellapart.data.tasks import BoxSet, CaptionSet, QuestionSet, RetrievalSet, StatementSet
+from tellapart.metrics.ptb import tokenize
+from tellapart.metrics.retrieval import Ranks, Retrieval
+from tellapart.models.reference import Blind
+from tellapart.tabulate import PerItem
+from tellapart.tasks.choice import Chosen
+from tellapart.tasks.frame_scores import FrameScores
+from tellapart.tasks.registry import TASKS
+
+BASELINES = Path(__file__).with_name("baselines.json")
+
+Record = dict[str, Any]
+Said = tuple[Any, str]  # predictions, and what they are in words
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A system that does not look: its name, what it knows, and what it says of a task's records."""
+
+    name: str
+    knows: str
+    says: Callable[[Any], Said]
+
+
+def most_frequent(values: Iterable[str]) -> str:
+    """Return the most frequent value; of equally frequent ones the first in the alphabet."""
+    return min(Counter(values).items(), key=lambda found: (-found[1], found[0]))[0]
+
+
+def more_frequent_label(records: StatementSet) -> Said:
+    """Say the label that more statements have."""
+    label = most_frequent(str(row.label) for row in records.statements)
+    return [label == "True"] * len(records.statements), f"`{label}`"
+
+
+def most_frequent_answer(records: QuestionSet) -> Said:
+    """Say the answer that most questions have."""
+    answer = most_frequent(given.strip() for row in records.questions for given in row.answers)
+    return [answer] * len(records.questions), f"`{answer}`"
+
+
+def answer_by_first_words(records: QuestionSet) -> Said:
+    """Say the most frequent answer of the questions that begin with the same two words."""
+    begins = [" ".join(row.question.lower().split()[:2]) for row in records.questions]
+    given: dict[str, list[str]] = defaultdict(list)
+    for begin, row in zip(begins, records.questions, strict=True):
+        given[begin] += [answer.strip() for answer in row.answers]
+    answer = {begin: most_frequent(answers) for begin, answers in given.items()}
+    alone = sum(count == 1 for count in Counter(begins).values())
+    return [answer[begin] for begin in begins], f"{len(answer):,} beginnings, {alone:,} of them of a single question"
+
+
+def whole_image(records: BoxSet) -> Said:
+    """Take the whole image for the box."""
+    return [(0.0, 0.0, float(row.size[0]), float(row.size[1])) for row in records.boxes], "the whole image"
+
+
+def centre_box(records: BoxSet) -> Said:
+    """Take the box in the middle, of half the image's width and height."""
+    sizes = [row.size for row in records.boxes]
+    return [(w / 4, h / 4, w / 2, h / 2) for w, h in sizes], "the middle, half as wide and high as the image"
+
+
+def most_frequent_caption(records: CaptionSet) -> Said:
+    """Say the reference that stands there most often of all images."""
+    caption = most_frequent(reference for own in records.references for reference in own)
+    return [caption] * len(records.ids), f"“{caption}”"
+
+
+def nearest_caption(records: CaptionSet) -> Said:
+    """Say that reference of all images which is nearest to all references.
+
+    Near is the mean cosine of the counts of words, each weighed by the logarithm of the images over those whose references
+    hold it, as CIDEr weighs them. (Not so weighed, a caption with many an "a" is the nearest.)
+    """
+    words = {caption: tokenize(caption).split() for own in records.references for caption in own}
+    images_with = Counter(word for own in records.references for word in {w for caption in own for w in words[caption]})
+    vectors: dict[str, dict[str, float]] = {}
+    for caption, held in words.items():
+        weight = {word: n * math.log(len(records.ids) / images_with[word]) for word, n in Counter(held).items()}
+        length = math.sqrt(sum(one * one for one in weight.values())) or 1.0
+        vectors[caption] = {word: one / length for word, one in weight.items()}
+    middle: dict[str, float] = defaultdict(float)
+    for own in records.references:
+        for caption in own:
+            for word, one in vectors[caption].items():
+                middle[word] += one
+
+    def distance(caption: str) -> tuple[float, str]:
+        return -sum(one * middle[word] for word, one in vectors[caption].items()), caption
+
+    caption = min(vectors, key=distance)
+    return [caption] * len(records.ids), f"“{caption}”"
+
+
+def same_score(records: RetrievalSet) -> Said:
+    """Give every image and caption one score: all false entries tie with the true ones."""
+    images, captions = len(records.images), len(records.captions)
+    true = [np.bincount(column) for column in np.array(records.pairs).T]
+    sides = [
+        Ranks(np.zeros_like(own), gallery - own, own) for own, gallery in zip(true, (captions, images), strict=True)
+    ]
+    return Retrieval(*sides), "one score for all"
+
+
+def bag(caption: str) -> str:
+    """Return the words of a caption in the order of the alphabet; two captions share all words if these are equal."""
+    return " ".join(sorted(re.findall(r"\w+(?:['’]\w+)*", caption.lower())))
+
+
+def words_of_captions(records: RetrievalSet) -> Said:
+    """Know each image by its true captions, without the order of their words: `bag-of-words`, over a whole gallery.
+
+    A score is the share of words in common with the image's nearest caption: 1 for the true ones, and for a false one only
+    if it holds the same words. So nothing stands above the best true entry, and what ties with it has its words.
+    """
+    bags = [bag(caption) for caption in records.captions]
+    of_image: list[set[str]] = [set() for _ in records.images]
+    for image, caption in records.pairs:
+        of_image[image].add(bags[caption])
+    captions_with, images_with = Counter(bags), Counter(found for held in of_image for found in held)
+    level = [[sum(captions_with[found] for found in held) for held in of_image], [images_with[found] for found in bags]]
+    true = [np.bincount(column) for column in np.array(records.pairs).T]
+    sides = [Ranks(np.zeros_like(own), np.array(all_) - own, own) for all_, own in zip(level, true, strict=True)]
+    return Retrieval(*sides), "the true captions without their order"
+
+
+def middle_of_video(records: MomentSet) -> Said:
+    """Take the middle of the video, as far as its moments tell how long it is: the only candidate of two far frames."""
+    none = np.zeros(2)
+    videos = [records.duration(moment.video) for moment in records.moments]
+    return [FrameScores(np.array([0.0, duration]), none, none) for duration in videos], "the middle of the video"
+
+
+def first_place(records: ChoiceSet) -> Said:
+    """Choose the first place in both orders."""
+    n = len(records.choices)
+    return Chosen((1,) * n, (-1,) * n), "`1`"
+
+
+def shorter_caption(records: ChoiceSet) -> Said:
+    """Choose the shorter caption, as `blind` does; of equally long ones the first place."""
+    scores = Blind().score_texts([text for choice in records.choices for text in (choice.true, choice.false)])
+    signs = np.sign(scores.reshape(-1, 2) @ (1, -1)).astype(int).tolist()
+    return Chosen(tuple(sign or 1 for sign in signs), tuple(sign or -1 for sign in signs)), "the shorter caption"
+
+
+NOTHING, ANSWERS, CAPTIONS = "nothing", "how the answers are distributed", "which captions are true"
+_QUESTIONS = (
+    System("most-frequent-answer", ANSWERS, most_frequent_answer),
+    System("most-frequent-answer-by-two-words", ANSWERS, answer_by_first_words),
+)
+SYSTEMS: Mapping[str, Sequence[System]] = {
+    "nlvr2": (System("more-frequent-label", ANSWERS, more_frequent_label),),
+    "vqa": _QUESTIONS,
+    "vqa2": _QUESTIONS,
+    "grounding": (System("whole-image", NOTHING, whole_image), System("centre-box", NOTHING, centre_box)),
+    "captions": (
+        System("most-frequent-caption", ANSWERS, most_frequent_caption),
+        System("nearest-caption", ANSWERS, nearest_caption),
+    ),
+    "retrieval": (System("constant", NOTHING, same_score), System("bag-of-words", CAPTIONS, words_of_captions)),
+    "moments": (System("middle", NOTHING, middle_of_video),),
+    "choice": (System("first-place", NOTHING, first_place), System("shorter-caption", NOTHING, shorter_caption)),
+}
+
+
+def task_benchmarks(data: Path) -> Iterator[TaskBenchmark]:
+    """Yield the catalogue's benchmarks of tasks, each with the folder below `data` that has its files, if one has."""
+    folders = sorted(folder for folder in data.iterdir() if folder.is_dir())
+    for one in map(find_benchmark, BENCHMARKS):
+        if isinstance(one, TaskBenchmark):
+            here = (placed for folder in folders if not (placed := replace(one, place=Place(folder))).missing())
+            yield next(here, one)
+
+
+def found_by(task: str, system: System, records: Any) -> tuple[list[PerItem], str]:
+    """Return every metric of the task for one system, and what it says in words."""
+    predictions, words = system.says(records)
+    return [one for units in TASKS[task].measure(records, predictions) for one in units.found], words
+
+
+def measured(task: str, system: System, records: Any) -> Record:
+    """Measure one system; where ties touch a number, also what it is with ties broken at random."""
+    found, words = found_by(task, system, records)
+    numbers: dict[str, Record] = {}
+    for one in found:
+        numbers[one.name] = {"value": round(one.over(one.strict), 9)}
+        if one.neutral is not None and (ties := int(one.ties.sum())):
+            numbers[one.name] |= {"ties": ties, "tie_neutral": round(one.over(one.neutral), 9)}
+    return {"says": words, "knows": system.knows, "metrics": numbers}
+
+
+def chances(task: str, records: Any) -> dict[str, float]:
+    """Return what each metric declares of these records for a system without information, where it declares something."""
+    found, _words = found_by(task, SYSTEMS[task][0], records)
+    return {one.name: round(one.chance, 9) for one in found if one.chance is not None}
+
+
+def baselines_of(one: TaskBenchmark) -> Record:
+    """Measure a benchmark, or say why not."""
+    if missing := one.missing():
+        return {"not_measured": f"not at hand: {', '.join(missing)}, from {one.source}"}
+    folder, records = one.place.folder(one.name), one.records()
+    assert folder is not None
+    files = [path for pattern in one.files for path in find_files(folder, pattern)]
+    return {
+        "n": TASKS[one.task].size(records),
+        "sha256": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files},
+        "chance": chances(one.task, records),
+        "systems": {system.name: measured(one.task, system, records) for system in SYSTEMS[one.task]},
+    }
+
+
+def main() -> int:
+    """Measure everything that is at hand, and write it beside the benchmarks of pairs."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    found: dict[str, Record] = {}
+    for one in task_benchmarks(parser.parse_args().data):
+        found[one.name] = baselines_of(one)
+        print(one.name, found[one.name].get("not_measured", "measured"), flush=True)
+    everything = json.loads(BASELINES.read_text(encoding="utf-8"))
+    everything["tasks"] = {
+        "command": "python docs/task_baselines.py --data DIR",
+        "measured": datetime.now(tz=UTC).date().isoformat(),
+        "versions": {"python": platform.python_version(), "tellapart": version("tellapart"), "numpy": np.__version__},
+        "benchmarks": found,
+    }
+    BASELINES.write_text(json.dumps(everything, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

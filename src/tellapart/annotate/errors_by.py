@@ -1,0 +1,197 @@
+"""Where people err: error rates by tag, by the altered word pair, by groups of words; and how often a word was altered.
+
+An error is an answer that is not the image's (or the caption's) own: the other one, both, or neither (COCO-Counterfactuals
+appendix A.3). Rates are over answers, with intervals that draw whole clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from tellapart.annotate.agreement import Bounded, usable
+from tellapart.annotate.survey import Answer, Study, Survey, Unit
+from tellapart.data.pairset import PairSet
+from tellapart.data.rows import read_object
+from tellapart.errors import DataError, MetricError
+from tellapart.stats.intervals import interval_for
+
+__all__ = ["HUMAN", "ErrorRate", "Errors", "errors_by", "frequency_correlation", "label_frequency", "read_groups"]
+
+#: The words by which COCO-Counterfactuals counts a caption as one about people (appendix A.3.2).
+HUMAN = (
+    *("girl", "boy", "man", "men", "woman", "guy", "kid"),
+    *("person", "people", "child", "children", "couple", "group", "lady"),
+)
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ErrorRate(_Record):
+    """Errors among answers.
+
+    >>> ErrorRate(of="human", errors=1, answers=2, rate=Bounded(value=0.5, low=0.1, high=0.9, method="")).errors
+    1
+    """
+
+    of: str
+    errors: int
+    answers: int
+    rate: Bounded
+
+
+class Errors(_Record):
+    """A survey's errors.
+
+    Attributes:
+        all: over all answers.
+        by_tag: for each tag and value.
+        by_alteration: for each pair of altered words, first caption's -> second's; most errors first (Table 10).
+        by_group: for each group of words: units whose own altered word is of the group.
+
+    >>> rate = ErrorRate(of="all", errors=0, answers=1, rate=Bounded(value=0.0, low=0.0, high=0.8, method="wilson"))
+    >>> Errors(all=rate, by_tag=[], by_alteration=[], by_group=[]).all.errors
+    0
+    """
+
+    all: ErrorRate
+    by_tag: list[ErrorRate]
+    by_alteration: list[ErrorRate]
+    by_group: list[ErrorRate]
+
+
+def errors_by(
+    survey: Survey,
+    study: Study,
+    answers: Sequence[Answer],
+    groups: Mapping[str, Iterable[str]] | None = None,
+    *,
+    seed: int = 0,
+) -> Errors | None:
+    """Count errors; None where the survey has no right answers, or nobody answered.
+
+    Args:
+        survey: what was asked.
+        study: the key.
+        answers: skipped ones do not count.
+        groups: words of each group, in lower case; the paper's words for people if it is not given.
+        seed: of the bootstrap.
+
+    Source: COCO-Counterfactuals appendix A.3.2, Table 10.
+
+    >>> from tellapart.annotate.surveys import find_survey
+    >>> unit = Unit(id="a", item="a", cluster="a", images=["0"], options=["x", "y"], truth="0", altered=["man", "boy"])
+    >>> study = Study(survey="coco-cf", pairs="s", shape=[1, 2], seed=0, annotators=["ann"], units=[unit], tasks=[])
+    >>> given = [Answer(task="", annotator="ann", unit="a", values={"caption": "both"})]
+    >>> found = errors_by(find_survey("coco-cf"), study, given)
+    >>> found.all.errors, found.by_alteration[0].of, found.by_group[0].of
+    (1, 'man -> boy', 'human')
+    """
+    ask = survey.choice
+    rows = [] if ask is None else [(study.unit_of[answer.unit], answer.values[ask.name]) for answer in usable(answers)]
+    judged = [(unit, label != unit.truth) for unit, label in rows if unit.truth]
+    if not judged:
+        return None
+
+    def rates(names_of: Callable[[Unit], Iterable[str]]) -> list[ErrorRate]:
+        found: dict[str, list[tuple[Unit, bool]]] = {}
+        for unit, wrong in judged:
+            for name in names_of(unit):
+                found.setdefault(name, []).append((unit, wrong))
+        return [_rate(name, own, seed) for name, own in found.items()]
+
+    words = {name: frozenset(own) for name, own in (groups or {"human": HUMAN}).items()}
+    return Errors(
+        all=_rate("all answers", judged, seed),
+        by_tag=sorted(rates(lambda unit: (f"{tag}: {value}" for tag, value in unit.tags.items())), key=_name),
+        by_alteration=sorted(rates(_alteration), key=lambda row: (-row.errors, row.of)),
+        by_group=rates(lambda unit: (name for name, own in words.items() if _own_word(unit) in own)),
+    )
+
+
+def _name(row: ErrorRate) -> str:
+    return row.of
+
+
+def _rate(name: str, judged: Sequence[tuple[Unit, bool]], seed: int) -> ErrorRate:
+    wrong = [float(error) for _, error in judged]
+    interval = interval_for(wrong, [unit.cluster for unit, _ in judged], binary=True, seed=seed)
+    errors = int(sum(wrong))
+    return ErrorRate(of=name, errors=errors, answers=len(judged), rate=Bounded.of(errors / len(judged), interval))
+
+
+def _alteration(unit: Unit) -> list[str]:
+    return [f"{unit.altered[0]} -> {unit.altered[1]}"] if unit.altered else []
+
+
+def _own_word(unit: Unit) -> str:
+    """The altered word of the unit's own caption: the paper's "altered subject of its caption"."""
+    return unit.altered[int(unit.truth)] if unit.altered and unit.truth.isdigit() else ""
+
+
+def read_groups(path: Path) -> dict[str, list[str]]:
+    """Read groups of words: a JSON object of lists, such as `{"human": ["girl", "boy"]}`; words are put in lower case.
+
+    Raises:
+        DataError: the file is something else.
+
+    >>> read_groups(Path("gone.json"))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: gone.json: cannot be read (No such file or directory)
+    """
+    groups = read_object(path)
+    for name, own in groups.items():
+        if not isinstance(own, list) or not own or not all(isinstance(word, str) for word in own):
+            raise DataError(f"{path}: group {name!r}: expected a list of words, got {own!r:.60}")
+    return {name: [word.lower() for word in own] for name, own in groups.items()}
+
+
+def label_frequency(pairs: PairSet, labels: Iterable[str]) -> int:
+    """Count the items in which one of the two altered words, or both, is among a dataset's class labels.
+
+    Source: COCO-Counterfactuals appendix A.2, "COCO-CFs label frequency".
+
+    >>> from tellapart.data.item import Item
+    >>> item = Item(id="a", images=("0.png",), texts=("A dog on a rug.", "A wolf on a rug."))
+    >>> label_frequency(PairSet("s", (item,), Path(".")), ["Wolf", "cup"])
+    1
+    """
+    from tellapart.annotate.units import altered_words
+
+    known = {label.lower() for label in labels}
+    changed = (altered_words(*item.texts) for item in pairs.items if len(item.texts) == 2)
+    return sum(1 for words in changed if words and known & set(words))
+
+
+def frequency_correlation(frequencies: Sequence[float], changes: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """Return Pearson's r between datasets' label frequencies and their changes in performance, and its p-value.
+
+    Args:
+        frequencies: one a dataset.
+        changes: a row a dataset: its change after training, at each size of the training set.
+
+    Raises:
+        MetricError: not one row a dataset, fewer than three numbers, or one side does not vary.
+
+    Source: COCO-Counterfactuals appendix A.2, Table 6.
+
+    >>> r, p = frequency_correlation([1, 2, 3], [[1.0], [2.0], [2.5]])
+    >>> round(r, 3), round(p, 3)
+    (0.982, 0.121)
+    """
+    from scipy.stats import pearsonr
+
+    if len(frequencies) != len(changes):
+        raise MetricError(
+            f"frequency_correlation: got {len(frequencies)} frequencies and {len(changes)} rows of changes"
+        )
+    x = [frequency for frequency, row in zip(frequencies, changes, strict=True) for _ in row]
+    y = [change for row in changes for change in row]
+    if len(x) < 3 or len(set(x)) < 2 or len(set(y)) < 2:
+        raise MetricError(f"frequency_correlation: needs 3 or more numbers that vary on both sides; got {len(x)}")
+    found = pearsonr(x, y)
+    return float(found.statistic), float(found.pvalue)

@@ -1,0 +1,231 @@
+"""The human row: people's text, image and group score, and people's answers as scores that `tellapart score` reads.
+
+People who answered a unit vote; where as many chose the true option as another one, and where they chose both or
+neither, the unit is a tie. A tie is not right; the tie-neutral value counts it as a coin thrown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from tellapart.annotate.agreement import Bounded, usable
+from tellapart.annotate.survey import Answer, Study
+from tellapart.data.scores import Scores, named
+from tellapart.errors import ScoreError
+from tellapart.stats.intervals import interval_for
+
+__all__ = ["HumanRow", "human_rows", "human_scores"]
+
+#: Which of the two directions a survey asks about.
+_TEXT, _IMAGE = ("coco-cf", "i2t"), ("t2i", "ambiguity")
+
+Answered = Sequence[tuple[Study, Sequence[Answer]]]
+
+
+class HumanRow(BaseModel):
+    """People's value of a metric.
+
+    Attributes:
+        items: all of whose units for this metric were answered.
+        ties: items that hold a tie.
+        neutral: with every tie broken by a coin, in expectation.
+
+    >>> rate = Bounded(value=1.0, low=0.5, high=1.0, method="wilson")
+    >>> HumanRow(metric="text_score", items=4, ties=0, strict=rate, neutral=1.0).items
+    4
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    metric: str
+    items: int
+    ties: int
+    strict: Bounded
+    neutral: float
+
+
+def human_rows(answered: Answered, *, seed: int = 0) -> list[HumanRow]:
+    """Return people's text score (captions for images), image score (images for captions), and group score of both.
+
+    Args:
+        answered: studies of one pair set with their answers: coco-cf or i2t, t2i or ambiguity.
+        seed: of the bootstrap.
+
+    Raises:
+        ScoreError: the studies are of different pair sets.
+
+    Source: BiVLC Table 2 and appendix H (two surveys, one a direction).
+
+    >>> from tellapart.annotate.survey import Unit
+    >>> key = {"survey": "i2t", "pairs": "s", "shape": [2, 2], "seed": 0, "annotators": ["ann"], "tasks": []}
+    >>> own = {"item": "a", "cluster": "a", "options": ["x", "y"]}
+    >>> units = [Unit(id=f"a/image {i}", truth=str(i), images=[f"{i}.png"], **own) for i in (0, 1)]
+    >>> said = [Answer(task="", annotator="ann", unit=f"a/image {i}", values={"caption": str(i)}) for i in (0, 1)]
+    >>> [(row.metric, row.strict.value) for row in human_rows([(Study(**key, units=units), said)])]
+    [('text_score', 1.0)]
+    """
+    _same_pairs(answered)
+    by_metric: dict[str, dict[str, list[float]]] = {}
+    clusters: dict[str, str] = {}
+    for metric, surveys in (("text_score", _TEXT), ("image_score", _IMAGE)):
+        for study, answers in answered:
+            if study.survey in surveys:
+                by_metric[metric] = _leads(study, answers)
+                clusters |= {unit.item: unit.cluster for unit in study.units}
+    if len(by_metric) == 2:
+        text, image = by_metric.values()
+        by_metric["group_score"] = {item: text[item] + image[item] for item in text if item in image}
+    return [_row(metric, leads, clusters, seed) for metric, leads in by_metric.items() if leads]
+
+
+def _same_pairs(answered: Answered) -> None:
+    names = {study.pairs for study, _ in answered}
+    if len(names) > 1:
+        raise ScoreError(f"the studies are of different pair sets: {', '.join(sorted(names))}; give those of one")
+
+
+def _row(metric: str, leads: Mapping[str, Sequence[float]], clusters: Mapping[str, str], seed: int) -> HumanRow:
+    strict = [float(all(lead > 0 for lead in own)) for own in leads.values()]
+    coins = [float(np.prod([0.5 * (np.sign(lead) + 1) for lead in own])) for own in leads.values()]
+    interval = interval_for(strict, [clusters[item] for item in leads], binary=True, seed=seed)
+    return HumanRow(
+        metric=metric,
+        items=len(leads),
+        ties=sum(any(lead == 0 for lead in own) for own in leads.values()),
+        strict=Bounded.of(sum(strict) / len(strict), interval),
+        neutral=sum(coins) / len(coins),
+    )
+
+
+def _votes(study: Study, answers: Sequence[Answer]) -> dict[str, NDArray[np.float64]]:
+    """For each unit, the share of people for each option; who said both gives each a half, who said neither nothing."""
+    given: dict[str, list[NDArray[np.float64]]] = {}
+    for answer in usable(answers):
+        (label,) = answer.values.values()
+        unit = study.unit_of[answer.unit]
+        vote = np.full(len(unit.options), 1 / len(unit.options) if label == "both" else 0.0)
+        if label.isdigit():
+            vote[int(label)] = 1
+        given.setdefault(unit.id, []).append(vote)
+    return {id_: np.mean(votes, axis=0) for id_, votes in given.items()}
+
+
+def _leads(study: Study, answers: Sequence[Answer]) -> dict[str, list[float]]:
+    """For each item whose units were all answered: by how much the true option leads the best other one, a unit each."""
+    votes = _votes(study, answers)
+    leads: dict[str, list[float]] = {}
+    partly: set[str] = set()
+    for unit in study.units:
+        if unit.id not in votes:
+            partly.add(unit.item)
+            continue
+        own = votes[unit.id]
+        # In float32 as every score is: thirds that are equal stay equal.
+        lead = np.float32(own[int(unit.truth)]) - np.float32(np.delete(own, int(unit.truth)).max())
+        leads.setdefault(unit.item, []).append(float(lead))
+    return {item: own for item, own in leads.items() if item not in partly}
+
+
+def human_scores(answered: Answered) -> Scores:
+    """Return people's answers as scores of every item's image-text pairs, for `tellapart score`.
+
+    - match: the share of people who said that the caption is true of the image; a probability.
+    - captions for one image, or images for one caption: the share of people who chose each; both count a half each.
+    - two images and two captions, asked both ways (i2t and t2i): scores whose four comparisons are what people chose.
+
+    Raises:
+        ScoreError: items were not fully answered; only one way was asked of 2x2 items; or people's choices of an item go
+            in a circle (all for one way, none for the other), which no scores do.
+
+    Source: Winoground section 4.1 (the share of people is the score).
+
+    >>> from tellapart.annotate.survey import Unit
+    >>> unit = Unit(id="a/image 0", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
+    >>> key = {"survey": "coco-cf", "pairs": "s", "shape": [1, 2], "seed": 0, "annotators": ["ann"], "tasks": []}
+    >>> said = [Answer(task="", annotator="ann", unit="a/image 0", values={"caption": "both"})]
+    >>> human_scores([(Study(**key, units=[unit]), said)]).values.tolist()
+    [[[0.5, 0.5]]]
+    """
+    _same_pairs(answered)
+    by_survey = {study.survey: (study, answers) for study, answers in answered}
+    if "match" in by_survey:
+        return _match_scores(*by_survey["match"])
+    text = next((by_survey[name] for name in _TEXT if name in by_survey), None)
+    image = next((by_survey[name] for name in _IMAGE if name in by_survey), None)
+    one = text or image
+    if one is None:
+        raise ScoreError(f"a {next(iter(by_survey))} study gives no scores; match, coco-cf, i2t and t2i studies do")
+    study, answers = one
+    if 1 in study.shape:
+        votes = _complete(study, _votes(study, answers))
+        values = np.array([votes[unit.id] for unit in study.units])
+        return Scores([unit.item for unit in study.units], values.reshape(-1, *study.shape), "similarity")
+    if text is None or image is None:
+        asked, missing = ("captions for images", "t2i") if text else ("images for captions", "i2t")
+        raise ScoreError(
+            f"2x2 items were asked one way only ({asked}), and scores have both; give the {missing} study, too, or "
+            "read the human row of `annotate agree`"
+        )
+    return _both_ways(text, image)
+
+
+def _complete(study: Study, found: dict[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+    if absent := [unit.id for unit in study.units if unit.id not in found]:
+        raise ScoreError(
+            f"{len(absent)} of {len(study.units)} units of the {study.survey} study have no answer: {named(absent)}"
+        )
+    return found
+
+
+def _match_scores(study: Study, answers: Sequence[Answer]) -> Scores:
+    said: dict[str, list[float]] = {}
+    for answer in usable(answers):
+        said.setdefault(answer.unit, []).append(float(answer.values["match"] == "yes"))
+    shares = _complete(study, {id_: np.array(np.mean(yes)) for id_, yes in said.items()})
+    items = list(dict.fromkeys(unit.item for unit in study.units))
+    # The units of an item stand together, image by image, text by text.
+    values = np.array([shares[unit.id] for unit in study.units]).reshape(len(items), *study.shape)
+    return Scores(items, values, "probability")
+
+
+def _both_ways(text: tuple[Study, Sequence[Answer]], image: tuple[Study, Sequence[Answer]]) -> Scores:
+    if text[0].shape != [2, 2]:
+        raise ScoreError(f"items of {text[0].shape[0]}x{text[0].shape[1]} asked both ways give no scores; 2x2 items do")
+    for study, answers in (text, image):
+        _complete(study, _votes(study, answers))
+    captions, images = _leads(*text), _leads(*image)
+    if captions.keys() != images.keys():
+        raise ScoreError(f"the {text[0].survey} and {image[0].survey} studies asked of different items")
+    matrices = {item: _matrix(np.sign(captions[item]), np.sign(images[item])) for item in captions}
+    if circles := [item for item, matrix in matrices.items() if matrix is None]:
+        raise ScoreError(
+            f"people's choices of {len(circles)} items go in a circle that no scores do (right one way, wrong or tied "
+            f"the other): {named(circles)}; read the human row of `annotate agree`"
+        )
+    return Scores(list(matrices), np.array(list(matrices.values())), "similarity")
+
+
+def _matrix(captions: NDArray[np.float64], images: NDArray[np.float64]) -> list[list[float]] | None:
+    """Scores with the signs: s00 - s01 and s11 - s10 as `captions` say, s00 - s10 and s11 - s01 as `images` say.
+
+    Both pairs of differences add up to s00 + s11 - s01 - s10, so that one sum must be reachable from either.
+    """
+    for total in (0.0, 2.0, -2.0):
+        ours, theirs = _split(captions, total), _split(images, total)
+        if ours and theirs:
+            (a, b), (c, _) = ours, theirs
+            # s00 = 0; s11 = b + s10.
+            return [[0.0, -a], [-c, b - c]]
+    return None
+
+
+def _split(signs: NDArray[np.float64], total: float) -> tuple[float, float] | None:
+    """Two numbers with these signs and that sum, if there are any."""
+    for first in (total / 2, total, 0.0, total + 1, total - 1, 1.0, -1.0):
+        if np.sign(first) == signs[0] and np.sign(total - first) == signs[1]:
+            return first, total - first
+    return None

@@ -1,0 +1,201 @@
+"""From what annotators put down to answers: letters become options, and whatever is wrong is named.
+
+Nothing is lost and nothing is guessed: a reply to an unknown task, a second reply to one, a reply that cannot be read
+and a task without a reply are errors. An answer that breaks a rule of the survey (a caption of five words) is kept with
+its problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tellapart.annotate.survey import Answer, Ask, Study, Survey, Task, Unit, letters
+from tellapart.data.rows import read_json
+from tellapart.data.scores import named
+from tellapart.errors import DataError
+from tellapart.tasks.predictions import box
+
+__all__ = ["Reply", "answers_of", "field_names", "read_allowed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One reply as a file has it.
+
+    Attributes:
+        where: file and row, for messages.
+        study: the token of the study that its task was made for; empty if the file does not say.
+        task: id of the task.
+        values: by the name of the field, as shown: `A`, `Both`, a text, a box. A field left empty is not there.
+        skipped: the annotator passed the task over.
+
+    >>> Reply("a.json: task 0", "6d15ea7e29e6", "ann-00001", {"caption": "A"}, False).task
+    'ann-00001'
+    """
+
+    where: str
+    study: str
+    task: str
+    values: Mapping[str, Any]
+    skipped: bool
+
+
+def field_names(survey: Survey, study: Study) -> tuple[str, ...]:
+    """Return the names of all fields of a study's tasks.
+
+    >>> from tellapart.annotate.vlue import QUESTION
+    >>> unit = Unit(id="a", item="a", cluster="a", options=["0.png", "1.png"], option_kind="images")
+    >>> study = Study(survey="question", pairs="s", shape=[2, 2], seed=0, annotators=[], units=[unit], tasks=[])
+    >>> field_names(QUESTION, study)
+    ('question', 'answer_a', 'answer_b')
+    """
+    options = len(study.units[0].options)
+    return tuple(name for ask in survey.asks for name in ask.names(options))
+
+
+def read_allowed(path: Path) -> frozenset[str]:
+    """Read the answers that a question may have: a JSON list of texts (`.json`), or a line each.
+
+    Raises:
+        DataError: the file cannot be read, or holds something else or nothing.
+
+    >>> read_allowed(Path("gone.json"))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: gone.json: cannot be read (No such file or directory)
+    """
+    if path.suffix == ".json":
+        found = read_json(path)
+    else:
+        try:
+            found = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"{path}: cannot be read ({error})") from error
+    if not isinstance(found, list) or not found or not all(isinstance(answer, str) for answer in found):
+        raise DataError(f"{path}: expected a list of answers, as texts")
+    return frozenset(found)
+
+
+def answers_of(
+    survey: Survey,
+    study: Study,
+    replies: Iterable[Reply],
+    *,
+    allowed: frozenset[str] = frozenset(),
+    partial: bool = False,
+) -> list[Answer]:
+    """Decode replies, in the order of the study's tasks.
+
+    Args:
+        survey: what was asked.
+        study: the key.
+        replies: of all files.
+        allowed: the answers that a question may have; empty for any.
+        partial: tasks without a reply are left out, and no error.
+
+    Raises:
+        DataError: a reply is of another study or an unknown task, is the second one, is incomplete or cannot be read;
+            or tasks have no reply.
+
+    >>> from tellapart.annotate.bivlc import IMAGE_TO_TEXT
+    >>> unit = Unit(id="a/image 0", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
+    >>> task = Task(id="ann-00001", annotator="ann", unit="a/image 0", order=[1, 0])
+    >>> key = {"survey": "i2t", "pairs": "s", "shape": [1, 2], "seed": 0, "annotators": ["ann"]}
+    >>> study = Study(**key, units=[unit], tasks=[task])
+    >>> answers_of(IMAGE_TO_TEXT, study, [Reply("a.csv:2", study.token, "ann-00001", {"caption": "B"}, False)])[0].values
+    {'caption': '0'}
+    """
+    tasks = {task.id: task for task in study.tasks}
+    fields = field_names(survey, study)
+    found: dict[str, tuple[Answer, str]] = {}
+    for reply in replies:
+        task = tasks.get(reply.task)
+        if reply.study != study.token or task is None:
+            raise DataError(_stranger(reply, study, known=task is not None))
+        if reply.task in found:
+            raise DataError(
+                f"{reply.where}: a second answer to task {reply.task} ({task.annotator} on {task.unit}), answered in "
+                f"{found[reply.task][1]}; keep one of them"
+            )
+        found[reply.task] = (_answer(survey, study, task, reply, fields, allowed), reply.where)
+    missing = [task.id for task in study.tasks if task.id not in found]
+    if missing and not partial:
+        raise DataError(
+            f"{len(missing)} of {len(tasks)} tasks have no answer: {named(missing)}; import all files together, or pass "
+            "--partial to go on without them"
+        )
+    return [found[task.id][0] for task in study.tasks if task.id in found]
+
+
+def _stranger(reply: Reply, study: Study, known: bool) -> str:
+    if not reply.task:
+        return f"{reply.where}: has no `task`; export with the task's data"
+    if reply.study != study.token:
+        of = f"of study {reply.study!r}" if reply.study else "of no study"
+        return f"{reply.where}: task {reply.task} is {of}, and this is study {study.token!r}; name its own folder"
+    assert not known  # noqa: S101
+    return f"{reply.where}: task {reply.task!r} is unknown to this study"
+
+
+def _answer(
+    survey: Survey, study: Study, task: Task, reply: Reply, fields: tuple[str, ...], allowed: frozenset[str]
+) -> Answer:
+    own: dict[str, Any] = {"task": task.id, "annotator": task.annotator, "unit": task.unit}
+    if reply.skipped:
+        return Answer(**own, skipped=True)
+    where = f"{reply.where}: task {task.id}"
+    if unknown := [name for name in reply.values if name not in fields]:
+        raise DataError(f"{where}: field {unknown[0]!r} is not asked; this survey asks for {', '.join(fields)}")
+    unit = study.unit_of[task.unit]
+    values: dict[str, Any] = {}
+    for ask in survey.asks:
+        values |= _values(ask, unit, task, reply, where)
+    return Answer(**own, values=values, problems=survey.problems(values, unit, allowed))
+
+
+def _values(ask: Ask, unit: Unit, task: Task, reply: Reply, where: str) -> dict[str, Any]:
+    names = ask.names(len(unit.options))
+    values: dict[str, Any] = {}
+    for name in names:
+        raw = reply.values.get(name)
+        if raw is None or (isinstance(raw, str) and not raw.strip()):
+            if ask.required:
+                raise DataError(f"{where}: field {name!r} has no answer")
+            continue
+        if isinstance(raw, list) and ask.control != "box":
+            raise DataError(f"{where}: field {name!r}: {len(raw)} answers {raw!r:.60}; give one")
+        # A text for each option is filed under the option, wherever it stood.
+        key = name if names == (ask.name,) else f"{ask.name}_{task.order[names.index(name)]}"
+        try:
+            values[key] = _READERS[ask.control](raw, ask, task)
+        except ValueError as error:
+            raise DataError(f"{where}: field {name!r}: {error}") from error
+    return values
+
+
+def _choice(raw: Any, ask: Ask, task: Task) -> str:
+    said = raw.strip().lower() if isinstance(raw, str) else raw
+    lettered = {letter.lower(): str(place) for letter, place in zip(letters(len(task.order)), task.order, strict=True)}
+    known = {**(lettered if ask.options else {}), **{choice.lower(): choice for choice in ask.choices}}
+    if said not in known:
+        shown = ", ".join([*(map(str.upper, lettered) if ask.options else ()), *ask.choices])
+        raise ValueError(f"{raw!r:.60} is none of the choices; there are {shown}")
+    return known[said]
+
+
+def _text(raw: Any, _ask: Ask, _task: Task) -> str:
+    if not isinstance(raw, str):
+        raise ValueError(f"expected a text, got {raw!r:.60}")
+    return raw.strip()
+
+
+def _box(raw: Any, _ask: Ask, _task: Task) -> list[float]:
+    found = list(box(list(raw) if isinstance(raw, tuple) else raw))
+    if min(found[2:]) <= 0:
+        raise ValueError(f"the box {found} has no area")
+    return found
+
+
+_READERS = {"choice": _choice, "text": _text, "box": _box}

@@ -1,0 +1,85 @@
+"""A survey as spreadsheets: one CSV file an annotator, a row a task, to be filled in and read back.
+
+Columns: `study`, `task`, what is shown (images as paths beside the sheet's folder, texts), one for each answer, and `skip`,
+in which anything but nothing passes the task over.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from tellapart.annotate.replies import Reply, field_names
+from tellapart.annotate.shown import Shown, asked_of, shown
+from tellapart.annotate.survey import Study, Survey
+from tellapart.data.rows import read_csv
+from tellapart.errors import DataError
+
+__all__ = ["read_sheet", "sheet"]
+
+#: Spreadsheet programs run a cell that begins with one of these as a formula; an apostrophe keeps it a text.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def sheet(survey: Survey, study: Study, annotator: str, address: Callable[[Shown], str]) -> str:
+    """Return an annotator's sheet.
+
+    >>> from tellapart.annotate.bivlc import IMAGE_TO_TEXT
+    >>> from tellapart.annotate.survey import Task, Unit
+    >>> unit = Unit(id="a/image 0", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
+    >>> task = Task(id="ann-00001", annotator="ann", unit="a/image 0", order=[1, 0])
+    >>> key = {"survey": "i2t", "pairs": "s", "shape": [1, 2], "seed": 0, "annotators": ["ann"]}
+    >>> text = sheet(IMAGE_TO_TEXT, Study(**key, units=[unit], tasks=[task]), "ann", lambda each: each.value)
+    >>> print(text.replace("\\r", "").partition("\\n")[0])
+    study,task,image_0,option_a,option_b,caption,skip
+    >>> text.rstrip().endswith(",ann-00001,0.png,y,x,,")
+    True
+    """
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream)
+    unit = study.units[0]
+    fields = field_names(survey, study)
+    names = [each.name for each in shown(unit, range(len(unit.options)))]
+    writer.writerow(["study", "task", *names, *fields, "skip"])
+    for task in asked_of(study, annotator):
+        things = shown(study.unit_of[task.unit], task.order)
+        cells = [address(each) if each.image else _plain(each.value) for each in things]
+        writer.writerow([study.token, task.id, *cells, *("" for _ in fields), ""])
+    return stream.getvalue()
+
+
+def read_sheet(path: Path, survey: Survey, study: Study) -> Iterator[Reply]:
+    """Yield the replies of a sheet; a row in which nothing was filled in is none.
+
+    Raises:
+        DataError: the file is not CSV, or a column is missing.
+
+    >>> from tellapart.annotate.bivlc import IMAGE_TO_TEXT
+    >>> from tellapart.annotate.survey import Unit
+    >>> unit = Unit(id="a/image 0", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
+    >>> study = Study(survey="i2t", pairs="s", shape=[1, 2], seed=0, annotators=[], units=[unit], tasks=[])
+    >>> list(read_sheet(Path("gone.csv"), IMAGE_TO_TEXT, study))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: gone.csv: cannot be read (No such file or directory)
+    """
+    fields = field_names(survey, study)
+    for line, row in read_csv(path):
+        where = f"{path}:{line}"
+        if absent := [name for name in ("study", "task", *fields) if name not in row]:
+            raise DataError(f"{where}: column {absent[0]!r} is missing; keep the columns of the sheet")
+        values = _filled(row, fields)
+        skipped = bool(row.get("skip", "").strip())
+        if skipped and values:
+            raise DataError(f"{where}: task {row['task']} is both skipped and answered; clear one of them")
+        if skipped or values:
+            yield Reply(where, row["study"], row["task"], values, skipped)
+
+
+def _filled(row: Mapping[str, str], fields: tuple[str, ...]) -> dict[str, str]:
+    return {name: row[name] for name in fields if row[name].strip()}
+
+
+def _plain(text: str) -> str:
+    return f"'{text}" if text.startswith(_FORMULA) else text

@@ -1,0 +1,114 @@
+"""What an annotator sees of a task: named texts and images, and the images' files, whose names say nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from tellapart.annotate.survey import Study, Task, Unit, letters
+from tellapart.data.pairset import PairSet
+
+__all__ = ["Picture", "Shown", "asked_of", "picture", "shown"]
+
+_TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One thing that is shown.
+
+    Attributes:
+        name: `image_0`, `text_0`, `option_a`.
+        image: whether it is an image; a text otherwise.
+        value: the image's reference, or the text.
+        box: drawn on the image: x, y, width, height in pixels; empty for none.
+
+    >>> Shown("text_0", False, "a cat").value
+    'a cat'
+    """
+
+    name: str
+    image: bool
+    value: str
+    box: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image's file as annotators get it.
+
+    Attributes:
+        name: made of its content: the pair set's own names often say which image is the true one.
+        type: its media type.
+        data: its bytes.
+
+    >>> Picture("0a1b.png", "image/png", b"").type
+    'image/png'
+    """
+
+    name: str
+    type: str
+    data: bytes
+
+
+def asked_of(study: Study, annotator: str) -> list[Task]:
+    """Return an annotator's tasks, in their order.
+
+    >>> one = Study(survey="i2t", pairs="s", shape=[1, 2], seed=0, annotators=["ann"], units=[], tasks=[])
+    >>> asked_of(one, "ann")
+    []
+    """
+    return [task for task in study.tasks if task.annotator == annotator]
+
+
+def shown(unit: Unit, order: Sequence[int]) -> list[Shown]:
+    """Return what a unit shows, its options in an order: images, texts, options.
+
+    >>> unit = Unit(id="a", item="a", cluster="a", images=["0.png"], options=["x", "y"])
+    >>> [(each.name, each.value) for each in shown(unit, [1, 0])]
+    [('image_0', '0.png'), ('option_a', 'y'), ('option_b', 'x')]
+    """
+    box = tuple(unit.box)
+    images = [Shown(f"image_{k}", True, image, () if k else box) for k, image in enumerate(unit.images)]
+    texts = [Shown(f"text_{k}", False, text) for k, text in enumerate(unit.texts)]
+    options = [
+        Shown(f"option_{letter.lower()}", unit.option_kind == "images", unit.options[place])
+        for letter, place in zip(letters(len(order)), order, strict=True)
+    ]
+    return [*images, *texts, *options]
+
+
+def picture(pairs: PairSet, each: Shown) -> Picture:
+    """Read an image of a pair set as annotators get it: its own file, or a PNG of a frame or with the box drawn on it.
+
+    Raises:
+        DataError: the image is not there, or cannot be decoded where it must be.
+
+    >>> from pathlib import Path
+    >>> from tellapart.data.item import Item
+    >>> pairs = PairSet("s", (Item(id="a", images=("a.png",), texts=("x",)),), Path("."), read=lambda reference: b"1")
+    >>> picture(pairs, Shown("image_0", True, "a.png")).name
+    '6b86b273ff34fce1.png'
+    """
+    suffix = PurePosixPath(each.value).suffix.lower()
+    if each.box or suffix not in _TYPES:
+        data, suffix = _drawn(pairs, each), ".png"
+    else:
+        data = pairs.read_bytes(each.value)
+    return Picture(f"{hashlib.sha256(data).hexdigest()[:16]}{suffix}", _TYPES[suffix], data)
+
+
+def _drawn(pairs: PairSet, each: Shown) -> bytes:
+    from PIL import Image, ImageDraw
+
+    image = Image.fromarray(pairs.pixels(each.value))
+    if each.box:
+        x, y, width, height = each.box
+        pen = max(2, round(max(image.size) / 200))
+        ImageDraw.Draw(image).rectangle((x, y, x + width, y + height), outline=(255, 0, 0), width=pen)
+    stream = io.BytesIO()
+    image.save(stream, "PNG")
+    return stream.getvalue()

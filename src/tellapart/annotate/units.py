@@ -1,0 +1,148 @@
+"""Pair sets as units: each image before the captions, each caption before the images, each image before each caption."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from tellapart.annotate.survey import Unit
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet, describe
+from tellapart.errors import DataError
+
+__all__ = ["altered_words", "caption_units", "image_units", "match_units", "misfit", "single_images"]
+
+_WORD = re.compile(r"\w+")
+
+
+def altered_words(first: str, second: str) -> tuple[str, str] | None:
+    """Return the word in which two captions differ, in each of them; None where they differ in more, or in number.
+
+    Words are in lower case and without marks, so that a tokeniser's `do n't` is no change.
+
+    Source: COCO-Counterfactuals, whose captions are made by the change of one noun (its "altered subjects").
+
+    >>> altered_words("A woman cuts a cake.", "A baker cuts a cake .")
+    ('woman', 'baker')
+    >>> altered_words("A cat on a mat", "A mat on a cat") is None
+    True
+    """
+    words = [_WORD.findall(caption.lower()) for caption in (first, second)]
+    if len(words[0]) != len(words[1]):
+        return None
+    changed = [pair for pair in zip(*words, strict=True) if pair[0] != pair[1]]
+    return (changed[0][0], changed[0][1]) if len(changed) == 1 else None
+
+
+def misfit(survey: str, pairs: PairSet, wanted: str) -> DataError:
+    """Return the error of a survey that does not fit a pair set's shape.
+
+    >>> pairs = PairSet("s", (Item(id="a", images=("0.png",), texts=("x",)),), __import__("pathlib").Path("."))
+    >>> print(misfit("i2t", pairs, "two or more texts an item"))
+    survey i2t asks of items with two or more texts an item; s has 1 image and 1 text each
+    """
+    return DataError(f"survey {survey} asks of items with {wanted}; {pairs.name} has {describe(pairs.shape)} each")
+
+
+def caption_units(survey: str, pairs: PairSet) -> list[Unit]:
+    """Return a unit for each image: which of the captions fits it?
+
+    Raises:
+        DataError: items have one text, or several images whose texts are not as many.
+
+    >>> from pathlib import Path
+    >>> pairs = PairSet("s", (Item(id="a", images=("0.png", "1.png"), texts=("x", "y")),), Path("."))
+    >>> [(unit.id, unit.truth) for unit in caption_units("i2t", pairs)]
+    [('a/image 0', '0'), ('a/image 1', '1')]
+    """
+    images, texts = pairs.shape
+    if texts < 2 or images not in (1, texts):
+        raise misfit(survey, pairs, "two or more texts, and one image or one for each text")
+    return [
+        Unit(**_of(item), id=f"{item.id}/image {i}", images=[image], options=list(item.texts), truth=str(i))
+        for item in pairs.items
+        for i, image in enumerate(item.images)
+    ]
+
+
+def image_units(survey: str, pairs: PairSet) -> list[Unit]:
+    """Return a unit for each caption: which of the images fits it?
+
+    Raises:
+        DataError: items have one image, or several texts whose images are not as many.
+
+    >>> from pathlib import Path
+    >>> pairs = PairSet("s", (Item(id="a", images=("0.png", "1.png"), texts=("x",)),), Path("."))
+    >>> image_units("t2i", pairs)[0].options
+    ['0.png', '1.png']
+    """
+    images, texts = pairs.shape
+    if images < 2 or texts not in (1, images):
+        raise misfit(survey, pairs, "two or more images, and one text or one for each image")
+    return [
+        Unit(
+            **_of(item),
+            id=f"{item.id}/text {t}",
+            texts=[text],
+            options=list(item.images),
+            option_kind="images",
+            truth=str(t),
+        )
+        for item in pairs.items
+        for t, text in enumerate(item.texts)
+    ]
+
+
+def match_units(survey: str, pairs: PairSet) -> list[Unit]:
+    """Return a unit for each image with each caption: do they fit?
+
+    Raises:
+        DataError: items have several images and several texts, and not as many.
+
+    >>> from pathlib import Path
+    >>> pairs = PairSet("s", (Item(id="a", images=("0.png",), texts=("x", "y")),), Path("."))
+    >>> [(unit.id, unit.truth) for unit in match_units("match", pairs)]
+    [('a/image 0 text 0', 'yes'), ('a/image 0 text 1', 'no')]
+    """
+    if 1 not in pairs.shape and pairs.shape[0] != pairs.shape[1]:
+        raise misfit(survey, pairs, "one image, one text, or as many images as texts")
+    return [
+        Unit(
+            **_of(item),
+            id=f"{item.id}/image {i} text {t}",
+            images=[image],
+            texts=[text],
+            truth="yes" if i == t else "no",
+        )
+        for item in pairs.items
+        for i, image in enumerate(item.images)
+        for t, text in enumerate(item.texts)
+    ]
+
+
+def single_images(pairs: PairSet) -> Iterator[Unit]:
+    """Yield a unit for each distinct image of the set, under the first item that has it.
+
+    >>> from pathlib import Path
+    >>> items = (Item(id="a", images=("0.png",), texts=("x",)), Item(id="b", images=("0.png",), texts=("y",)))
+    >>> [unit.id for unit in single_images(PairSet("s", items, Path(".")))]
+    ['a/image 0']
+    """
+    seen: set[str] = set()
+    for item in pairs.items:
+        for i, image in enumerate(item.images):
+            if image not in seen:
+                seen.add(image)
+                yield Unit(**_of(item), id=f"{item.id}/image {i}", images=[image])
+
+
+def _of(item: Item) -> dict[str, Any]:
+    """What every unit takes over from its item."""
+    altered = altered_words(*item.texts) if len(item.texts) == 2 else None
+    return {
+        "item": item.id,
+        "cluster": item.cluster,
+        "tags": dict(item.tags),
+        "altered": list(altered or ()),
+    }

@@ -1,0 +1,260 @@
+"""VLUE's annotation tasks: a caption, a statement about two images, a question with two answers, a box and its phrase."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tellapart.annotate.survey import Answer, Ask, Earlier, Study, Survey, Unit
+from tellapart.annotate.units import misfit, single_images
+from tellapart.data.pairset import PairSet
+from tellapart.errors import DataError
+from tellapart.metrics.vqa import clean_punctuation, clean_words
+
+__all__ = ["BOX", "CAPTION", "EXPRESSION", "FEWEST_WORDS", "QUESTION", "STATEMENT"]
+
+_SOURCE = "VLUE section 3.2"
+
+#: Of a caption, as COCO's instructions have it.
+FEWEST_WORDS = 8
+
+#: What RefCOCO+'s players might not say: the phrase must hold of the thing, not of its place.
+_PLACES = frozenset(
+    [
+        "left",
+        "right",
+        "top",
+        "bottom",
+        "upper",
+        "lower",
+        "leftmost",
+        "rightmost",
+        "topmost",
+        "bottommost",
+        "middle",
+        "center",
+        "centre",
+        "corner",
+    ]
+)
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[\w'-]+", text.lower())
+
+
+def _caption_problems(values: Mapping[str, Any], _unit: Unit, _allowed: frozenset[str]) -> list[str]:
+    words = _words(values["caption"])
+    found = []
+    if len(words) < FEWEST_WORDS:
+        found.append(f"has {len(words)} words, fewer than {FEWEST_WORDS}")
+    if words[:2] == ["there", "is"]:
+        found.append("starts with 'there is'")
+    return found
+
+
+def _captions(study: Study, answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    rows: dict[str, list[str]] = {}
+    for answer in answers:
+        rows.setdefault(study.unit_of[answer.unit].images[0], []).append(answer.values["caption"])
+    return [{"image": image, "caption": captions} for image, captions in rows.items()]
+
+
+CAPTION = Survey(
+    name="caption",
+    title=f"a caption of at least {FEWEST_WORDS} words for an image",
+    source=_SOURCE,
+    instructions=(
+        f"Describe the image in one sentence of at least {FEWEST_WORDS} words.",
+        "Name all important parts and only those. Do not start with 'There is'.",
+    ),
+    asks=(Ask("caption", "text", "Your description"),),
+    units=lambda pairs, _earlier: list(single_images(pairs)),
+    problems=_caption_problems,
+    records=_captions,
+)
+
+
+def _two_images(survey: str, pairs: PairSet) -> None:
+    if pairs.shape[0] != 2:
+        raise misfit(survey, pairs, "two images")
+
+
+def _statement_units(pairs: PairSet, _earlier: Earlier | None) -> list[Unit]:
+    _two_images("statement", pairs)
+    # One text for two images is a draft to be put right; captions of each of them are not.
+    drafts = pairs.shape[1] == 1
+    return [
+        Unit(
+            id=item.id,
+            item=item.id,
+            cluster=item.cluster,
+            tags=dict(item.tags),
+            images=list(item.images),
+            texts=[f"Draft: {item.texts[0]}"] if drafts else [],
+        )
+        for item in pairs.items
+    ]
+
+
+def _statements(study: Study, answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    return [
+        {
+            "sentence": answer.values["statement"],
+            "images": study.unit_of[answer.unit].images,
+            "label": "True" if answer.values["label"] == "true" else "False",
+        }
+        for answer in answers
+    ]
+
+
+STATEMENT = Survey(
+    name="statement",
+    title="a statement about two images, from a draft if there is one, and whether it is true",
+    source=_SOURCE,
+    instructions=(
+        "Write one fluent English statement about the two images together.",
+        "If a draft is shown, it may be badly translated: write what it means. Then say whether your statement is true "
+        "of the images.",
+    ),
+    asks=(
+        Ask("statement", "text", "Your statement"),
+        Ask("label", "choice", "Is it true of the two images?", ("true", "false")),
+    ),
+    units=_statement_units,
+    records=_statements,
+)
+
+
+def _question_units(pairs: PairSet, _earlier: Earlier | None) -> list[Unit]:
+    _two_images("question", pairs)
+    return [
+        Unit(
+            id=item.id,
+            item=item.id,
+            cluster=item.cluster,
+            tags=dict(item.tags),
+            options=list(item.images),
+            option_kind="images",
+        )
+        for item in pairs.items
+    ]
+
+
+def _plain(answer: str) -> str:
+    """An answer as VQA's script compares it, and as its lists of answers are written."""
+    return clean_words(clean_punctuation(answer.strip()))
+
+
+def _question_problems(values: Mapping[str, Any], _unit: Unit, allowed: frozenset[str]) -> list[str]:
+    answers = [_plain(values[f"answer_{place}"]) for place in (0, 1)]
+    found = []
+    if answers[0] == answers[1]:
+        found.append(f"both answers are {answers[0]!r}")
+    known = frozenset(map(_plain, allowed))
+    if allowed:
+        found += [f"{answer!r} is not in the list of answers" for answer in answers if answer not in known]
+    return found
+
+
+def _questions(study: Study, answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for answer in answers:
+        for place, image in enumerate(study.unit_of[answer.unit].options):
+            own = {"image": image, "answer": answer.values[f"answer_{place}"]}
+            rows.append({"question_id": len(rows), "question": answer.values["question"], **own})
+    return rows
+
+
+QUESTION = Survey(
+    name="question",
+    title="a question that has different answers on two images, and both answers",
+    source=_SOURCE,
+    instructions=(
+        "Write one question that can be answered by looking at either image, and whose answers differ.",
+        "Answer it for each image in a word or two.",
+    ),
+    asks=(
+        Ask("question", "text", "Your question"),
+        Ask("answer", "text", "The answer for image", options=True),
+    ),
+    units=_question_units,
+    problems=_question_problems,
+    records=_questions,
+)
+
+
+def _box_problems(values: Mapping[str, Any], _unit: Unit, _allowed: frozenset[str]) -> list[str]:
+    named, box = values.get("object", ""), values.get("box")
+    if values["several"] == "no":
+        return ["there is a box, though there are not several"] if box else []
+    return ([] if named else ["the object has no name"]) + ([] if box else ["no box is drawn"])
+
+
+BOX = Survey(
+    name="box",
+    title="are there several instances of an object; if so, a box around one of them",
+    source=_SOURCE,
+    instructions=(
+        "Are there several things of one kind in the image? If not, say no and go on.",
+        "If so, name the kind and draw a box tightly around one of them, chosen at random and not for its place or size.",
+    ),
+    asks=(
+        Ask("several", "choice", "Are there several things of one kind?", ("yes", "no")),
+        Ask("object", "text", "Of which kind?", required=False),
+        Ask("box", "box", "one of them", required=False),
+    ),
+    units=lambda pairs, _earlier: list(single_images(pairs)),
+    problems=_box_problems,
+)
+
+
+def _expression_units(pairs: PairSet, earlier: Earlier | None) -> list[Unit]:
+    assert earlier is not None  # noqa: S101  (`deal` checked it)
+    units = []
+    for answer in earlier.answers:
+        if answer.skipped or answer.problems or answer.values["several"] == "no":
+            continue
+        unit = earlier.study.unit_of[answer.unit]
+        height, width = pairs.pixels(unit.images[0]).shape[:2]
+        x, y, wide, high = box = answer.values["box"]
+        if min(x, y) < 0 or x + wide > width + 1 or y + high > height + 1:
+            raise DataError(f"survey expression: box {box} of task {answer.task} leaves its image ({width}x{height})")
+        seen = {"object": answer.values["object"], "size": [width, height]}
+        units.append(
+            unit.model_copy(update={"id": answer.task, "texts": [answer.values["object"]], "box": box, "earlier": seen})
+        )
+    return units
+
+
+def _expression_problems(values: Mapping[str, Any], _unit: Unit, _allowed: frozenset[str]) -> list[str]:
+    said = sorted(_PLACES & set(_words(values["expression"])))
+    return [f"names a place: {', '.join(said)}"] if said else []
+
+
+def _expressions(study: Study, answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for number, answer in enumerate(answers):
+        unit = study.unit_of[answer.unit]
+        width, height = unit.earlier["size"]
+        row = {"ref_id": number, "text": answer.values["expression"], "image": unit.images[0], "bbox": unit.box}
+        rows.append({**row, "height": height, "width": width})
+    return rows
+
+
+EXPRESSION = Survey(
+    name="expression",
+    title="a phrase that picks out the thing in the box, by people who did not draw it",
+    source=f"{_SOURCE}; RefCOCO+ (Yu et al. 2016)",
+    instructions=(
+        "Write a phrase by which somebody else finds the thing in the box, and no other one of its kind.",
+        "Say what it looks like, not where it is: no left or right, top or bottom.",
+    ),
+    asks=(Ask("expression", "text", "Your phrase"),),
+    units=_expression_units,
+    after="box",
+    other_people=True,
+    problems=_expression_problems,
+    records=_expressions,
+)

@@ -1,0 +1,182 @@
+"""People who answer a study: they look at what they are shown, and know nothing of the key."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from tellapart.annotate.folder import Given, write_study
+from tellapart.annotate.label_studio import read_export
+from tellapart.annotate.replies import Reply, answers_of, field_names
+from tellapart.annotate.sheets import read_sheet
+from tellapart.annotate.survey import Answer, Deal, Earlier, Study, deal
+from tellapart.annotate.surveys import find_survey
+from tellapart.data.folder import read_pair_set
+from tellapart.data.pairset import PairSet
+
+#: Takes the annotator's name and what is shown (field -> text, or hash of the image's file) to what they put down.
+Person = Callable[[str, Mapping[str, str]], dict[str, Any] | None]
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A study on disk, before the people who answer it."""
+
+    folder: Path
+    study: Study
+    pairs: PairSet
+
+    def content(self, reference: str) -> str:
+        """What an image of the pair set looks like."""
+        return hashlib.sha256(self.pairs.read_bytes(reference)).hexdigest()
+
+    def seen(self, annotator: str) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+        """Each task's data, and the same as it is seen: images by their content."""
+        for task in json.loads((self.folder / "label_studio" / f"tasks_{annotator}.json").read_text()):
+            shown = {}
+            for name, value in task["data"].items():
+                if str(value).startswith("/data/local-files/?d="):
+                    file = self.folder.parent / unquote(value.partition("?d=")[2])
+                    shown[name] = hashlib.sha256(file.read_bytes()).hexdigest()
+                else:
+                    shown[name] = value
+            yield task["data"], shown
+
+    def export(self, person: Person, name: str = "export.json") -> Path:
+        """Label Studio's JSON export of all projects together."""
+        rows = []
+        for user, annotator in enumerate(self.study.annotators, start=1):
+            for data, shown in self.seen(annotator):
+                said = person(annotator, shown)
+                annotation = {"id": len(rows) + 100, "completed_by": user, "was_cancelled": said is None}
+                annotation |= {"result": [self._result(field, value) for field, value in (said or {}).items()]}
+                rows.append({"id": len(rows) + 1, "data": data, "annotations": [annotation], "predictions": []})
+        return self._written(name, rows)
+
+    def export_minimal(self, person: Person, name: str = "minimal.json") -> Path:
+        """Its JSON_MIN export, as Label Studio's converter makes it of the JSON one: skipped tasks are left out."""
+        rows = []
+        for task in json.loads(self.export(person).read_text()):
+            (annotation,) = task["annotations"]
+            if annotation["was_cancelled"]:
+                continue
+            row = {**task["data"], "id": task["id"]}
+            for part in annotation["result"]:
+                value = part["value"]
+                if part["type"] == "rectanglelabels":
+                    sizes = {key: part[key] for key in ("original_width", "original_height")}
+                    row.setdefault(part["from_name"], []).append({**value, **sizes})
+                else:
+                    (row[part["from_name"]],) = value["choices" if part["type"] == "choices" else "text"]
+            row |= {"annotator": annotation["completed_by"], "annotation_id": annotation["id"], "lead_time": 1.5}
+            rows.append(row)
+        return self._written(name, rows)
+
+    def sheets(self, person: Person) -> list[Path]:
+        """The sheets, filled in."""
+        paths = []
+        for annotator in self.study.annotators:
+            path = self.folder / "sheets" / f"{annotator}.csv"
+            with path.open(newline="") as stream:
+                rows = list(csv.DictReader(stream))
+            for row, (_, shown) in zip(rows, self.seen(annotator), strict=True):
+                said = person(annotator, shown)
+                row.update({"skip": "x"} if said is None else {key: _cell(value) for key, value in said.items()})
+            paths.append(self.folder.parent / f"filled_{annotator}.csv")
+            with paths[-1].open("w", newline="") as stream:
+                writer = csv.DictWriter(stream, rows[0])
+                writer.writeheader()
+                writer.writerows(rows)
+        return paths
+
+    def imported(self, *paths: Path, **how: Any) -> list[Answer]:
+        """Read answers as `annotate import` does."""
+        survey = find_survey(self.study.survey)
+        replies: list[Reply] = []
+        for path in paths:
+            csv_file = path.suffix == ".csv"
+            fields = field_names(survey, self.study)
+            replies += read_sheet(path, survey, self.study) if csv_file else read_export(path, fields)
+        return answers_of(survey, self.study, replies, **how)
+
+    def _written(self, name: str, rows: list[Any]) -> Path:
+        path = self.folder.parent / name
+        path.write_text(json.dumps(rows))
+        return path
+
+    def _result(self, field: str, value: Any) -> dict[str, Any]:
+        if isinstance(value, list):  # a box in pixels, of an image of 8 x 8
+            sides = {side: 100 * pixels / 8 for side, pixels in zip(("x", "y", "width", "height"), value, strict=True)}
+            box = {**sides, "rotation": 0, "rectanglelabels": ["one of them"]}
+            found: dict[str, Any] = {"type": "rectanglelabels", "value": box, "original_width": 8, "original_height": 8}
+        elif any(ask.name == field and ask.control == "choice" for ask in find_survey(self.study.survey).asks):
+            found = {"type": "choices", "value": {"choices": [value]}}
+        else:
+            found = {"type": "textarea", "value": {"text": [value]}}
+        config = (self.folder / "label_studio" / "config.xml").read_text()
+        control = re.search(f'name="{field}" toName="([a-z_0-9]+)"', config)
+        to_name = control[1] if control else "image_0"
+        return {"id": "Dx_aB91ISN", "from_name": field, "to_name": to_name, **found}
+
+
+def _cell(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, list) else value
+
+
+@pytest.fixture
+def desk(made_set: Callable[..., Path], tmp_path: Path) -> Callable[..., Desk]:
+    """Write a study of a made set to disk."""
+
+    def make(
+        survey: str,
+        *,
+        shape: tuple[int, int] = (2, 2),
+        n: int = 6,
+        annotators: tuple[str, ...] = ("ann", "bob"),
+        earlier: Earlier | None = None,
+        **how: Any,
+    ) -> Desk:
+        source = tmp_path / f"{shape[0]}x{shape[1]}-{n}"
+        pairs = read_pair_set(source if source.exists() else made_set(source.name, n=n, shape=shape), "made")
+        study = deal(find_survey(survey), pairs, Deal(annotators, **how), earlier)
+        folder = tmp_path / f"study {survey} & co"
+        write_study(folder, find_survey(survey), study, pairs, Given())
+        return Desk(folder, study, pairs)
+
+    return make
+
+
+@pytest.fixture
+def knows(desk: Callable[..., Desk]) -> Callable[[Desk], Person]:
+    """A person who is always right: finds the unit by what is shown, and the option by what it looks like."""
+
+    def make(at: Desk) -> Person:
+        captions = {(at.content(image), text) for item in at.pairs.items for image, text in _own(item)}
+
+        def say(_annotator: str, shown: Mapping[str, str]) -> dict[str, Any]:
+            options = {name[-1].upper(): value for name, value in shown.items() if name.startswith("option_")}
+            if "text_0" in shown and not options:
+                return {"match": "Yes" if (shown["image_0"], shown["text_0"]) in captions else "No"}
+            if "text_0" in shown:
+                (letter,) = (letter for letter, image in options.items() if (image, shown["text_0"]) in captions)
+                return {"image": letter}
+            (letter,) = (letter for letter, text in options.items() if (shown["image_0"], text) in captions)
+            return {"caption": letter}
+
+        return say
+
+    return make
+
+
+def _own(item: Any) -> list[tuple[str, str]]:
+    images, texts = item.images, item.texts
+    return list(zip(images, texts, strict=False)) if 1 not in (len(images), len(texts)) else [(images[0], texts[0])]

@@ -1,0 +1,160 @@
+"""`tellapart annotate`: from a benchmark to the human row, and one helpful line for every wrong use."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tellapart.annotate.folder import read_study
+
+HEAVY = ("torch", "transformers", "matplotlib", "PIL", "onnxruntime", "scipy", "rich.table", "tellapart.models")
+
+
+def fill(sheet: Path, choose) -> Path:
+    with sheet.open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    key = {task.id: task for task in read_study(sheet.parents[1]).tasks}
+    for row in rows:
+        row.update(choose(key[row["task"]]))
+    filled = sheet.parents[2] / f"{sheet.parents[1].name}-{sheet.name}"
+    with filled.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    return filled
+
+
+def true_option(field: str):
+    def choose(task):
+        return {field: "AB"[task.order.index(int(task.unit[-1]))]}
+
+    return choose
+
+
+def test_from_the_demo_to_a_human_row_beside_the_models(command, tmp_path) -> None:
+    for survey in ("i2t", "t2i"):
+        made = command("annotate", "export", survey, "demo", "--to", survey, "--annotators", "ann,bob", "--json")
+        assert made.json == {"to": survey, "survey": survey, "units": 600, "tasks": 1200, "annotators": ["ann", "bob"]}
+        field = "caption" if survey == "i2t" else "image"
+        sheets = [fill(tmp_path / survey / "sheets" / f"{who}.csv", true_option(field)) for who in ("ann", "bob")]
+        read = command("annotate", "import", survey, *sheets, "--json")
+        assert read.json == {"to": f"{survey}/answers.jsonl", "answers": 1200, "skipped": 0, "of": 1200, "broken": []}
+    found = command("annotate", "agree", "i2t", "t2i", "--scores", "human.npz", "--json").json
+    assert {row["metric"]: row["strict"]["value"] for row in found["human"]} == {
+        "text_score": 1.0,
+        "image_score": 1.0,
+        "group_score": 1.0,
+    }
+    assert found["studies"][0]["agreement"][0]["alpha"]["value"] == 1.0
+    scored = command("score", "demo", "--scores", "human.npz", "--name", "human", "--out", "run", "--json")
+    (run,) = scored.json["runs"]
+    (result,) = run["benchmarks"].values()
+    assert result["metrics"]["group_score"]["value"] == 1
+    shown = command("annotate", "agree", "i2t", "t2i", "--scores", "human.npz")
+    assert "people's scores are in human.npz; tellapart score BENCHMARK --scores human.npz --name human" in shown.out
+    assert "aspect: counting" in shown.out
+
+
+def test_what_is_written_is_said(command, made_set) -> None:
+    made_set("set", n=3)
+    out = command(
+        "annotate", "export", "coco-cf", "folder:set", "--to", "study", "--annotators", "2", "--each", "1"
+    ).out
+    assert "6 units, 6 tasks for annotator-1, annotator-2 in study" in out
+    assert "LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT=" in out
+    assert "then: tellapart annotate import study EXPORT..." in out
+    out = command("annotate", "export", "coco-cf", "folder:set", "--to", "other", "--embed").out
+    assert "LABEL_STUDIO_LOCAL" not in out
+
+
+def test_broken_answers_are_shown_and_kept_and_records_written(command, made_set, tmp_path) -> None:
+    made_set("set", n=2, shape=(1, 2))
+    command("annotate", "export", "caption", "folder:set", "--to", "study")
+    said = iter(["too short", "A long and quite sufficient caption of this noise."])
+    sheet = fill(tmp_path / "study" / "sheets" / "annotator-1.csv", lambda _task: {"caption": next(said)})
+    ran = command("annotate", "import", "study", sheet, "--records", "itr.json")
+    assert "2 of 2 tasks answered, 0 of them skipped" in ran.out
+    assert "not used: task annotator-1-00001: has 2 words, fewer than 8" in ran.out
+    assert len((tmp_path / "study" / "answers.jsonl").read_text().splitlines()) == 2
+    (row,) = json.loads((tmp_path / "itr.json").read_text())
+    assert row["caption"] == ["A long and quite sufficient caption of this noise."]
+
+
+def test_an_import_that_fails_leaves_the_earlier_answers(command, made_set, tmp_path) -> None:
+    made_set("set", n=2)
+    command("annotate", "export", "i2t", "folder:set", "--to", "study")
+    sheet = fill(tmp_path / "study" / "sheets" / "annotator-1.csv", true_option("caption"))
+    command("annotate", "import", "study", sheet)
+    before = (tmp_path / "study" / "answers.jsonl").read_bytes()
+    sheet.write_text(sheet.read_text().replace("annotator-1-00002", "annotator-1-00001"))
+    failed = command("annotate", "import", "study", sheet)
+    assert failed.code == 2
+    assert "a second answer to task annotator-1-00001" in failed.err
+    assert (tmp_path / "study" / "answers.jsonl").read_bytes() == before
+
+
+def test_a_study_can_be_read_before_it_is_finished(command, made_set, tmp_path) -> None:
+    made_set("set", n=4)
+    command("annotate", "export", "i2t", "folder:set", "--to", "study", "--annotators", "ann,bob")
+    sheet = fill(tmp_path / "study" / "sheets" / "ann.csv", true_option("caption"))
+    assert "8 of 16 tasks have no answer" in command("annotate", "import", "study", sheet).err
+    assert "8 of 16 tasks answered" in command("annotate", "import", "study", sheet, "--partial").out
+    assert "agreement: none to be had" in command("annotate", "agree", "study").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("export", "i2", "demo", "--to", "x"), "no survey 'i2'"),
+        (("export", "i2t", "demmo", "--to", "x"), "did you mean 'demo'"),
+        (("export", "i2t", "vlue-nlvr2", "--to", "x"), "is a task (nlvr2), and no set of minimal pairs"),
+        (("export", "i2t", "demo", "--to", "x", "--annotators", "0"), "give 1 to 999, or names"),
+        (("export", "i2t", "demo", "--to", "x", "--annotators", "ann,,bob"), "name each in letters"),
+        (("export", "best-image", "demo", "--to", "x"), "one text and two or more candidate images"),
+        (("export", "expression", "demo", "--to", "x"), "starts from a box study"),
+        (("export", "expression", "demo", "--to", "x", "--after", "gone"), "gone: has no study.json"),
+        (("import", "gone", "a.csv"), "gone: has no study.json; name a folder that `tellapart annotate export` wrote"),
+        (("agree", "gone"), "gone: has no study.json"),
+    ],
+)
+def test_a_wrong_use_is_one_helpful_line(command, arguments, message) -> None:
+    ran = command("annotate", *arguments)
+    assert ran.code == 2
+    assert message in ran.err
+    assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("import", "study", "a.txt"), "a.txt: answers are read from Label Studio's .json and from .csv sheets"),
+        (("import", "study", "a.csv", "--records", "r.json"), "--records: a i2t survey makes no records"),
+        (("agree", "study"), "has no answers.jsonl; read them in with `tellapart annotate import`"),
+    ],
+)
+def test_a_wrong_use_of_a_study_is_one_helpful_line(command, made_set, arguments, message) -> None:
+    made_set("set", n=2)
+    command("annotate", "export", "i2t", "folder:set", "--to", "study")
+    ran = command("annotate", *arguments)
+    assert (ran.code, message in ran.err, ran.err.count("\n")) == (2, True, 1)
+
+
+def test_the_surveys_are_listed(command) -> None:
+    names = [row["name"] for row in command("annotate", "ls", "--json").json]
+    assert {"coco-cf", "best-image", "ambiguity", "i2t", "t2i", "caption", "statement", "question", "box"} <= set(names)
+    assert all(name in command("annotate", "ls").out for name in names)
+
+
+def test_help_loads_nothing_heavy() -> None:
+    probe = (
+        "import sys; sys.argv = ['tellapart', 'annotate', '--help']\nfrom tellapart.cli import main\n"
+        f"try:\n    main()\nexcept SystemExit:\n    print(*[name for name in {HEAVY!r} if name in sys.modules], 'end')"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, env={**os.environ})
+    assert done.stdout.splitlines()[-1].split() == [*(["rich.table"] if "rich.table" in done.stdout else []), "end"]

@@ -1,0 +1,391 @@
+"""What studies say: the papers' numbers where their data allow, laws elsewhere."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from sklearn.metrics import cohen_kappa_score
+
+from tellapart.annotate.agreement import agreement, shares
+from tellapart.annotate.errors_by import (
+    HUMAN,
+    errors_by,
+    frequency_correlation,
+    label_frequency,
+    read_groups,
+)
+from tellapart.annotate.findings import findings, print_findings
+from tellapart.annotate.human import human_rows, human_scores
+from tellapart.annotate.survey import Answer, Deal, Study, deal
+from tellapart.annotate.surveys import find_survey
+from tellapart.annotate.units import altered_words
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.errors import DataError, MetricError, ScoreError
+from tellapart.metrics.pairs import group_score, image_score, text_score
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+
+
+def pairs_of(n: int, shape: tuple[int, int] = (2, 2), texts: tuple[str, ...] = ("a man", "a boy")) -> PairSet:
+    items = tuple(
+        Item(
+            id=str(k),
+            images=tuple(f"{k}_{i}.png" for i in range(shape[0])),
+            texts=texts[: shape[1]],
+            tags={"type": "add" if k % 2 else "swap"},
+        )
+        for k in range(n)
+    )
+    return PairSet("made", items, Path())
+
+
+def answered(survey: str, pairs: PairSet, said: dict[str, list[str]], **how) -> tuple[Study, list[Answer]]:
+    """A study with each annotator's answers in the order of its units; a blank is no answer."""
+    study = deal(find_survey(survey), pairs, Deal(tuple(said), **how))
+    field = find_survey(survey).choice.name
+    tasks = {(task.annotator, task.unit): task.id for task in study.tasks}
+    return study, [
+        Answer(task=tasks[who, unit.id], annotator=who, unit=unit.id, values={field: label})
+        for who, labels in said.items()
+        for unit, label in zip(study.units, labels, strict=True)
+        if label
+    ]
+
+
+# The human row
+
+
+def test_people_on_winoground_get_the_published_scores() -> None:
+    """89.5, 88.5 and 85.5: each pair's share of people who said yes, made again from single answers."""
+    path = SHARED / "winoground_scores" / "human.jsonl"
+    if not path.is_file():
+        pytest.skip("the Winoground score files are not beside this checkout")
+    share = {
+        row["label"]: Fraction(row["score"]).limit_denominator(21)
+        for row in map(json.loads, path.read_text().splitlines())
+    }
+    said: dict[str, list[str]] = {f"annotator-{k}": [] for k in range(21)}
+    for item, image, text in itertools.product(range(400), (0, 1), (0, 1)):
+        yes = share[f"{item}_c{text}_i{image}"]
+        for k, own in enumerate(said.values()):
+            own.append(("yes" if k < yes.numerator else "no") if k < yes.denominator else "")
+    scores = human_scores([answered("match", pairs_of(400), said)])
+    assert scores.kind == "probability"
+    means = [100 * metric(scores.values).mean() for metric in (text_score, image_score, group_score)]
+    assert means == [89.5, 88.5, 85.5]
+
+
+def test_the_human_row_counts_ties_as_wrong_and_says_how_many() -> None:
+    captions = answered("i2t", pairs_of(4), {"ann": list("01010001"), "bob": list("01000001")})
+    images = answered("t2i", pairs_of(4), {"ann": list("01010110")})
+    text, image, group = human_rows([captions, images])
+    # Item 1: the second image is a tie of one vote each. Item 2: its second image is wrong. Item 3: wrong both ways.
+    assert (text.metric, text.strict.value, text.ties, text.neutral) == ("text_score", 0.5, 1, 0.625)
+    assert (image.metric, image.strict.value, image.ties, image.neutral) == ("image_score", 0.75, 0, 0.75)
+    assert (group.metric, group.strict.value, group.ties, group.neutral) == ("group_score", 0.25, 1, 0.375)
+    assert text.strict.low < 0.5 < text.strict.high
+
+
+def test_who_says_both_or_neither_makes_a_tie() -> None:
+    (row,) = human_rows([answered("coco-cf", pairs_of(2), {"ann": ["0", "both", "neither", "1"]})])
+    assert (row.strict.value, row.ties, row.neutral) == (0, 2, 0.5)
+
+
+def test_items_that_were_asked_in_part_are_left_out_of_the_row() -> None:
+    (row,) = human_rows([answered("i2t", pairs_of(3), {"ann": ["0", "1", "0", "", "0", "0"]})])
+    assert (row.items, row.strict.value) == (2, 0.5)
+
+
+def test_chosen_captions_of_one_image_are_scores() -> None:
+    said = {"ann": ["0", "1", "both", "neither"], "bob": ["0", "0", "0", "neither"]}
+    scores = human_scores([answered("coco-cf", pairs_of(4, (1, 2)), said)])
+    assert scores.values[:, 0].tolist() == [[1, 0], [0.5, 0.5], [0.75, 0.25], [0, 0]]
+
+
+def test_chosen_images_of_one_caption_are_scores() -> None:
+    scores = human_scores([answered("t2i", pairs_of(2, (3, 1)), {"ann": ["0", "2"]})])
+    assert scores.values[:, :, 0].tolist() == [[1, 0, 0], [0, 0, 1]]
+
+
+@pytest.mark.parametrize("signs", list(itertools.product((1, 0, -1), repeat=4)))
+def test_scores_of_both_ways_are_what_people_chose_or_there_are_none(signs) -> None:
+    """All 81 outcomes of the four comparisons; linear programming says which of them scores can have."""
+    label = {1: lambda own: own, 0: lambda own: "", -1: lambda own: str(1 - int(own))}
+    said = [label[sign](own) for sign, own in zip(signs, "0101", strict=True)]
+    captions = answered("coco-cf", pairs_of(1), {"ann": [each or "both" for each in said[:2]]})
+    images = answered("ambiguity", pairs_of(1), {"ann": [each or "both" for each in said[2:]]})
+    # s00, s01, s10, s11
+    rows = np.array([[1, -1, 0, 0], [0, 0, -1, 1], [1, 0, -1, 0], [0, -1, 0, 1]])
+    strict = [sign * row for sign, row in zip(signs, rows, strict=True) if sign]
+    ties = [row for sign, row in zip(signs, rows, strict=True) if not sign]
+    possible = linprog(
+        np.zeros(4),
+        A_ub=-np.array(strict).reshape(-1, 4),
+        b_ub=-np.ones(len(strict)),
+        A_eq=np.array(ties).reshape(-1, 4),
+        b_eq=np.zeros(len(ties)),
+        bounds=(-10, 10),
+    ).success
+    if not possible:
+        with pytest.raises(
+            ScoreError, match=r"choices of 1 items go in a circle that no scores do .*: 0; read the human"
+        ):
+            human_scores([captions, images])
+        return
+    matrix = human_scores([captions, images]).values[0]
+    assert tuple(np.sign(rows @ matrix.ravel())) == signs
+
+
+@given(st.lists(st.tuples(*[st.sampled_from("01")] * 4), min_size=1, max_size=12))
+def test_the_row_of_scores_is_the_human_row(said) -> None:
+    captions = answered("i2t", pairs_of(len(said)), {"ann": [label for own in said for label in own[:2]]})
+    images = answered("t2i", pairs_of(len(said)), {"ann": [label for own in said for label in own[2:]]})
+    rows = {row.metric: row.strict.value for row in human_rows([captions, images])}
+    try:
+        scores = human_scores([captions, images]).values
+    except ScoreError as error:
+        assert "circle" in str(error)
+        return
+    measured = {metric.__name__: metric(scores).mean() for metric in (text_score, image_score, group_score)}
+    assert rows == pytest.approx(measured)
+
+
+@pytest.mark.parametrize(
+    ("studies", "message"),
+    [
+        ([("i2t", 2, {"ann": ["0"] * 4})], r"asked one way only \(captions for images\).*give the t2i study"),
+        ([("t2i", 2, {"ann": ["0"] * 4})], r"asked one way only \(images for captions\).*give the i2t study"),
+        (
+            [("match", 1, {"ann": ["yes", "no", "", "no"]})],
+            r"1 of 4 units of the match study have no answer: 0/image 1 te",
+        ),
+        ([("i2t", 1, {"a": ["0", ""]}), ("t2i", 1, {"a": ["0", "1"]})], "1 of 2 units of the i2t study have no answer"),
+        ([("i2t", 1, {"a": ["0", "1"]}), ("t2i", 2, {"a": list("0101")})], "studies asked of different items"),
+    ],
+)
+def test_scores_that_answers_do_not_give_are_refused(studies, message) -> None:
+    with pytest.raises(ScoreError, match=message):
+        human_scores([answered(survey, pairs_of(n), said) for survey, n, said in studies])
+
+
+def test_a_survey_of_words_gives_no_scores() -> None:
+    study = deal(find_survey("caption"), pairs_of(1), Deal(("ann",)))
+    with pytest.raises(ScoreError, match="a caption study gives no scores; match, coco-cf, i2t and t2i studies do"):
+        human_scores([(study, [])])
+
+
+def test_studies_of_different_sets_make_no_row() -> None:
+    one, two = answered("i2t", pairs_of(1), {"a": ["0", "1"]}), answered("t2i", pairs_of(1), {"a": ["0", "1"]})
+    with pytest.raises(ScoreError, match="different pair sets: made, other"):
+        human_rows([one, (two[0].model_copy(update={"pairs": "other"}), two[1])])
+
+
+# Agreement
+
+
+def test_agreement_is_between_pairs_and_over_all_in_each_view() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 4, 50)
+    said = {}
+    for name in ("ann", "bob", "cem"):
+        heard = np.where(rng.random(50) < 0.7, truth, rng.integers(0, 4, 50))
+        said[name] = ["none" if label == 3 else str(label) for label in heard]
+    said["cem"][:10] = [""] * 10
+    survey = find_survey("best-image")
+    study, answers = answered("best-image", pairs_of(50, (4, 1)), said)
+    given_, collapsed = agreement(survey, study, answers)
+    assert (given_.view, collapsed.view, given_.units) == ("as given", "one or none", 50)
+    for view, read in ((given_, lambda label: label), (collapsed, lambda label: label == "none")):
+        kappas = {(pair.a, pair.b): pair.kappa.value for pair in view.pairs}
+        assert [pair.units for pair in view.pairs] == [50, 40, 40]
+        for a, b in itertools.combinations(said, 2):
+            both = [(read(x), read(y)) for x, y in zip(said[a], said[b], strict=True) if x and y]
+            assert kappas[a, b] == pytest.approx(cohen_kappa_score(*map(list, zip(*both, strict=True))))
+        assert view.kappa == pytest.approx(np.mean(list(kappas.values())))
+        assert view.alpha.low < view.alpha.value < view.alpha.high
+
+
+def test_broken_and_skipped_answers_are_no_labels() -> None:
+    study, answers = answered("i2t", pairs_of(4), {"ann": list("01010101"), "bob": list("01010111")})
+    kept = [each for each in answers if each.unit != "0/image 0"]
+    marked = [
+        each.model_copy(update={"skipped": True, "values": {}} if each.annotator == "ann" else {"problems": ["x"]})
+        for each in answers
+        if each.unit == "0/image 0"
+    ]
+    survey = find_survey("i2t")
+    assert agreement(survey, study, [*marked, *kept]) == agreement(survey, study, kept)
+    assert shares(survey, study, [*marked, *kept]) == shares(survey, study, kept)
+
+
+def test_one_annotator_agrees_with_nobody() -> None:
+    study, answers = answered("i2t", pairs_of(2), {"ann": list("0101")})
+    assert agreement(find_survey("i2t"), study, answers) == []
+
+
+def test_shares_tell_right_from_wrong_and_from_neither() -> None:
+    study, answers = answered("coco-cf", pairs_of(3), {"ann": ["0", "1", "0", "0", "both", "neither"]})
+    found = {share.label: share.answers for share in shares(find_survey("coco-cf"), study, answers)}
+    assert found == {"right": 3, "wrong": 1, "both": 1, "neither": 1}
+    study, answers = answered("match", pairs_of(1), {"ann": ["yes", "yes", "no", "no"]})
+    assert {share.label: share.answers for share in shares(find_survey("match"), study, answers)} == {
+        "right": 2,
+        "wrong": 2,
+    }
+
+
+# Errors
+
+
+def test_error_rates_by_tag_by_altered_words_and_by_group() -> None:
+    items = [("a man runs", "a boy runs"), ("a man sits", "a boy sits"), ("a red cup", "a red mug"), ("a b", "c d")]
+    pairs = PairSet(
+        "made",
+        tuple(
+            Item(id=str(k), images=(f"{k}0.png", f"{k}1.png"), texts=texts, tags={"half": "ab"[k // 2]})
+            for k, texts in enumerate(items)
+        ),
+        Path(),
+    )
+    said = {"ann": ["0", "0", "both", "1", "1", "1", "0", "1"]}
+    study, answers = answered("coco-cf", pairs, said)
+    found = errors_by(find_survey("coco-cf"), study, answers, {"people": ["man"], "cups": ["cup", "mug"]})
+    assert (found.all.errors, found.all.answers) == (3, 8)
+    assert {row.of: (row.errors, row.answers) for row in found.by_tag} == {"half: a": (2, 4), "half: b": (1, 4)}
+    assert [(row.of, row.errors, row.answers) for row in found.by_alteration] == [
+        ("man -> boy", 2, 4),
+        ("cup -> mug", 1, 2),
+    ]
+    # A unit belongs to the group of its own caption's word: "boy" is in none.
+    assert {row.of: (row.errors, row.answers) for row in found.by_group} == {"people": (1, 2), "cups": (1, 2)}
+    assert all(row.rate.low <= row.rate.value <= row.rate.high for row in [found.all, *found.by_tag])
+
+
+def test_a_survey_without_right_answers_has_no_errors() -> None:
+    study, answers = answered("best-image", pairs_of(2, (4, 1)), {"ann": ["0", "none"]})
+    assert errors_by(find_survey("best-image"), study, answers) is None
+    study, _ = answered("i2t", pairs_of(2), {"ann": list("0101")})
+    assert errors_by(find_survey("i2t"), study, []) is None
+
+
+def coco_counterfactuals() -> PairSet:
+    path = SHARED / "coco_counterfactuals" / "metadata.jsonl"
+    if not path.is_file():
+        pytest.skip("COCO-Counterfactuals' captions are not beside this checkout")
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+    items = tuple(
+        Item(id=row["id"], images=(row["image_0"], row["image_1"]), texts=(row["caption_0"], row["caption_1"]))
+        for row in rows
+    )
+    return PairSet("coco-counterfactuals", items, Path())
+
+
+def test_the_altered_words_of_coco_counterfactuals_are_found() -> None:
+    """All but 9 of 17,410; Table 10's pairs occur at least as often as people erred on them."""
+    pairs = coco_counterfactuals()
+    found = [altered_words(*item.texts) for item in pairs.items]
+    assert (len(found), sum(each is not None for each in found)) == (17_410, 17_401)
+    counts = Counter(found)
+    table_10 = {
+        ("woman", "girl"): 126,
+        ("man", "boy"): 125,
+        ("people", "men"): 116,
+        ("person", "man"): 93,
+        ("person", "woman"): 42,
+        ("person", "boy"): 37,
+        ("couple", "group"): 36,
+        ("person", "girl"): 33,
+        ("girl", "woman"): 32,
+        ("man", "woman"): 30,
+        ("men", "people"): 29,
+        ("woman", "man"): 24,
+        ("man", "person"): 24,
+        ("building", "house"): 23,
+        ("boy", "man"): 21,
+    }
+    # Two images an item can err.
+    assert all(2 * counts[pair] >= errors for pair, errors in table_10.items())
+    # The paper counts 4,117 about people, by a matching it does not give; word for word there are so many:
+    assert label_frequency(pairs, HUMAN) == 4_072
+
+
+def test_label_frequency_counts_an_item_once_and_ignores_case() -> None:
+    texts = [("A dog.", "A wolf."), ("a cat", "a dog"), ("a cup", "a mug"), ("one two", "two one")]
+    items = tuple(Item(id=str(k), images=(f"{k}.png",), texts=own) for k, own in enumerate(texts))
+    assert label_frequency(PairSet("s", items, Path()), ["DOG", "wolf", "two"]) == 2
+
+
+def test_the_correlation_of_label_frequency_is_the_published_one() -> None:
+    """Table 6: r = 0.522, p = 0.026."""
+    frequencies = [3446, 354, 744, 398, 887, 28]
+    changes = [
+        [2.50, 2.63, 1.80],
+        [2.31, 2.55, 2.45],
+        [1.78, 1.52, 1.16],
+        [0.65, 0.36, -0.29],
+        [0.41, -0.03, -0.37],
+        [-1.04, -2.05, -2.11],
+    ]
+    r, p = frequency_correlation(frequencies, changes)
+    assert (round(r, 3), round(p, 3)) == (0.522, 0.026)
+
+
+@pytest.mark.parametrize(
+    ("frequencies", "changes", "message"),
+    [
+        ([1, 2], [[1.0]], "got 2 frequencies and 1 rows"),
+        ([1, 2], [[1.0], [2.0]], "needs 3 or more numbers that vary on both sides; got 2"),
+        ([1, 1, 1], [[1.0], [2.0], [3.0]], "that vary on both sides"),
+    ],
+)
+def test_a_correlation_that_is_not_there_is_refused(frequencies, changes, message) -> None:
+    with pytest.raises(MetricError, match=message):
+        frequency_correlation(frequencies, changes)
+
+
+def test_groups_are_lists_of_words(tmp_path) -> None:
+    (tmp_path / "a.json").write_text('{"human": ["Girl", "boy"]}')
+    assert read_groups(tmp_path / "a.json") == {"human": ["girl", "boy"]}
+    for wrong in ('{"human": "girl"}', '{"human": []}', '{"human": [1]}'):
+        (tmp_path / "a.json").write_text(wrong)
+        with pytest.raises(DataError, match="group 'human': expected a list of words"):
+            read_groups(tmp_path / "a.json")
+
+
+# On the terminal
+
+
+def test_everything_is_printed(capsys) -> None:
+    said = {"ann": ["0", "1", "both", "1", "1", "1"], "bob": ["0", "1", "0", "1", "0", "1"]}
+    print_findings(findings([answered("coco-cf", pairs_of(3), said)]))
+    out = capsys.readouterr().out
+    for wanted in (
+        "coco-cf: 12 answers, 0 skipped, 0 not used",
+        "ann, bob",
+        "Krippendorff's alpha",
+        "man -> boy",
+        "human",
+        "type: swap",
+        "text_score",
+        "ties broken by a coin",
+    ):
+        assert wanted in out
+
+
+def test_tags_cannot_steer_the_terminal(capsys) -> None:
+    item = Item(id="a", images=("0.png",), texts=("x", "y"), tags={"[bold]t": "\x1b[2J[/nope]"})
+    print_findings(findings([answered("i2t", PairSet("s", (item,), Path()), {"ann": ["0"]})]))
+    out = capsys.readouterr().out
+    assert "[bold]t" in out
+    assert "[/nope]" in out
+    assert "\x1b" not in out

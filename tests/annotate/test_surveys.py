@@ -1,0 +1,257 @@
+"""Surveys: what is asked of which shape, dealt fairly, shown in drawn orders, and written as valid files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from tellapart.annotate.folder import Given, read_study, write_study
+from tellapart.annotate.label_studio import configuration, tasks_json
+from tellapart.annotate.replies import field_names
+from tellapart.annotate.sheets import sheet
+from tellapart.annotate.survey import Deal, deal
+from tellapart.annotate.surveys import SURVEYS, find_survey
+from tellapart.annotate.units import altered_words
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.errors import DataError, UnknownNameError
+
+AWKWARD = "<b>\"5 & 6\" 'cats'</b> ]]> $image_0 & = \u2028 ✓"
+SHAPES = {"best-image": (4, 1), "statement": (2, 1)}
+FIRST = [name for name, survey in SURVEYS.items() if not survey.after]
+
+
+def pairs_of(shape: tuple[int, int], n: int = 8, text: str = "a {} cat") -> PairSet:
+    items = tuple(
+        Item(
+            id=f"item-{k}",
+            images=tuple(f"{k}_{i}.png" for i in range(shape[0])),
+            texts=tuple(f"{text.format(k)} {t}" for t in range(shape[1])),
+            cluster=f"scene-{k // 2}",
+        )
+        for k in range(n)
+    )
+    return PairSet("made", items, Path(), read=lambda reference: reference.encode())
+
+
+@pytest.mark.parametrize(
+    ("survey", "shape", "units", "truths"),
+    [
+        ("coco-cf", (2, 2), 2, {"0", "1"}),
+        ("coco-cf", (1, 2), 1, {"0"}),
+        ("i2t", (1, 5), 1, {"0"}),
+        ("t2i", (2, 2), 2, {"0", "1"}),
+        ("t2i", (3, 1), 1, {"0"}),
+        ("ambiguity", (2, 2), 2, {"0", "1"}),
+        ("best-image", (4, 1), 1, {""}),
+        ("match", (2, 2), 4, {"yes", "no"}),
+        ("match", (1, 3), 3, {"yes", "no"}),
+        ("caption", (2, 2), 2, {""}),
+        ("statement", (2, 2), 1, {""}),
+        ("question", (2, 1), 1, {""}),
+        ("box", (1, 2), 1, {""}),
+    ],
+)
+def test_each_survey_asks_its_units(survey, shape, units, truths) -> None:
+    study = deal(find_survey(survey), pairs_of(shape), Deal(("ann",)))
+    assert len(study.units) == len(study.tasks) == 8 * units
+    assert {unit.truth for unit in study.units} == truths
+
+
+@pytest.mark.parametrize(
+    ("survey", "shape", "message"),
+    [
+        (
+            "coco-cf",
+            (2, 1),
+            "survey coco-cf asks of items with two or more texts, .*; made has 2 images and 1 text each",
+        ),
+        ("i2t", (3, 2), "two or more texts, and one image or one for each text"),
+        ("t2i", (1, 2), "two or more images, and one text or one for each image"),
+        ("best-image", (2, 2), "one text and two or more candidate images"),
+        ("match", (2, 3), "as many images as texts"),
+        ("statement", (1, 2), "items with two images"),
+        ("question", (3, 1), "items with two images"),
+        ("expression", (1, 1), "starts from a box study; name its folder with --after"),
+        ("error-category", (2, 2), "starts from a coco-cf study"),
+    ],
+)
+def test_a_survey_that_does_not_fit_is_refused(survey, shape, message) -> None:
+    with pytest.raises(DataError, match=message):
+        deal(find_survey(survey), pairs_of(shape), Deal(("ann",)))
+
+
+def test_the_order_of_units_and_the_side_of_options_are_drawn_for_each_annotator() -> None:
+    study = deal(find_survey("i2t"), pairs_of((2, 2), n=200), Deal(("ann", "bob", "cem")))
+    by = {name: [task for task in study.tasks if task.annotator == name] for name in study.annotators}
+    orders = {name: [task.unit for task in tasks] for name, tasks in by.items()}
+    assert orders["ann"] != orders["bob"] != orders["cem"]
+    assert sorted(orders["ann"]) == sorted(orders["bob"]) == sorted(unit.id for unit in study.units)
+    sides = {name: {task.unit: task.order[0] for task in tasks} for name, tasks in by.items()}
+    for one, other in (("ann", "bob"), ("bob", "cem")):
+        same = np.mean([sides[one][unit] == sides[other][unit] for unit in sides[one]])
+        assert 0.4 < same < 0.6  # 400 units: chance plus and minus four standard deviations
+    # The true option stands as often first as second, and the item's first option tells nothing of it.
+    first = Counter(str(task.order[0]) == study.unit_of[task.unit].truth for task in study.tasks)
+    assert 0.45 < first[True] / len(study.tasks) < 0.55
+
+
+def test_a_study_depends_on_the_seed_the_names_and_the_ids_alone() -> None:
+    pairs = pairs_of((2, 2))
+    study = deal(find_survey("i2t"), pairs, Deal(("ann", "bob")))
+    assert study == deal(find_survey("i2t"), pairs, Deal(("ann", "bob")))
+    assert study.token != deal(find_survey("i2t"), pairs, Deal(("ann", "bob"), seed=1)).token
+    # Bob's sides are his own: who else is asked, and what of, changes none of them.
+    alone = deal(find_survey("i2t"), pairs.select(range(4)), Deal(("bob",)))
+    sides = {task.unit: task.order for task in study.tasks if task.annotator == "bob"}
+    assert all(task.order == sides[task.unit] for task in alone.tasks)
+
+
+def test_groups_of_annotators_share_the_units_between_them() -> None:
+    """BiVLC: ten annotators in five pairs, each pair with a survey of its own."""
+    names = tuple(f"annotator-{k}" for k in range(10))
+    study = deal(find_survey("best-image"), pairs_of((4, 1), n=250), Deal(names, each=2))
+    seen = {name: {task.unit for task in study.tasks if task.annotator == name} for name in names}
+    assert all(len(units) == 50 for units in seen.values())
+    assert all(seen[names[k]] == seen[names[k + 1]] for k in range(0, 10, 2))
+    assert set(Counter(task.unit for task in study.tasks).values()) == {2}
+
+
+def test_a_sample_takes_whole_items_at_random() -> None:
+    studies = [deal(find_survey("match"), pairs_of((2, 2), n=50), Deal(("a",), sample=5, seed=s)) for s in (0, 1)]
+    items = [sorted({unit.item for unit in study.units}) for study in studies]
+    assert [len(own) for own in items] == [5, 5]
+    assert items[0] != items[1]
+    assert all(len(study.units) == 20 for study in studies)
+
+
+@pytest.mark.parametrize(
+    ("annotators", "how", "message"),
+    [
+        ((), {}, r"annotators \(none\)"),
+        (("ann", "a/b"), {}, "annotators 'a/b': name each in letters"),
+        (("..",), {}, "name each in letters"),
+        (("ann", "Ann"), {}, "a name stands there twice"),
+        (("ann", "bob", "cem"), {"each": 2}, "3 annotators cannot be dealt into groups of 2"),
+        (("ann",), {"sample": 0}, "a sample of 0 items asks nothing"),
+    ],
+)
+def test_a_deal_that_cannot_be_made_is_refused(annotators, how, message) -> None:
+    with pytest.raises(DataError, match=message):
+        Deal(annotators, **how)
+
+
+def test_an_unknown_survey_names_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="no survey 'ambigous'; did you mean 'ambiguity'"):
+        find_survey("ambigous")
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_the_configuration_is_well_formed_and_refers_to_what_the_tasks_hold(name: str) -> None:
+    study = deal(find_survey(name), pairs_of(SHAPES.get(name, (2, 2)), text=AWKWARD + " {}"), Deal(("ann",)))
+    root = ElementTree.fromstring(configuration(find_survey(name), study))  # noqa: S314  (our own)
+    objects = {each.get("name"): each for each in root.iter() if each.get("value", "").startswith("$")}
+    controls = [each for each in root.iter() if each.get("toName")]
+    assert {each.get("name") for each in controls} == set(field_names(find_survey(name), study))
+    assert {each.get("toName") for each in controls} <= set(objects)
+    names = [each.get("name") for each in root.iter() if each.get("name")]
+    assert len(names) == len(set(names))
+    # What a task holds and what the configuration shows are the same; JSON_MIN's own keys are free.
+    for task in json.loads(tasks_json(study, "ann", lambda each: f"/{each.value}")):
+        assert {each.get("value") for each in objects.values()} == {f"${key}" for key in task["data"]} - {
+            "$study",
+            "$task",
+        }
+    taken = {"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement", "study", "task"}
+    assert not taken & set(names)
+
+
+@given(st.text(min_size=1, max_size=40).filter(str.strip))
+def test_any_caption_comes_through_the_tasks_and_the_sheet_as_it_is(text: str) -> None:
+    item = Item(id="a", images=("0.png",), texts=(text, text + "!"))
+    study = deal(find_survey("i2t"), PairSet("s", (item,), Path()), Deal(("ann",)))
+    (task,) = json.loads(tasks_json(study, "ann", lambda each: each.value))
+    assert {task["data"]["option_a"], task["data"]["option_b"]} == {text, text + "!"}
+    text_of_sheet = sheet(find_survey("i2t"), study, "ann", lambda each: each.value)
+    (row,) = csv.DictReader(io.StringIO(text_of_sheet, newline=""))
+    cells = {row["option_a"], row["option_b"]}
+    assert all(cell in {text, text + "!"} or cell[1:] in {text, text + "!"} for cell in cells)
+    assert not any(re.match(r"[=+\-@\t\r]", cell) for cell in cells)
+
+
+def test_neither_tasks_nor_image_names_give_the_answer_away(desk) -> None:
+    at = desk("t2i")
+    text = (at.folder / "label_studio" / "tasks_ann.json").read_text() + (at.folder / "sheets" / "ann.csv").read_text()
+    assert not any(image.rpartition("/")[2] in text for item in at.pairs.items for image in item.images)
+    assert not any(item.id in text for item in at.pairs.items)
+    assert "truth" not in text
+
+
+def test_a_study_is_read_back_as_it_was_written(desk) -> None:
+    at = desk("coco-cf")
+    assert read_study(at.folder) == at.study
+    assert read_study(at.folder).token == at.study.token
+
+
+def test_images_can_be_embedded(desk, tmp_path) -> None:
+    at = desk("i2t", n=2)
+    write_study(tmp_path / "embedded", find_survey("i2t"), at.study, at.pairs, Given(embed=True))
+    tasks = json.loads((tmp_path / "embedded" / "label_studio" / "tasks_ann.json").read_text())
+    assert all(task["data"]["image_0"].startswith("data:image/png;base64,") for task in tasks)
+
+
+def test_a_prefix_is_where_label_studio_looks(desk, tmp_path) -> None:
+    at = desk("i2t", n=2)
+    write_study(tmp_path / "x", find_survey("i2t"), at.study, at.pairs, Given(prefix="data/my set"))
+    (first, *_) = json.loads((tmp_path / "x" / "label_studio" / "tasks_ann.json").read_text())
+    assert first["data"]["image_0"].startswith("/data/local-files/?d=data/my%20set/images/")
+
+
+def test_frames_become_pictures_that_a_browser_shows(tmp_path) -> None:
+    np.save(tmp_path / "0.npy", np.full((4, 6, 3), (255, 0, 0), np.uint8))  # blue, green, red
+    pairs = PairSet("s", (Item(id="a", images=("0.npy",), texts=("x", "y")),), tmp_path)
+    write_study(tmp_path / "study", find_survey("i2t"), deal(find_survey("i2t"), pairs, Deal(("ann",))), pairs, Given())
+    (image,) = (tmp_path / "study" / "images").iterdir()
+    assert image.suffix == ".png"
+    assert Image.open(image).getpixel((0, 0)) == (0, 0, 255)
+
+
+def test_a_folder_that_holds_something_is_left_alone(desk) -> None:
+    at = desk("i2t", n=2)
+    before = sorted(at.folder.rglob("*"))
+    with pytest.raises(DataError, match="exists already; write a study to a new folder"):
+        write_study(at.folder, find_survey("i2t"), at.study, at.pairs, Given())
+    assert sorted(at.folder.rglob("*")) == before
+
+
+def test_a_missing_image_leaves_no_half_written_study(tmp_path) -> None:
+    pairs = PairSet("s", (Item(id="a", images=("gone.png",), texts=("x", "y")),), tmp_path)
+    study = deal(find_survey("i2t"), pairs, Deal(("ann",)))
+    with pytest.raises(DataError, match=r"no image 'gone\.png'"):
+        write_study(tmp_path / "study", find_survey("i2t"), study, pairs, Given())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ("A woman cuts a cake.", "A baker cuts a cake .", ("woman", "baker")),
+        ("They'll tow your car.", "They 'll tow your bus .", ("car", "bus")),
+        ("Two Dogs", "two dogs", None),
+        ("a cat", "a cat sits", None),
+        ("a big cat", "a small dog", None),
+    ],
+)
+def test_the_altered_words_are_found(first, second, words) -> None:
+    assert altered_words(first, second) == words

@@ -1,0 +1,201 @@
+"""What the documents say of systems that do not look is what the annotation files give when it is measured again."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.catalog import BENCHMARKS
+from tellapart.data.item import Item
+from tellapart.data.tasks import Box, BoxSet, CaptionSet, Question, QuestionSet, RetrievalSet
+from tellapart.metrics.retrieval import Ranks, scores_both_ways
+from tellapart.models.reference import BagOfWords
+
+ROOT = Path(__file__).parent.parent
+DATA = ROOT.parent / "shared" / "data"
+WHOLE: dict[str, Any] = json.loads((ROOT / "docs" / "baselines.json").read_text(encoding="utf-8"))
+WRITTEN: dict[str, Any] = WHOLE["tasks"]["benchmarks"]
+MEASURED = [name for name, record in WRITTEN.items() if "systems" in record]
+
+
+def loaded(name: str) -> Iterator[ModuleType]:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # its dataclasses look their annotations up there
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[name]
+
+
+@pytest.fixture(scope="module")
+def baselines() -> Iterator[ModuleType]:
+    yield from loaded("task_baselines")
+
+
+def published(*parts: str) -> Any:
+    path = DATA.joinpath(*parts)
+    if not path.is_file():
+        pytest.skip(f"{path.name} is not beside this checkout")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def value(benchmark: str, system: str, metric: str) -> float:
+    return float(WRITTEN[benchmark]["systems"][system]["metrics"][metric]["value"])
+
+
+def test_every_benchmark_of_a_task_has_its_systems_or_a_reason(baselines: ModuleType) -> None:
+    tasks = {one.name: one.task for one in map(find_benchmark, BENCHMARKS) if isinstance(one, TaskBenchmark)}
+    assert set(WRITTEN) == set(tasks)
+    for name, record in WRITTEN.items():
+        assert ("systems" in record) != ("not_measured" in record), name
+        if "systems" in record:
+            assert list(record["systems"]) == [system.name for system in baselines.SYSTEMS[tasks[name]]]
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_measured_again_the_systems_get_what_is_written_down(baselines: ModuleType, name: str) -> None:
+    if not DATA.is_dir():
+        pytest.skip("the published files are not beside this checkout")
+    one = next(one for one in baselines.task_benchmarks(DATA) if one.name == name)
+    if one.missing():
+        pytest.skip(f"the published files of {name} are not beside this checkout")
+    assert json.loads(json.dumps(baselines.baselines_of(one))) == WRITTEN[name]
+
+
+def test_without_files_the_reason_names_them(baselines: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "vlue").mkdir()
+    one = next(one for one in baselines.task_benchmarks(tmp_path) if one.name == "vlue-nlvr2")
+    assert baselines.baselines_of(one) == {
+        "not_measured": "not at hand: nlvr2_vlue_test.json, from https://github.com/MichaelZhouwang/VLUE"
+    }
+
+
+def test_counted_from_the_file_the_more_frequent_label_is_right_as_often_as_written() -> None:
+    rows = published("vlue", "nlvr2_vlue_test.json")
+    label, count = Counter(row["label"] for row in rows).most_common(1)[0]
+    assert WRITTEN["vlue-nlvr2"]["systems"]["more-frequent-label"]["says"] == f"`{label}`"
+    assert value("vlue-nlvr2", "more-frequent-label", "accuracy") == pytest.approx(count / len(rows), abs=1e-9)
+    assert value("vlue-nlvr2", "more-frequent-label", "consistency_both_labels") == 0
+
+
+def test_counted_from_the_file_the_most_frequent_answers_are_right_as_often_as_written() -> None:
+    rows = published("vlue", "vqa_vlue_test.json")
+    by_start: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        by_start[tuple(row["question"].lower().split()[:2])][row["answer"].strip()] += 1
+    overall = max(sum(by_start.values(), Counter()).values())
+    by_two = sum(max(answers.values()) for answers in by_start.values())
+    for system, count in (("most-frequent-answer", overall), ("most-frequent-answer-by-two-words", by_two)):
+        assert value("vlue-vqa", system, "exact_match") == pytest.approx(count / len(rows), abs=1e-9)
+        assert value("vlue-vqa", system, "pair_accuracy") == 0
+
+
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_counted_from_the_file_the_middle_of_the_video_is_near_as_often_as_written(split: str) -> None:
+    near, total = 0, 0
+    for rows in published("gebplus", f"{split}.json").values():
+        middle = max(row["next_timestamp"] for row in rows) / 2
+        for row in rows:
+            same = [one["timestamp"] for one in rows if one["caption"] == row["caption"]]
+            near += min(abs(time - middle) for time in same) < 1.0
+            total += 1
+    assert value(f"gebc-{split}", "middle", "boundary_accuracy@1.0") == pytest.approx(near / total, abs=1e-9)
+
+
+def test_whoever_takes_the_first_place_is_never_right_in_both_orders_and_blind_gets_what_it_gets_on_pairs() -> None:
+    assert value("sugarcrepe-choice", "first-place", "both_orders") == 0
+    assert value("sugarcrepe-choice", "first-place", "order_bias") == 1
+    blind = WHOLE["benchmarks"]["sugarcrepe"]["models"]["blind"]["choice_score"]["value"]
+    assert value("sugarcrepe-choice", "shorter-caption", "both_orders") == pytest.approx(blind, abs=1e-6)
+
+
+def test_ties_broken_at_random_give_a_constant_model_the_recall_of_chance() -> None:
+    for name in MEASURED:
+        if constant := WRITTEN[name]["systems"].get("constant"):
+            for metric, chance in WRITTEN[name]["chance"].items():
+                assert constant["metrics"][metric]["value"] == 0
+                assert constant["metrics"][metric]["tie_neutral"] == pytest.approx(chance, abs=2e-9)
+
+
+def counts(ranks: Ranks) -> list[list[int]]:
+    return [ranks.above.tolist(), ranks.tied.tolist(), ranks.true_tied.tolist()]
+
+
+WORDS = st.lists(st.sampled_from(["a", "A", "cat", "dog,", "runs"]), min_size=1, max_size=3).map(" ".join)
+
+
+@given(st.lists(st.lists(WORDS, min_size=1, max_size=3), min_size=1, max_size=5))
+def test_counted_ranks_are_those_of_the_matrix_of_scores(baselines: ModuleType, captions: list[list[str]]) -> None:
+    gallery = RetrievalSet.of("g", [f"{k}.png" for k in range(len(captions))], captions)
+    flat, n = gallery.captions, len(gallery.captions)
+    item = Item(id="all", images=tuple(f"{k}.png" for k in range(n)), texts=flat)
+    shares = BagOfWords().score_item(item)  # caption by caption
+    best = np.array([np.maximum.reduce(shares[[c for i, c in gallery.pairs if i == k]]) for k in range(len(captions))])
+    for system, scores in ((baselines.words_of_captions, best), (baselines.same_score, np.zeros_like(best))):
+        counted, ranked = system(gallery)[0], scores_both_ways(scores, gallery.pairs)
+        assert counts(counted.image_to_text) == counts(ranked.image_to_text)
+        assert counts(counted.text_to_image) == counts(ranked.text_to_image)
+
+
+def test_the_whole_image_and_its_centre_overlap_a_gold_box_as_their_areas_say(baselines: ModuleType) -> None:
+    gold = (0.0, 0.0, 100.0, 50.0), (25.0, 25.0, 50.0, 50.0), (0.0, 0.0, 10.0, 10.0)
+    records = BoxSet("b", tuple(Box(str(k), "it", f"{k}.png", box, (100, 100)) for k, box in enumerate(gold)))
+    whole, centre = (baselines.measured("grounding", one, records)["metrics"] for one in baselines.SYSTEMS["grounding"])
+    # The centre is 50 by 50 in the middle: 25 of the first box's 50 rows, the second itself, nothing of the third.
+    assert whole["box_accuracy"]["value"] == pytest.approx(1 / 3)
+    assert whole["mean_iou"]["value"] == pytest.approx((0.5 + 0.25 + 0.01) / 3)
+    assert centre["box_accuracy"]["value"] == pytest.approx(1 / 3)
+    assert centre["mean_iou"]["value"] == pytest.approx((1250 / 6250 + 1) / 3)
+
+
+def test_answers_of_several_people_are_all_counted(baselines: ModuleType) -> None:
+    asked = [("Is it red?", ["no"] * 10), ("Is it big?", ["yes"] * 4 + ["no"] * 6), ("What now?", ["tea"] * 10)]
+    rows = tuple(Question(str(k), question, "a.png", tuple(said)) for k, (question, said) in enumerate(asked))
+    one, two = baselines.SYSTEMS["vqa2"]
+    assert one.says(QuestionSet("v", rows))[0] == ["no", "no", "no"]
+    assert two.says(QuestionSet("v", rows))[0] == ["no", "no", "tea"]
+    found = baselines.measured("vqa2", two, QuestionSet("v", rows))
+    assert found["says"] == "2 beginnings, 1 of them of a single question"
+    assert found["metrics"]["soft_accuracy"]["value"] == 1
+
+
+def test_of_equally_frequent_values_the_first_in_the_alphabet_is_taken(baselines: ModuleType) -> None:
+    assert baselines.most_frequent(["b", "a", "c", "b", "a"]) == "a"
+
+
+def test_the_nearest_caption_shares_its_rarer_words_and_the_most_frequent_one_is_counted(
+    baselines: ModuleType,
+) -> None:
+    references = (("a a a a", "red cup"), ("a red cup", "a a a a"), ("a dog runs",), ("a boat",))
+    records = CaptionSet("c", tuple("1234"), tuple("abcd"), references)
+    assert baselines.nearest_caption(records)[0] == ["a red cup"] * 4  # "a" is of every image, and weighs nothing
+    assert baselines.most_frequent_caption(records)[0] == ["a a a a"] * 4
+
+
+def test_measuring_pairs_again_keeps_what_was_measured_of_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (module,) = loaded("baselines")
+    copy = tmp_path / "baselines.json"
+    copy.write_text(json.dumps(WHOLE), encoding="utf-8")
+    monkeypatch.setattr(module, "BASELINES", copy)
+    monkeypatch.setattr(sys, "argv", ["baselines.py", "--data", str(tmp_path)])
+    assert module.main() == 0
+    again = json.loads(copy.read_text(encoding="utf-8"))
+    assert again["tasks"] == WHOLE["tasks"]
+    assert again["models"] == ["blind", "bag-of-words"]
