@@ -200,7 +200,7 @@ def zipped(**members: bytes) -> bytes:
 def test_an_npz_that_unpacks_to_a_gigabyte_is_refused_before_it_does(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tellapart.models.external._MAX_ARRAY_BYTES", 1 << 20)
+    monkeypatch.setattr("tellapart.data.npz._MAX_ARRAY_BYTES", 1 << 20)
     bomb = zipped(ids=b"", scores=bytes(5 << 20))
     assert len(bomb) < 10_000
     refused(file.with_suffix(".npz"), bomb, r"scores\.npy unpacks to 5,242,880 bytes; at most 1,048,576 are read")
