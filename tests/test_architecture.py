@@ -31,6 +31,7 @@ LEVELS = [
     {"evaluate", "evaluate_task"},
     {"run", "compare", "check", "export", "gap", "timing"},
     {"train"},
+    {"distributed"},
     {"report", "annotate", "progress"},
     {"cli", "__main__"},
 ]

@@ -33,7 +33,7 @@ from tellapart.models.store import EmbeddingStore
 from tellapart.result import ModelRecord, Result, RunRecord
 from tellapart.run_folder import RESULTS, beside, read_result, write_result, write_samples
 
-__all__ = ["Settings", "run", "run_record", "run_scores"]
+__all__ = ["Settings", "resolve", "run", "run_record", "run_scores"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +102,32 @@ def run(
     ...     read_result(folders[0]).benchmarks["demo"].metrics["text_score"].value
     1.0
     """
+    benchmarks, models = resolve(settings, store)
+    records = _records(models, settings)
+    folders = [out, *(beside(out, record.name) for record in records[1:])]
+    circumstances = run_record(seed=settings.seed, command=command, settings=settings, place=settings.place)
+    results = [_begin(folder, record, circumstances) for folder, record in zip(folders, records, strict=True)]
+    for benchmark in benchmarks:
+        ready = _prepare(benchmark, settings, store)
+        for place, (model, folder) in enumerate(zip(models, folders, strict=True)):
+            told = progress(f"{records[place].name} on {benchmark.name}") if progress else None
+            results[place] = _advance(results[place], model, ready, folder, store, told)
+    return folders
+
+
+def resolve(
+    settings: Settings, store: EmbeddingStore
+) -> tuple[list[Benchmark | TaskBenchmark], list[Model | Deferred]]:
+    """Find every benchmark and every model by name, and refuse what is not defined before anything is computed.
+
+    Raises:
+        TellapartError: a name is unknown or stands twice, a benchmark's files are not there, the limit is none, or a model
+            cannot do a benchmark.
+
+    >>> benchmarks, models = resolve(Settings(models=("oracle", "random")), EmbeddingStore(None))
+    >>> [benchmark.name for benchmark in benchmarks], [model.name for model in models]
+    (['demo'], ['oracle', 'random'])
+    """
     benchmarks = [find_benchmark(name, settings.place) for name in _distinct(settings.benchmarks, "-b")]
     options = ModelOptions(
         device=settings.device,
@@ -115,16 +141,7 @@ def run(
     for model in models:
         for benchmark in benchmarks:
             _plan(model, benchmark)
-    records = _records(models, settings)
-    folders = [out, *(beside(out, record.name) for record in records[1:])]
-    circumstances = run_record(seed=settings.seed, command=command, settings=settings, place=settings.place)
-    results = [_begin(folder, record, circumstances) for folder, record in zip(folders, records, strict=True)]
-    for benchmark in benchmarks:
-        ready = _prepare(benchmark, settings, store)
-        for place, (model, folder) in enumerate(zip(models, folders, strict=True)):
-            told = progress(f"{records[place].name} on {benchmark.name}") if progress else None
-            results[place] = _advance(results[place], model, ready, folder, store, told)
-    return folders
+    return benchmarks, models
 
 
 def _plan(model: Model, benchmark: Benchmark | TaskBenchmark) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import StoreError
-from tellapart.models.store_file import REMEDY, explain, open_store
+from tellapart.models.store_file import MERGE, REMEDY, explain, open_store
 
 __all__ = ["Counts", "EmbeddingStore", "default_store_path"]
 
@@ -294,6 +294,31 @@ class EmbeddingStore:
         with self._transaction("DEFERRED") as connection:
             tables = ("model", "vector", "pair", "picture")
             return Counts(*(connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables))  # noqa: S608
+
+    def merge(self, other: Path) -> None:
+        """Take over all that another store's file holds, in one transaction; of what both hold, this one's stays.
+
+        Raises:
+            StoreError: the file is no store or is damaged, or this one cannot be written.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as scratch, EmbeddingStore(None) as store:
+        ...     with EmbeddingStore(Path(scratch) / "other.sqlite") as other:
+        ...         other.put_vectors("model-a", {"00" * 32: np.ones(3, np.float32)})
+        ...     store.merge(Path(scratch) / "other.sqlite")
+        ...     store.counts().vectors
+        1
+        """
+        EmbeddingStore(other).close()  # recognised, or refused
+        with self._turn, self._explained():
+            self._connection.execute("ATTACH DATABASE ? AS other", (str(other),))
+        try:
+            with self._transaction("IMMEDIATE") as connection:
+                for statement in MERGE:
+                    connection.execute(statement)
+        finally:
+            with self._turn, self._explained():
+                self._connection.execute("DETACH DATABASE other")
 
     @contextmanager
     def _transaction(self, mode: str) -> Iterator[sqlite3.Connection]:

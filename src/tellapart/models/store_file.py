@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tellapart.errors import StoreError
 
-__all__ = ["REMEDY", "explain", "open_store"]
+__all__ = ["MERGE", "REMEDY", "explain", "open_store"]
 
 _APPLICATION = 0x74656C6C  # "tell", in the header of the file: it tells a store from any other database
 _SCHEMA = 1
@@ -23,6 +23,17 @@ CREATE TABLE picture (file BLOB PRIMARY KEY, pixels BLOB NOT NULL) WITHOUT ROWID
 
 #: Of what earlier versions do not know: made where it is missing, and no reason to refuse their files.
 _LATER = "CREATE TABLE IF NOT EXISTS source (key TEXT PRIMARY KEY, facts TEXT NOT NULL) WITHOUT ROWID"
+
+#: Takes over what the database attached as `other` holds. Each file numbers its models by itself.
+MERGE = (
+    "INSERT OR IGNORE INTO main.model (fingerprint) SELECT fingerprint FROM other.model",
+    """INSERT OR IGNORE INTO main.vector SELECT own.id, content, dimensions, data FROM other.vector
+       JOIN other.model AS its ON its.id = model JOIN main.model AS own ON own.fingerprint = its.fingerprint""",
+    """INSERT OR IGNORE INTO main.pair SELECT own.id, image, text, score FROM other.pair
+       JOIN other.model AS its ON its.id = model JOIN main.model AS own ON own.fingerprint = its.fingerprint""",
+    "INSERT OR IGNORE INTO main.picture SELECT file, pixels FROM other.picture",
+    "INSERT OR IGNORE INTO main.source SELECT key, facts FROM other.source",
+)
 
 REMEDY = "delete it, or name another --cache"
 

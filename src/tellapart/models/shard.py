@@ -1,0 +1,153 @@
+"""One process's part of the work that several share: which part is its own, and the file that it fills."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import cycle, islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.models.protocols import DualEncoder, KeyReader, Model, TextScorer
+from tellapart.models.store import EmbeddingStore
+
+__all__ = ["Shard", "own_part"]
+
+
+class Shard(EmbeddingStore):
+    """A store that only one process writes, and that finds what another store holds as if it held it itself.
+
+    Args:
+        path: its own file, made if it is not there.
+        held: read, never written.
+
+    Raises:
+        StoreError: as `EmbeddingStore`.
+
+    >>> main = EmbeddingStore(None)
+    >>> main.put_vectors("model-a", {"00" * 32: np.ones(3, np.float32)})
+    >>> with Shard(None, main) as shard:
+    ...     shard.missing_vectors("model-a", ["00" * 32, "11" * 32]) == ["11" * 32], shard.counts().vectors
+    (True, 0)
+    """
+
+    def __init__(self, path: Path | None, held: EmbeddingStore) -> None:
+        super().__init__(path)
+        self._held = held
+
+    def vectors(self, model: str, contents: Iterable[str]) -> dict[str, NDArray[np.float32]]:
+        """Return the vectors there are, its own or held elsewhere: content -> float32 `(dimensions,)`.
+
+        Raises:
+            StoreError: a stored vector is damaged.
+        """
+        contents = list(contents)
+        found = super().vectors(model, contents)
+        return found | self._held.vectors(model, [content for content in contents if content not in found])
+
+    def missing_vectors(self, model: str, contents: Iterable[str]) -> list[str]:
+        """Return the contents that have no vector in either, in the order given.
+
+        Raises:
+            StoreError: a file is damaged.
+        """
+        return self._held.missing_vectors(model, super().missing_vectors(model, contents))
+
+    def pair_scores(self, model: str, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], np.float32]:
+        """Return the scores there are, its own or held elsewhere: (image, text) -> float32.
+
+        Raises:
+            StoreError: a file is damaged.
+        """
+        pairs = list(pairs)
+        found = super().pair_scores(model, pairs)
+        return found | self._held.pair_scores(model, [pair for pair in pairs if pair not in found])
+
+    def has_pair_scores(self, model: str) -> bool:
+        """Return whether there is any score of a pair in either.
+
+        Raises:
+            StoreError: a file is damaged.
+        """
+        return super().has_pair_scores(model) or self._held.has_pair_scores(model)
+
+    def model_of(self, source: str) -> dict[str, str] | None:
+        """Return what was kept of a model in either, or None.
+
+        Raises:
+            StoreError: a file is damaged.
+        """
+        return super().model_of(source) or self._held.model_of(source)
+
+    def pixel_hashes(self, files: Iterable[str]) -> dict[str, str]:
+        """Return the hashes of decoded pixels there are, its own or held elsewhere.
+
+        Raises:
+            StoreError: a file is damaged.
+        """
+        files = list(files)
+        found = super().pixel_hashes(files)
+        return found | self._held.pixel_hashes([file for file in files if file not in found])
+
+
+@dataclass(frozen=True, slots=True)
+class _Part(PairSet):
+    """Pairs of another set, whose messages name that set's items."""
+
+    whole: PairSet | None = None
+
+    def where(self, reference: str) -> str:
+        return PairSet.where(self, reference) if self.whole is None else self.whole.where(reference)
+
+
+def own_part(model: Model, pairs: PairSet, rank: int, ranks: int) -> PairSet | None:
+    """Return what one of several processes computes of a pair set, as pairs of one image and one text; None if nothing.
+
+    An image belongs to a process by the hash of its reference, a text by the hash of what it says: neither order nor
+    `--limit` moves it. Of a dual encoder each image and each text is computed by one process, beside any other; of a model
+    that reads both together, each pair is, where its image belongs.
+
+    Args:
+        model: what kind it is decides what there is to compute.
+        pairs: the whole.
+        rank: of the process, from 0.
+        ranks: how many share the work.
+
+    >>> from tellapart.models.reference import Random
+    >>> items = tuple(Item(id=str(k), images=(f"{k}.png",), texts=("x", "y")) for k in range(8))
+    >>> parts = [own_part(Random(seed=0), PairSet("s", items, Path(".")), rank, 3) for rank in range(3)]
+    >>> [len(part) for part in parts]
+    [4, 10, 2]
+    """
+    if isinstance(model, KeyReader):
+        return None  # what it reads costs nothing, and no store keeps it
+    if isinstance(model, TextScorer | DualEncoder):
+        texts = [text for text in _distinct(pairs, "texts") if _owner(text, ranks) == rank]
+        images = [image for image in _distinct(pairs, "images") if _owner(image, ranks) == rank]
+        if isinstance(model, TextScorer):
+            images = []
+        longer = max(len(images), len(texts))
+        first = pairs.items[0]
+        beside = zip(cycle(images or first.images[:1]), cycle(texts or first.texts[:1]), strict=False)
+        own = list(islice(beside, longer))
+    else:
+        every = dict.fromkeys((image, text) for item in pairs.items for image in item.images for text in item.texts)
+        own = [(image, text) for image, text in every if _owner(image, ranks) == rank]
+    if not own:
+        return None
+    items = tuple(Item(id=str(k), images=(image,), texts=(text,)) for k, (image, text) in enumerate(own))
+    return _Part(pairs.name, items, pairs.root, read=pairs.read, whole=pairs)
+
+
+def _distinct(pairs: PairSet, side: str) -> Sequence[str]:
+    return list(dict.fromkeys(each for item in pairs.items for each in getattr(item, side)))
+
+
+def _owner(content: str, ranks: int) -> int:
+    digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+    return int(digest[:8], 16) % ranks
