@@ -263,6 +263,14 @@ def families_table() -> str:
     return "\n".join(rows) + "\n"
 
 
+def speed_table() -> str:
+    """The last recorded measurement of whole commands, beside other tools."""
+    sys.path.insert(0, str(ROOT / "bench"))
+    from speed_table import markdown
+
+    return markdown(json.loads((ROOT / "bench" / "records" / "speed.json").read_text(encoding="utf-8"))).rstrip() + "\n"
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "metrics": metrics_table,
     "benchmarks": benchmarks_table,
@@ -274,6 +282,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "task-baselines": task_baselines_table,
     "model-names": names_table,
     "families": families_table,
+    "speed": speed_table,
 }
 
 

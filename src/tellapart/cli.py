@@ -356,11 +356,11 @@ def check_command(
 
 @app.command("ls")
 def ls_command(
-    what: Annotated[str, typer.Argument(help="benchmarks or models")],
+    what: Annotated[str, typer.Argument(help="benchmarks, models or losses")],
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """List benchmarks, and which of their files are there, or models."""
+    """List benchmarks, and which of their files are there; models; or training losses."""
     from tellapart.benchmarks.place import Place
     from tellapart.report.listing import listing, print_listing
 

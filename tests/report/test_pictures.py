@@ -39,7 +39,7 @@ def test_a_large_image_is_scaled_down_to_320_pixels_in_its_proportions() -> None
     assert len(large) > KEEP_BYTES
     kind, data = unpacked(data_uri(large, "a.png"))
     opened = Image.open(io.BytesIO(data))
-    assert (kind, opened.format, opened.size) == ("webp", "WEBP", (320, 160))
+    assert (kind, opened.format, opened.size) == ("jpeg", "JPEG", (320, 160))
 
 
 def test_a_frame_of_eqben_becomes_a_picture_in_its_true_colours() -> None:
@@ -69,19 +69,19 @@ def test_an_image_shared_by_items_is_embedded_once() -> None:
         return picture("PNG")
 
     made = album([["a", "b"], ["b", "c"]], read, budget=10**6)
-    assert reads == ["a", "b", "c"]
+    assert sorted(reads) == ["a", "b", "c"]
     assert len(made.uris) == 3
 
 
-def test_nothing_is_read_once_the_budget_is_used_up() -> None:
+def test_no_further_block_is_read_once_the_budget_is_used_up() -> None:
     reads: list[str] = []
 
     def read(name: str) -> bytes:
         reads.append(name)
         return picture("PNG")
 
-    assert album([["a"], ["b"], ["c"]], read, budget=10).left_out == 3
-    assert reads == ["a"]
+    assert album([[str(k)] for k in range(500)], read, budget=10).left_out == 500
+    assert len(reads) <= 32
 
 
 def test_a_broken_image_is_counted_and_costs_no_other() -> None:

@@ -203,7 +203,10 @@ class _Graph:
         options.log_severity_level = 4  # what matters is raised; nothing of it belongs on the user's terminal
         self.path = folder.path / file
         try:
-            self.session = onnxruntime.InferenceSession(folder.files[file], options, providers=[_PROVIDERS[device]])
+            provider: Any = _PROVIDERS[device]
+            if device == "cuda":  # under torchrun every rank has a GPU of its own
+                provider = (provider, {"device_id": int(os.environ.get("LOCAL_RANK", "0"))})
+            self.session = onnxruntime.InferenceSession(folder.files[file], options, providers=[provider])
         except Exception as error:  # its exceptions share no base class but this one
             raise ModelError(f"{self.path} cannot be loaded by onnxruntime: {_first_line(error)}") from error
         self.inputs = {node.name: node for node in self.session.get_inputs()}

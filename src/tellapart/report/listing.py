@@ -9,7 +9,7 @@ from typing import Any
 from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
 from tellapart.benchmarks.place import Place
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
-from tellapart.catalog import DEFAULT_MODEL, REFERENCES, names, nearest
+from tellapart.catalog import DEFAULT_MODEL, REFERENCES, load, names, nearest
 from tellapart.errors import TellapartError, UnknownNameError
 from tellapart.metrics.registry import defined_for, headline
 from tellapart.models.find import NAME_FORMS, find_model
@@ -24,23 +24,27 @@ def listing(what: str, place: Place | None = None) -> list[dict[str, Any]]:
     """Return what `tellapart ls` lists: one row a benchmark or a model.
 
     Args:
-        what: `benchmarks` or `models`.
+        what: `benchmarks`, `models` or `losses`.
         place: where the benchmarks' files are.
 
     Raises:
-        UnknownNameError: `what` is neither `benchmarks` nor `models`.
+        UnknownNameError: `what` is none of these.
 
     >>> [row["name"] for row in listing("benchmarks")][:2]
     ['demo', 'winoground']
     >>> listing("model")
     Traceback (most recent call last):
-    tellapart.errors.UnknownNameError: nothing to list under 'model'; did you mean 'models'? use benchmarks or models
+    tellapart.errors.UnknownNameError: nothing to list under 'model'; did you mean 'models'? use benchmarks, models or losses
     """
     benchmark_rows = partial(_benchmark_rows, place or Place())
-    rows: dict[str, Callable[[], list[dict[str, Any]]]] = {"benchmarks": benchmark_rows, "models": _model_rows}
+    rows: dict[str, Callable[[], list[dict[str, Any]]]] = {
+        "benchmarks": benchmark_rows,
+        "models": _model_rows,
+        "losses": _loss_rows,
+    }
     if what not in rows:
         hint = nearest(what, rows) or ";"
-        raise UnknownNameError(f"nothing to list under {what!r}{hint} use benchmarks or models")
+        raise UnknownNameError(f"nothing to list under {what!r}{hint} use benchmarks, models or losses")
     return rows[what]()
 
 
@@ -108,40 +112,59 @@ def _model_rows() -> list[dict[str, Any]]:
     return found
 
 
+def _loss_rows() -> list[dict[str, Any]]:
+    rows = []
+    for name in names("loss"):
+        try:
+            about = (load("loss", name).__doc__ or "").strip().split("\n")[0]
+        except Exception as error:  # another package's loss may fail as it likes; the others are listed all the same
+            about = f"cannot be loaded: {error}"
+        rows.append({"name": name, "about": about})
+    return rows
+
+
 def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
     """Print what `listing` returned.
 
     >>> print_listing("models", listing("models")[1:2])  # doctest: +ELLIPSIS
     name     role        kind          about...
     """
-    benchmarks = what == "benchmarks"
-    columns = (
-        ("name", "shape", "items", "metrics", "licence", "files") if benchmarks else ("name", "role", "kind", "about")
-    )
+    columns = _COLUMNS[what]
     shown = table(*columns)
     for row in rows:
         cells = {**row, "shape": _shape_of(row), "metrics": _few(_first_metrics(row))}
         cells["items"] = thousands(row["items"]) if row.get("items") else ""
-        if benchmarks and row["files"] is None:
+        if what == "benchmarks" and row["files"] is None:
             cells["licence"] = row["title"]
         shown.add_row(*(plain(str(cells[column] or "")) for column in columns))
     out = console()
     out.print(shown)
-    out.print()
-    lines = []
-    if benchmarks:
-        lines.append("also: folder:PATH, a pair set of your own; pairing:NAME, a set of 2x2 pairs asked in words;")
-        lines.append("ranking:FILE, rankings by people")
-        for row in rows:
-            if row["files"] and row["missing"]:
-                where = f"; {row['files']}" if row["hub"] else ""
-                lines.append(
-                    f"{row['name']} needs {_few(row['needs'])} (images: {row['images']}){where}: {row['source']}"
-                )
-    else:
-        lines.append("also, by what it is made of:")
-        lines += [f"  {form}: {meaning}" for form, meaning in NAME_FORMS.items()]
-    out.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+    if lines := _lines_below(what, rows):
+        out.print()
+        out.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+
+
+_COLUMNS = {
+    "benchmarks": ("name", "shape", "items", "metrics", "licence", "files"),
+    "models": ("name", "role", "kind", "about"),
+    "losses": ("name", "about"),
+}
+
+
+def _lines_below(what: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    if what == "models":
+        return ["also, by what it is made of:", *(f"  {form}: {meaning}" for form, meaning in NAME_FORMS.items())]
+    if what != "benchmarks":
+        return []
+    lines = [
+        "also: folder:PATH, a pair set of your own; pairing:NAME, a set of 2x2 pairs asked in words;",
+        "ranking:FILE, rankings by people",
+    ]
+    for row in rows:
+        if row["files"] and row["missing"]:
+            where = f"; {row['files']}" if row["hub"] else ""
+            lines.append(f"{row['name']} needs {_few(row['needs'])} (images: {row['images']}){where}: {row['source']}")
+    return lines
 
 
 def _shape_of(row: Mapping[str, Any]) -> str:
