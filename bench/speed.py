@@ -74,7 +74,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--tools", nargs="+", default=["tellapart", *RIVALS], choices=["tellapart", *RIVALS])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument(
-        "--record", type=Path, default=None, help=f"file to write; {RECORD.name} keeps the published one"
+        "--record", type=Path, default=RECORD, help=f"file to write; {RECORD.name} keeps the published one"
     )
     return parser.parse_args()
 

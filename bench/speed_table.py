@@ -30,12 +30,13 @@ def markdown(record: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in record["versions"].items())
     where = f"{machine['processor']}, {machine['cores']} cores, {machine.get('gpu', machine['device'])}"
     parts.append(f"{record['items']} items of each set; {where}; {record['date']}; {versions}. `{record['command']}`")
+    parts += [record["note"]] if record.get("note") else []
     parts += [f"Left out: {tool}, because {reason}" for tool, reason in record["left_out"].items()]
     return "\n\n".join(parts)
 
 
 def _table(run: Mapping[str, Any]) -> str:
-    forward = run["forward"]["images"] + run["forward"]["texts"]
+    forward = sum(run["forward"].values())
     ours = run["tools"].get("tellapart")
     title = (
         f"**{run['model']}, {run['group']}**: {run['images']} distinct images of {run['image_slots']}, {run['texts']} distinct "
