@@ -5,10 +5,14 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 EXTRAS := hub,models,render,train,dev
 
-.PHONY: demo test mutants lint types docs bench real-encoder clean
+.PHONY: demo demo-build test mutants lint types docs bench real-encoder clean
 
 demo: $(VENV)/.core
 	$(BIN)/tellapart run --out runs/demo
+
+# Twenty new rendered pairs; the last line is the path of their card. Stopped, it goes on where it was.
+demo-build: $(VENV)/.test
+	$(BIN)/tellapart build docs/recipes/scenes.toml --out runs/demo-build --workers 2
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest

@@ -6,7 +6,11 @@ from importlib.util import find_spec
 
 #: Extra -> what it installs that the examples of these modules import.
 _NEEDS = [
-    ("render", ("mitsuba", "pyoidn"), [f"build/{name}.py" for name in ("demo", "render", "training_scenes", "verify")]),
+    (
+        "render",
+        ("mitsuba", "pyoidn"),
+        [f"build/{name}.py" for name in ("demo", "render", "scenes", "training_scenes", "verify")],
+    ),
     (
         "models",
         ("torch", "transformers"),

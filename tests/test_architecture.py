@@ -32,7 +32,7 @@ LEVELS = [
     {"run", "compare", "check", "export", "gap", "timing"},
     {"train"},
     {"distributed"},
-    {"report", "annotate", "progress"},
+    {"report", "annotate", "audit", "progress"},
     {"cli", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}

@@ -104,7 +104,7 @@ def test_the_genuine_pair_of_coco_counterfactuals_runs_and_reports(command, tmp_
     assert "constant: ties in 1 item (4 tied comparisons)" in ran.out
     report = Path("run/report.html").read_text()
     assert captions[0] in report
-    assert report.count("data:image/webp;base64,") == 2
+    assert report.count("data:image/jpeg;base64,") == 2
 
 
 # What every command prints
@@ -217,8 +217,11 @@ def test_check_says_how_many_gates_hold_and_fails_when_one_falls(command, monkey
         (["show", "gone"], "error: no run in gone; name a run folder"),
         (["compare", "gone", "gone"], "error: gone has no results.json; name a run folder"),
         (["check", "oracel"], "error: no model 'oracel'; did you mean 'oracle'\\?"),
-        (["ls", "model"], "error: nothing to list under 'model'; did you mean 'models'\\? use benchmarks, models or losses"),
-        (["ls", "zebras"], "error: nothing to list under 'zebras'; use benchmarks, models or losses"),
+        (
+            ["ls", "model"],
+            "error: nothing to list under 'model'; did you mean 'models'\\? use benchmarks, models, losses or builders",
+        ),
+        (["ls", "zebras"], "error: nothing to list under 'zebras'; use benchmarks, models, losses or builders"),
     ],
 )
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=["tables", "json"])

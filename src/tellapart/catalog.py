@@ -1,7 +1,7 @@
-"""Names of benchmarks, models and losses, and where each is made: `"module:attribute"` strings, imported when asked for.
+"""Names of benchmarks, models, losses and builders, and where each is made: `"module:attribute"` strings, imported when asked for.
 
-Adding a benchmark, a model or a loss is one file and one line here. Another package adds its own through the entry points
-`tellapart.benchmarks`, `tellapart.models` and `tellapart.losses`; it cannot replace one of these.
+Adding a benchmark, a model, a loss or a builder is one file and one line here. Another package adds its own through the entry
+points `tellapart.benchmarks`, `tellapart.models`, `tellapart.losses` and `tellapart.builders`; it cannot replace one of these.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from tellapart.errors import UnknownNameError
 
-__all__ = ["BENCHMARKS", "DEFAULT_MODEL", "LOSSES", "MODELS", "REFERENCES", "load", "names", "nearest"]
+__all__ = ["BENCHMARKS", "BUILDERS", "DEFAULT_MODEL", "LOSSES", "MODELS", "REFERENCES", "load", "names", "nearest"]
 
 BENCHMARKS: Mapping[str, str] = MappingProxyType(
     {
@@ -86,7 +86,15 @@ LOSSES: Mapping[str, str] = MappingProxyType(
     }
 )
 
-_BUILT_IN = {"benchmark": BENCHMARKS, "model": MODELS, "loss": LOSSES}
+#: What `tellapart build` makes pair sets with.
+BUILDERS: Mapping[str, str] = MappingProxyType(
+    {
+        "scenes": "tellapart.build.scenes:Scenes",
+        "negatives": "tellapart.build.negatives:Negatives",
+    }
+)
+
+_BUILT_IN = {"benchmark": BENCHMARKS, "model": MODELS, "loss": LOSSES, "builder": BUILDERS}
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -104,7 +112,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def names(kind: str) -> list[str]:
-    """List the catalogue's names of a kind, `benchmark`, `model` or `loss`: built in first, then other packages'.
+    """List the catalogue's names of a kind, `benchmark`, `model`, `loss` or `builder`: built in first, then other packages'.
 
     >>> names("benchmark")[:2]
     ['demo', 'winoground']
@@ -116,7 +124,7 @@ def load(kind: str, name: str) -> Any:
     """Import what a name stands for.
 
     Args:
-        kind: `benchmark`, `model` or `loss`.
+        kind: `benchmark`, `model`, `loss` or `builder`.
         name: as `names` lists it.
 
     Raises:

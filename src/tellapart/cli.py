@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Optional, cast, get_
 import typer
 
 from tellapart.annotate.commands import app as annotate_app
+from tellapart.audit.commands import audit_command
 from tellapart.errors import TellapartError
+from tellapart.report.building import build_command
 
 if TYPE_CHECKING:
     from tellapart.check import Gate
@@ -354,9 +356,13 @@ def check_command(
         raise typer.Exit(1)
 
 
+app.command("audit")(audit_command)
+app.command("build")(build_command)
+
+
 @app.command("ls")
 def ls_command(
-    what: Annotated[str, typer.Argument(help="benchmarks, models or losses")],
+    what: Annotated[str, typer.Argument(help="benchmarks, models, losses or builders")],
     data: Data = None,
     as_json: Json = False,
 ) -> None:

@@ -32,7 +32,7 @@ from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
 from tellapart.errors import DataError, require
 
-__all__ = ["LEFT_OUT", "accepted", "build", "build_item", "encode", "main", "pictures"]
+__all__ = ["ABOUT", "LEFT_OUT", "accepted", "build", "build_item", "encode", "main", "make_item", "pictures"]
 
 LEFT_OUT: tuple[str, ...] = (
     "categories Shoe and Storage",
@@ -40,6 +40,16 @@ LEFT_OUT: tuple[str, ...] = (
     "footwear, gloves, scissors, hammer, backpack, gaming mouse, gameboy, pink damask bath towel",
 )
 """What Figure 14 names and this set lacks, for want of an honest mesh."""
+
+ABOUT: dict[str, str] = {
+    "title": "Rendered scenes that differ in one attribute, count or location",
+    "description": "2x2 minimal pairs after EqBen's Eq-Kubric: both captions differ in the changed phrase alone, both "
+    "pictures share camera, light, floor and all other objects. Checked against the renderer's object masks.",
+    "licence": "Apache-2.0",
+    "citation": "Templates and vocabulary after Wang et al., Equivariant Similarity for Vision-Language Foundation Models "
+    "(EqBen), ICCV 2023, Figure 14",
+}
+"""What every rendered set's card says."""
 
 
 def accepted(key: Key, recipe: Recipe) -> tuple[Quadruple, list[str]]:
@@ -107,6 +117,34 @@ def _described(quadruple: Quadruple, recipe: Recipe) -> dict[str, Any]:
     }
 
 
+def make_item(key: Key, recipe: Recipe) -> tuple[Item, dict[str, bytes], list[str]]:
+    """Draw, check and render one item; return it, its pictures by reference, and its rejected draws' reasons.
+
+    Raises:
+        DataError: no draw was accepted.
+        MissingDependencyError: Mitsuba or pyoidn is not installed.
+
+    >>> recipe = Recipe(name="few", seed=3, size=40, samples=1, items={"counting": 1})
+    >>> item, files, _ = make_item(recipe.item_keys()[0], recipe)
+    >>> item.images == tuple(files), item.id
+    (True, 'counting-000')
+    """
+    quadruple, rejected = accepted(key, recipe)
+    names = [f"images/{key.name}_{side}.webp" for side in (0, 1)]
+    drawn = zip(names, pictures(quadruple, recipe), strict=True)
+    files = {name: encode(pixels, recipe.quality) for name, pixels in drawn}
+    item = {
+        "id": key.name,
+        "images": names,
+        "texts": quadruple.captions,
+        "tags": {"aspect": key.aspect, "change": quadruple.change, "held_out": key.held_out},
+        "cluster": key.name,
+        "provenance": _described(quadruple, recipe),
+    }
+    # Through JSON, so that an item is the same whether it was just made or read back.
+    return Item.model_validate_json(json.dumps(item)), files, rejected
+
+
 def build_item(key: Key, recipe: Recipe, work: Path) -> list[str]:
     """Draw, check and render one item into a work folder, unless it is there; return its rejected draws' reasons.
 
@@ -125,21 +163,12 @@ def build_item(key: Key, recipe: Recipe, work: Path) -> list[str]:
     if done.exists():
         rejected: list[str] = json.loads(done.read_text())["rejected"]
         return rejected
-    quadruple, rejected = accepted(key, recipe)
-    names = [f"images/{key.name}_{side}.webp" for side in (0, 1)]
-    for name, pixels in zip(names, pictures(quadruple, recipe), strict=True):
-        (work / Path(name).name).write_bytes(encode(pixels, recipe.quality))
-    item = {
-        "id": key.name,
-        "images": names,
-        "texts": list(quadruple.captions),
-        "tags": {"aspect": key.aspect, "change": quadruple.change, "held_out": key.held_out},
-        "cluster": key.name,
-        "provenance": _described(quadruple, recipe),
-    }
+    item, files, rejected = make_item(key, recipe)
+    for name, data in files.items():
+        (work / Path(name).name).write_bytes(data)
     # The record comes last and by a rename: where it stands, the pictures are whole.
     draft = done.with_suffix(".part")
-    draft.write_text(json.dumps({"item": item, "rejected": rejected}))
+    draft.write_text(json.dumps({"item": item.model_dump(), "rejected": rejected}))
     draft.rename(done)
     return rejected
 
@@ -190,13 +219,11 @@ def _card(recipe: Recipe, items: Sequence[Item], funnel: Counter[str], files: It
     listed = [each for each in OBJECTS if each.listed]
     return {
         "name": recipe.name,
-        "title": "Rendered scenes that differ in one attribute, count or location",
-        "description": "2x2 minimal pairs after EqBen's Eq-Kubric: both captions differ in the changed phrase alone, both "
-        "pictures share camera, light, floor and all other objects. Checked against the renderer's object masks.",
-        "licence": "Apache-2.0",
+        "title": ABOUT["title"],
+        "description": ABOUT["description"],
+        "licence": ABOUT["licence"],
         "source": "made by tellapart.build.demo from recipe.toml; no foreign meshes or pictures",
-        "citation": "Templates and vocabulary after Wang et al., Equivariant Similarity for Vision-Language Foundation Models "
-        "(EqBen), ICCV 2023, Figure 14",
+        "citation": ABOUT["citation"],
         "recipe": recipe.model_dump(mode="json"),
         "recipe_fingerprint": recipe.fingerprint,
         "counts": {

@@ -24,7 +24,7 @@ def listing(what: str, place: Place | None = None) -> list[dict[str, Any]]:
     """Return what `tellapart ls` lists: one row a benchmark or a model.
 
     Args:
-        what: `benchmarks`, `models` or `losses`.
+        what: `benchmarks`, `models`, `losses` or `builders`.
         place: where the benchmarks' files are.
 
     Raises:
@@ -34,17 +34,18 @@ def listing(what: str, place: Place | None = None) -> list[dict[str, Any]]:
     ['demo', 'winoground']
     >>> listing("model")
     Traceback (most recent call last):
-    tellapart.errors.UnknownNameError: nothing to list under 'model'; did you mean 'models'? use benchmarks, models or losses
+    tellapart.errors.UnknownNameError: nothing to list under 'model'; did you mean 'models'? use benchmarks, models, losses or builders
     """
     benchmark_rows = partial(_benchmark_rows, place or Place())
     rows: dict[str, Callable[[], list[dict[str, Any]]]] = {
         "benchmarks": benchmark_rows,
         "models": _model_rows,
-        "losses": _loss_rows,
+        "losses": partial(_about_rows, "loss"),
+        "builders": partial(_about_rows, "builder"),
     }
     if what not in rows:
         hint = nearest(what, rows) or ";"
-        raise UnknownNameError(f"nothing to list under {what!r}{hint} use benchmarks, models or losses")
+        raise UnknownNameError(f"nothing to list under {what!r}{hint} use benchmarks, models, losses or builders")
     return rows[what]()
 
 
@@ -112,12 +113,12 @@ def _model_rows() -> list[dict[str, Any]]:
     return found
 
 
-def _loss_rows() -> list[dict[str, Any]]:
+def _about_rows(kind: str) -> list[dict[str, Any]]:
     rows = []
-    for name in names("loss"):
+    for name in names(kind):
         try:
-            about = (load("loss", name).__doc__ or "").strip().split("\n")[0]
-        except Exception as error:  # another package's loss may fail as it likes; the others are listed all the same
+            about = (load(kind, name).__doc__ or "").strip().split("\n")[0]
+        except Exception as error:  # what another package adds may fail as it likes; the others are listed all the same
             about = f"cannot be loaded: {error}"
         rows.append({"name": name, "about": about})
     return rows
@@ -148,6 +149,7 @@ _COLUMNS = {
     "benchmarks": ("name", "shape", "items", "metrics", "licence", "files"),
     "models": ("name", "role", "kind", "about"),
     "losses": ("name", "about"),
+    "builders": ("name", "about"),
 }
 
 

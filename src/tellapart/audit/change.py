@@ -1,0 +1,159 @@
+"""How much of the picture changes within an item, and where: is the pair minimal to the eye?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from tellapart.audit.finding import MOST_EXAMPLES, Finding, at_most, measured
+from tellapart.data.pairset import PairSet
+
+__all__ = ["LEVEL", "MINIMAL", "Change", "change_findings", "change_of", "changes_by_field"]
+
+#: A pixel has changed if one of its channels differs by more than this, of 255: above the noise of JPEG and of renderers.
+LEVEL = 24
+
+#: A change is minimal if at most this share of the pixels has changed.
+MINIMAL = 0.25
+
+#: A change of fewer pixels than this share can hardly be seen: a patch of 7 by 7 pixels in 224 by 224.
+_INVISIBLE = 0.001
+
+#: Items that may fail, as a share.
+_EXCEPTIONS = 0.1
+
+
+class Change(BaseModel):
+    """What differs between an item's first picture and the one that differs most from it.
+
+    Attributes:
+        share: of the pixels that changed; None where the pictures have different sizes.
+        box: the smallest box around them, `(left, top, right, bottom)` as shares of width and height.
+        box_share: the box's share of the picture.
+        mean_absolute: over all pixels and channels, in levels of 255.
+        centre: of the changed pixels, `(x, y)` as shares.
+
+    >>> Change(share=0.0, mean_absolute=0.0).box is None
+    True
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    share: float | None = None
+    box: tuple[float, float, float, float] | None = None
+    box_share: float = 0.0
+    mean_absolute: float | None = None
+    centre: tuple[float, float] | None = None
+
+
+def change_of(pictures: Sequence[NDArray[np.uint8]]) -> Change:
+    """Compare an item's first picture with each other one, and return the largest change.
+
+    Args:
+        pictures: two or more, uint8 `(height, width, 3)`.
+
+    >>> a, b = np.zeros((2, 10, 10, 3), np.uint8)
+    >>> b[2:4, 5:10] = 255
+    >>> found = change_of([a, b])
+    >>> found.share, found.box, found.centre
+    (0.1, (0.5, 0.2, 1.0, 0.4), (0.75, 0.3))
+    """
+    if any(picture.shape != pictures[0].shape for picture in pictures):
+        return Change()
+    return max((_compared(pictures[0], other) for other in pictures[1:]), key=lambda change: change.share or 0)
+
+
+def _compared(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> Change:
+    apart = np.abs(one.astype(np.int16) - other)
+    changed = apart.max(axis=2) > LEVEL
+    mean_absolute = float(apart.mean())
+    if not changed.any():
+        return Change(share=0.0, mean_absolute=mean_absolute)
+    height, width = changed.shape
+    rows, columns = np.flatnonzero(changed.any(axis=1)), np.flatnonzero(changed.any(axis=0))
+    left, right = int(columns[0]) / width, (int(columns[-1]) + 1) / width
+    top, bottom = int(rows[0]) / height, (int(rows[-1]) + 1) / height
+    y, x = np.nonzero(changed)
+    return Change(
+        share=float(changed.mean()),
+        box=(left, top, right, bottom),
+        box_share=(right - left) * (bottom - top),
+        mean_absolute=mean_absolute,
+        centre=((float(x.mean()) + 0.5) / width, (float(y.mean()) + 0.5) / height),
+    )
+
+
+def change_findings(changes: Sequence[Change], pairs: PairSet) -> list[Finding]:
+    """Return how many changes are not minimal, how many can hardly be seen, and the mean share, box and difference.
+
+    >>> from pathlib import Path
+    >>> from tellapart.data.item import Item
+    >>> items = tuple(Item(id=i, images=("0.png", "1.png"), texts=("x", "y")) for i in "ab")
+    >>> changes = [Change(share=0.9, mean_absolute=50.0, centre=(0.5, 0.5)), Change(share=0.05, mean_absolute=3.0)]
+    >>> [(f.name, f.value, f.items) for f in change_findings(changes, PairSet("s", items, Path(".")))[:2]]
+    [('change: not minimal', 0.5, ('a',)), ('change: hardly seen', 0.0, ())]
+    """
+    sizes = sum(change.share is None for change in changes)
+    whole = f"; {sizes:,} items have pictures of different sizes and count as not minimal" if sizes else ""
+    large = [change.share is None or change.share > MINIMAL for change in changes]
+    faint = [change.share is not None and change.share < _INVISIBLE for change in changes]
+    found = [
+        at_most(
+            _EXCEPTIONS,
+            "change: not minimal",
+            f"items of which more than {100 * MINIMAL:g} % of the pixels change by more than {LEVEL} of 255 levels",
+            large,
+            pairs,
+            f"not minimal to the eye{whole}",
+        ),
+        at_most(
+            0,
+            "change: hardly seen",
+            f"items of which less than {100 * _INVISIBLE:g} % of the pixels change",
+            faint,
+            pairs,
+            "look at them: the pictures are the same to the eye",
+        ),
+    ]
+    return found + ([_mean(changes, pairs)] if sizes < len(changes) else [])
+
+
+def _mean(changes: Sequence[Change], pairs: PairSet) -> Finding:
+    kept = [k for k, change in enumerate(changes) if change.share is not None]
+    shares = np.array([changes[k].share for k in kept], np.float64)
+    value, interval = measured(shares, pairs.select(kept))
+    boxes = np.mean([changes[k].box_share for k in kept])
+    apart = np.mean([changes[k].mean_absolute or 0.0 for k in kept])
+    largest = sorted(kept, key=lambda k: -(changes[k].share or 0))[:MOST_EXAMPLES]
+    return Finding.model_validate(
+        {
+            "name": "change: share",
+            "title": "pixels that change, on average",
+            "value": value,
+            "unit": "share",
+            "n": len(kept),
+            "threshold": f"at most {100 * MINIMAL:g} %",
+            "verdict": "warn" if value > MINIMAL else "pass",
+            "says": f"median {100 * np.median(shares):.1f} %; the box around them holds {100 * boxes:.1f} % of the picture; "
+            f"mean absolute difference {apart:.1f} of 255; the largest are named",
+            "items": tuple(pairs.items[k].id for k in largest),
+            **interval,
+        }
+    )
+
+
+def changes_by_field(changes: Sequence[Change]) -> list[list[int]]:
+    """Count changes by where their centre lies: 3 rows of 3 fields of the picture.
+
+    >>> changes_by_field([Change(share=0.1, mean_absolute=1.0, centre=(0.9, 0.5))])
+    [[0, 0, 0], [0, 0, 1], [0, 0, 0]]
+    """
+    fields = [[0] * 3 for _ in range(3)]
+    for change in changes:
+        if change.centre is not None:
+            x, y = (min(2, int(3 * part)) for part in change.centre)
+            fields[y][x] += 1
+    return fields

@@ -1,0 +1,73 @@
+"""The command `tellapart audit`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+__all__ = ["audit_command"]
+
+
+def audit_command(  # noqa: PLR0917
+    pair_set: Annotated[
+        str, typer.Argument(metavar="PAIRSET", help="A pair set's folder, or a benchmark (`tellapart ls benchmarks`).")
+    ],
+    against: Annotated[
+        Optional[str],  # noqa: UP045  (typer reads it on 3.11)
+        typer.Option("--against", help="Another one, such as what was trained on: what do both hold?"),
+    ] = None,
+    to: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--to", help="Write audit.json, the data card (HTML, markdown) and croissant.json there."),
+    ] = None,
+    text_model: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--text-model", help="Also ask a model that reads texts alone: tinystories:PATH."),
+    ] = None,
+    no_images: Annotated[bool, typer.Option("--no-images", help="Read no picture: captions and tags alone.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a check warns.")] = False,
+    data: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--data", envvar="TELLAPART_DATA", help="Benchmarks' files."),
+    ] = None,
+    images: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--images", help="Their images."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Look for artefacts in a pair set, and write its data card.
+
+    Blind accuracy, lengths, duplicates, leaks, what changes in the pictures, tags: each a number with its threshold.
+
+    \f
+    What stands below the form feed is no part of the command's help.
+
+    >>> import inspect
+    >>> [*inspect.signature(audit_command).parameters][:3]
+    ['pair_set', 'against', 'to']
+    """
+    from tellapart.audit.audit import Options, audit
+    from tellapart.audit.find import find_set
+    from tellapart.audit.show import print_audit, write_audit
+    from tellapart.benchmarks.place import Place
+    from tellapart.progress import TerminalProgress
+
+    place = Place(data, images)
+    pairs = find_set(pair_set, place)
+    other = find_set(against, place) if against is not None else None
+    with TerminalProgress() as progress:
+        found = audit(pairs, Options(other, text_model, not no_images, progress.told("audit")))
+    said = write_audit(to, pairs, found) if to is not None else []
+    if as_json:
+        # In ASCII, so that it can be printed whatever the terminal's encoding.
+        typer.echo(json.dumps(found.model_dump(mode="json"), indent=1, allow_nan=False))
+    else:
+        print_audit(found)
+        for line in said:
+            typer.echo(line)
+    if strict and found.warnings:
+        raise typer.Exit(1)

@@ -1,0 +1,245 @@
+"""Croissant 1.1 metadata of a pair set's folder: what its files are, and how to read items from them.
+
+What a card does not say is left out, never invented; `missing` lists what the format asks for and the card lacks.
+
+Source: Croissant Format Specification 1.1 (MLCommons, 2026).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from tellapart.audit.datasheet import answers
+from tellapart.data.pairset import PairSet, describe
+from tellapart.data.rows import read_jsonl
+from tellapart.errors import DataError
+
+__all__ = ["CONFORMS_TO", "LISTING", "croissant", "missing"]
+
+CONFORMS_TO = "http://mlcommons.org/croissant/1.1"
+
+#: The file that lists the items.
+LISTING = "pairs.jsonl"
+
+#: The field of a card -> Croissant's property, of those that the format asks for or that a card may well have.
+_PROPERTIES = {
+    "url": "url",
+    "citation": "citeAs",
+    "version": "version",
+    "date_published": "datePublished",
+    "licence": "license",
+}
+
+_REQUIRED = ("description", "licence", "url", "creators", "date_published")
+
+_SPDX = re.compile(
+    r"(Apache-2\.0|MIT|BSD-[23]-Clause|CC0-1\.0|CC-BY(-NC)?(-SA|-ND)?-[1-4]\.0|GPL-[23]\.0-(only|or-later))"
+)
+
+#: Tags that need no quoting in a path.
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+_MEDIA = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".webp": "image/webp",
+    ".npy": "application/x-npy",
+}
+
+# The context that the specification's appendix 1 asks for, term by term.
+_CONTEXT: Mapping[str, Any] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "cr": "http://mlcommons.org/croissant/",
+    "dct": "http://purl.org/dc/terms/",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "sc": "https://schema.org/",
+    "conformsTo": "dct:conformsTo",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "description": {"@container": "@language"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "name": {"@container": "@language"},
+    **{
+        term: f"cr:{term}"
+        for term in [
+            "arrayShape",
+            "citeAs",
+            "column",
+            "containedIn",
+            "equivalentProperty",
+            "extract",
+            "field",
+            "fileObject",
+            "fileProperty",
+            "fileSet",
+            "format",
+            "includes",
+            "isArray",
+            "isLiveDataset",
+            "jsonPath",
+            "key",
+            "md5",
+            "parentField",
+            "path",
+            "recordSet",
+            "references",
+            "regex",
+            "repeated",
+            "replace",
+            "samplingRate",
+            "separator",
+            "source",
+            "subField",
+            "transform",
+        ]
+    },
+}
+
+
+def missing(card: Mapping[str, Any]) -> list[str]:
+    """Return the fields that Croissant asks for and a card lacks.
+
+    >>> missing({"description": "Clocks.", "licence": "CC0-1.0", "creators": ["A. Person"]})
+    ['url', 'date_published']
+    """
+    return [name for name in _REQUIRED if not card.get(name)]
+
+
+def croissant(pairs: PairSet) -> dict[str, Any]:
+    """Return the metadata as JSON-LD; its paths are relative to the set's folder, so that is where the file belongs.
+
+    A card says more in `url`, `citation`, `version`, `date_published`, `licence` and `creators` (a list of names).
+
+    Raises:
+        DataError: the set is not a folder with `pairs.jsonl`, or its card's `datasheet` or `creators` are not what
+            they must be.
+
+    >>> from tellapart.benchmarks.benchmark import find_benchmark
+    >>> made = croissant(find_benchmark("demo").pairs())
+    >>> made["conformsTo"], [entry["@id"] for entry in made["distribution"]]
+    ('http://mlcommons.org/croissant/1.1', ['pairs.jsonl', 'images.webp'])
+    >>> [field["@id"] for field in made["recordSet"][0]["field"]]
+    ['items/id', 'items/images', 'items/texts', 'items/cluster', 'items/tags/aspect', 'items/tags/change', 'items/tags/held_out']
+    """
+    listing = pairs.root / LISTING
+    if pairs.read is not None or not listing.is_file():
+        raise DataError(
+            f"{pairs.name}: Croissant describes the files of a folder with {LISTING}, and this set has none; "
+            "write it as one first (tellapart.data.folder.write_pair_set)"
+        )
+    card = pairs.card
+    name = str(card.get("name") or pairs.root.resolve().name)
+    described = card.get("description") or f"{len(pairs):,} minimal pairs, each of {describe(pairs.shape)}."
+    return {
+        "@context": dict(_CONTEXT),
+        "@type": "sc:Dataset",
+        "conformsTo": CONFORMS_TO,
+        "name": name,
+        "description": str(described),
+        **_of_card(card),
+        "distribution": [_listing(listing), *_file_sets(pairs)],
+        "recordSet": [_record_set(pairs)],
+    }
+
+
+def _of_card(card: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the properties that the card and its datasheet give."""
+    found: dict[str, Any] = {ours: str(card[own]) for own, ours in _PROPERTIES.items() if card.get(own)}
+    if _SPDX.fullmatch(found.get("license", "")):
+        found["license"] = f"https://spdx.org/licenses/{found['license']}"
+    creators = card.get("creators") or []
+    if not isinstance(creators, list) or not all(isinstance(name, str) for name in creators):
+        raise DataError(f"card.json: field 'creators': expected a list of names, got {creators!r:.60}")
+    if creators:
+        found["creator"] = [{"@type": "sc:Person", "name": name} for name in creators]
+    for answer in answers(card):
+        if answer.question.rai and answer.text:
+            found[f"rai:{answer.question.rai}"] = answer.text
+    return found
+
+
+def _listing(path: Path) -> dict[str, Any]:
+    data = path.read_bytes()
+    return {
+        "@type": "cr:FileObject",
+        "@id": LISTING,
+        "name": LISTING,
+        "description": "One item a line.",
+        "contentUrl": LISTING,
+        "contentSize": f"{len(data)} B",
+        "encodingFormat": "application/jsonlines",
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
+
+
+def _file_sets(pairs: PairSet) -> list[dict[str, Any]]:
+    """Return a file set for each kind of picture: the folders that hold some, as patterns."""
+    kinds: dict[str, set[str]] = {}
+    for item in pairs.items:
+        for reference in item.images:
+            path = PurePosixPath(reference)
+            kinds.setdefault(path.suffix, set()).add(f"{path.parent}/*{path.suffix}".removeprefix("./"))
+    return [
+        {
+            "@type": "cr:FileSet",
+            "@id": f"images{suffix}",
+            "name": f"images{suffix}",
+            "description": f"Pictures of the items, {suffix[1:]}.",
+            "encodingFormat": _MEDIA[suffix.lower()],
+            "includes": sorted(patterns),
+        }
+        for suffix, patterns in sorted(kinds.items())
+    ]
+
+
+def _record_set(pairs: PairSet) -> dict[str, Any]:
+    images, texts = pairs.shape
+    true = "image k belongs to text k" if images == texts else "image 0 and text 0 belong together"
+    fields = [
+        _field("id", "The item's name, unique in the set."),
+        _field("images", f"Paths of its pictures, relative to the folder; {true}.", images),
+        _field("texts", f"Its captions; {true}.", texts),
+    ]
+    # What no line of the file has cannot be read from it; an item fills it in.
+    if any("cluster" in row for _, row in read_jsonl(pairs.root / LISTING)):
+        fields.append(_field("cluster", "What must be resampled together."))
+    tags = {tag for item in pairs.items for tag in item.tags}
+    fields += [_tag(tag) for tag in sorted(tags) if _PLAIN.fullmatch(tag)]
+    return {
+        "@type": "cr:RecordSet",
+        "@id": "items",
+        "name": "items",
+        "description": f"Minimal pairs: each item has {describe(pairs.shape)}.",
+        "key": {"@id": "items/id"},
+        "field": fields,
+    }
+
+
+def _field(name: str, description: str, length: int | None = None) -> dict[str, Any]:
+    array = {} if length is None else {"isArray": True, "arrayShape": str(length)}
+    return {
+        "@type": "cr:Field",
+        "@id": f"items/{name}",
+        "name": name,
+        "description": description,
+        "dataType": "sc:Text",
+        **array,
+        "source": {"fileObject": {"@id": LISTING}, "extract": {"column": name}},
+    }
+
+
+def _tag(tag: str) -> dict[str, Any]:
+    return {
+        "@type": "cr:Field",
+        "@id": f"items/tags/{tag}",
+        "name": f"tags/{tag}",
+        "description": f"The item's tag {tag!r}.",
+        "dataType": "sc:Text",
+        "source": {"fileObject": {"@id": LISTING}, "extract": {"column": "tags"}, "transform": {"jsonPath": tag}},
+    }

@@ -1,0 +1,184 @@
+"""The questions of a datasheet, and which of them a set's card answers. No answer is ever invented.
+
+A card answers a question in its object `datasheet`, by the question's key; three older fields of a card answer one, too
+(`description`, `source`, `licence`). A question without an answer, or with the answer null, is unanswered and is shown as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tellapart.catalog import nearest
+from tellapart.errors import DataError
+
+__all__ = ["QUESTIONS", "Answer", "Question", "answers", "with_questions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question.
+
+    Attributes:
+        key: its field in a card's `datasheet`.
+        section: of the datasheet.
+        text: in short.
+        card: the field of a card that answers it, too.
+        rai: the property of Croissant's vocabulary for responsible AI that takes its answer.
+
+    >>> QUESTIONS[0].key, len(QUESTIONS)
+    ('purpose', 57)
+    """
+
+    key: str
+    section: str
+    text: str
+    card: str = ""
+    rai: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A question and its answer; empty where there is none.
+
+    >>> Answer(QUESTIONS[0], "").text
+    ''
+    """
+
+    question: Question
+    text: str
+
+
+_CARD = {"instances": "description", "acquired": "source", "licence": "licence"}
+
+_RAI = {
+    "acquired": "dataCollection",
+    "preprocessing": "dataPreprocessingProtocol",
+    "errors": "dataLimitations",
+    "sensitive": "personalSensitiveInformation",
+    "purpose": "dataUseCases",
+    "use_risks": "dataSocialImpact",
+    "updates": "dataReleaseMaintenancePlan",
+}
+
+# In short, after Gebru et al. (2021), Datasheets for Datasets, Communications of the ACM 64 (12), sec. 3.
+_SECTIONS: Mapping[str, Mapping[str, str]] = {
+    "Motivation": {
+        "purpose": "For what purpose was the set created?",
+        "creators": "Who created it, on behalf of whom?",
+        "funding": "Who funded its creation?",
+        "motivation_comments": "Any other comments on its motivation?",
+    },
+    "Composition": {
+        "instances": "What do the items represent?",
+        "count": "How many items are there, of each type?",
+        "sample": "Does it hold all possible items, or a sample of them?",
+        "instance_data": "What data does each item consist of?",
+        "labels": "Is there a label or target for each item?",
+        "missing": "Is anything missing from individual items?",
+        "relationships": "Are relations between items made explicit?",
+        "splits": "Are there recommended splits?",
+        "errors": "Are there errors, sources of noise, or redundancies?",
+        "self_contained": "Is it self-contained, or does it rely on external resources?",
+        "confidential": "Does it hold data that might be confidential?",
+        "offensive": "Does it hold data that might offend, threaten or cause anxiety?",
+        "subpopulations": "Does it identify subpopulations of people?",
+        "identifiable": "Can individuals be identified from it?",
+        "sensitive": "Does it hold data that might be sensitive?",
+        "composition_comments": "Any other comments on its composition?",
+    },
+    "Collection": {
+        "acquired": "How was the data of each item acquired?",
+        "mechanisms": "By what mechanisms was it collected, and how were they validated?",
+        "sampling": "If it is a sample, how was it drawn?",
+        "collectors": "Who collected it, and how were they paid?",
+        "timeframe": "Over what time was it collected?",
+        "ethical_review": "Were there ethical reviews?",
+        "direct_collection": "Was data about people collected from them, or through others?",
+        "notification": "Were the people told of the collection?",
+        "consent": "Did they consent to collection and use?",
+        "revocation": "Can they revoke their consent?",
+        "impact_analysis": "Was the impact on the people in it analysed?",
+        "collection_comments": "Any other comments on its collection?",
+    },
+    "Preprocessing": {
+        "preprocessing": "Was the data preprocessed, cleaned or labelled?",
+        "raw_data": "Was the raw data kept?",
+        "software": "Is the software that did it available?",
+        "preprocessing_comments": "Any other comments on its preprocessing?",
+    },
+    "Uses": {
+        "used_already": "Has it been used for any tasks already?",
+        "repository": "Is there a list of papers or systems that use it?",
+        "other_tasks": "What other tasks could it be used for?",
+        "use_risks": "Does anything about it bear on future uses (unfair treatment, other harms)?",
+        "misuse": "For which tasks should it not be used?",
+        "uses_comments": "Any other comments on its uses?",
+    },
+    "Distribution": {
+        "third_parties": "Will it be distributed to third parties?",
+        "distribution_means": "How will it be distributed?",
+        "distribution_date": "When will it be distributed?",
+        "licence": "Under which licence or terms of use?",
+        "ip_restrictions": "Have third parties imposed restrictions on it?",
+        "export_controls": "Do export controls or other regulations apply?",
+        "distribution_comments": "Any other comments on its distribution?",
+    },
+    "Maintenance": {
+        "maintainer": "Who supports, hosts and maintains it?",
+        "contact": "How can the maintainer be contacted?",
+        "erratum": "Is there an erratum?",
+        "updates": "Will it be updated, how often and by whom?",
+        "retention": "If it relates to people, are there limits on how long their data is kept?",
+        "old_versions": "Will older versions be supported?",
+        "contributions": "Can others extend it, and how?",
+        "maintenance_comments": "Any other comments on its maintenance?",
+    },
+}
+
+QUESTIONS: tuple[Question, ...] = tuple(
+    Question(key, section, text, _CARD.get(key, ""), _RAI.get(key, ""))
+    for section, questions in _SECTIONS.items()
+    for key, text in questions.items()
+)
+"""All questions, in the datasheet's order."""
+
+
+def answers(card: Mapping[str, Any]) -> list[Answer]:
+    """Return every question with what the card answers.
+
+    Raises:
+        DataError: the card's `datasheet` is no object, asks an unknown question, or holds an answer that is no text.
+
+    >>> [(a.question.key, a.text) for a in answers({"licence": "CC0", "datasheet": {"purpose": "a test"}}) if a.text]
+    [('purpose', 'a test'), ('licence', 'CC0')]
+    """
+    given = card.get("datasheet", {})
+    if not isinstance(given, Mapping):
+        raise DataError(f"card.json: field 'datasheet': expected an object of answers, got {given!r:.60}")
+    known = [question.key for question in QUESTIONS]
+    for key, value in given.items():
+        if key not in known:
+            raise DataError(f"card.json: field 'datasheet': no question {key!r:.60}{nearest(key, known)}")
+        if value is not None and not isinstance(value, str):
+            raise DataError(f"card.json: field 'datasheet.{key}': expected a text or null, got {value!r:.60}")
+    found = []
+    for question in QUESTIONS:
+        fallback = card.get(question.card) if question.card else None
+        text = given.get(question.key) or (fallback if isinstance(fallback, str) else "")
+        found.append(Answer(question, text.strip()))
+    return found
+
+
+def with_questions(card: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the card with every question as a field of its `datasheet`; null where it has no answer.
+
+    Raises:
+        DataError: as `answers`.
+
+    >>> full = with_questions({"title": "Clocks", "datasheet": {"purpose": "a test"}})
+    >>> full["title"], full["datasheet"]["purpose"], full["datasheet"]["funding"]
+    ('Clocks', 'a test', None)
+    """
+    return {**card, "datasheet": {answer.question.key: answer.text or None for answer in answers(card)}}

@@ -1,0 +1,170 @@
+"""Words that rules may exchange without a tagger: each has one reading in its place, and rivals that exclude it.
+
+Left out on purpose: words with another part of speech in captions ("orange", "glass", "watch", "park" after a verb), words
+that name the same thing (couch and sofa, bicycle and bike), and kinds with their own kind (food and pizza).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+__all__ = [
+    "ASYMMETRIC",
+    "ATTRIBUTES",
+    "BEFORE_NOUN",
+    "COLOURS",
+    "COUNTED",
+    "OBJECTS",
+    "PEOPLE",
+    "POSTURES",
+    "PRONOUNS",
+    "RELATIONS",
+    "article",
+    "follows_noun",
+    "plural",
+]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+OBJECTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "adult": ("man", "woman"),
+        "child": ("boy", "girl"),
+        "animal": (
+            "dog", "cat", "horse", "cow", "elephant", "giraffe", "zebra", "bear", "bird", "goat", "rabbit", "monkey",
+            "lion", "tiger", "pig",
+        ),
+        "vehicle": ("car", "truck", "bus", "train", "motorcycle", "bicycle", "boat", "airplane", "helicopter", "tractor"),
+        "furniture": ("chair", "table", "bed", "couch", "bench", "bookshelf"),
+        "container": ("cup", "bowl", "plate", "bottle", "vase", "basket", "bucket"),
+        "cutlery": ("fork", "knife", "spoon"),
+        "food": ("pizza", "sandwich", "cake", "donut", "salad", "banana", "apple", "carrot", "cookie"),
+        "clothing": ("shirt", "jacket", "hat", "tie", "skirt", "sweater", "scarf"),
+        "device": ("laptop", "keyboard", "television", "camera", "clock", "lamp", "toaster", "microwave", "refrigerator"),
+        "room": ("kitchen", "bathroom", "bedroom"),
+        "outdoors": ("beach", "forest", "desert"),
+        "sport": ("frisbee", "kite", "surfboard", "skateboard", "snowboard", "racket"),
+        "luggage": ("umbrella", "backpack", "suitcase", "handbag"),
+        "building": ("house", "church", "barn", "bridge"),
+        "plant": ("tree", "flower", "bush"),
+    }
+)  # fmt: skip
+"""Things by kind, in the singular; two of a kind are never the same thing."""
+
+PEOPLE = frozenset({"adult", "child"})
+"""Kinds whose colour is not a matter of paint: no rule gives them another."""
+
+COUNTED = frozenset({"vehicle", "furniture", "container", "cutlery", "clothing", "device", "sport", "luggage"})
+"""Kinds of which one has a colour of its own that a caption may leave unsaid."""
+
+COLOURS = ("red", "blue", "green", "yellow", "purple", "pink", "brown", "black", "white", "gray")
+
+ATTRIBUTES: tuple[tuple[str, ...], ...] = (
+    COLOURS,
+    ("small", "large"),
+    ("little", "big"),
+    ("young", "old"),
+    ("short", "tall"),
+    ("empty", "full"),
+    ("wooden", "metal", "plastic"),
+    ("open", "closed"),
+    ("wet", "dry"),
+    ("clean", "dirty"),
+    ("round", "square"),
+)
+"""Attributes that exclude one another."""
+
+RELATIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "in front of": "behind",
+        "behind": "in front of",
+        "on top of": "underneath",
+        "underneath": "on top of",
+        "under": "on top of",
+        "beneath": "on top of",
+        "above": "below",
+        "below": "above",
+        "inside": "outside",
+        "outside": "inside",
+        "into": "out of",
+        "to the left of": "to the right of",
+        "to the right of": "to the left of",
+        "on the left of": "on the right of",
+        "on the right of": "on the left of",
+        "pushing": "pulling",
+        "pulling": "pushing",
+        "entering": "leaving",
+        "throwing": "catching",
+        "catching": "throwing",
+        "with": "without",
+        "without": "with",
+    }
+)
+"""Relations before a noun phrase, and what excludes them."""
+
+ASYMMETRIC = frozenset(RELATIONS) - {"with", "without"} | {
+    "on", "in", "riding", "holding", "carrying", "chasing", "feeding", "wearing", "following",
+}  # fmt: skip
+"""Between two things: turned round, the sentence says something else. "Next to" and "and" are not among them."""
+
+POSTURES: tuple[tuple[str, ...], ...] = (("sitting", "standing", "lying"), ("sits", "stands", "lies"))
+"""Postures that exclude one another; before a preposition only."""
+
+BEFORE_NOUN = _words(
+    "a an the this that these those his her their its my our your one two three four five six several some many both each "
+    "another"
+)
+"""What a noun phrase begins with."""
+
+PRONOUNS = _words("he she his her hers him himself herself")
+"""Words that say which person is meant."""
+
+_PREPOSITIONS = _words(
+    "on in at by near next beside behind under underneath beneath above below over inside outside into onto with without "
+    "from to of for through across around along against between among toward towards up down off during"
+)
+_AFTER_NOUN = _PREPOSITIONS | _words(
+    "and or but while as that which who whose where when is are was were has have had can will sits stands lies rides holds "
+    "looks walks runs eats plays"
+)
+_NO_VERBS = _words("building ceiling wing ring king string evening morning clothing painting railing awning")
+_IRREGULAR = {"man": "men", "woman": "women", "knife": "knives", "bookshelf": "bookshelves"}
+
+
+def plural(noun: str) -> str:
+    """Return the plural of one of `OBJECTS`.
+
+    >>> [plural(noun) for noun in ("cat", "bus", "man", "bench")]
+    ['cats', 'buses', 'men', 'benches']
+    """
+    return _IRREGULAR.get(noun) or noun + ("es" if noun.endswith(("s", "ch", "sh")) else "s")
+
+
+def article(word: str) -> str:
+    """Return the indefinite article before one of this lexicon's words.
+
+    >>> article("umbrella"), article("dog")
+    ('an', 'a')
+    """
+    return "an" if word[0] in "aeiou" else "a"
+
+
+def follows_noun(word: str | None, *, preposition: bool = False) -> bool:
+    """Say whether a lower-case word after a noun shows that the noun phrase ends there; None is the end of the caption.
+
+    Args:
+        word: the next word or sign.
+        preposition: only a preposition will do.
+
+    >>> follows_noun("on"), follows_noun("riding"), follows_noun("house"), follows_noun(None)
+    (True, True, False, True)
+    """
+    if preposition:
+        return word in _PREPOSITIONS
+    if word is None or word in _AFTER_NOUN or word in {".", ",", ";"}:
+        return True
+    return word.endswith("ing") and len(word) > 5 and word not in _NO_VERBS

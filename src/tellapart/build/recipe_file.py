@@ -1,0 +1,176 @@
+"""The recipe of a pair set: one TOML file that names a builder, its options, and filters on what it makes.
+
+name = "kitchen"                 # of the set
+builder = "negatives"            # `tellapart ls builders`
+seed = 1
+retries = 2                      # of a candidate that fails, after all others
+max_failed = 0                   # candidates that may be left out for good
+
+[options]                        # the builder's own; paths are relative to the recipe
+captions = "captions.jsonl"
+images = "photos"
+
+[[filters]]                      # in this order, on every item
+name = "words"
+maximum = 40
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from tellapart.build.builder import Builder, BuilderType, Start
+from tellapart.build.item_filters import FILTERS, ItemFilter
+from tellapart.catalog import load, nearest
+from tellapart.errors import DataError, UnknownNameError
+
+__all__ = ["RecipeFile", "checked", "open_builder", "open_filters", "read_recipe_file"]
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class RecipeFile(BaseModel):
+    """What determines a pair set.
+
+    Attributes:
+        name: the set's name; also that of its folder if none is given.
+        builder: a name of the catalogue.
+        seed: first number of every random stream of the set.
+        retries: how often a candidate that failed is tried again, after all others.
+        max_failed: with more failed candidates than these, no set is written.
+        options: the builder's own, as its `Options` model takes them.
+        filters: each a `name` of `item_filters.FILTERS` and that filter's options.
+
+    Raises:
+        pydantic.ValidationError: an unknown key, or a value out of range.
+
+    >>> RecipeFile(name="few", builder="scenes").seed
+    0
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    builder: str
+    seed: int = Field(default=0, ge=0, le=2**63 - 1)
+    retries: int = Field(default=2, ge=0)
+    max_failed: int = Field(default=0, ge=0)
+    options: dict[str, JsonValue] = Field(default_factory=dict)
+    filters: list[dict[str, JsonValue]] = Field(default_factory=list)
+
+    def fingerprint(self, builder: Builder, version: str) -> str:
+        """Return the first 16 hexadecimal digits of the SHA-256 of all that decides what is in the set.
+
+        Args:
+            builder: the builder that the recipe names; its inputs and models count.
+            version: tellapart's.
+
+        >>> class Nothing:
+        ...     inputs, models = {}, {}
+        >>> len(RecipeFile(name="few", builder="scenes").fingerprint(Nothing(), "1"))
+        16
+        """
+        told = self.model_dump(mode="json", exclude={"retries", "max_failed"})
+        told |= {"inputs": dict(builder.inputs), "models": dict(builder.models), "version": version}
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def checked(model: type[Model], values: Mapping[str, Any], where: str) -> Model:
+    """Validate a table of a recipe; an unknown key is answered with the nearest known one.
+
+    Raises:
+        DataError: a key is unknown or missing, or a value is out of range; the message begins with `where`.
+
+    >>> checked(RecipeFile, {"name": "few", "bilder": "scenes"}, "recipe.toml")
+    Traceback (most recent call last):
+    tellapart.errors.DataError: recipe.toml: unknown key 'bilder'; did you mean 'builder'? the keys are name, builder, seed, retries, max_failed, options, filters
+    """
+    for key in values:
+        if key not in model.model_fields:
+            hint = nearest(key, model.model_fields) or ";"
+            raise DataError(f"{where}: unknown key {key!r}{hint} the keys are {', '.join(model.model_fields)}")
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as invalid:
+        problem = invalid.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in problem["loc"])
+        got = "" if problem["type"] == "missing" else f", got {problem['input']!r:.80}"
+        raise DataError(f"{where}: key {place!r}: {problem['msg']}{got}") from invalid
+
+
+def read_recipe_file(path: Path) -> RecipeFile:
+    """Read a recipe from a TOML file, and check its builder's options and its filters.
+
+    Raises:
+        DataError: the file cannot be read or is not TOML, or holds an unknown key or a value out of range.
+        UnknownNameError: no such builder or filter.
+
+    >>> read_recipe_file(Path("missing.toml"))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: missing.toml: cannot be read (No such file or directory)
+    """
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
+        raise DataError(f"{path}: is not TOML: {broken}") from broken
+    recipe = checked(RecipeFile, values, str(path))
+    checked(_type_of(recipe).Options, recipe.options, f"{path}: [options]")
+    open_filters(recipe, str(path))
+    return recipe
+
+
+def open_builder(recipe: RecipeFile, home: Path) -> Builder:
+    """Make the builder that a recipe names.
+
+    Args:
+        recipe: names it and holds its options.
+        home: the folder that the options' paths are relative to.
+
+    Raises:
+        DataError: an option is unknown or out of range, or an input cannot be read.
+        UnknownNameError: no such builder.
+
+    >>> open_builder(RecipeFile(name="few", builder="negative"), Path("."))
+    Traceback (most recent call last):
+    tellapart.errors.UnknownNameError: no builder 'negative'; did you mean 'negatives'? `tellapart ls builders` lists them all
+    """
+    found = _type_of(recipe)
+    return found(Start(checked(found.Options, recipe.options, f"{recipe.name}: [options]"), recipe.seed, home))
+
+
+def open_filters(recipe: RecipeFile, where: str) -> list[ItemFilter]:
+    """Make the filters that a recipe names, in its order.
+
+    Raises:
+        DataError: a filter has no name, an unknown key, or a value out of range.
+        UnknownNameError: no such filter.
+
+    >>> open_filters(RecipeFile(name="few", builder="scenes", filters=[{"name": "word"}]), "recipe.toml")
+    Traceback (most recent call last):
+    tellapart.errors.UnknownNameError: recipe.toml: filters[0]: no filter 'word'; did you mean 'words'? the filters are words, word_gap, same_pixels
+    """
+    found: list[ItemFilter] = []
+    for place, table in enumerate(recipe.filters):
+        at = f"{where}: filters[{place}]"
+        name = table.get("name")
+        if not isinstance(name, str):
+            raise DataError(f"{at}: key 'name' is missing; the filters are {', '.join(FILTERS)}")
+        if name not in FILTERS:
+            hint = nearest(name, FILTERS) or ";"
+            raise UnknownNameError(f"{at}: no filter {name!r}{hint} the filters are {', '.join(FILTERS)}")
+        found.append(checked(FILTERS[name], {key: value for key, value in table.items() if key != "name"}, at))
+    return found
+
+
+def _type_of(recipe: RecipeFile) -> BuilderType:
+    found: BuilderType = load("builder", recipe.builder)
+    return found

@@ -1,0 +1,108 @@
+"""Sets whose findings are known, because they were planted."""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from tellapart.data.folder import read_pair_set, write_pair_set
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.models.llama2c import Sizes
+
+Pixels = NDArray[np.uint8]
+
+
+def smooth(seed: int, side: int = 64) -> Pixels:
+    """A picture with forms of its own: some random blots, in colours."""
+    small = np.random.default_rng(seed).integers(0, 256, (5, 5, 3), np.uint8)
+    return np.asarray(Image.fromarray(small).resize((side, side), Image.Resampling.BICUBIC), np.uint8)
+
+
+def encoded(pixels: Pixels, kind: str = "PNG", **options: Any) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, kind, **options)
+    return stream.getvalue()
+
+
+@pytest.fixture
+def blots() -> Callable[..., Pixels]:
+    return smooth
+
+
+@pytest.fixture
+def captioned() -> Callable[..., PairSet]:
+    """A set of captions alone."""
+
+    def make(texts: Sequence[Sequence[str]], *, images: int = 1, name: str = "set", **fields: Any) -> PairSet:
+        items = tuple(
+            Item(
+                id=str(k),
+                images=tuple(f"{k}_{side}.png" for side in range(images)),
+                texts=tuple(each),
+                **{field: values[k] for field, values in fields.items()},
+            )
+            for k, each in enumerate(texts)
+        )
+        return PairSet(name, items, Path("nowhere"))
+
+    return make
+
+
+@pytest.fixture
+def pictured(tmp_path: Path) -> Callable[..., PairSet]:
+    """A set on disk, of pictures; captions are distinct if none are given."""
+
+    def make(
+        pictures: Sequence[Sequence[Pixels | bytes]],
+        *,
+        texts: Sequence[Sequence[str]] | None = None,
+        clusters: Sequence[str] | None = None,
+        tags: Sequence[dict[str, str]] | None = None,
+        card: dict[str, Any] | None = None,
+        name: str = "pictured",
+    ) -> PairSet:
+        items, files = [], {}
+        for k, row in enumerate(pictures):
+            references = tuple(f"images/{k}_{side}.png" for side in range(len(row)))
+            for reference, picture in zip(references, row, strict=True):
+                files[reference] = picture if isinstance(picture, bytes) else encoded(picture)
+            items.append(
+                Item(
+                    id=f"item-{k}",
+                    images=references,
+                    texts=tuple(texts[k]) if texts else (f"one {name} {k}", f"two {name} {k}"),
+                    cluster=clusters[k] if clusters else "",
+                    tags=tags[k] if tags else {},
+                )
+            )
+        write_pair_set(tmp_path / name, items, files, {"title": f"Set {name}"} if card is None else card)
+        return read_pair_set(tmp_path / name)
+
+    return make
+
+
+@pytest.fixture
+def loves_z(tmp_path: Path) -> Path:
+    """A checkpoint of llama2.c that knows bytes alone, and to which the letter z is the likeliest, whatever came before."""
+    sizes = Sizes(dim=4, hidden=4, layers=1, heads=2, key_heads=2, vocabulary=259, context=64)
+    weights = {name: np.zeros(shape) for name, shape in sizes.layout().items()}
+    weights["embedding"][:, 0] = 1.0
+    weights["embedding"][3 + ord("z"), 0] = 4.0
+    weights["norm"] += 1
+    weights["attention_norm"] += 1
+    weights["feed_norm"] += 1
+    names = [b"<unk>", b"<s>", b"</s>", *(f"<0x{byte:02X}>".encode() for byte in range(256))]
+    pieces = b"".join(struct.pack("<fi", 0.0, len(piece)) + piece for piece in names)
+    path = tmp_path / "loves-z.bin"
+    data = struct.pack("<7i", *sizes) + b"".join(weight.astype("<f4").tobytes() for weight in weights.values())
+    path.write_bytes(data + struct.pack("<i", max(map(len, names))) + pieces)
+    return path

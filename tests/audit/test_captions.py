@@ -1,0 +1,157 @@
+"""What captions give away: planted leaks are found, fair sets pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tellapart.audit.audit import Options, audit
+from tellapart.audit.balance import tag_balance, tag_counts
+from tellapart.audit.blind import blind_accuracy, plausibility_gap, text_model, text_scores
+from tellapart.audit.duplicates import caption_duplicates
+from tellapart.audit.lengths import length_gaps
+from tellapart.audit.words import bag_of_words
+from tellapart.data.pairset import PairSet
+from tellapart.errors import ModelError, UnknownNameError
+from tellapart.models.reference import Blind, Constant
+from tellapart.models.tinystories import TinyStories
+
+Made = Callable[..., PairSet]
+
+
+def test_a_set_whose_false_captions_are_longer_is_solved_blind(captioned: Made) -> None:
+    pairs = captioned([(f"cat {k}", f"not cat {k} at all") for k in range(100)])
+    found = blind_accuracy(Blind(), pairs)
+    assert (found.value, found.verdict, found.n) == (1.0, "warn", 100)
+    assert found.low == pytest.approx(0.963, abs=1e-3)
+    assert "too often (its accuracy)" in found.says
+
+
+def test_a_set_where_the_short_caption_is_true_half_of_the_time_passes(captioned: Made) -> None:
+    short, long = "a cat", "a cat on a mat"
+    pairs = captioned(
+        [(f"{short} {k}", f"{long} {k}") if k % 2 else (f"{long} {k}", f"{short} {k}") for k in range(100)]
+    )
+    found = blind_accuracy(Blind(), pairs)
+    assert (found.value, found.verdict) == (0.5, "pass")
+    assert [gap.verdict for gap in length_gaps(pairs)] == ["pass", "pass"]
+
+
+@pytest.mark.parametrize("captions", [2, 5])
+def test_a_model_that_ties_gets_chance_whatever_the_number_of_captions(captioned: Made, captions: int) -> None:
+    found = blind_accuracy(Constant(), captioned([[f"{k} {n}" for n in range(captions)] for k in range(30)]))
+    assert found.value == pytest.approx(1 / captions)
+    assert found.verdict == "pass"
+    assert "30 items tied" in found.says
+
+
+def test_a_set_that_is_harder_blind_than_by_chance_is_warned_of_too(captioned: Made) -> None:
+    found = blind_accuracy(Blind(), captioned([(f"a very long cat {k}", f"cat {k}") for k in range(50)]))
+    assert (found.value, found.verdict) == (0.0, "warn")
+    assert "too rarely" in found.says
+
+
+def test_of_two_images_both_captions_are_true_and_the_finding_says_so(captioned: Made) -> None:
+    found = blind_accuracy(Blind(), captioned([("a", "b c")] * 30, images=2))
+    assert found.title.endswith("prefers the first caption")
+    assert "both captions are true" in found.says
+
+
+def test_lengths_are_those_of_the_true_caption_less_the_mean_of_the_others(captioned: Made) -> None:
+    words, characters = length_gaps(captioned([("aa bb cc", "aa", "aa bb cc dd ee")] * 25))
+    assert (words.value, characters.value) == (3 - (1 + 5) / 2, 8 - (2 + 14) / 2)
+    words, characters = length_gaps(captioned([("aa bb cc", "aa bb")] * 25))
+    assert (words.value, words.verdict, characters.value, characters.verdict) == (1.0, "warn", 3.0, "warn")
+    assert words.threshold.startswith("within 0.12 of 0")  # 5 % of 2.5 words
+
+
+def test_a_mixture_of_reordered_and_other_captions_is_warned_of_unless_a_tag_tells_them_apart(captioned: Made) -> None:
+    texts = [("a dog bites a man", "a man bites a dog"), ("one cup", "two cups"), ("A cup, red", "red a cup")]
+    found = bag_of_words(captioned(texts))
+    assert (found.value, found.verdict, found.items) == (pytest.approx(2 / 3), "warn", ("0", "2"))
+    kinds = [{"bag_of_words": kind} for kind in ("same", "differs", "same")]
+    assert bag_of_words(captioned(texts, tags=kinds)).verdict == "pass"
+    assert bag_of_words(captioned([texts[0], texts[2]])).verdict == "pass"
+
+
+def test_captions_that_stand_twice_are_found_within_an_item_and_across_clusters(captioned: Made) -> None:
+    texts = [("a", "b"), ("b", "a"), ("c", "c"), ("d", "e")]
+    twice, shared = caption_duplicates(captioned(texts))
+    assert (twice.items, twice.verdict) == (("2",), "warn")
+    assert (shared.items, shared.value, shared.verdict) == (("0", "1"), 0.5, "warn")
+    _, shared = caption_duplicates(captioned(texts, cluster=["x", "x", "y", "z"]))
+    assert (shared.items, shared.verdict) == ((), "pass")
+
+
+def test_a_tag_whose_rarest_value_has_few_items_is_warned_of(captioned: Made) -> None:
+    tags = [{"type": "swap" if k < 30 else "add", "id": str(k)} for k in range(100)]
+    pairs = captioned([("a", "b")] * 100, tags=tags)
+    (found,) = tag_balance(pairs)  # an identifier is no breakdown
+    assert (found.name, found.value, found.verdict) == ("tag: type", 30.0, "pass")
+    assert "evenness 0.88" in found.says  # -(0.3 ln 0.3 + 0.7 ln 0.7) / ln 2
+    assert tag_counts(pairs) == {"type": {"add": 70, "swap": 30}}
+    assert tag_balance(captioned([("a", "b")] * 3, tags=[{"t": "x"}, {"t": "x"}, {"t": "y"}]))[0].verdict == "warn"
+
+
+def test_a_named_language_model_is_asked_which_caption_is_likelier(captioned: Made, loves_z: Path) -> None:
+    pairs = captioned([(f"zzzz {k}", f"aaaa {k}") for k in range(30)])
+    model = text_model(f"tinystories:{loves_z}")
+    assert isinstance(model, TinyStories)
+    assert blind_accuracy(model, pairs).value == 1.0
+    gap = plausibility_gap(model, pairs)
+    direct = np.mean(
+        [model.log_likelihoods(a).mean() - model.log_likelihoods(b).mean() for a, b in (i.texts for i in pairs.items)]
+    )
+    assert gap.value == pytest.approx(direct, abs=1e-6)
+    assert gap.value > 1 and gap.verdict == "warn"
+    found = audit(pairs, Options(pictures=False, text_model=f"tinystories:{loves_z}"))
+    assert [f.name for f in found.findings[:3]] == [
+        "blind: blind",
+        f"blind: {model.name}",
+        f"plausibility: {model.name}",
+    ]
+    assert "plausibility" not in [each.name for each in found.not_done]
+
+
+def test_what_was_not_done_is_said(captioned: Made) -> None:
+    found = audit(captioned([("a", "b c")] * 3), Options(pictures=False))
+    assert {each.name for each in found.not_done} == {
+        "grammar",
+        "plausibility",
+        "pictures",
+        "leak",
+        "synthetic or natural",
+    }
+    assert (found.images, found.fingerprint, found.changes) == (None, None, [])
+
+
+def test_items_of_one_caption_have_none_to_prefer(captioned: Made) -> None:
+    found = audit(captioned([("a",), ("b",)], images=2), Options(pictures=False))
+    assert [finding.name for finding in found.findings] == ["captions: shared"]
+    assert "blind, length, plausibility" in [each.name for each in found.not_done]
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("oracle", ModelError, "oracle is no model of texts alone; name one that is"),
+        ("tinystories:", ModelError, "tinystories: names no checkpoint; write tinystories:PATH"),
+        ("tinystories:gone.bin", ModelError, "gone.bin: No such file or directory"),
+        ("blint", UnknownNameError, "no model 'blint'; did you mean 'blind'"),
+    ],
+)
+def test_a_text_model_that_is_none_is_an_error(name: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        text_model(name)
+
+
+def test_a_text_model_whose_output_is_not_one_number_a_text_is_an_error(captioned: Made) -> None:
+    class Broken(Constant):
+        def score_texts(self, texts):
+            return np.full(len(texts), np.nan, np.float32)
+
+    with pytest.raises(ModelError, match=r"constant gave \(2,\) for 2 texts, or numbers that are not finite"):
+        text_scores(Broken(), captioned([("a", "b")]))

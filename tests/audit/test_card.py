@@ -1,0 +1,111 @@
+"""The data card says what is known, asks what is not, and takes no text for markup."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tellapart.audit.audit import Options, audit
+from tellapart.audit.card import SAMPLES, card_of, html, markdown
+from tellapart.audit.datasheet import QUESTIONS, answers, with_questions
+from tellapart.audit.show import write_audit
+from tellapart.data.pairset import PairSet
+from tellapart.errors import DataError
+
+Made = Callable[..., PairSet]
+Blots = Callable[..., NDArray[np.uint8]]
+
+
+def test_every_question_has_a_key_of_its_own() -> None:
+    assert len({question.key for question in QUESTIONS}) == len(QUESTIONS) == 57
+
+
+def test_only_what_a_card_says_is_an_answer() -> None:
+    assert [answer.text for answer in answers({})] == [""] * 57
+    card = {
+        "licence": "MIT",
+        "description": "Cups.",
+        "datasheet": {"purpose": " To test. ", "funding": None, "licence": "CC0"},
+    }
+    given = {answer.question.key: answer.text for answer in answers(card) if answer.text}
+    assert given == {"purpose": "To test.", "instances": "Cups.", "licence": "CC0"}
+
+
+def test_a_card_with_its_questions_says_the_same_when_read_again() -> None:
+    card = {"licence": "MIT", "datasheet": {"purpose": "To test."}, "seed": 3}
+    full = with_questions(card)
+    assert full["seed"] == 3
+    assert [*full["datasheet"]] == [question.key for question in QUESTIONS]
+    assert answers(full) == answers(card)
+    assert with_questions(json.loads(json.dumps(full))) == full
+
+
+@pytest.mark.parametrize(
+    ("datasheet", "message"),
+    [
+        ({"purposes": "x"}, "no question 'purposes'; did you mean 'purpose'"),
+        ({"purpose": 3}, "field 'datasheet.purpose': expected a text or null, got 3"),
+        (["purpose"], "field 'datasheet': expected an object of answers"),
+    ],
+)
+def test_a_datasheet_that_is_none_is_an_error(datasheet: object, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        answers({"datasheet": datasheet})
+
+
+def test_the_card_shows_items_with_pictures_and_asks_nothing_of_the_network(pictured: Made, blots: Blots) -> None:
+    pairs = pictured([[blots(k), blots(k + 50)] for k in range(20)], card={"title": "Blots", "licence": "CC0-1.0"})
+    page = html(card_of(pairs, audit(pairs)))
+    assert page.count('<img src="data:image/png;base64,') == 2 * SAMPLES
+    assert page.count("<article") == SAMPLES
+    assert not re.search(r"<script|<link|@import|(src|href)=\"(?!data:|#)|url\(", page)
+    assert "<h1>Blots</h1>" in page
+    assert "Not answered (56)" in page
+
+
+def test_pictures_that_were_not_read_are_not_shown(pictured: Made, blots: Blots) -> None:
+    pairs = pictured([[blots(0), blots(1)]])
+    page = html(card_of(pairs, audit(pairs, Options(pictures=False))))
+    assert "<img" not in page
+    assert "pictures were not read" in page
+
+
+def test_captions_and_answers_are_no_markup(pictured: Made, blots: Blots) -> None:
+    nasty = "<script>alert(1)</script> | **bold** [a](http://b)\n# c"
+    pairs = pictured(
+        [[blots(0), blots(1)]],
+        texts=[(nasty, "b")],
+        tags=[{"<b>": nasty}],
+        card={"title": nasty, "datasheet": {"purpose": nasty}},
+    )
+    card = card_of(pairs, audit(pairs))
+    page, text = html(card), markdown(card)
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 4
+    assert "<script" not in text.replace("\\<", "")
+    assert "\n# c" not in text
+    assert not re.search(r"(?<!\\)\*\*bold", text)
+    assert not re.search(r"(?<!\\)\]\(http", text)
+
+
+def test_markdown_tables_have_a_cell_for_every_column(pictured: Made, blots: Blots) -> None:
+    pairs = pictured([[blots(k), blots(k + 50)] for k in range(3)], tags=[{"a|b": "c"}] * 3)
+    rows = [line for line in markdown(card_of(pairs, audit(pairs))).splitlines() if line.startswith("|")]
+    assert len(rows) > 10
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {7}
+
+
+def test_the_same_set_gives_the_same_files(pictured: Made, blots: Blots, tmp_path: Path) -> None:
+    pairs = pictured([[blots(k), blots(k + 50)] for k in range(5)])
+    for name in ("one", "two"):
+        write_audit(tmp_path / name, pairs, audit(pairs))
+    files = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert files == ["audit.json", "card.html", "card.json", "card.md", "croissant.json"]
+    for name in files:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()

@@ -1,0 +1,114 @@
+"""`tellapart audit`: what it prints, writes and refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellapart.audit.audit import Audit
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Audit:
+    """The embedded set, audited once."""
+    from tellapart.audit.audit import audit
+    from tellapart.audit.find import find_set
+
+    return audit(find_set("demo"))
+
+
+def test_the_demo_set_passes_all_but_a_tag_of_many_values(demo: Audit) -> None:
+    assert [finding.name for finding in demo.warnings] == ["tag: change"]
+    assert (demo.items, demo.images, demo.texts, demo.clusters) == (300, 600, 575, 300)
+
+
+def test_the_numbers_of_the_demo_set_are_these(demo: Audit) -> None:
+    found = {finding.name: finding for finding in demo.findings}
+    assert found["blind: blind"].value == 0.48
+    assert (found["blind: blind"].low, found["blind: blind"].high) == pytest.approx((0.4367, 0.5250), abs=1e-3)
+    assert found["length: words"].value == pytest.approx(0.1233, abs=1e-3)
+    assert found["length: characters"].value == pytest.approx(0.4, abs=0.01)
+    assert found["bag of words"].value == 0.0
+    assert found["captions: shared"].value == 0.02
+    assert found["images: near-duplicates"].value == 0.0
+    assert found["change: not minimal"].value == 0.02
+    assert found["change: share"].value == pytest.approx(0.0958, abs=1e-3)
+    assert found["tag: aspect"].value == 100.0
+    assert sum(map(sum, demo.changes_by_field)) == 300
+
+
+def test_it_prints_a_table_and_what_was_not_checked_and_exits_with_0(made_set: Any, command: Run) -> None:
+    ran = command("audit", made_set(n=30))
+    assert ran.code == 0, ran.err
+    assert "change: not minimal" in ran.out  # noise: every pixel changes
+    said = " ".join(ran.out.split())
+    assert "warn change: not minimal: items of which more than 25 % of the pixels change" in said
+    assert "by more than 24 of 255 levels: 100.00 %; not minimal to the eye" in said
+    assert "not checked  grammar" in ran.out
+    assert "checks pass" in ran.out
+
+
+def test_strict_exits_with_1_where_a_check_warns(made_set: Any, command: Run) -> None:
+    assert command("audit", made_set(n=30), "--strict").code == 1
+    assert command("audit", "demo", "--no-images", "--strict").code == 1  # a tag's rarest value has 3 items
+
+
+def test_json_is_the_record_that_is_written(made_set: Any, command: Run) -> None:
+    folder = made_set(n=6)
+    ran = command("audit", f"folder:{folder}", "--to", "card", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json == json.loads(Path("card/audit.json").read_text())
+    assert Audit.model_validate_json(Path("card/audit.json").read_text()).items == 6
+    assert Path("card/card.html").read_text().startswith("<!doctype html>")
+
+
+def test_the_files_are_named_and_so_is_what_the_card_lacks(made_set: Any, command: Run) -> None:
+    ran = command("audit", made_set(n=6), "--to", "card")
+    said = " ".join(ran.out.split())
+    assert "card/card.html and card.md: the data card; 56 questions of card.json are open" in said
+    assert "the card lacks description, url, creators, date_published, which it asks for" in said
+
+
+def test_another_set_is_searched_for_what_both_hold(made_set: Any, command: Run) -> None:
+    ours, theirs = made_set("ours", n=8, seed=1), made_set("theirs", n=8, seed=1)
+    ran = command("audit", ours, "--against", theirs, "--json")
+    leaks = {each["name"]: each["value"] for each in ran.json["findings"] if each["name"].startswith("leak")}
+    assert leaks == {"leak: captions": 1.0, "leak: images": 1.0, "leak: near-duplicates": 0.0}
+    fresh = made_set("fresh", n=8, seed=2)
+    ran = command("audit", ours, "--against", fresh, "--json")
+    assert {each["name"]: each["value"] for each in ran.json["findings"] if each["name"] == "leak: images"} == {
+        "leak: images": 0.0
+    }
+
+
+def test_no_picture_is_read_if_none_is_wanted(made_set: Any, command: Run) -> None:
+    folder = made_set(n=3)
+    for picture in (folder / "images").iterdir():
+        picture.write_bytes(b"no picture")
+    assert command("audit", folder, "--no-images").code == 0
+    ran = command("audit", folder)
+    assert (ran.code, "cannot be decoded as an image" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["winogrond"], "no benchmark 'winogrond'; did you mean 'winoground'"),
+        (["folder:gone"], "no folder 'gone'"),
+        (["vlue-nlvr2"], "vlue-nlvr2 is a task (nlvr2), and no set of minimal pairs"),
+        (["demo", "--no-images", "--text-model", "oracle"], "oracle is no model of texts alone"),
+        (["demo", "--no-images", "--against", "nonesuch"], "no benchmark 'nonesuch'"),
+        (["demo", "--no-images", "--text-model", "tinystories:gone.bin"], "gone.bin: No such file or directory"),
+    ],
+)
+def test_wrong_input_is_one_line_and_exit_status_2(command: Run, arguments: list[str], message: str) -> None:
+    ran = command("audit", *arguments)
+    assert ran.code == 2
+    assert message in ran.err
+    assert ran.err.count("\n") == 1

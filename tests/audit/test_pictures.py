@@ -1,0 +1,136 @@
+"""Duplicates, leaks and changes that were planted are found, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tellapart.audit.audit import Options, audit
+from tellapart.audit.change import LEVEL, Change, change_findings, change_of, changes_by_field
+from tellapart.audit.duplicates import picture_duplicates
+from tellapart.audit.finding import Finding
+from tellapart.audit.leak import caption_leak, picture_leak
+from tellapart.audit.look import look
+from tellapart.data.pairset import PairSet
+from tellapart.errors import DataError
+
+Made = Callable[..., PairSet]
+Pixels = NDArray[np.uint8]
+Blots = Callable[..., Pixels]
+
+
+def patched(picture: Pixels, size: int = 10, at: tuple[int, int] = (20, 30)) -> Pixels:
+    """The picture with a square in it that differs by at least 100 levels everywhere."""
+    changed = picture.copy()
+    rows, columns = slice(at[1], at[1] + size), slice(at[0], at[0] + size)
+    changed[rows, columns] = np.where(picture[rows, columns] < 128, 255, 0)
+    return changed
+
+
+def by_name(found: list[Finding]) -> dict[str, Finding]:
+    return {finding.name: finding for finding in found}
+
+
+def test_a_clean_set_of_minimal_pairs_passes_every_check(pictured: Made, blots: Blots) -> None:
+    pairs = pictured([(blots(k), patched(blots(k))) for k in range(30)])
+    found = audit(pairs)
+    assert [finding.name for finding in found.warnings] == []
+    assert (found.images, found.items, found.clusters) == (60, 30, 30)
+    assert found.fingerprint == pairs.fingerprint()
+
+
+def test_planted_duplicates_are_named(pictured: Made, blots: Blots) -> None:
+    rows = [[blots(2 * k), blots(2 * k + 1)] for k in range(6)]
+    rows[1] = [rows[1][0], rows[1][0]]  # twice in an item
+    rows[3] = [rows[2][0], rows[2][1]]  # the whole item again
+    rows[5][1] = rows[4][1]  # one picture of another cluster
+    texts = [(f"a {k}", f"b {k}") for k in range(6)]
+    texts[3] = texts[2][::-1]
+    pairs = pictured(rows, texts=texts, clusters=["0", "1", "2", "2", "4", "5"])
+    found = by_name(picture_duplicates(pairs, look(pairs)))
+    assert found["images: twice in an item"].items == ("item-1",)
+    assert found["items: twice"].items == ("item-2", "item-3")
+    assert found["images: shared"].items == ("item-4", "item-5")  # 2 and 3 are one cluster
+    assert found["images: near-duplicates"].items == ()
+    assert {each.verdict for each in found.values()} == {"warn", "pass"}
+
+
+def test_a_look_alike_in_another_cluster_is_a_near_duplicate_and_one_in_the_same_is_not(
+    pictured: Made, blots: Blots
+) -> None:
+    brighter = np.clip(blots(0).astype(np.int16) + 3, 0, 255).astype(np.uint8)
+    rows = [[blots(0), blots(1)], [brighter, blots(2)], [blots(3), blots(4)]]
+    pairs = pictured(rows)
+    near = by_name(picture_duplicates(pairs, look(pairs)))["images: near-duplicates"]
+    assert (near.items, near.verdict) == (("item-0", "item-1"), "warn")
+    pairs = pictured(rows, clusters=["a", "a", "b"], name="clustered")
+    near = by_name(picture_duplicates(pairs, look(pairs)))["images: near-duplicates"]
+    assert (near.items, near.verdict) == ((), "pass")
+
+
+def test_pictures_and_captions_that_two_sets_share_are_a_leak(pictured: Made, blots: Blots) -> None:
+    softer = np.clip(blots(6).astype(np.int16) - 3, 0, 255).astype(np.uint8)
+    ours = pictured([[blots(2 * k), blots(2 * k + 1)] for k in range(4)], name="ours")
+    texts = [("A  trained caption", "b"), ("c", "d"), ("One ours 3", "e")]
+    theirs = pictured([[blots(50), blots(1)], [blots(51), softer], [blots(52), blots(53)]], texts=texts, name="theirs")
+    exact, alike = picture_leak(ours, look(ours), theirs, look(theirs))
+    assert (exact.items, exact.verdict) == (("item-0",), "warn")
+    assert (alike.items, alike.verdict) == (("item-3",), "warn")
+    assert caption_leak(ours, theirs).items == ("item-3",)
+    found = audit(ours, Options(against=theirs))
+    assert found.against == "theirs"
+    assert {"leak: images", "leak: near-duplicates", "leak: captions"} <= {each.name for each in found.warnings}
+    assert "leak" not in [each.name for each in found.not_done]
+
+
+def test_a_change_is_measured_to_the_pixel(blots: Blots) -> None:
+    picture = blots(0)
+    found = change_of([picture, patched(picture, 16, (32, 8))])
+    assert found.share == 16 * 16 / 64**2
+    assert found.box == (32 / 64, 8 / 64, 48 / 64, 24 / 64)
+    assert found.box_share == found.share
+    assert found.centre == (40 / 64, 16 / 64)
+    assert changes_by_field([found, found]) == [[0, 2, 0], [0, 0, 0], [0, 0, 0]]
+
+
+def test_noise_below_the_level_is_no_change(blots: Blots) -> None:
+    grey = np.full((20, 20, 3), 100, np.uint8)
+    assert change_of([grey, grey + np.uint8(LEVEL)]) == Change(share=0.0, mean_absolute=float(LEVEL))
+    assert change_of([grey, grey + np.uint8(LEVEL + 1)]).share == 1.0
+
+
+def test_of_several_pictures_the_largest_change_counts(blots: Blots) -> None:
+    picture = blots(0)
+    found = change_of([picture, picture, patched(picture, 8), patched(picture, 4)])
+    assert found.share == 64 / 64**2
+
+
+def test_a_pair_that_is_not_minimal_and_one_that_cannot_be_seen_are_named(pictured: Made, blots: Blots) -> None:
+    rows = [[blots(k), patched(blots(k))] for k in range(10)]
+    rows[4] = [blots(4), blots(99)]
+    rows[6] = [blots(6), blots(6, 32)]
+    rows[7] = [blots(7), patched(blots(7), 1)]
+    pairs = pictured(rows)
+    seen = look(pairs)
+    found = by_name(change_findings(seen.changes, pairs))
+    large = found["change: not minimal"]
+    assert (large.items, large.value, large.verdict) == (("item-4", "item-6"), 0.2, "warn")
+    assert "1 items have pictures of different sizes" in large.says
+    assert (found["change: hardly seen"].items, found["change: hardly seen"].verdict) == (("item-7",), "warn")
+    assert found["change: share"].items[0] == "item-4"
+    assert found["change: share"].n == 9
+
+
+def test_items_of_one_picture_change_nothing(pictured: Made, blots: Blots) -> None:
+    found = audit(pictured([[blots(k)] for k in range(3)]))
+    assert found.changes == []
+    assert "change" in [each.name for each in found.not_done]
+
+
+def test_a_picture_that_cannot_be_decoded_is_an_error_that_names_its_place(pictured: Made, blots: Blots) -> None:
+    pairs = pictured([[blots(0), b"no picture"]])
+    with pytest.raises(DataError, match=r"pairs.jsonl:1: field 'images\[1\]': .*cannot be decoded as an image"):
+        audit(pairs)
