@@ -217,7 +217,10 @@ def test_check_says_how_many_gates_hold_and_fails_when_one_falls(command, monkey
         (["show", "gone"], "error: no run in gone; name a run folder"),
         (["compare", "gone", "gone"], "error: gone has no results.json; name a run folder"),
         (["check", "oracel"], "error: no model 'oracel'; did you mean 'oracle'\\?"),
-        (["ls", "model"], "error: nothing to list under 'model'; did you mean 'models'\\? use benchmarks, models or losses"),
+        (
+            ["ls", "model"],
+            "error: nothing to list under 'model'; did you mean 'models'\\? use benchmarks, models or losses",
+        ),
         (["ls", "zebras"], "error: nothing to list under 'zebras'; use benchmarks, models or losses"),
     ],
 )
