@@ -282,7 +282,7 @@ def test_an_error_of_the_machine_is_one_line(command, made_set, monkeypatch: pyt
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device", "somewhere")
 
-    monkeypatch.setattr("tellapart.run.run", full)
+    monkeypatch.setattr("tellapart.distributed.run_in_ranks", full)
     ran = command("run", "-m", "random", "-b", f"folder:{made_set()}", "--out", "r")
     assert (ran.code, ran.out, ran.err) == (2, "", "error: [Errno 28] No space left on device: 'somewhere'\n")
 

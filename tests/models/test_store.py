@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -283,3 +284,18 @@ def test_a_dropped_store_may_be_collected_in_any_thread(monkeypatch: pytest.Monk
     collector.start()
     collector.join()
     assert said == []
+
+
+def test_processes_that_make_a_store_at_once_all_open_it(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from tellapart.models.store import EmbeddingStore\n"
+        "time.sleep(max(0, float(sys.argv[2]) - time.time()))\n"
+        "EmbeddingStore(Path(sys.argv[1])).close()"
+    )
+    for attempt in range(4):
+        path, start = tmp_path / str(attempt) / "store.sqlite", str(time.time() + 1.0)
+        makers = [
+            subprocess.Popen([sys.executable, "-c", code, str(path), start], stderr=subprocess.PIPE, text=True)
+            for _ in range(6)
+        ]
+        assert [maker.communicate(timeout=60)[1] for maker in makers] == [""] * 6

@@ -37,6 +37,11 @@ MERGE = (
 
 REMEDY = "delete it, or name another --cache"
 
+_FACTS = """
+SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
+       (SELECT count(*) FROM sqlite_master)
+"""
+
 #: How long a writer waits for another one, in seconds. A batch is written in milliseconds.
 _PATIENCE = 60.0
 
@@ -105,10 +110,8 @@ def _prepare(connection: sqlite3.Connection, where: str) -> None:
 
 def _is_new(connection: sqlite3.Connection, where: str) -> bool:
     """Return whether the database is empty; raise if it is not a store of this schema."""
-    application, version, tables = (
-        connection.execute(query).fetchone()[0]
-        for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
-    )
+    # One statement, and so one state of the file: another process may be making the tables at this moment.
+    application, version, tables = connection.execute(_FACTS).fetchone()
     if (application, version, tables) == (0, 0, 0):
         return True
     if application != _APPLICATION:
