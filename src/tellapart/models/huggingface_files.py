@@ -277,10 +277,14 @@ def _file(source: str, name: str) -> Path:
         if not (folder / name).is_file():
             raise ModelError(f"{source} has no {name}; expected the folder of a model of transformers")
         return folder / name
+    require("torch", extra="models")  # first: without it nothing is worth fetching
     hub = require("huggingface_hub", extra="models")
     page = f"https://huggingface.co/{source}"
+    fetch, log = hub.hf_hub_download, logging.getLogger("huggingface_hub")  # fetched first: that sets the level
+    level = log.level
+    log.setLevel(logging.ERROR)  # it tells of every retry; what matters is raised
     try:
-        return Path(hub.hf_hub_download(source, name))
+        return Path(fetch(source, name))
     except hub.errors.HFValidationError as error:
         raise ModelError(f"{source} is no folder, and no id of the hub (owner/name)") from error
     except hub.errors.GatedRepoError as error:
@@ -303,6 +307,8 @@ def _file(source: str, name: str) -> Path:
         raise ModelError(f"{source} has no {name} on the hub ({page}); it is no model of transformers") from error
     except (hub.errors.HfHubHTTPError, OSError) as error:
         raise ModelError(f"{source}: its {name} cannot be fetched from the hub: {first_line(error)}") from error
+    finally:
+        log.setLevel(level)
 
 
 def _has(source: str, name: str) -> bool:
