@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,8 +65,8 @@ def prepare_task(benchmark: TaskBenchmark, *, limit: str | None = None) -> Prepa
     return PreparedTask(benchmark, task, records, _fingerprint(task.content(records)), available)
 
 
-def plan_task(model: Model, benchmark: TaskBenchmark) -> None:
-    """Refuse, before anything is computed, a task whose files are not there or that the model cannot do.
+def plan_task(model: Model, benchmark: TaskBenchmark) -> Callable[[Any, Any, Session], Any]:
+    """Return what runs the model; refuse, before anything is computed, a task without files or that it cannot do.
 
     Raises:
         DataError: neither the user's folders nor the hub have the benchmark's files.
@@ -79,12 +79,14 @@ def plan_task(model: Model, benchmark: TaskBenchmark) -> None:
     tellapart.errors.MetricError: constant on vlue-nlvr2: the task asks for a label, of a model that answers in words...
     """
     task = find_task(benchmark.task, benchmark.name)
-    if task.runner(model) is None:
+    run = task.runner(model)
+    if run is None:
         raise MetricError(
             f"{model.name} on {benchmark.name}: the task asks for {_article(task.output)}, of {task.models}; for predictions "
             f"made elsewhere: tellapart export {benchmark.name} --to FILE, then tellapart score {benchmark.name} --scores FILE"
         )
     benchmark.expect()
+    return run
 
 
 def evaluate_task(
@@ -106,16 +108,13 @@ def evaluate_task(
     'evaluate_task'
     """
     started = time.monotonic()
-    plan_task(model, ready.benchmark)
-    run = ready.task.runner(model)
-    if run is None:  # plan_task has refused it
-        raise AssertionError(model.name)
+    run = plan_task(model, ready.benchmark)
     session = Session(
         pictures=ready.benchmark.read_image(), store=store, batch_size=batch_size or 32, progress=progress
     )
     cut_before = texts_cut(model)
     predictions = run(model, ready.records, session)
-    found = _evaluation(ready, predictions, origin=str(ready.benchmark.picture_root()), seed=seed)
+    found = evaluate_predictions(ready, predictions, origin=str(ready.benchmark.picture_root()), seed=seed)
     update = {
         "seconds": time.monotonic() - started,
         "notes": (*found.result.notes, *notes_on_cut_texts(texts_cut(model) - cut_before)),
@@ -142,10 +141,6 @@ def evaluate_predictions(ready: PreparedTask, predictions: Any, *, origin: str, 
     >>> evaluate_predictions(ready, [True], origin="doc").result.metrics["accuracy"].value
     1.0
     """
-    return _evaluation(ready, predictions, origin=origin, seed=seed)
-
-
-def _evaluation(ready: PreparedTask, predictions: Any, *, origin: str, seed: int) -> Evaluation:
     started = time.monotonic()
     measured = ready.task.measure(ready.records, predictions)
     tables = [_tabulated(units, seed) for units in measured]

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from tellapart.benchmarks.annotations import string
 from tellapart.benchmarks.coco_cf import COCO_COUNTERFACTUALS
 from tellapart.benchmarks.place import Place, find_files
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.benchmarks.task_benchmark import TaskBenchmark, one_file
 from tellapart.benchmarks.vlue import read_retrieval
 from tellapart.data.rows import read_csv
 from tellapart.data.tasks import RetrievalSet
@@ -26,22 +26,6 @@ __all__ = [
 
 _SPLIT = "test-coco-cfs.csv"
 _SIDES = {"synthetic-images-for-original-captions": 0, "synthetic-images-for-counterfactual-captions": 1}
-
-
-def _load_vlue(place: Place) -> RetrievalSet:
-    return _galleries(place, "vlue-retrieval", "itr_vlue_test.json")
-
-
-def _load_coco(place: Place) -> RetrievalSet:
-    return _galleries(place, "coco-retrieval", "coco_test.json")
-
-
-def _load_flickr(place: Place) -> RetrievalSet:
-    return _galleries(place, "flickr30k-retrieval", "flickr30k_test.json")
-
-
-def _galleries(place: Place, name: str, file: str) -> RetrievalSet:
-    return read_retrieval(find_files(place.folder(name) or Path(), file)[0])
 
 
 def _load_counterfactuals(place: Place) -> RetrievalSet:
@@ -81,7 +65,7 @@ VLUE_RETRIEVAL = TaskBenchmark(
     cluster="the image",
     domain="out-of-domain",
     rival="coco-retrieval",
-    load=_load_vlue,
+    load=one_file("vlue-retrieval", "itr_vlue_test.json", read_retrieval),
 )
 
 COCO_RETRIEVAL = TaskBenchmark(
@@ -97,7 +81,7 @@ COCO_RETRIEVAL = TaskBenchmark(
     cluster="the image",
     domain="in-domain",
     rival="vlue-retrieval",
-    load=_load_coco,
+    load=one_file("coco-retrieval", "coco_test.json", read_retrieval),
 )
 
 FLICKR30K_RETRIEVAL = TaskBenchmark(
@@ -112,7 +96,7 @@ FLICKR30K_RETRIEVAL = TaskBenchmark(
     images="Flickr30K's",
     cluster="the image",
     usual=("flickr30k-images", "images"),
-    load=_load_flickr,
+    load=one_file("flickr30k-retrieval", "flickr30k_test.json", read_retrieval),
 )
 
 COCO_COUNTERFACTUALS_RETRIEVAL = TaskBenchmark(

@@ -9,9 +9,22 @@ from typing import Any
 
 from tellapart.benchmarks.declared import Declared
 from tellapart.benchmarks.image_sources import FolderImages
-from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.place import Place, find_files
 
-__all__ = ["TaskBenchmark"]
+__all__ = ["TaskBenchmark", "one_file"]
+
+
+def one_file(benchmark: str, pattern: str, read: Callable[[Path], Any]) -> Callable[[Place], Any]:
+    """Return what loads a benchmark that is one file: found by its pattern, read by `read`.
+
+    >>> callable(one_file("nlvr2", "nlvr2_test.json", lambda path: path))
+    True
+    """
+
+    def load(place: Place) -> Any:
+        return read(find_files(place.folder(benchmark) or Path(), pattern)[0])
+
+    return load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
-from tellapart.benchmarks.place import Place, find_files
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.benchmarks.task_benchmark import TaskBenchmark, one_file
 from tellapart.benchmarks.vlue import read_boxes, read_captions, read_questions, read_statements
 
 __all__ = ["NLVR2_IN_DOMAIN", "VLUE_CAPTIONS", "VLUE_GROUNDING", "VLUE_NLVR2", "VLUE_VQA"]
 
 _VLUE = "Zhou et al., VLUE: A Multi-Task Benchmark for Evaluating Vision-Language Models, ICML 2022"
 _VLUE_SITE = "https://github.com/MichaelZhouwang/VLUE"
-
-
-def _one_file(benchmark: str, pattern: str, read: Callable[[Path], Any]) -> Callable[[Place], Any]:
-    """Read a benchmark that is one file."""
-
-    def load(place: Place) -> Any:
-        return read(find_files(place.folder(benchmark) or Path(), pattern)[0])
-
-    return load
 
 
 VLUE_NLVR2 = TaskBenchmark(
@@ -38,7 +24,7 @@ VLUE_NLVR2 = TaskBenchmark(
     cluster="the sentence",
     domain="out-of-domain",
     rival="nlvr2",
-    load=_one_file("vlue-nlvr2", "nlvr2_vlue_test.json", read_statements),
+    load=one_file("vlue-nlvr2", "nlvr2_vlue_test.json", read_statements),
 )
 
 NLVR2_IN_DOMAIN = TaskBenchmark(
@@ -54,7 +40,7 @@ NLVR2_IN_DOMAIN = TaskBenchmark(
     cluster="the sentence",
     domain="in-domain",
     rival="vlue-nlvr2",
-    load=_one_file("nlvr2", "nlvr2_test.json", read_statements),
+    load=one_file("nlvr2", "nlvr2_test.json", read_statements),
 )
 
 VLUE_VQA = TaskBenchmark(
@@ -70,7 +56,7 @@ VLUE_VQA = TaskBenchmark(
     cluster="the image; of a pair of questions, all images that such pairs link",
     domain="out-of-domain",
     rival="vqa2",
-    load=_one_file("vlue-vqa", "vqa_vlue_test.json", read_questions),
+    load=one_file("vlue-vqa", "vqa_vlue_test.json", read_questions),
 )
 
 VLUE_GROUNDING = TaskBenchmark(
@@ -86,7 +72,7 @@ VLUE_GROUNDING = TaskBenchmark(
     cluster="the image",
     domain="out-of-domain",
     rival="refcoco+-test",
-    load=_one_file("vlue-grounding", "refcoco+_vlue_test.json|refcoco+_bbox100_vlue_test.json", read_boxes),
+    load=one_file("vlue-grounding", "refcoco+_vlue_test.json|refcoco+_bbox100_vlue_test.json", read_boxes),
 )
 
 VLUE_CAPTIONS = TaskBenchmark(
@@ -102,5 +88,5 @@ VLUE_CAPTIONS = TaskBenchmark(
     cluster="the image",
     domain="out-of-domain",
     rival="coco-captions",
-    load=_one_file("vlue-captions", "caption_vlue_test.json|itr_vlue_test.json", read_captions),
+    load=one_file("vlue-captions", "caption_vlue_test.json|itr_vlue_test.json", read_captions),
 )
