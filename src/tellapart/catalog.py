@@ -89,8 +89,8 @@ LOSSES: Mapping[str, str] = MappingProxyType(
 #: What `tellapart build` makes pair sets with.
 BUILDERS: Mapping[str, str] = MappingProxyType(
     {
-        "scenes": "tellapart.build.scenes:Scenes",
-        "negatives": "tellapart.build.negatives:Negatives",
+        "scenes": "tellapart.build.rendered.scenes:Scenes",
+        "negatives": "tellapart.build.negatives.negatives:Negatives",
     }
 )
 

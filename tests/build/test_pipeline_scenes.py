@@ -10,10 +10,10 @@ pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
 pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
 
 from tellapart.build.builder import Rejected, Start
-from tellapart.build.demo import build as build_demo
 from tellapart.build.pipeline import build
-from tellapart.build.recipe import Recipe
-from tellapart.build.scenes import Scenes
+from tellapart.build.rendered.demo import build as build_demo
+from tellapart.build.rendered.recipe import Recipe
+from tellapart.build.rendered.scenes import Scenes
 from tellapart.data.folder import read_pair_set
 
 OPTIONS = "[options]\nsize = 40\nsamples = 1\ndepth = 2\n"

@@ -7,10 +7,10 @@ from itertools import product
 
 import pytest
 
-from tellapart.build.grammar import ASPECTS, HELD_OUT, LOCATIONS, PLACES, VERBS, WORDS, Noun
-from tellapart.build.phrases import foils, truths
-from tellapart.build.quadruple import Key, draw
-from tellapart.build.scene import Scene, Thing
+from tellapart.build.rendered.grammar import ASPECTS, HELD_OUT, LOCATIONS, PLACES, VERBS, WORDS, Noun
+from tellapart.build.rendered.phrases import foils, truths
+from tellapart.build.rendered.quadruple import Key, draw
+from tellapart.build.rendered.scene import Scene, Thing
 
 RELATION = {words: relation for relation, group in LOCATIONS.items() for words in group}
 SENTENCE = re.compile(

@@ -6,8 +6,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tellapart.build.solids import Mesh, extruded, place, revolve, rounded_box, rounded_profile, stretched, tube
-from tellapart.build.tableware import Model, Part, Top
+from tellapart.build.rendered.solids import (
+    Mesh,
+    extruded,
+    place,
+    revolve,
+    rounded_box,
+    rounded_profile,
+    stretched,
+    tube,
+)
+from tellapart.build.rendered.tableware import Model, Part, Top
 
 __all__ = ["FURNISHINGS"]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tellapart.build.demo import main
-from tellapart.build.recipe import Recipe, read_recipe
+from tellapart.build.rendered.demo import main
+from tellapart.build.rendered.recipe import Recipe, read_recipe
 from tellapart.errors import DataError
 
 GOOD = 'name = "few"\nseed = 3\n[items]\ncounting = 2\n'

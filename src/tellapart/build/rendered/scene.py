@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.build.objects import shape
+from tellapart.build.rendered.objects import shape
 from tellapart.errors import DataError
 
 __all__ = ["Camera", "Ground", "Light", "Scene", "Thing", "corners", "projected"]

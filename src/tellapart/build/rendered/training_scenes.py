@@ -1,6 +1,6 @@
 """Render training quadruples into shards: same generator as the demo, other seeds, no held-out pair.
 
-`python -m tellapart.build.training_scenes --out DIR --quadruples N --workers W` writes, for each shard, pixels
+`python -m tellapart.build.rendered.training_scenes --out DIR --quadruples N --workers W` writes, for each shard, pixels
 `shard-00000.npy` (uint8 `(n, 2, size, size, 3)`) and records `shard-00000.jsonl`, one line for each row. The records
 are renamed into place last: a shard whose `.jsonl` exists is whole, so shards can be read while others are rendered,
 and a second call with the same arguments goes on where the first one stopped.
@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from tellapart.build.grammar import ASPECTS, Aspect
-from tellapart.build.phrases import foils, truths
-from tellapart.build.quadruple import Key, Quadruple, draw
-from tellapart.build.render import Settings, render
-from tellapart.build.verify import check
-from tellapart.build.workers import spread
+from tellapart.build.rendered.grammar import ASPECTS, Aspect
+from tellapart.build.rendered.phrases import foils, truths
+from tellapart.build.rendered.quadruple import Key, Quadruple, draw
+from tellapart.build.rendered.render import Settings, render
+from tellapart.build.rendered.verify import check
+from tellapart.build.rendered.workers import spread
 from tellapart.errors import DataError
 
 __all__ = ["Plan", "main", "record", "training_quadruple", "write_shard"]
@@ -157,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     >>> main(["--out", "unused", "--quadruples", "0"])
     0
     """
-    parser = argparse.ArgumentParser(prog="python -m tellapart.build.training_scenes", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tellapart.build.rendered.training_scenes", description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--quadruples", type=int, required=True)
     parser.add_argument("--workers", type=int, default=1)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from tellapart.build.workers import spread
+from tellapart.build.rendered.workers import spread
 
 
 @pytest.mark.parametrize("workers", [1, 2])

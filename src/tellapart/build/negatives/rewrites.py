@@ -13,7 +13,7 @@ from functools import cache
 from itertools import pairwise
 from types import MappingProxyType
 
-from tellapart.build.lexicon import (
+from tellapart.build.negatives.lexicon import (
     ASYMMETRIC,
     ATTRIBUTES,
     BEFORE_NOUN,

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellapart.build.lexicon import ATTRIBUTES, OBJECTS, RELATIONS, plural
-from tellapart.build.negatives import Negatives
+from tellapart.build.negatives.lexicon import ATTRIBUTES, OBJECTS, RELATIONS, plural
+from tellapart.build.negatives.negatives import Negatives
+from tellapart.build.negatives.rewrites import KINDS, rewrites
 from tellapart.build.pipeline import build
 from tellapart.build.recipe_file import RecipeFile, open_builder
-from tellapart.build.rewrites import KINDS, rewrites
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tellapart.build.grammar import LOCATIONS, Relation
-from tellapart.build.objects import SHAPES, shape
-from tellapart.build.placement import camera_for, can_carry, ground, put, scatter
-from tellapart.build.scene import Thing, corners, projected
+from tellapart.build.rendered.grammar import LOCATIONS, Relation
+from tellapart.build.rendered.objects import SHAPES, shape
+from tellapart.build.rendered.placement import camera_for, can_carry, ground, put, scatter
+from tellapart.build.rendered.scene import Thing, corners, projected
 
 SUBJECT = Thing("bowl", "blue", 1.0, (0.0, 0.0, 0.0), 0.0)
 AXES = {"left": (0, -1), "right": (0, 1), "front": (1, -1), "behind": (1, 1)}

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
 pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
 
-from tellapart.build.grammar import WORDS
-from tellapart.build.training_scenes import Plan, main, write_shard
+from tellapart.build.rendered.grammar import WORDS
+from tellapart.build.rendered.training_scenes import Plan, main, write_shard
 from tellapart.errors import DataError
 
 TINY = {"size": 40, "samples": 1, "depth": 2, "rows": 3}

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from tellapart.build.solids import Mesh, place, revolve, rounded_box, rounded_profile, squared, stretched, tube
+from tellapart.build.rendered.solids import Mesh, place, revolve, rounded_box, rounded_profile, squared, stretched, tube
 
 __all__ = ["TABLEWARE", "Model", "Part", "Top"]
 

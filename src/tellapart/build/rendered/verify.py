@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.build.objects import shape
-from tellapart.build.quadruple import Fact, Quadruple
-from tellapart.build.render import masks
-from tellapart.build.scene import Scene, projected
+from tellapart.build.rendered.objects import shape
+from tellapart.build.rendered.quadruple import Fact, Quadruple
+from tellapart.build.rendered.render import masks
+from tellapart.build.rendered.scene import Scene, projected
 
 __all__ = ["MIN_AREA", "MIN_SHARE", "REASONS", "check", "fault"]
 
@@ -42,7 +42,7 @@ def check(quadruple: Quadruple, size: int) -> str | None:
         MissingDependencyError: Mitsuba is not installed.
 
     >>> from dataclasses import replace
-    >>> from tellapart.build.quadruple import Key, draw
+    >>> from tellapart.build.rendered.quadruple import Key, draw
     >>> quadruple = draw(Key("test", 0, "counting", 0))
     >>> check(quadruple, 64), check(replace(quadruple, scenes=quadruple.scenes[::-1]), 64)
     (None, 'wrong count')
@@ -64,7 +64,7 @@ def fault(scene: Scene, fact: Fact, seen: NDArray[np.int16], alone: list[int]) -
         seen: int16 `(size, size)`, the index of the thing at each pixel, -1 elsewhere.
         alone: pixels of each thing without the others.
 
-    >>> from tellapart.build.quadruple import Key, draw
+    >>> from tellapart.build.rendered.quadruple import Key, draw
     >>> quadruple = draw(Key("test", 0, "location", 0))
     >>> fault(quadruple.scenes[0], quadruple.facts[0], np.full((64, 64), -1, dtype=np.int16), [100, 100])
     'too small'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tellapart.build.grammar import (
+from tellapart.build.rendered.grammar import (
     COUNTS,
     LOCATIONS,
     OBJECTS,
@@ -16,7 +16,7 @@ from tellapart.build.grammar import (
     counting,
     relating,
 )
-from tellapart.build.quadruple import Quadruple, rivals
+from tellapart.build.rendered.quadruple import Quadruple, rivals
 
 __all__ = ["Foil", "foils", "truths"]
 
@@ -44,7 +44,7 @@ def truths(quadruple: Quadruple, side: int) -> list[str]:
 
     Synonyms of the location and of the verb, the converse relation, the relation without sizes, both counting templates.
 
-    >>> from tellapart.build.quadruple import Key, draw
+    >>> from tellapart.build.rendered.quadruple import Key, draw
     >>> quadruple = draw(Key("test", 0, "counting", 0))
     >>> truths(quadruple, 0)[0] == quadruple.captions[0], len(truths(quadruple, 0))
     (True, 4)
@@ -71,7 +71,7 @@ def foils(quadruple: Quadruple, side: int) -> list[Foil]:
 
     Where the quadruple shows no held-out pair, no foil names one.
 
-    >>> from tellapart.build.quadruple import Key, draw
+    >>> from tellapart.build.rendered.quadruple import Key, draw
     >>> quadruple = draw(Key("test", 0, "location", 0))
     >>> {foil.kind for foil in foils(quadruple, 0)} >= {"location", "swap"}
     True

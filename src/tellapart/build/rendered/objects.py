@@ -8,9 +8,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.build.furnishings import FURNISHINGS
-from tellapart.build.solids import Mesh
-from tellapart.build.tableware import TABLEWARE, Model, Part, Top
+from tellapart.build.rendered.furnishings import FURNISHINGS
+from tellapart.build.rendered.solids import Mesh
+from tellapart.build.rendered.tableware import TABLEWARE, Model, Part, Top
 from tellapart.errors import UnknownNameError
 
 __all__ = ["SHAPES", "Shape", "shape"]

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.build.grammar import Relation
-from tellapart.build.materials import FLOORS, WALLS
-from tellapart.build.objects import shape
-from tellapart.build.scene import Camera, Ground, Light, Thing, Vector, projected
+from tellapart.build.rendered.grammar import Relation
+from tellapart.build.rendered.materials import FLOORS, WALLS
+from tellapart.build.rendered.objects import shape
+from tellapart.build.rendered.scene import Camera, Ground, Light, Thing, Vector, projected
 
 __all__ = ["camera_for", "can_carry", "ground", "light", "put", "scatter"]
 

@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
 
-from tellapart.build.quadruple import Fact, Key, draw
-from tellapart.build.render import masks
-from tellapart.build.scene import Camera, Ground, Light, Scene, Thing
-from tellapart.build.verify import REASONS, check, fault
+from tellapart.build.rendered.quadruple import Fact, Key, draw
+from tellapart.build.rendered.render import masks
+from tellapart.build.rendered.scene import Camera, Ground, Light, Scene, Thing
+from tellapart.build.rendered.verify import REASONS, check, fault
 
 SIZE = 48
 CAMERA = Camera((0.0, -5.5, 2.4), (0.0, 0.0, 0.3), 36.0, 0.0)

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from tellapart.build.builder import Candidate, Made, Rejected, Start
-from tellapart.build.rewrites import KINDS, rewrites
+from tellapart.build.negatives.rewrites import KINDS, rewrites
 from tellapart.catalog import nearest
 from tellapart.data.images import check_reference, resolve
 from tellapart.data.item import Item

@@ -14,12 +14,12 @@ import pytest
 from PIL import Image
 
 from tellapart.benchmarks.demo import DEMO_FOLDER
-from tellapart.build.demo import build, encode, pictures
-from tellapart.build.grammar import ASPECTS, HELD_OUT
-from tellapart.build.quadruple import Key, draw
-from tellapart.build.recipe import Recipe, read_recipe
-from tellapart.build.scene import Scene
-from tellapart.build.verify import check
+from tellapart.build.rendered.demo import build, encode, pictures
+from tellapart.build.rendered.grammar import ASPECTS, HELD_OUT
+from tellapart.build.rendered.quadruple import Key, draw
+from tellapart.build.rendered.recipe import Recipe, read_recipe
+from tellapart.build.rendered.scene import Scene
+from tellapart.build.rendered.verify import check
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
 
@@ -135,7 +135,7 @@ def test_a_small_set_is_the_same_for_any_number_of_workers(tmp_path: Path) -> No
 
 def test_a_set_that_cannot_be_drawn_says_why(tmp_path: Path) -> None:
     pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
-    from tellapart.build.demo import accepted
+    from tellapart.build.rendered.demo import accepted
 
     # At 16 pixels five small things cannot all be seen.
     tiny = Recipe(name="few", seed=5, size=16, samples=1, attempts=1, items={"counting": 30})

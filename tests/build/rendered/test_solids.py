@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tellapart.build.objects import SHAPES, shape
-from tellapart.build.solids import (
+from tellapart.build.rendered.objects import SHAPES, shape
+from tellapart.build.rendered.solids import (
     Mesh,
     extruded,
     place,

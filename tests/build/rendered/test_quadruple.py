@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tellapart.build.grammar import ASPECTS, COUNTS, HELD_OUT, LOCATIONS, SIZES
-from tellapart.build.placement import can_carry
-from tellapart.build.quadruple import Key, Quadruple, draw
-from tellapart.build.scene import Scene, corners, projected
+from tellapart.build.rendered.grammar import ASPECTS, COUNTS, HELD_OUT, LOCATIONS, SIZES
+from tellapart.build.rendered.placement import can_carry
+from tellapart.build.rendered.quadruple import Key, Quadruple, draw
+from tellapart.build.rendered.scene import Scene, corners, projected
 from tellapart.errors import DataError
 
 KEYS = [Key("test", 7, a, i, held_out=h) for a, i, h in product(ASPECTS, range(350), ("yes", "no"))]

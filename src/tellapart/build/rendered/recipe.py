@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tellapart.build.grammar import ASPECTS, Aspect
-from tellapart.build.quadruple import Key, Wording
-from tellapart.build.render import Settings
+from tellapart.build.rendered.grammar import ASPECTS, Aspect
+from tellapart.build.rendered.quadruple import Key, Wording
+from tellapart.build.rendered.render import Settings
 from tellapart.catalog import nearest
 from tellapart.errors import DataError
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.build.materials import WALLS, floor_texture, surface
-from tellapart.build.objects import shape
-from tellapart.build.scene import Camera, Light, Scene, Thing
+from tellapart.build.rendered.materials import WALLS, floor_texture, surface
+from tellapart.build.rendered.objects import shape
+from tellapart.build.rendered.scene import Camera, Light, Scene, Thing
 from tellapart.errors import require
 
 __all__ = ["Settings", "lone_pixels", "masks", "render"]
@@ -190,7 +190,7 @@ def render(scene: Scene, settings: Settings) -> NDArray[np.uint8]:
     Raises:
         MissingDependencyError: Mitsuba or pyoidn is not installed.
 
-    >>> from tellapart.build.quadruple import Key, draw
+    >>> from tellapart.build.rendered.quadruple import Key, draw
     >>> render(draw(Key("test", 0, "counting", 0)).scenes[0], Settings(size=32, samples=1, depth=2)).shape
     (32, 32, 3)
     """
@@ -256,7 +256,7 @@ def masks(scene: Scene, size: int) -> tuple[NDArray[np.int16], list[int]]:
     Raises:
         MissingDependencyError: Mitsuba is not installed.
 
-    >>> from tellapart.build.quadruple import Key, draw
+    >>> from tellapart.build.rendered.quadruple import Key, draw
     >>> seen, alone = masks(draw(Key("test", 0, "attribute", 0)).scenes[0], 32)
     >>> seen.shape, len(alone), int(seen.max())
     ((32, 32), 2, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tellapart.build.grammar import (
+from tellapart.build.rendered.grammar import (
     CATEGORIES,
     COUNTS,
     HELD_OUT,
@@ -17,8 +17,8 @@ from tellapart.build.grammar import (
     noun,
     relating,
 )
-from tellapart.build.materials import PALETTE
-from tellapart.build.objects import SHAPES
+from tellapart.build.rendered.materials import PALETTE
+from tellapart.build.rendered.objects import SHAPES
 from tellapart.errors import UnknownNameError
 
 # Figure 14, the rows of Eq-Kubric, without what `demo.LEFT_OUT` names.

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
 pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
 
-from tellapart.build.quadruple import Key, draw
-from tellapart.build.render import Settings, masks, render
+from tellapart.build.rendered.quadruple import Key, draw
+from tellapart.build.rendered.render import Settings, masks, render
 
 SMALL = Settings(size=40, samples=2, depth=3, seed=5)
 
@@ -51,8 +51,8 @@ def test_a_missing_renderer_is_named_with_the_line_that_installs_it() -> None:
     # In a fresh process: what is imported once stays imported.
     code = (
         "import sys; sys.modules['mitsuba'] = None\n"
-        "from tellapart.build.quadruple import Key, draw\n"
-        "from tellapart.build.render import masks\n"
+        "from tellapart.build.rendered.quadruple import Key, draw\n"
+        "from tellapart.build.rendered.render import masks\n"
         "from tellapart.errors import MissingDependencyError\n"
         "try:\n    masks(draw(Key('test', 0, 'counting', 0)).scenes[0], 16)\n"
         "except MissingDependencyError as error:\n    print(error)\n"

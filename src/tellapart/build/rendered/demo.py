@@ -1,6 +1,6 @@
 """Build the rendered pair set that ships with tellapart, or any other from a recipe.
 
-`python -m tellapart.build.demo --recipe recipe.toml --out DIR --workers N`. Every item depends on the recipe and its own
+`python -m tellapart.build.rendered.demo --recipe recipe.toml --out DIR --workers N`. Every item depends on the recipe and its own
 number alone. Finished items are kept beside the folder until all are there, so that a second call goes on where the
 first one stopped; the folder itself appears whole or not at all.
 """
@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.build.grammar import COUNTS, LOCATIONS, OBJECTS, PLACES, SIZES, VERBS
-from tellapart.build.quadruple import Key, Quadruple, draw
-from tellapart.build.recipe import Recipe, read_recipe
-from tellapart.build.render import render
-from tellapart.build.verify import MIN_AREA, MIN_SHARE, check
-from tellapart.build.workers import spread
+from tellapart.build.rendered.grammar import COUNTS, LOCATIONS, OBJECTS, PLACES, SIZES, VERBS
+from tellapart.build.rendered.quadruple import Key, Quadruple, draw
+from tellapart.build.rendered.recipe import Recipe, read_recipe
+from tellapart.build.rendered.render import render
+from tellapart.build.rendered.verify import MIN_AREA, MIN_SHARE, check
+from tellapart.build.rendered.workers import spread
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
 from tellapart.errors import DataError, require
@@ -222,7 +222,7 @@ def _card(recipe: Recipe, items: Sequence[Item], funnel: Counter[str], files: It
         "title": ABOUT["title"],
         "description": ABOUT["description"],
         "licence": ABOUT["licence"],
-        "source": "made by tellapart.build.demo from recipe.toml; no foreign meshes or pictures",
+        "source": "made by tellapart.build.rendered.demo from recipe.toml; no foreign meshes or pictures",
         "citation": ABOUT["citation"],
         "recipe": recipe.model_dump(mode="json"),
         "recipe_fingerprint": recipe.fingerprint,
@@ -255,7 +255,7 @@ def _card(recipe: Recipe, items: Sequence[Item], funnel: Counter[str], files: It
 
 def _toml(recipe: Recipe) -> str:
     """Write a recipe as TOML: its values are numbers, plain strings and one table."""
-    lines = ["# Regenerate with: python -m tellapart.build.demo --recipe recipe.toml --out DIR --workers N"]
+    lines = ["# Regenerate with: python -m tellapart.build.rendered.demo --recipe recipe.toml --out DIR --workers N"]
     values = recipe.model_dump(mode="json")
     table = values.pop("items")
     lines += [f"{key} = {json.dumps(value)}" for key, value in values.items()]
@@ -273,7 +273,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Traceback (most recent call last):
     tellapart.errors.DataError: missing.toml: no such recipe; name a TOML file with the keys name, seed, size, samples, depth, quality, wording, held_out_every, attempts, items
     """
-    parser = argparse.ArgumentParser(prog="python -m tellapart.build.demo", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tellapart.build.rendered.demo", description=__doc__)
     parser.add_argument("--recipe", type=Path, required=True, help="a TOML file")
     parser.add_argument("--out", type=Path, required=True, help="a new folder")
     parser.add_argument("--workers", type=int, default=1, help="processes")

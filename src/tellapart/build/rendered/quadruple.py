@@ -11,8 +11,8 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from tellapart.build import placement
-from tellapart.build.grammar import (
+from tellapart.build.rendered import placement
+from tellapart.build.rendered.grammar import (
     ASPECTS,
     CATEGORIES,
     COUNTS,
@@ -27,8 +27,8 @@ from tellapart.build.grammar import (
     counting,
     relating,
 )
-from tellapart.build.objects import shape
-from tellapart.build.scene import Scene, Thing
+from tellapart.build.rendered.objects import shape
+from tellapart.build.rendered.scene import Scene, Thing
 
 __all__ = ["STREAMS", "Fact", "Key", "Quadruple", "draw", "rivals"]
 
@@ -176,7 +176,7 @@ def _choice(options: tuple[T, ...], rng: np.random.Generator) -> T:
 def rivals(one: Noun, pool: tuple[Noun, ...]) -> tuple[Noun, ...]:
     """Return the objects of the same category whose name is false of this one, and this one's of them.
 
-    >>> from tellapart.build.grammar import noun
+    >>> from tellapart.build.rendered.grammar import noun
     >>> "blue bowl" in {each.phrase() for each in rivals(noun("blue plastic dog bowl"), OBJECTS)}
     False
     """

@@ -9,10 +9,10 @@ from importlib import metadata
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from tellapart.build.builder import Candidate, Made, Rejected, Start
-from tellapart.build.demo import ABOUT, make_item
-from tellapart.build.grammar import Aspect
-from tellapart.build.quadruple import Key, Wording
-from tellapart.build.recipe import Recipe
+from tellapart.build.rendered.demo import ABOUT, make_item
+from tellapart.build.rendered.grammar import Aspect
+from tellapart.build.rendered.quadruple import Key, Wording
+from tellapart.build.rendered.recipe import Recipe
 from tellapart.errors import DataError, require
 
 __all__ = ["Scenes"]
