@@ -16,6 +16,7 @@ from tellapart.annotate.commands import app as annotate_app
 from tellapart.audit.commands import audit_command
 from tellapart.errors import TellapartError
 from tellapart.report.building import build_command
+from tellapart.report.training import train_command
 
 if TYPE_CHECKING:
     from tellapart.check import Gate
@@ -358,6 +359,7 @@ def check_command(
 
 app.command("audit")(audit_command)
 app.command("build")(build_command)
+app.command("train")(train_command)
 
 
 @app.command("ls")

@@ -99,7 +99,7 @@ class OpenClipEncoder:
     def __init__(self, name: str, parts: Parts, runtime: Runtime, *, config: dict[str, Any]) -> None:
         self.truncated = 0
         self.activation, self.device = parts.activation, runtime.device
-        self.logit_scale = float(parts.model.logit_scale.exp())
+        self.logit_scale = float(parts.model.logit_scale.detach().exp())
         self._size = _ON_CPU if runtime.device == "cpu" else _ELSEWHERE
         self.batch_size = 4 * self._size
         self._name, self._runtime, self._dimensions = name, runtime, int(config["embed_dim"])

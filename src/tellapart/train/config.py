@@ -1,0 +1,323 @@
+"""What a training run is told: one TOML file, checked before anything is computed."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+
+from tellapart.build.recipe_file import checked
+from tellapart.catalog import load, nearest
+from tellapart.errors import DataError
+from tellapart.train.presets import PRESETS, merged
+
+__all__ = [
+    "BatchConfig",
+    "DataConfig",
+    "LogConfig",
+    "LoraConfig",
+    "OptimiserConfig",
+    "ReportConfig",
+    "TrainConfig",
+    "ValidationConfig",
+    "loss_options",
+    "read_config",
+]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class DataConfig(_Table):
+    """What is trained on.
+
+    Attributes:
+        train: JSONL files of rows, pair set folders, or NegCLIP's TSV files; all of them together.
+        images: the folder that the files' image paths are relative to; each file's own folder if not given.
+        validation: a pair set that weights are chosen by: a folder, or a benchmark's name. Never one that is reported.
+        together: keep the pairs of one item (a 2x2 quadruple) in one batch.
+        negative_captions: false captions drawn for each image and step; what the loss needs if not given.
+        negative_images: what a row's hard counterpart becomes: `pairs` more pairs of the batch (NegCLIP), the row's `mate`
+            (TROHN-Img), or `none`; what the loss needs if not given.
+        keep_images: keep prepared images in memory, for sets that fit.
+        share: of the items, counted by cluster, that are trained on; the others are the validation set (COCO-CF's 80/20
+            split by pair), if `validation` names none.
+
+    >>> DataConfig(train=["pairs.jsonl"]).together
+    False
+    """
+
+    train: list[str] = Field(min_length=1)
+    images: str | None = None
+    validation: str | None = None
+    together: bool = False
+    negative_captions: int | None = Field(default=None, ge=0, le=64)
+    negative_images: Literal["none", "pairs", "mate"] | None = None
+    keep_images: bool = False
+    share: float = Field(default=1.0, gt=0, le=1)
+
+
+class OptimiserConfig(_Table):
+    """AdamW, a linear warm-up and a cosine to zero.
+
+    Attributes:
+        learning_rate: at the end of the warm-up.
+        betas: of AdamW.
+        epsilon: of AdamW.
+        weight_decay: of matrices; biases, norms and the scale have none.
+        warm_up: steps.
+        epochs: over the rows, if `steps` is not given.
+        steps: of the optimiser.
+        clip_norm: largest norm of the whole gradient; no limit if not given.
+        max_scale: the contrastive scale is kept at or below it; None leaves it free (as BiVLC's code does).
+
+    >>> OptimiserConfig(learning_rate=1e-6, steps=10).max_scale
+    100.0
+    """
+
+    learning_rate: float = Field(gt=0)
+    betas: tuple[float, float] = (0.9, 0.98)
+    epsilon: float = Field(default=1e-6, gt=0)
+    weight_decay: float = Field(default=0.1, ge=0)
+    warm_up: int = Field(default=0, ge=0)
+    epochs: int | None = Field(default=None, ge=1)
+    steps: int | None = Field(default=None, ge=1)
+    clip_norm: float | None = Field(default=None, gt=0)
+    max_scale: float | None = Field(default=100.0, gt=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _betas(cls, values: Any) -> Any:
+        if isinstance(values, dict) and isinstance(values.get("betas"), list):
+            return {**values, "betas": tuple(values["betas"])}
+        return values
+
+    @model_validator(mode="after")
+    def _length(self) -> OptimiserConfig:
+        if (self.epochs is None) == (self.steps is None):
+            raise ValueError("give either epochs or steps")
+        return self
+
+
+class BatchConfig(_Table):
+    """How many pairs a step sees.
+
+    Attributes:
+        size: pairs a step, over all ranks together.
+        micro: pairs that are encoded at a time, with a gradient cache: memory grows with this, and numbers do not change.
+        chunk: rows of the similarity matrix at a time; all if not given.
+
+    >>> BatchConfig(size=200).micro is None
+    True
+    """
+
+    size: int = Field(ge=2)
+    micro: int | None = Field(default=None, ge=1)
+    chunk: int | None = Field(default=None, ge=1)
+
+
+class LoraConfig(_Table):
+    """Train low-rank updates of linear layers, and nothing else (peft).
+
+    Attributes:
+        rank: of the updates.
+        alpha: their weight is `alpha / rank`.
+        dropout: before them.
+        targets: ends of the names of the layers; all linear layers if none.
+
+    >>> LoraConfig(rank=8).targets
+    []
+    """
+
+    rank: int = Field(ge=1)
+    alpha: float = Field(default=16.0, gt=0)
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    targets: list[str] = []
+
+
+class ValidationConfig(_Table):
+    """How weights are chosen.
+
+    Attributes:
+        every: steps between two measurements, each with a checkpoint.
+        metric: of the validation set; the highest wins, the earliest of equals. If not given, the strictest one that its
+            shape has: `group_score` of 2x2 items, else `choice_score`.
+        keep: checkpoints that are kept beside the best weights.
+
+    >>> ValidationConfig().keep
+    1
+    """
+
+    every: int = Field(default=500, ge=1)
+    metric: str | None = None
+    keep: int = Field(default=1, ge=1)
+
+
+class ReportConfig(_Table):
+    """What is measured before and after.
+
+    Attributes:
+        benchmarks: sets and tasks, by name; what was learnt and what was forgotten.
+        alphas: weights of the trained model in an interpolation with its start (WiSE-FT); no sweep if none.
+
+    >>> ReportConfig(benchmarks=["demo"]).alphas
+    []
+    """
+
+    benchmarks: list[str] = []
+    alphas: list[float] = []
+
+
+class LogConfig(_Table):
+    """Where the numbers of each step also go.
+
+    Attributes:
+        tensorboard: write event files to the run's folder.
+        wandb: a project of Weights & Biases.
+
+    >>> LogConfig().tensorboard
+    False
+    """
+
+    tensorboard: bool = False
+    wandb: str | None = None
+
+
+class TrainConfig(_Table):
+    """A training run.
+
+    Attributes:
+        name: of the run.
+        model: the start: a name as `tellapart run -m` takes it, of a torch model.
+        preset: a paper's values for all that this file does not say (`presets.PRESETS`).
+        seed: of the order, the draws and dropout.
+        device: `cpu`, `cuda` or `mps`.
+        precision: `float32`, or `bfloat16` by autocast.
+        loss: its `name` (`tellapart ls losses`) and its options.
+
+    Raises:
+        pydantic.ValidationError: an unknown key, or a value out of range.
+
+    >>> TrainConfig(
+    ...     name="few",
+    ...     model="local-dir:start",
+    ...     data={"train": ["a"]},
+    ...     loss={"name": "itc"},
+    ...     optimiser={"learning_rate": 1e-3, "steps": 2},
+    ...     batch={"size": 4},
+    ... ).seed
+    0
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    model: str
+    preset: str | None = None
+    seed: int = Field(default=0, ge=0, le=2**31 - 1)
+    device: Literal["cpu", "cuda", "mps"] = "cpu"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    reading: str | None = None
+    data: DataConfig
+    loss: dict[str, JsonValue]
+    optimiser: OptimiserConfig
+    batch: BatchConfig
+    lora: LoraConfig | None = None
+    validation: ValidationConfig = ValidationConfig()
+    report: ReportConfig = ReportConfig()
+    log: LogConfig = LogConfig()
+
+    def fingerprint(self, *facts: str) -> str:
+        """Return 16 hexadecimal digits of the SHA-256 of all that decides the weights.
+
+        Args:
+            facts: of the data and the start, and tellapart's version.
+
+        >>> values = {"name": "a", "model": "m", "data": {"train": ["a"]}, "loss": {"name": "itc"}, "batch": {"size": 4}}
+        >>> config = TrainConfig(**values, optimiser={"learning_rate": 1e-3, "steps": 2})
+        >>> len(config.fingerprint("data")), config.fingerprint("data") == config.fingerprint("other data")
+        (16, False)
+        """
+        told = self.model_dump(mode="json", exclude={"name", "report", "log"})
+        return hashlib.sha256(json.dumps([told, *facts], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def read_config(path: Path) -> TrainConfig:
+    """Read a training run from a TOML file; a preset's values stand where the file says nothing.
+
+    Raises:
+        DataError: the file cannot be read, is not TOML, or holds an unknown key or preset, or a value out of range.
+        UnknownNameError: no such loss.
+        ModelError: an option of the loss is out of range.
+
+    >>> read_config(Path("missing.toml"))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: missing.toml: cannot be read (No such file or directory)
+    """
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
+        raise DataError(f"{path}: is not TOML: {broken}") from broken
+    preset = values.get("preset")
+    if preset is not None:
+        if preset not in PRESETS:
+            hint = nearest(str(preset), PRESETS) or ";"
+            raise DataError(f"{path}: no preset {preset!r}{hint} the presets are {', '.join(PRESETS)}")
+        values = merged(PRESETS[preset], values)
+    for key, table in _TABLES.items():
+        if isinstance(values.get(key), Mapping):
+            checked(table, values[key], f"{path}: [{key}]")
+    config = checked(TrainConfig, values, str(path))
+    loss_options(config.loss, f"{path}: [loss]")
+    return config
+
+
+_TABLES: dict[str, type[BaseModel]] = {
+    "data": DataConfig,
+    "optimiser": OptimiserConfig,
+    "batch": BatchConfig,
+    "lora": LoraConfig,
+    "validation": ValidationConfig,
+    "report": ReportConfig,
+    "log": LogConfig,
+}
+
+
+def loss_options(told: Mapping[str, JsonValue], where: str = "[loss]") -> Any:
+    """Return a loss's options as it takes them, or None if it takes none.
+
+    Raises:
+        DataError: there is no name, or the loss has no such option.
+        UnknownNameError: no such loss.
+        ModelError: an option is out of range.
+
+    >>> loss_options({"name": "eqsim", "k": 4}).k
+    4
+    >>> loss_options({"name": "eqsim", "margin": 4})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tellapart.errors.DataError: [loss]: 'eqsim' has no option 'margin'; did you mean 'variant'? its options are alpha, beta, k, ...
+    """
+    name = told.get("name")
+    if not isinstance(name, str):
+        raise DataError(f"{where}: key 'name' is missing; `tellapart ls losses` lists the losses")
+    given = {key: value for key, value in told.items() if key != "name"}
+    taken = inspect.signature(load("loss", name)).parameters.get("options")
+    known = [field.name for field in fields(taken.default)] if taken else []
+    for key in given:
+        if key not in known:
+            listed = f"its options are {', '.join(known)}" if known else "it has none"
+            raise DataError(f"{where}: {name!r} has no option {key!r}{nearest(key, known) or ';'} {listed}")
+    if taken is None:
+        return None
+    try:
+        return type(taken.default)(**given)
+    except TypeError as wrong:
+        raise DataError(f"{where}: an option has the wrong type: {wrong}") from wrong

@@ -1,0 +1,106 @@
+"""Dual encoders as they are trained: their towers with gradients, their own preprocessing, and a folder to write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tellapart.errors import ModelError
+from tellapart.models.protocols import DualEncoder, Pixels
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+__all__ = ["Encoded", "Inputs", "TrainedDual", "open_dual", "unit"]
+
+#: Inputs of a tower by name, on the CPU; of many samples stacked along the first axis.
+Inputs = Mapping[str, "Tensor"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """What the towers made of a few images and texts.
+
+    Attributes:
+        images: `(n, d)`, unit vectors.
+        texts: `(m, d)`, unit vectors.
+        scale: scalar that cosines are multiplied by.
+        bias: scalar that is added to logits, or None.
+
+    >>> Encoded(None, None, None, None).bias
+    """
+
+    images: Tensor
+    texts: Tensor
+    scale: Tensor
+    bias: Tensor | None
+
+
+class TrainedDual(Protocol):
+    """A dual encoder with gradients.
+
+    >>> sorted(name for name in vars(TrainedDual) if not name.startswith("_"))
+    ['image', 'log_scale', 'model', 'module', 'save', 'tokens']
+    """
+
+    @property
+    def module(self) -> nn.Module:
+        """All that is trained; called with the inputs of images and of texts it returns `Encoded` as a tuple."""
+
+    @property
+    def log_scale(self) -> Tensor:
+        """The parameter whose exponential is the scale."""
+
+    def image(self, pixels: Pixels) -> Inputs:
+        """Prepare one image, uint8 `(height, width, 3)`, as the model's own preprocessing does."""
+
+    def tokens(self, texts: Sequence[str]) -> Inputs:
+        """Tokenise texts; `(m, length)`, cut to the context, as long as the longest needs."""
+
+    def model(self) -> DualEncoder:
+        """Return a model that measures with the weights as they are; it shares them."""
+
+    def save(self, folder: Path) -> str:
+        """Write the model to a new folder and return the name that `tellapart run -m` takes."""
+
+
+def open_dual(name: str, device: str) -> TrainedDual:
+    """Open a dual encoder to train it.
+
+    Args:
+        name: of open_clip (`open_clip:`, `hf-hub:`, `local-dir:`) or of transformers (a folder or a hub id).
+        device: `cpu`, `cuda` or `mps`.
+
+    Raises:
+        ModelError: it has no towers with gradients (an ONNX model, a reference), or its files are not what they must be.
+        MissingDependencyError: its library is not installed.
+
+    >>> open_dual("demo-encoder", "cpu")
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: demo-encoder cannot be trained: name a model of open_clip or a CLIP-like one of transformers, by hub id or folder
+    """
+    from tellapart.models.openclip_source import FOLDER, HUB, TAG
+
+    if name.startswith((TAG, HUB, FOLDER)):
+        from tellapart.train.openclip_encoder import open_openclip
+
+        return open_openclip(name, device)
+    if name.startswith("hf:") or "/" in name or (Path(name).expanduser() / "config.json").is_file():
+        from tellapart.train.huggingface_encoder import open_huggingface
+
+        return open_huggingface(name.removeprefix("hf:"), device)
+    raise ModelError(
+        f"{name} cannot be trained: name a model of open_clip or a CLIP-like one of transformers, by hub id or folder"
+    )
+
+
+def unit(vectors: Any) -> Any:
+    """Scale rows to length one, in their own precision.
+
+    >>> import torch
+    >>> unit(torch.tensor([[3.0, 4.0]])).tolist()
+    [[0.6000000238418579, 0.800000011920929]]
+    """
+    return vectors / vectors.norm(dim=-1, keepdim=True)

@@ -1,0 +1,127 @@
+"""A dual encoder of transformers, trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tellapart.errors import ModelError
+from tellapart.models.find import ModelOptions
+from tellapart.models.huggingface_dual import HuggingFaceDual
+from tellapart.models.huggingface_files import load_processor, load_weights, read_config
+from tellapart.models.huggingface_images import check_images, image_inputs
+from tellapart.models.huggingface_text import TokenReader
+from tellapart.models.huggingface_towers import TOWERS, Towers, context_length
+from tellapart.models.protocols import Pixels
+from tellapart.models.torch_backend import Runtime, import_torch, runtime
+from tellapart.train.encoders import Inputs, unit
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+__all__ = ["HuggingFaceTrained", "open_huggingface"]
+
+#: Architectures whose checkpoint holds a scale that is the exponential of `logit_scale`.
+_SCALED = ("CLIPModel", "MetaClip2Model", "SiglipModel", "Siglip2Model", "AltCLIPModel", "ChineseCLIPModel")
+
+
+def open_huggingface(source: str, device: str) -> HuggingFaceTrained:
+    """Open a CLIP-like model of transformers to train it.
+
+    Raises:
+        ModelError: it is of another architecture, or its files are not what they must be.
+
+    >>> open_huggingface("nowhere/at/all", "cpu")
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: nowhere/at/all is no folder, and no id of the hub (owner/name)
+    """
+    where = runtime(ModelOptions(device=device))
+    architecture = next(iter(read_config(source).get("architectures") or ()), "")
+    if architecture not in _SCALED:
+        raise ModelError(
+            f"{source}: {architecture or 'a model without an architecture'} cannot be trained by a contrastive loss here; "
+            f"take one of {', '.join(_SCALED)}"
+        )
+    towers = TOWERS[architecture]
+    return HuggingFaceTrained(
+        source, load_weights(architecture, source, where, unused=towers.unused), load_processor(source), towers, where
+    )
+
+
+class HuggingFaceTrained:
+    """A CLIP-like model of transformers with gradients.
+
+    Args:
+        name: of its source.
+        model: of transformers.
+        processor: its tokenizer and image processor.
+        towers: how its architecture encodes.
+        where: device and dtype.
+
+    >>> HuggingFaceTrained.save.__name__
+    'save'
+    """
+
+    def __init__(self, name: str, model: Any, processor: Any, towers: Towers, where: Runtime) -> None:
+        self._name, self._model, self._processor, self._towers, self._where = name, model, processor, towers, where
+        self._image_inputs = image_inputs(name, processor.image_processor)
+        check_images(name, model.config, self._image_inputs)
+        self._texts = TokenReader(
+            processor.tokenizer, context_length(name, model.config, processor.tokenizer, towers), whole=towers.whole
+        )
+        model.requires_grad_(True)
+        self._module = _both()(model, towers)
+
+    @property
+    def module(self) -> nn.Module:
+        """The model in its wrapper."""
+        module: nn.Module = self._module
+        return module
+
+    @property
+    def log_scale(self) -> Tensor:
+        """CLIP's `logit_scale`."""
+        scale: Tensor = self._model.logit_scale
+        return scale
+
+    def image(self, pixels: Pixels) -> Inputs:
+        """Prepare one image as the model's own processor does."""
+        torch = import_torch()
+        return {key: torch.as_tensor(value) for key, value in self._image_inputs(pixels).items()}
+
+    def tokens(self, texts: Sequence[str]) -> Inputs:
+        """Tokenise texts, as the tokenizer names its tensors."""
+        lengths, _ = self._texts.lengths(texts)
+        return self._texts.tokens(texts, max(lengths))
+
+    def model(self) -> HuggingFaceDual:
+        """Return a model that measures with the weights as they are."""
+        return HuggingFaceDual(self._name, self._model, self._processor, self._towers, self._where)
+
+    def save(self, folder: Path) -> str:
+        """Write the folder of a model of transformers: configuration, safetensors, processor."""
+        folder.mkdir(parents=True)
+        self._model.save_pretrained(folder)
+        self._processor.save_pretrained(folder)
+        return f"hf:{folder}"
+
+
+@cache
+def _both() -> Any:
+    # Made on first use, because its base class is torch's.
+    torch = import_torch()
+
+    class Both(torch.nn.Module):  # type: ignore[name-defined,misc]
+        def __init__(self, model: Any, towers: Towers) -> None:
+            super().__init__()
+            self.model, self._towers = model, towers
+
+        def forward(self, images: Inputs, texts: Inputs) -> tuple[Any, Any, Any, Any]:
+            image = self._towers.image(self.model, images)
+            text = self._towers.text(self.model, texts)
+            bias = getattr(self.model, "logit_bias", None)
+            return unit(image.float()), unit(text.float()), self.model.logit_scale.exp(), bias
+
+    return Both

@@ -1,0 +1,279 @@
+"""What is trained on: images with their captions, false captions, and hard counterparts.
+
+A source is a JSONL file, a pair set folder, or NegCLIP's TSV file. A JSONL row holds `image` (a path), `caption`, and if it
+has them `negative_captions` (texts that are false of the image), `negative_images` (numbers of rows of the same file, from
+0, whose images are hard to tell from this one) and `cluster`. Of a 2x2 item each image with its text is a row; the other text
+is its false caption, the other row its hard counterpart. Of a 1xn item the first text is the caption, the others are false.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.folder import read_pair_set
+from tellapart.data.images import check_reference, decode, resolve
+from tellapart.data.pairset import PairSet
+from tellapart.data.rows import read_jsonl
+from tellapart.errors import DataError
+
+__all__ = ["Row", "Rows", "read_rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One image and its caption.
+
+    Attributes:
+        image: the file's path.
+        caption: what is true of it.
+        negatives: captions that are false of it.
+        counterparts: numbers of rows whose images are hard to tell from this one.
+        item: number of what the row is a part of: rows of one item may be kept in one batch.
+        cluster: what must not be split between training and validation.
+
+    >>> Row(Path("a.png"), "two clocks", ("three clocks",)).counterparts
+    ()
+    """
+
+    image: Path
+    caption: str
+    negatives: tuple[str, ...] = ()
+    counterparts: tuple[int, ...] = ()
+    item: int = 0
+    cluster: str = ""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """All rows of a run, in the order of the sources.
+
+    >>> rows = Rows((Row(Path("a.png"), "a cat"), Row(Path("a.png"), "a pet", item=1), Row(Path("b.png"), "a dog", item=2)))
+    >>> len(rows), rows.image_ids.tolist()
+    (3, [0, 0, 1])
+    """
+
+    rows: tuple[Row, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def image_ids(self) -> NDArray[np.int64]:
+        """One number for each image file, int64 `(rows,)`: rows of one file share it."""
+        numbers: dict[Path, int] = {}
+        return np.array([numbers.setdefault(row.image, len(numbers)) for row in self.rows], np.int64)
+
+    @cached_property
+    def items(self) -> tuple[tuple[int, ...], ...]:
+        """The rows of each item, in order."""
+        found: dict[int, list[int]] = {}
+        for number, row in enumerate(self.rows):
+            found.setdefault(row.item, []).append(number)
+        return tuple(tuple(numbers) for numbers in found.values())
+
+    def pixels(self, number: int) -> NDArray[np.uint8]:
+        """Decode a row's image to RGB, uint8 `(height, width, 3)`.
+
+        Raises:
+            DataError: it cannot be read or decoded.
+
+        >>> Rows((Row(Path("gone.png"), "a cat"),)).pixels(0)
+        Traceback (most recent call last):
+        tellapart.errors.DataError: training row 0: gone.png: cannot be read (No such file or directory)
+        """
+        path = self.rows[number].image
+        try:
+            return decode(path.read_bytes(), str(path))
+        except OSError as error:
+            raise DataError(f"training row {number}: {path}: cannot be read ({error.strerror})") from error
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of all rows: texts, counterparts, and the bytes of every image."""
+        digest = hashlib.sha256()
+        hashes = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in {row.image for row in self.rows}}
+        for row in self.rows:
+            told = [hashes[row.image], row.caption, row.negatives, row.counterparts, row.item]
+            digest.update(json.dumps(told).encode() + b"\n")
+        return digest.hexdigest()
+
+    def split(self, share: float) -> tuple[Rows, Rows]:
+        """Split by cluster: each cluster's own hash decides where it goes, so more data move no cluster.
+
+        Args:
+            share: of the clusters, in expectation, that the first part gets.
+
+        Source: COCO-Counterfactuals trains on 80 % of its pairs; its released split is by row, and breaks pairs.
+
+        >>> rows = Rows(tuple(Row(Path("a.png"), "a", item=i, cluster=f"pair {i // 2}") for i in range(2000)))
+        >>> first, second = rows.split(0.8)
+        >>> len(first) + len(second), {row.cluster for row in first.rows} & {row.cluster for row in second.rows}
+        (2000, set())
+        """
+        kept = [_unit(row.cluster) < share for row in self.rows]
+        return self.select([n for n, yes in enumerate(kept) if yes]), self.select(
+            [n for n, yes in enumerate(kept) if not yes]
+        )
+
+    def select(self, numbers: Sequence[int]) -> Rows:
+        """Return some rows; counterparts that are not among them are left out.
+
+        >>> rows = Rows((Row(Path("a"), "a", counterparts=(1,)), Row(Path("b"), "b", counterparts=(0,))))
+        >>> rows.select([1]).rows[0].counterparts
+        ()
+        """
+        place = {number: position for position, number in enumerate(numbers)}
+        return Rows(
+            tuple(
+                replace(row, counterparts=tuple(place[c] for c in row.counterparts if c in place))
+                for row in (self.rows[number] for number in numbers)
+            )
+        )
+
+
+def _unit(cluster: str) -> float:
+    return int.from_bytes(hashlib.sha256(cluster.encode()).digest()[:8], "big") / 2**64
+
+
+def read_rows(sources: Sequence[str], home: Path, images: str | None = None, *, limit: int | None = None) -> Rows:
+    """Read all sources; every image must be there.
+
+    Args:
+        sources: files and folders, relative to `home`; `folder:` may stand before a folder.
+        home: the configuration's folder.
+        images: the folder that the files' image paths are relative to; each file's own if None.
+        limit: only the first so many items.
+
+    Raises:
+        DataError: a source is missing or holds something else; the message names file, line and field.
+
+    >>> read_rows(["missing.jsonl"], Path("."))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: missing.jsonl: cannot be read (No such file or directory)
+    """
+    found: list[Row] = []
+    items = 0
+    for source in sources:
+        path = home / Path(source.removeprefix("folder:")).expanduser()
+        root = path.parent if images is None else home / Path(images).expanduser()
+        first = len(found)
+        found += [
+            replace(
+                row,
+                item=items + row.item,
+                cluster=row.cluster or f"{path.name}:{row.item}",
+                counterparts=tuple(first + other for other in row.counterparts),
+            )
+            for row in _of(path, root)
+        ]
+        items = found[-1].item + 1 if len(found) > first else items
+    if not found:
+        raise DataError(f"{', '.join(sources)}: no rows to train on")
+    rows = Rows(tuple(found))
+    return rows if limit is None else rows.select([n for numbers in rows.items[:limit] for n in numbers])
+
+
+def _of(path: Path, root: Path) -> Iterable[Row]:
+    if path.is_dir():
+        return _of_pairs(read_pair_set(path))
+    return _of_tsv(path, root) if path.suffix == ".tsv" else _of_jsonl(path, root)
+
+
+def _of_pairs(pairs: PairSet) -> Iterator[Row]:
+    images, texts = pairs.shape
+    if images > 1 and images != texts:
+        raise DataError(
+            f"{pairs.root}: its items have {images} images and {texts} texts; training takes one image, or as many as texts"
+        )
+    for number, item in enumerate(pairs.items):
+        paths = [resolve(pairs.root, reference) for reference in item.images]
+        for place, image in enumerate(paths):
+            yield Row(
+                image=image,
+                caption=item.texts[place],
+                negatives=tuple(text for k, text in enumerate(item.texts) if k != place),
+                counterparts=tuple(number * images + k for k in range(images) if k != place),
+                item=number,
+                cluster=item.cluster,
+            )
+
+
+def _of_jsonl(path: Path, root: Path) -> Iterator[Row]:
+    listed = list(read_jsonl(path))
+    for number, (line, fields) in enumerate(listed):
+        where = f"{path}:{line}"
+        unknown = set(fields) - {"image", "caption", "negative_captions", "negative_images", "cluster", "id"}
+        if unknown:
+            raise DataError(f"{where}: unknown field {sorted(unknown)[0]!r}; rows hold image, caption, negative_captions, "
+                            "negative_images, cluster, id")  # fmt: skip
+        yield _row(where, fields, root, number, len(listed))
+
+
+def _of_tsv(path: Path, root: Path) -> Iterator[Row]:
+    """NegCLIP's own files: `title`, `filepath`, and Python lists of `neg_caption` and `neg_image`."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            listed = list(csv.DictReader(file, delimiter="\t"))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    for number, fields in enumerate(listed):
+        where = f"{path}:{number + 2}"
+        for name in ("title", "filepath", "neg_caption", "neg_image"):
+            if fields.get(name) is None:
+                raise DataError(f"{where}: column {name!r} is missing; expected NegCLIP's TSV, or a JSONL file of rows")
+        told = {
+            "image": fields["filepath"],
+            "caption": fields["title"],
+            "negative_captions": _list(where, "neg_caption", fields["neg_caption"]),
+            "negative_images": _list(where, "neg_image", fields["neg_image"]),
+        }
+        yield _row(where, told, root, number, len(listed))
+
+
+def _list(where: str, name: str, text: str) -> list[Any]:
+    try:
+        value = ast.literal_eval(text)  # a literal: nothing runs
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+        raise DataError(f"{where}: column {name!r} is no list: {text!r:.60}") from error
+    if not isinstance(value, list):
+        raise DataError(f"{where}: column {name!r} is no list: {text!r:.60}")
+    return value
+
+
+def _row(where: str, fields: dict[str, Any], root: Path, number: int, count: int) -> Row:
+    for name in ("image", "caption"):
+        if not isinstance(fields.get(name), str) or not fields[name].strip():
+            raise DataError(f"{where}: field {name!r} must be a text, got {fields.get(name)!r:.60}")
+    try:
+        check_reference(fields["image"])
+        image = resolve(root, fields["image"])
+    except DataError as error:
+        raise DataError(f"{where}: field 'image': {error}") from error
+    negatives = fields.get("negative_captions", [])
+    if not isinstance(negatives, list) or not all(isinstance(text, str) and text.strip() for text in negatives):
+        raise DataError(f"{where}: field 'negative_captions' must be a list of texts, got {negatives!r:.60}")
+    others = fields.get("negative_images", [])
+    if not isinstance(others, list) or not all(type(other) is int and 0 <= other < count for other in others):
+        raise DataError(
+            f"{where}: field 'negative_images' must be a list of row numbers below {count}, got {others!r:.60}"
+        )
+    return Row(
+        image=image,
+        caption=fields["caption"],
+        # A "negative" that is the caption itself is none (four are in NegCLIP's validation file).
+        negatives=tuple(text for text in negatives if text != fields["caption"]),
+        counterparts=tuple(other for other in others if other != number),
+        item=number,
+        cluster=str(fields.get("cluster", "") or fields["image"]),
+    )

@@ -1,0 +1,69 @@
+"""The set that weights are chosen by: never one that is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tellapart.benchmarks.benchmark import find_pairs
+from tellapart.data.pairset import PairSet, describe
+from tellapart.errors import DataError
+from tellapart.metrics.registry import METRICS, defined_for
+from tellapart.models.protocols import Model
+from tellapart.models.scoring import score
+from tellapart.models.store import EmbeddingStore
+from tellapart.train.config import TrainConfig
+
+__all__ = ["metric_of", "validation_set", "value_of"]
+
+
+def metric_of(config: TrainConfig, shape: tuple[int, int]) -> str:
+    """Return which metric chooses: the configured one, or the strictest that the set's shape has.
+
+    Raises:
+        DataError: the metric is not defined for that shape.
+
+    >>> table = {"name": "a", "model": "m", "data": {"train": ["a"]}, "loss": {"name": "itc"}, "batch": {"size": 2}}
+    >>> metric_of(TrainConfig(**table, optimiser={"learning_rate": 1.0, "steps": 1}), (1, 2))
+    'choice_score'
+    """
+    defined = [metric.name for metric in defined_for(shape) if metric.binary]
+    name = config.validation.metric or ("group_score" if "group_score" in defined else defined[0])
+    if name not in defined:
+        raise DataError(
+            f"validation.metric: {name!r} is not defined for items of {describe(shape)}; use one of {', '.join(defined)}"
+        )
+    return name
+
+
+def validation_set(name: str, reported: Sequence[str] = ()) -> PairSet:
+    """Load the validation set.
+
+    Args:
+        name: a benchmark's name, or `folder:PATH`.
+        reported: what is reported in the end.
+
+    Raises:
+        DataError: the set is reported, too: weights would be chosen on the test.
+        UnknownNameError: no such set.
+
+    >>> validation_set("demo", ("demo",))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: data.validation: 'demo' is among report.benchmarks: weights that are chosen on a test set say nothing about it; name another set
+    """
+    if name in reported:
+        raise DataError(
+            f"data.validation: {name!r} is among report.benchmarks: weights that are chosen on a test set say nothing about "
+            "it; name another set"
+        )
+    return find_pairs(name).pairs()
+
+
+def value_of(metric: str, model: Model, pairs: PairSet) -> float:
+    """Return the mean of a metric over a pair set, between 0 and 1, ties counted as wrong.
+
+    >>> from tellapart.models.find import find_model
+    >>> value_of("group_score", find_model("oracle"), validation_set("demo").select(range(3)))
+    1.0
+    """
+    scored = score(model, pairs, store=EmbeddingStore(None))
+    return float(METRICS[metric].per_item(scored.scores.values).mean())
