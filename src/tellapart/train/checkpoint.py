@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tellapart.errors import RunError, require
+from tellapart.data.scores import named
+from tellapart.errors import ModelError, RunError, require
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -21,6 +22,7 @@ __all__ = [
     "State",
     "Weights",
     "latest",
+    "put_weights",
     "read_checkpoint",
     "read_weights",
     "weights_of",
@@ -67,6 +69,31 @@ def weights_of(module: nn.Module) -> Weights:
     return {name: value.detach().cpu().contiguous().clone() for name, value in (trained | buffers).items()}
 
 
+def put_weights(weights: Weights, module: nn.Module) -> None:
+    """Copy weights into a module that has the same names and shapes.
+
+    Raises:
+        ModelError: it has not.
+
+    >>> import torch
+    >>> put_weights({"weight": torch.zeros(1, 1)}, torch.nn.Linear(1, 1))
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: other weights than the model's: bias in one alone
+    """
+    import torch
+
+    there = dict(module.named_parameters()) | dict(module.named_buffers())
+    wanted = set(weights_of(module))
+    odd = sorted(set(weights) ^ wanted)
+    if odd:
+        raise ModelError(f"other weights than the model's: {named(odd)} in one alone")
+    if odd := [name for name in sorted(wanted) if weights[name].shape != there[name].shape]:
+        raise ModelError(f"other weights than the model's: {named(odd)} of another shape")
+    with torch.no_grad():
+        for name, value in weights.items():
+            there[name].copy_(value)
+
+
 def read_weights(path: Path, module: nn.Module) -> None:
     """Copy weights of a file into a module that has the same names and shapes.
 
@@ -78,16 +105,11 @@ def read_weights(path: Path, module: nn.Module) -> None:
     Traceback (most recent call last):
     tellapart.errors.RunError: gone.safetensors: cannot be read as weights (No such file or directory: gone.safetensors); delete the checkpoint's folder to go on from the one before
     """
-    import torch
-
-    there = dict(module.named_parameters()) | dict(module.named_buffers())
     found = _tensors(path)
-    wanted = set(weights_of(module))
-    if set(found) != wanted or any(found[name].shape != there[name].shape for name in wanted):
-        raise RunError(f"{path}: holds other weights than the model's; it is another run's: train to a new folder")
-    with torch.no_grad():
-        for name, value in found.items():
-            there[name].copy_(value)
+    try:
+        put_weights(found, module)
+    except ModelError as error:
+        raise RunError(f"{path}: holds {error}; it is another run's: train to a new folder") from error
 
 
 def write_folder(folder: Path, files: Mapping[str, Weights | dict[str, Any]]) -> None:

@@ -46,6 +46,21 @@ class RunFiles:
         return self.folder / "model"
 
     @property
+    def start(self) -> Path:
+        """Folder of the start, where its weights were drawn for this run."""
+        return self.folder / "start"
+
+    @property
+    def report(self) -> Path:
+        """Run folder of the trained model, the start's beside it."""
+        return self.folder / "report"
+
+    @property
+    def wise(self) -> Path:
+        """Folder of the sweep between the start and the trained weights."""
+        return self.folder / "wise"
+
+    @property
     def log_path(self) -> Path:
         """One JSON object a line: the step and its numbers."""
         return self.folder / "log.jsonl"

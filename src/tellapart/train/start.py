@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from tellapart.compare import Comparison
 from tellapart.data.pairset import PairSet
 from tellapart.errors import RunError
 from tellapart.models.torch_backend import import_torch
-from tellapart.train.checkpoint import State
+from tellapart.train.checkpoint import State, Weights, put_weights, weights_of
 from tellapart.train.config import TrainConfig
 from tellapart.train.contrastive import Contrastive
 from tellapart.train.encoders import open_dual
+from tellapart.train.fresh import NEW, fresh_facts, write_fresh
+from tellapart.train.guard import guard
+from tellapart.train.leaks import leaks, refuse
 from tellapart.train.loop import Progress, Training, open_accelerator, train
-from tellapart.train.rows import read_rows
+from tellapart.train.rows import Rows, read_rows
 from tellapart.train.run_files import RunFiles
-from tellapart.train.validation import metric_of, validation_set
+from tellapart.train.validation import left_over, metric_of, validation_set
+from tellapart.train.wise import Sweep, wise
 
 __all__ = ["Finished", "start"]
 
@@ -31,6 +37,8 @@ class Finished:
         name: of the trained model, as `tellapart run -m` takes it.
         state: how it went.
         resumed: whether it went on from a checkpoint.
+        comparison: with the start, on what is reported; None where nothing is.
+        sweep: over weights between the two; None where none was asked for.
 
     >>> Finished("local-dir:runs/a/model", State(step=2), False).state.step
     2
@@ -39,6 +47,8 @@ class Finished:
     name: str
     state: State
     resumed: bool
+    comparison: Comparison | None = None
+    sweep: Sweep | None = None
 
 
 def start(
@@ -48,6 +58,7 @@ def start(
     *,
     resume: bool = False,
     limit: int | None = None,
+    allow_leak: bool = False,
     progress: Progress | None = None,
 ) -> Finished:
     """Train as a configuration says, or go on with a run that was stopped.
@@ -58,6 +69,7 @@ def start(
         out: the run's folder.
         resume: go on with the run that the folder holds.
         limit: stop after so many steps: a smoke run.
+        allow_leak: train even if training images are pictures of a benchmark that is reported.
         progress: told how far it is.
 
     Raises:
@@ -68,13 +80,17 @@ def start(
     Traceback (most recent call last):
     tellapart.errors.DataError: missing.toml: cannot be read (No such file or directory)
     """
-    rows = read_rows(config.data.train, home, config.data.images)
-    validation = _validation(config, home)
-    trained = open_dual(_relative(config.model, home), config.device)
-    facts = (rows.fingerprint, trained.model().fingerprint, version("tellapart"), str(limit))
+    rows, validation = _data(config, home)
     accelerator = open_accelerator(config)
+    found = leaks(rows, config.report.benchmarks, progress) if accelerator.is_main_process else []
+    if not allow_leak:
+        refuse(found)
+    name = _relative(config.model, home)
     files = RunFiles(out)
+    facts = (rows.fingerprint, _facts(name, config.device), version("tellapart"), str(limit))
     resumed = _claimed(files, config.fingerprint(*facts), resume, accelerator)
+    before = _start_model(name, files, config.seed, accelerator)
+    trained = open_dual(before, config.device)
 
     def steps(accelerator: Any, module: Any) -> Contrastive:
         return Contrastive(config, trained, rows, accelerator, module)
@@ -82,9 +98,58 @@ def start(
     import_torch().manual_seed(config.seed)
     training = Training(config, trained, rows, steps, files, validation, accelerator)
     state = train(training, limit=limit, progress=progress)
-    name = _saved(trained, files) if accelerator.is_main_process else ""
+    found_all = Finished("", state, resumed)
+    if accelerator.is_main_process:
+        found_all = _reported(
+            config, before, trained, files, Finished(_saved(trained, files), state, resumed), progress
+        )
     accelerator.wait_for_everyone()
-    return Finished(name, state, resumed)
+    return found_all
+
+
+def _reported(
+    config: TrainConfig, before: str, trained: Any, files: RunFiles, done: Finished, progress: Progress | None
+) -> Finished:
+    """Measure the start and the trained model, and what lies between, on what is reported."""
+    benchmarks, told = config.report.benchmarks, None if progress is None else _staged(progress)
+    if not benchmarks:
+        return done
+    comparison = guard(before, done.name, benchmarks, files.report, device=config.device, progress=told)
+    if not config.report.alphas:
+        return replace(done, comparison=comparison)
+    after = weights_of(trained.module)
+    start = weights_of(open_dual(before, config.device).module)
+
+    def save(weights: Weights, folder: Path) -> str:
+        put_weights(weights, trained.module)
+        name: str = trained.save(folder)
+        return name
+
+    found = wise(start, after, config.report.alphas, save, benchmarks, files.wise, device=config.device, progress=told)
+    put_weights(after, trained.module)
+    return replace(done, comparison=comparison, sweep=found)
+
+
+def _staged(progress: Progress) -> Callable[[str], Progress]:
+    """Put what is at work before each stage of it."""
+    return lambda title: lambda stage, done, total: progress(f"{title}: {stage}", done, total)
+
+
+def _facts(name: str, device: str) -> str:
+    """Return what the start's weights are: their fingerprint, or that of what they will be drawn for."""
+    if name.startswith(NEW):
+        return fresh_facts(Path(name.removeprefix(NEW)))
+    return open_dual(name, device).model().fingerprint
+
+
+def _start_model(name: str, files: RunFiles, seed: int, accelerator: Any) -> str:
+    """Return the start's name; of a new model, once its weights are drawn and stand on the disk."""
+    if not name.startswith(NEW):
+        return name
+    if accelerator.is_main_process:
+        write_fresh(Path(name.removeprefix(NEW)), files.start, seed)
+    accelerator.wait_for_everyone()
+    return write_fresh(Path(name.removeprefix(NEW)), files.start, seed)
 
 
 def _claimed(files: RunFiles, fingerprint: str, resume: bool, accelerator: Any) -> bool:
@@ -104,18 +169,23 @@ def _claimed(files: RunFiles, fingerprint: str, resume: bool, accelerator: Any) 
     return bool(found[0])
 
 
-def _validation(config: TrainConfig, home: Path) -> PairSet | None:
-    if config.data.validation is None:
-        return None
-    pairs = validation_set(_relative(config.data.validation, home), config.report.benchmarks)
-    metric_of(config, pairs.shape)
-    return pairs
+def _data(config: TrainConfig, home: Path) -> tuple[Rows, PairSet | None]:
+    """Read what is trained on, and the validation set: the named one, or the clusters that `share` leaves."""
+    rows = read_rows(config.data.train, home, config.data.images)
+    if config.data.validation is not None:
+        pairs = validation_set(_relative(config.data.validation, home), config.report.benchmarks)
+        metric_of(config, pairs.shape)
+        return rows, pairs
+    if config.data.share == 1:
+        return rows, None
+    rows, rest = rows.split(config.data.share)
+    return rows, left_over(rest)
 
 
 def _relative(name: str, home: Path) -> str:
     """Return a model's or a set's name with its path relative to here, not to the configuration."""
     prefix, colon, path = name.partition(":")
-    if colon and prefix in {"folder", "local-dir", "hf"} and (home / path).exists():
+    if colon and prefix in {"folder", "local-dir", "hf", "new"} and (home / path).exists():
         return f"{prefix}:{home / path}"
     return str(home / name) if (home / name / "config.json").is_file() else name
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from tellapart.benchmarks.benchmark import find_pairs
+from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet, describe
 from tellapart.errors import DataError
 from tellapart.metrics.registry import METRICS, defined_for
@@ -12,8 +14,9 @@ from tellapart.models.protocols import Model
 from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
 from tellapart.train.config import TrainConfig
+from tellapart.train.rows import Rows
 
-__all__ = ["metric_of", "validation_set", "value_of"]
+__all__ = ["left_over", "metric_of", "validation_set", "value_of"]
 
 
 def metric_of(config: TrainConfig, shape: tuple[int, int]) -> str:
@@ -56,6 +59,35 @@ def validation_set(name: str, reported: Sequence[str] = ()) -> PairSet:
             "it; name another set"
         )
     return find_pairs(name).pairs()
+
+
+def left_over(rows: Rows) -> PairSet:
+    """Make a validation set of rows that are not trained on: each item's images with its captions.
+
+    Raises:
+        DataError: there are none, or items are of several shapes, or have one caption and no false one.
+
+    >>> from pathlib import Path
+    >>> from tellapart.train.rows import Row
+    >>> left_over(Rows((Row(Path("a.png"), "two clocks", ("three clocks",)),))).shape
+    (1, 2)
+    """
+    items = []
+    for numbers in rows.items:
+        own = [rows.rows[number] for number in numbers]
+        texts = [row.caption for row in own] if len(own) > 1 else [own[0].caption, *own[0].negatives]
+        if len(texts) < 2:
+            raise DataError(
+                f"data.share: row {numbers[0]} ({own[0].caption!r:.60}) has no false caption, so weights cannot be chosen by it; "
+                "name a pair set in data.validation"
+            )
+        images = tuple(str(row.image.resolve()).lstrip("/") for row in own)
+        items.append(Item(id=f"{numbers[0]}", images=images, texts=tuple(texts), cluster=own[0].cluster))
+    if not items:
+        raise DataError(
+            "data.share leaves no item to choose weights by; lower it, or name a pair set in data.validation"
+        )
+    return PairSet("validation", tuple(items), Path("/"))
 
 
 def value_of(metric: str, model: Model, pairs: PairSet) -> float:

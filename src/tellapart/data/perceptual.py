@@ -1,0 +1,162 @@
+"""Perceptual hashes: pictures that look alike have hashes that differ in few bits.
+
+The hash is pHash: the signs of the 64 lowest frequencies of a 32 by 32 grey picture about their median. It knows neither
+colour nor brightness, so a thumbnail of 8 by 8 colours must agree, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["BITS", "LEVELS", "Prints", "near", "perceptual_hash", "prints", "thumbnail"]
+
+#: Bits that may differ between the hashes of near-duplicates, of 64.
+BITS = 4
+
+#: How far apart their thumbnails may lie on average, in levels of 255.
+LEVELS = 6.0
+
+_SIDE, _LOW, _THUMB = 32, 8, 8
+
+#: Hashes that are compared at once.
+_BLOCK = 1 << 20
+
+#: Where the 64 bits are cut: two hashes that differ in at most 4 bits agree in one of 5 parts.
+_CUTS = ((0, 13), (13, 13), (26, 13), (39, 13), (52, 12))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prints:
+    """What is kept of pictures to find near-duplicates.
+
+    Attributes:
+        hashes: uint64 `(picture,)`.
+        thumbnails: uint8 `(picture, 192)`.
+
+    >>> prints([]).hashes.shape
+    (0,)
+    """
+
+    hashes: NDArray[np.uint64]
+    thumbnails: NDArray[np.uint8]
+
+
+def perceptual_hash(pixels: NDArray[np.uint8]) -> int:
+    """Return the pHash of an RGB picture, uint8 `(height, width, 3)`: 64 bits, the highest first.
+
+    Source: Zauner (2010), Implementation and Benchmarking of Perceptual Image Hash Functions, sec. 3.2.1.
+
+    >>> light = np.tile(np.arange(64, dtype=np.uint8)[None, :, None], (64, 1, 3))
+    >>> perceptual_hash(light) == perceptual_hash(light + np.uint8(40))
+    True
+    """
+    from PIL import Image
+
+    grey = Image.fromarray(pixels).convert("L").resize((_SIDE, _SIDE), Image.Resampling.LANCZOS)
+    cosines = _cosines()
+    # In float64, and rounded: a flat picture's frequencies are zero, not noise.
+    frequencies = np.round(cosines @ np.asarray(grey, np.float64) @ cosines.T, 6).ravel()
+    bits = frequencies > np.median(frequencies)
+    return int.from_bytes(np.packbits(bits).tobytes(), "big")
+
+
+def thumbnail(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the mean colours of 8 by 8 fields of an RGB picture: uint8 `(192,)`.
+
+    >>> thumbnail(np.full((20, 30, 3), 7, np.uint8)).tolist() == [7] * 192
+    True
+    """
+    from PIL import Image
+
+    small = Image.fromarray(pixels).resize((_THUMB, _THUMB), Image.Resampling.BOX)
+    return np.asarray(small, np.uint8).ravel()
+
+
+def prints(pictures: Sequence[tuple[int, NDArray[np.uint8]]]) -> Prints:
+    """Gather hashes and thumbnails.
+
+    >>> prints([(3, np.zeros(192, np.uint8))]).hashes
+    array([3], dtype=uint64)
+    """
+    hashes = np.array([value for value, _ in pictures], np.uint64)
+    small = np.array([colours for _, colours in pictures], np.uint8).reshape(len(pictures), 3 * _THUMB**2)
+    return Prints(hashes, small)
+
+
+def near(ours: Prints, theirs: Prints) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield the positions of near-duplicates, ours and theirs; a pair may come more than once.
+
+    Exact: every pair of hashes that differ in at most 4 bits agrees in one of five parts of them, so only those that
+    share a part are compared. Memory is bounded.
+
+    >>> one = prints([(0b1111, np.zeros(192, np.uint8)), (0b11111 << 20, np.zeros(192, np.uint8))])
+    >>> other = prints([(0, np.full(192, 6, np.uint8)), (0b1111, np.full(192, 7, np.uint8))])
+    >>> sorted({(int(a), int(b)) for left, right in near(one, other) for a, b in zip(left, right)})
+    [(0, 0)]
+    """
+    for start, width in _CUTS:
+        for left, right in _sharing(_part(ours.hashes, start, width), _part(theirs.hashes, start, width)):
+            rows = max(1, _BLOCK // len(right))
+            for at in range(0, len(left), rows):
+                block = left[at : at + rows]
+                differ = _ones(ours.hashes[block, None] ^ theirs.hashes[None, right])
+                i, j = np.nonzero(differ <= BITS)
+                yield from _coloured(ours, theirs, block[i], right[j])
+
+
+def _coloured(
+    ours: Prints, theirs: Prints, i: NDArray[np.int64], j: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Keep pairs whose thumbnails agree, some thousands at a time."""
+    step = _BLOCK // 192
+    for at in range(0, len(i), step):
+        a, b = i[at : at + step], j[at : at + step]
+        apart = np.abs(ours.thumbnails[a].astype(np.int16) - theirs.thumbnails[b]).mean(axis=1)
+        yield a[apart <= LEVELS], b[apart <= LEVELS]
+
+
+def _part(hashes: NDArray[np.uint64], start: int, width: int) -> NDArray[np.uint64]:
+    part: NDArray[np.uint64] = (hashes >> np.uint64(start)) & np.uint64((1 << width) - 1)
+    return part
+
+
+def _sharing(
+    ours: NDArray[np.uint64], theirs: NDArray[np.uint64]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield the positions of equal values, value by value."""
+    left, right = np.argsort(ours, kind="stable"), np.argsort(theirs, kind="stable")
+    values = np.intersect1d(ours, theirs)
+    bounds = [
+        (np.searchsorted(keys[order], values, "left"), np.searchsorted(keys[order], values, "right"), order)
+        for keys, order in ((ours, left), (theirs, right))
+    ]
+    (a, b, _), (c, d, _) = bounds
+    for k in range(len(values)):
+        yield left[a[k] : b[k]], right[c[k] : d[k]]
+
+
+@cache
+def _cosines() -> NDArray[np.float64]:
+    """The lowest 8 rows of the discrete cosine transform (type 2, not normalised) of 32 numbers."""
+    rows, columns = np.arange(_LOW)[:, None], np.arange(_SIDE)[None, :]
+    cosines: NDArray[np.float64] = 2 * np.cos(np.pi * rows * (2 * columns + 1) / (2 * _SIDE))
+    return cosines
+
+
+@cache
+def _counts() -> NDArray[np.uint8]:
+    """How many bits are set in each number below 2**16."""
+    return np.array([value.bit_count() for value in range(1 << 16)], np.uint8)
+
+
+def _ones(words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Count the bits that are set."""
+    counts: NDArray[np.int64] = np.zeros(words.shape, np.int64)
+    for shift in (0, 16, 32, 48):
+        counts += _counts()[((words >> np.uint64(shift)) & np.uint64(0xFFFF)).astype(np.intp)]
+    return counts

@@ -1,0 +1,102 @@
+"""A model with weights that nobody has trained: `new:FOLDER`, an architecture and a tokenizer without a checkpoint."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+from typing import Any
+
+from tellapart.errors import ModelError, require
+from tellapart.models.huggingface_files import import_transformers, load_processor, quiet, read_config
+from tellapart.models.torch_backend import import_torch
+
+__all__ = ["NEW", "fresh_facts", "write_fresh"]
+
+#: What the name of such a start begins with.
+NEW = "new:"
+
+_OPEN_CLIP = "open_clip_config.json"
+
+
+def fresh_facts(folder: Path) -> str:
+    """Return the SHA-256 of the files that say what the model is.
+
+    Raises:
+        ModelError: the folder holds no configuration of open_clip or transformers.
+
+    >>> fresh_facts(Path("nowhere"))
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: new:nowhere: expected a folder with open_clip_config.json, or with config.json and a processor's files
+    """
+    if not any((folder / name).is_file() for name in (_OPEN_CLIP, "config.json")):
+        raise ModelError(
+            f"{NEW}{folder}: expected a folder with {_OPEN_CLIP}, or with config.json and a processor's files"
+        )
+    files = sorted(path for path in folder.iterdir() if path.is_file() and path.suffix in {".json", ".txt", ".model"})
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def write_fresh(folder: Path, target: Path, seed: int) -> str:
+    """Draw weights, write the whole model to a folder, and return its name; a folder that stands is left as it is.
+
+    Args:
+        folder: with the configuration.
+        target: of the model.
+        seed: of the weights.
+
+    Raises:
+        ModelError: the configuration is not one that its library builds.
+
+    >>> import tempfile
+    >>> write_fresh(Path("nowhere"), Path(tempfile.gettempdir()) / "never made", 0)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: new:nowhere: expected a folder with ...
+    """
+    fresh_facts(folder)
+    draft = target.with_name(f".{target.name}")
+    shutil.rmtree(draft, ignore_errors=True)
+    if not target.exists():
+        import_torch().manual_seed(seed)
+        (_draw_open_clip if (folder / _OPEN_CLIP).is_file() else _draw_transformers)(folder, draft)
+        draft.rename(target)
+    return f"local-dir:{target}" if (target / _OPEN_CLIP).is_file() else f"hf:{target}"
+
+
+def _draw_open_clip(folder: Path, draft: Path) -> None:
+    import logging
+
+    import_torch()
+    open_clip = require("open_clip", extra="models")
+    logging.disable(logging.WARNING)  # it warns that there are no weights
+    try:
+        model: Any = open_clip.create_model(f"local-dir:{folder}", load_weights=False)
+    except (RuntimeError, ValueError, TypeError, KeyError, OSError, AssertionError) as error:
+        raise ModelError(f"{NEW}{folder}: open_clip cannot build it: {error}") from error
+    finally:
+        logging.disable(logging.NOTSET)
+    draft.mkdir(parents=True)
+    for path in folder.iterdir():
+        if path.suffix in {".json", ".txt", ".model"}:
+            shutil.copy(path, draft)
+    tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+    require("safetensors.torch", extra="train").save_file(tensors, draft / "open_clip_model.safetensors")
+
+
+def _draw_transformers(folder: Path, draft: Path) -> None:
+    library = import_transformers()
+    config = read_config(str(folder))
+    architecture = next(iter(config.get("architectures") or ()), "")
+    kind = getattr(library, architecture, None)
+    if kind is None:
+        raise ModelError(
+            f"{NEW}{folder}: config.json names the architecture {architecture!r}, which transformers has not"
+        )
+    with quiet():
+        model = kind(kind.config_class.from_pretrained(folder))
+        draft.mkdir(parents=True)
+        model.save_pretrained(draft)
+        load_processor(str(folder)).save_pretrained(draft)
