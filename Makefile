@@ -3,16 +3,17 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
-EXTRAS := hub,models,render,train,dev
+EXTRAS := hub,models,build,ray,train,plot,dev
 
 .PHONY: demo demo-build test mutants lint types docs bench real-encoder clean
 
 demo: $(VENV)/.core
 	$(BIN)/tellapart run --out runs/demo
 
-# Twenty new rendered pairs; the last line is the path of their card. Stopped, it goes on where it was.
+# Twenty new rendered pairs; the last line is the path of their card, which a browser shows if there is one. Stopped, it
+# goes on where it was.
 demo-build: $(VENV)/.test
-	$(BIN)/tellapart build docs/recipes/scenes.toml --out runs/demo-build --workers 2
+	$(BIN)/tellapart build docs/recipes/scenes.toml --out runs/demo-build --workers 2 --open
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest

@@ -49,6 +49,12 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "coco-captions": "tellapart.benchmarks.coco_captions:COCO_CAPTIONS",
         "gebc-val": "tellapart.benchmarks.gebplus:GEBC_VAL",
         "gebc-test": "tellapart.benchmarks.gebplus:GEBC_TEST",
+        "demo-objects": "tellapart.benchmarks.classification:DEMO_OBJECTS",
+        "cifar10": "tellapart.benchmarks.cifar:CIFAR10",
+        "cifar100": "tellapart.benchmarks.cifar:CIFAR100",
+        "caltech101": "tellapart.benchmarks.classification:CALTECH101",
+        "food101": "tellapart.benchmarks.classification:FOOD101",
+        "imagenet": "tellapart.benchmarks.classification:IMAGENET",
     }
 )
 
@@ -91,6 +97,14 @@ BUILDERS: Mapping[str, str] = MappingProxyType(
     {
         "scenes": "tellapart.build.rendered.scenes:Scenes",
         "negatives": "tellapart.build.negatives.negatives:Negatives",
+        "counterfactual-captions": "tellapart.build.captions.counterfactuals:CounterfactualCaptions",
+        "action-genome": "tellapart.build.video.action_genome:ActionGenome",
+        "geb-plus": "tellapart.build.video.gebplus:GebPlus",
+        "youcook2": "tellapart.build.video.youcook2:YouCook2",
+        "timestamped-captions": "tellapart.build.video.timestamped:TimestampedCaptions",
+        "language-negatives": "tellapart.build.negatives.language_negatives:LanguageNegatives",
+        "prompt-to-prompt": "tellapart.build.diffusion.prompt_to_prompt:PromptToPrompt",
+        "generated-images": "tellapart.build.diffusion.candidates:GeneratedImages",
     }
 )
 

@@ -17,6 +17,7 @@ import pytest
 from tellapart.build.pipeline import build, journal_of
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, MissingDependencyError, RunError
+from tellapart.report.browser import shown
 
 BUILDERS = ("squares", "flaky", "dying", "broken", "needy", "misnamed", "twice", "barren")
 Start = Callable[..., subprocess.Popen[str]]
@@ -305,3 +306,58 @@ def test_parquet_holds_the_images_and_says_so_to_datasets(command, recipe: Calla
 def test_an_export_leaves_a_full_folder_alone(command, recipe: Callable[..., Path], tmp_path: Path) -> None:
     ran = command("build", recipe(), "--out", "set", "--imagefolder", recipe().parent)
     assert (ran.code, "holds something already; export to a new folder" in ran.err) == (2, True)
+
+
+def test_the_command_audits_what_it_built_and_ends_with_the_page(
+    command, recipe: Callable[..., Path], tmp_path: Path
+) -> None:
+    plain = build(recipe(), tmp_path / "plain").folder
+    ran = command("build", recipe(), "--out", "set", "--open")  # no terminal here: nothing is opened
+    assert ran.code == 0, ran.err
+    assert ran.out.endswith("\ncard: set/card.html\n")
+    page = (tmp_path / "set" / "card.html").read_text(encoding="utf-8")
+    assert "Squares" in page
+    assert page.count("data:image/") >= 10
+    assert (tmp_path / "set" / "card.md").read_text(encoding="utf-8").startswith("# ")
+    card = {"card.html", "card.md"}
+    assert {name: data for name, data in contents(tmp_path / "set").items() if name not in card} == contents(plain)
+    told = command("build", recipe(), "--out", "set", "--card", "--json").json
+    assert (told["card"], told["page"]) == ("set/card.json", "set/card.html")
+    assert (tmp_path / "set" / "card.html").read_text(encoding="utf-8") == page
+    assert command("build", recipe(), "--out", "other", "--json").json["page"] is None
+    refused = command("audit", "set", "--open")
+    assert (refused.code, "--open shows the card that --to DIR writes" in refused.err) == (2, True)
+    assert command("audit", "set", "--open", "--to", "report").code == 0
+
+
+def test_a_build_tells_how_far_it_is_stage_by_stage(recipe: Callable[..., Path], tmp_path: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    build(recipe(), tmp_path / "set", progress=lambda *at: told.append(at))
+    assert told == [
+        *(("candidates", done, 12) for done in range(13)),
+        ("selections", 0, 0),
+        *(("writing", done, 20) for done in range(21)),
+    ]
+
+
+def test_a_page_is_shown_to_a_terminal_with_a_display_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, opened = tmp_path / "card.html", tmp_path / "opened"
+    page.write_text("<!doctype html>")
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
+    browser.chmod(0o755)
+    for name, value in (("BROWSER", f"{browser} %s"), ("DISPLAY", ":9")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("webbrowser._tryorder", None)  # it is found anew, with BROWSER first
+    assert not shown(page)
+    leader, follower = os.openpty()
+    try:
+        with os.fdopen(follower, "w") as terminal, monkeypatch.context() as patched:
+            patched.setattr(sys, "stdout", terminal)
+            assert shown(page)
+            assert opened.read_text().strip() == page.as_uri()
+            patched.delenv("DISPLAY")
+            patched.delenv("WAYLAND_DISPLAY", raising=False)
+            assert not shown(page)
+    finally:
+        os.close(leader)

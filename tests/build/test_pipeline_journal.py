@@ -6,13 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from tellapart.build.builder import Failed, Made, Rejected
-from tellapart.build.crew import Lost, perform
+from tellapart.build.crew import Lost, Processes
 from tellapart.build.journal import Journal
+from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
 from tellapart.errors import DataError, RunError
 
@@ -77,6 +79,7 @@ import os, signal, sys
 from pathlib import Path
 from tellapart.build.builder import Made, Rejected
 from tellapart.build.journal import Journal
+from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
 journal = Journal(Path(sys.argv[1]), "1")
 journal.record("kept", Rejected("step", "reason"))
@@ -107,6 +110,25 @@ def killing(job: int) -> bytes:
 
 
 def test_the_death_of_a_worker_is_the_answer_to_its_own_job() -> None:
-    answers = dict(perform(killing, range(5), workers=2))
+    answers = dict(Processes(2).perform(killing, range(5)))
     assert isinstance(answers.pop(2), Lost)
     assert answers == {job: bytes([job]) * 300_000 for job in (0, 1, 3, 4)}
+
+
+def test_a_set_is_written_while_one_image_at_a_time_is_in_memory(tmp_path: Path) -> None:
+    size, count = 2_000_000, 12
+    references = [f"images/{k}.png" for k in range(count)]
+    items = [Item(id=str(k), images=(name,), texts=("x", "y")) for k, name in enumerate(references)]
+    with Journal(tmp_path / "journal", "1") as journal:
+        for k, item in enumerate(items):
+            journal.record(item.id, Made(item, {references[k]: bytes([k]) * size}))
+        tracemalloc.start()
+        try:
+            write_pair_set(tmp_path / "set", items, journal.images(set(references)), {})
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 4 * size
+    assert [(tmp_path / "set" / name).read_bytes() == bytes([k]) * size for k, name in enumerate(references)] == [
+        True
+    ] * count

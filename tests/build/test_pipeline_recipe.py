@@ -8,6 +8,7 @@ import pytest
 
 from tellapart.build.item_filters import FILTERS
 from tellapart.build.recipe_file import RecipeFile, open_builder, read_recipe_file
+from tellapart.build.selections import SELECTIONS, Selection, selection_type
 from tellapart.catalog import BUILDERS, load
 from tellapart.errors import DataError, TellapartError, UnknownNameError
 
@@ -73,6 +74,16 @@ def test_the_recipes_in_the_documents_are_right(name: str) -> None:
             DataError,
             r"filters\[0\]: unknown key 'max'; did you mean 'maximum'",
         ),
+        (
+            f'{RIGHT}[[selections]]\nname = "distinkt"\n',
+            UnknownNameError,
+            r"selections\[0\]: no selection 'distinkt'; did you mean 'distinct'\? the selections are distinct,",
+        ),
+        (
+            f'{RIGHT}[[selections]]\nname = "per_cluster"\n',
+            DataError,
+            r"selections\[0\]: key 'maximum': Field required",
+        ),
         ("name = \n", DataError, "recipe.toml: is not TOML: Invalid value"),
     ],
 )
@@ -81,22 +92,23 @@ def test_a_wrong_recipe_says_what_is_wrong(tmp_path: Path, wrong: str, error: ty
         read_recipe_file(written(tmp_path, wrong))
 
 
-class Inputs:
-    def __init__(self, digest: str, model: str = "1") -> None:
-        self.inputs, self.models = {"captions.csv": digest}, {"m": model}
-
-
 def test_the_fingerprint_is_of_all_that_decides_the_set_and_of_nothing_else() -> None:
     recipe = RecipeFile(name="few", builder="negatives", seed=1)
-    same = recipe.fingerprint(Inputs("a"), "1")  # type: ignore[arg-type]
-    assert recipe.model_copy(update={"retries": 9, "max_failed": 9}).fingerprint(Inputs("a"), "1") == same  # type: ignore[arg-type]
+    same = recipe.fingerprint({"captions.csv": "a"}, {"m": "1"}, "1")
+    assert (
+        recipe.model_copy(update={"retries": 9, "max_failed": 9}).fingerprint({"captions.csv": "a"}, {"m": "1"}, "1")
+        == same
+    )
     others = {
-        recipe.fingerprint(Inputs("b"), "1"),  # type: ignore[arg-type]
-        recipe.fingerprint(Inputs("a", "2"), "1"),  # type: ignore[arg-type]
-        recipe.fingerprint(Inputs("a"), "2"),  # type: ignore[arg-type]
-        recipe.model_copy(update={"seed": 2}).fingerprint(Inputs("a"), "1"),  # type: ignore[arg-type]
+        recipe.fingerprint({"captions.csv": "b"}, {"m": "1"}, "1"),
+        recipe.fingerprint({"captions.csv": "a"}, {"m": "2"}, "1"),
+        recipe.fingerprint({"captions.csv": "a"}, {"m": "1"}, "2"),
+        *(
+            recipe.model_copy(update=change).fingerprint({"captions.csv": "a"}, {"m": "1"}, "1")
+            for change in ({"seed": 2}, {"filters": [{"name": "words"}]}, {"selections": [{"name": "distinct"}]})
+        ),
     }
-    assert len(others | {same}) == 5
+    assert len(others | {same}) == 7
 
 
 def test_options_that_no_file_was_read_for_are_checked_too() -> None:
@@ -106,6 +118,10 @@ def test_options_that_no_file_was_read_for_are_checked_too() -> None:
 
 def test_the_page_on_building_names_every_builder_option_and_filter() -> None:
     page = (Path(__file__).parents[2] / "docs" / "building.md").read_text(encoding="utf-8")
-    named = {*BUILDERS, *FILTERS}
+    named = {*BUILDERS, *FILTERS, *SELECTIONS}
     named |= {option for name in BUILDERS for option in load("builder", name).Options.model_fields}
     assert {name for name in named if f"`{name}`" not in page} == set()
+
+
+def test_every_selection_of_the_catalogue_is_one() -> None:
+    assert {name for name in SELECTIONS if not issubclass(selection_type(name), Selection)} == set()

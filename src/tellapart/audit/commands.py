@@ -27,6 +27,10 @@ def audit_command(  # noqa: PLR0917
         Optional[str],  # noqa: UP045
         typer.Option("--text-model", help="Also ask a model that reads texts alone: tinystories:PATH."),
     ] = None,
+    detector_model: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--detector-model", help="Tell first entries from others by this dual encoder's vectors, too."),
+    ] = None,
     no_images: Annotated[bool, typer.Option("--no-images", help="Read no picture: captions and tags alone.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a check warns.")] = False,
     data: Annotated[
@@ -37,6 +41,7 @@ def audit_command(  # noqa: PLR0917
         Optional[Path],  # noqa: UP045
         typer.Option("--images", help="Their images."),
     ] = None,
+    open_card: Annotated[bool, typer.Option("--open", help="With --to: show its card.html in a browser.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Look for artefacts in a pair set, and write its data card.
@@ -55,12 +60,15 @@ def audit_command(  # noqa: PLR0917
     from tellapart.audit.show import print_audit, write_audit
     from tellapart.benchmarks.place import Place
     from tellapart.progress import TerminalProgress
+    from tellapart.report.browser import shown
 
+    if open_card and to is None:
+        raise typer.BadParameter("--open shows the card that --to DIR writes; name a DIR")
     place = Place(data, images)
     pairs = find_set(pair_set, place)
     other = find_set(against, place) if against is not None else None
     with TerminalProgress() as progress:
-        found = audit(pairs, Options(other, text_model, not no_images, progress.told("audit")))
+        found = audit(pairs, Options(other, text_model, not no_images, progress.told("audit"), detector_model))
     said = write_audit(to, pairs, found) if to is not None else []
     if as_json:
         # In ASCII, so that it can be printed whatever the terminal's encoding.
@@ -69,5 +77,7 @@ def audit_command(  # noqa: PLR0917
         print_audit(found)
         for line in said:
             typer.echo(line)
+    if open_card and to is not None:
+        shown(to / "card.html")
     if strict and found.warnings:
         raise typer.Exit(1)

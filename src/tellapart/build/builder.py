@@ -119,7 +119,7 @@ class BuilderType(Protocol):
 
     >>> from tellapart.catalog import load
     >>> sorted(load("builder", "negatives").Options.model_fields)
-    ['captions', 'images', 'kinds']
+    ['captions', 'images', 'kinds', 'other_captions', 'uniform']
     """
 
     @property

@@ -4,63 +4,91 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-__all__ = ["Lost", "perform"]
+__all__ = ["Crew", "Lost", "Processes"]
 
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
 
 
-class Lost(Exception):  # noqa: N818  (an answer of `perform`, which no one raises)
+class Lost(Exception):  # noqa: N818  (an answer of a crew, which no one raises)
     """A worker died before it answered: killed, out of memory, or crashed in native code.
 
-    >>> str(Lost(-9))
+    >>> str(Lost("exit code -9"))
     'its worker process died (exit code -9)'
     """
 
-    def __init__(self, code: int | None) -> None:
-        super().__init__(f"its worker process died (exit code {code})")
+    def __init__(self, how: str) -> None:
+        super().__init__(f"its worker process died ({how})")
 
 
-def perform(task: Callable[[Job], Answer], jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Answer | Lost]]:
-    """Yield each job with its answer, in whatever order they finish; a job whose worker died comes with `Lost`.
+class Crew(Protocol):
+    """Whoever answers jobs: `Processes` of this machine, or a `RayCluster`.
 
-    An exception that the task raises ends it all, and is raised here.
+    >>> crew: Crew = Processes(1)
+    >>> list(crew.perform(len, ["abc"]))
+    [('abc', 3)]
+    """
 
-    Args:
-        task: can be pickled; depends on its job alone.
-        jobs: what to do.
-        workers: processes; with one, the work is done in this process.
+    def perform(
+        self, task: Callable[[Job], Answer], jobs: Sequence[Job]
+    ) -> Generator[tuple[Job, Answer | Lost], None, None]:
+        """Yield each job with its answer, in whatever order they finish; a job whose worker died comes with `Lost`.
 
-    >>> sorted(perform(abs, [-3, 2], workers=1))
+        An exception that the task raises ends it all, and is raised here; so does closing the generator.
+
+        Args:
+            task: can be pickled; depends on its job alone.
+            jobs: what to do.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """Some processes on this machine; with one, the work is done in this process.
+
+    >>> sorted(Processes(1).perform(abs, [-3, 2]))
     [(-3, 3), (2, 2)]
     """
-    if workers <= 1 or not jobs:
-        for job in jobs:
-            yield job, task(job)
-        return
-    waiting = list(reversed(jobs))
-    crew = [_Worker(task) for _ in range(min(workers, len(jobs)))]
-    try:
-        for worker in crew:
-            worker.give(waiting.pop())
-        while busy := {worker.connection: worker for worker in crew if worker.busy}:
-            for ready in wait(list(busy)):
-                worker = busy[ready]  # type: ignore[index]
-                job, answer = worker.take()
-                if isinstance(answer, Lost):
-                    crew[crew.index(worker)] = worker = _Worker(task)
-                # The next job first, so that the worker is at work while this answer is dealt with.
-                if waiting:
-                    worker.give(waiting.pop())
-                yield job, answer
-    finally:
-        for worker in crew:
-            worker.stop()
+
+    workers: int
+
+    def perform(
+        self, task: Callable[[Job], Answer], jobs: Sequence[Job]
+    ) -> Generator[tuple[Job, Answer | Lost], None, None]:
+        """Yield each job with its answer, as a `Crew` does.
+
+        >>> next(Processes(1).perform(abs, [-3, 2]))
+        (-3, 3)
+        """
+        if self.workers <= 1 or not jobs:
+            for job in jobs:
+                yield job, task(job)
+            return
+        waiting = list(reversed(jobs))
+        crew = [_Worker(task) for _ in range(min(self.workers, len(jobs)))]
+        try:
+            for worker in crew:
+                worker.give(waiting.pop())
+            while busy := {worker.connection: worker for worker in crew if worker.busy}:
+                for ready in wait(list(busy)):
+                    worker = busy[ready]  # type: ignore[index]
+                    job, answer = worker.take()
+                    if isinstance(answer, Lost):
+                        crew[crew.index(worker)] = worker = _Worker(task)
+                    # The next job first, so that the worker is at work while this answer is dealt with.
+                    if waiting:
+                        worker.give(waiting.pop())
+                    yield job, answer
+        finally:
+            for worker in crew:
+                worker.stop()
 
 
 class _Worker(Generic[Job, Answer]):
@@ -91,7 +119,7 @@ class _Worker(Generic[Job, Answer]):
         except (EOFError, ConnectionResetError):
             self._process.join()
             self.connection.close()
-            return job, Lost(self._process.exitcode)
+            return job, Lost(f"exit code {self._process.exitcode}")
         if not fine:
             raise answer
         return job, answer

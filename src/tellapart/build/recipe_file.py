@@ -1,4 +1,4 @@
-"""The recipe of a pair set: one TOML file that names a builder, its options, and filters on what it makes.
+"""The recipe of a pair set: one TOML file that names a builder, its options, and what of all it makes is left out.
 
 name = "kitchen"                 # of the set
 builder = "negatives"            # `tellapart ls builders`
@@ -13,6 +13,10 @@ images = "photos"
 [[filters]]                      # in this order, on every item
 name = "words"
 maximum = 40
+
+[[selections]]                   # in this order, on all items that are left
+name = "per_cluster"
+maximum = 2
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,10 +32,11 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from tellapart.build.builder import Builder, BuilderType, Start
 from tellapart.build.item_filters import FILTERS, ItemFilter
+from tellapart.build.selections import SELECTIONS, Selection, selection_type
 from tellapart.catalog import load, nearest
 from tellapart.errors import DataError, UnknownNameError
 
-__all__ = ["RecipeFile", "checked", "open_builder", "open_filters", "read_recipe_file"]
+__all__ = ["RecipeFile", "checked", "open_builder", "open_filters", "open_selections", "read_recipe_file"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -47,6 +52,7 @@ class RecipeFile(BaseModel):
         max_failed: with more failed candidates than these, no set is written.
         options: the builder's own, as its `Options` model takes them.
         filters: each a `name` of `item_filters.FILTERS` and that filter's options.
+        selections: each a `name` of `selections.SELECTIONS` and that selection's options.
 
     Raises:
         pydantic.ValidationError: an unknown key, or a value out of range.
@@ -64,21 +70,21 @@ class RecipeFile(BaseModel):
     max_failed: int = Field(default=0, ge=0)
     options: dict[str, JsonValue] = Field(default_factory=dict)
     filters: list[dict[str, JsonValue]] = Field(default_factory=list)
+    selections: list[dict[str, JsonValue]] = Field(default_factory=list)
 
-    def fingerprint(self, builder: Builder, version: str) -> str:
+    def fingerprint(self, inputs: Mapping[str, str], models: Mapping[str, str], version: str) -> str:
         """Return the first 16 hexadecimal digits of the SHA-256 of all that decides what is in the set.
 
         Args:
-            builder: the builder that the recipe names; its inputs and models count.
+            inputs: the files that the builder and the selections read, with their SHA-256.
+            models: the models and programs that they use, with their revision or version.
             version: tellapart's.
 
-        >>> class Nothing:
-        ...     inputs, models = {}, {}
-        >>> len(RecipeFile(name="few", builder="scenes").fingerprint(Nothing(), "1"))
+        >>> len(RecipeFile(name="few", builder="scenes").fingerprint({}, {"mitsuba": "3.7"}, "1"))
         16
         """
         told = self.model_dump(mode="json", exclude={"retries", "max_failed"})
-        told |= {"inputs": dict(builder.inputs), "models": dict(builder.models), "version": version}
+        told |= {"inputs": dict(inputs), "models": dict(models), "version": version}
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -90,7 +96,7 @@ def checked(model: type[Model], values: Mapping[str, Any], where: str) -> Model:
 
     >>> checked(RecipeFile, {"name": "few", "bilder": "scenes"}, "recipe.toml")
     Traceback (most recent call last):
-    tellapart.errors.DataError: recipe.toml: unknown key 'bilder'; did you mean 'builder'? the keys are name, builder, seed, retries, max_failed, options, filters
+    tellapart.errors.DataError: recipe.toml: unknown key 'bilder'; did you mean 'builder'? the keys are name, builder, seed, retries, max_failed, options, filters, selections
     """
     for key in values:
         if key not in model.model_fields:
@@ -106,11 +112,11 @@ def checked(model: type[Model], values: Mapping[str, Any], where: str) -> Model:
 
 
 def read_recipe_file(path: Path) -> RecipeFile:
-    """Read a recipe from a TOML file, and check its builder's options and its filters.
+    """Read a recipe from a TOML file, and check its builder's options, its filters and its selections.
 
     Raises:
         DataError: the file cannot be read or is not TOML, or holds an unknown key or a value out of range.
-        UnknownNameError: no such builder or filter.
+        UnknownNameError: no such builder, filter or selection.
 
     >>> read_recipe_file(Path("missing.toml"))
     Traceback (most recent call last):
@@ -125,6 +131,7 @@ def read_recipe_file(path: Path) -> RecipeFile:
     recipe = checked(RecipeFile, values, str(path))
     checked(_type_of(recipe).Options, recipe.options, f"{path}: [options]")
     open_filters(recipe, str(path))
+    open_selections(recipe, str(path))
     return recipe
 
 
@@ -147,8 +154,8 @@ def open_builder(recipe: RecipeFile, home: Path) -> Builder:
     return found(Start(checked(found.Options, recipe.options, f"{recipe.name}: [options]"), recipe.seed, home))
 
 
-def open_filters(recipe: RecipeFile, where: str) -> list[ItemFilter]:
-    """Make the filters that a recipe names, in its order.
+def open_filters(recipe: RecipeFile, where: str) -> list[tuple[str, ItemFilter]]:
+    """Make the filters that a recipe names, in its order, each with its name.
 
     Raises:
         DataError: a filter has no name, an unknown key, or a value out of range.
@@ -158,16 +165,39 @@ def open_filters(recipe: RecipeFile, where: str) -> list[ItemFilter]:
     Traceback (most recent call last):
     tellapart.errors.UnknownNameError: recipe.toml: filters[0]: no filter 'word'; did you mean 'words'? the filters are words, word_gap, same_pixels
     """
-    found: list[ItemFilter] = []
-    for place, table in enumerate(recipe.filters):
-        at = f"{where}: filters[{place}]"
+    named = _named(recipe.filters, "filter", FILTERS, where)
+    return [(name, checked(FILTERS[name], options, at)) for name, options, at in named]
+
+
+def open_selections(recipe: RecipeFile, where: str) -> list[tuple[str, Selection]]:
+    """Make the selections that a recipe names, in its order, each with its name.
+
+    Raises:
+        DataError: a selection has no name, an unknown key, or a value out of range.
+        UnknownNameError: no such selection.
+
+    >>> recipe = RecipeFile(name="few", builder="scenes", selections=[{"name": "per_cluster", "maximum": 2}])
+    >>> open_selections(recipe, "recipe.toml")
+    [('per_cluster', PerCluster(maximum=2))]
+    """
+    named = _named(recipe.selections, "selection", SELECTIONS, where)
+    return [(name, checked(selection_type(name), options, at)) for name, options, at in named]
+
+
+def _named(
+    tables: Sequence[Mapping[str, JsonValue]], kind: str, known: Collection[str], where: str
+) -> list[tuple[str, dict[str, JsonValue], str]]:
+    """Return each table's known `name`, its other keys, and where in the recipe it stands."""
+    listed = f"the {kind}s are {', '.join(known)}"
+    found = []
+    for place, table in enumerate(tables):
+        at = f"{where}: {kind}s[{place}]"
         name = table.get("name")
         if not isinstance(name, str):
-            raise DataError(f"{at}: key 'name' is missing; the filters are {', '.join(FILTERS)}")
-        if name not in FILTERS:
-            hint = nearest(name, FILTERS) or ";"
-            raise UnknownNameError(f"{at}: no filter {name!r}{hint} the filters are {', '.join(FILTERS)}")
-        found.append(checked(FILTERS[name], {key: value for key, value in table.items() if key != "name"}, at))
+            raise DataError(f"{at}: key 'name' is missing; {listed}")
+        if name not in known:
+            raise UnknownNameError(f"{at}: no {kind} {name!r}{nearest(name, known) or ';'} {listed}")
+        found.append((name, {key: value for key, value in table.items() if key != "name"}, at))
     return found
 
 

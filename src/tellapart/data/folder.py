@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from posixpath import normpath
 from typing import Any
@@ -81,14 +81,22 @@ def read_pair_set(folder: Path, name: str | None = None) -> PairSet:
     )
 
 
-def write_pair_set(folder: Path, items: Iterable[Item], images: Mapping[str, bytes], card: Mapping[str, Any]) -> None:
+def write_pair_set(
+    folder: Path,
+    items: Iterable[Item],
+    images: Mapping[str, bytes],
+    card: Mapping[str, Any],
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
     """Write a pair set's folder, whole or not at all: it gets its name when all of it stands, read back, on the disk.
 
     Args:
         folder: must not exist yet, or be empty.
         items: of one shape, with distinct ids.
         images: reference (as in the items, such as `images/a_0.png`) -> the file's bytes; exactly those of the items.
+            Each is asked for once, when its file is written, so that a mapping that reads them need not hold them.
         card: what the set says of itself.
+        progress: called with how many images are written, and of how many.
 
     Raises:
         DataError: the folder holds something already, the items and images make no valid pair set, or the disk does not
@@ -103,21 +111,27 @@ def write_pair_set(folder: Path, items: Iterable[Item], images: Mapping[str, byt
     listed = PairSet(folder.name, tuple(items), folder)
     _check_images(listed.items, images)
     rows = [_json(item.model_dump(), f"item {item.id!r:.200}") for item in listed.items]
-    files = {**images, "pairs.jsonl": b"".join(rows), "card.json": _json(dict(card), "the card", indent=1)}
+    listing, about = b"".join(rows), _json(dict(card), "the card", indent=1)
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise DataError(f"{folder} exists already; write a pair set to a new folder")
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         try:
-            for name, data in files.items():
-                (draft / name).parent.mkdir(parents=True, exist_ok=True)
-                (draft / name).write_bytes(data)
+            for done, reference in enumerate(images):
+                if progress is not None:
+                    progress(done, len(images))
+                (draft / reference).parent.mkdir(parents=True, exist_ok=True)
+                (draft / reference).write_bytes(images[reference])
+            (draft / "pairs.jsonl").write_bytes(listing)
+            (draft / "card.json").write_bytes(about)
             read_pair_set(draft)
             draft.chmod(0o755)
             if folder.exists():
                 folder.rmdir()
             draft.rename(folder)
+            if progress is not None:
+                progress(len(images), len(images))
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     except OSError as error:

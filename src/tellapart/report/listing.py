@@ -160,7 +160,7 @@ def _lines_below(what: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
         return []
     lines = [
         "also: folder:PATH, a pair set of your own; pairing:NAME, a set of 2x2 pairs asked in words;",
-        "ranking:FILE, rankings by people",
+        "ranking:FILE, rankings by people; classes:DIR, a folder of pictures for each class",
     ]
     for row in rows:
         if row["files"] and row["missing"]:
