@@ -1,0 +1,1 @@
+"""Pairs of frames of one video: exact decoding, and builders for video-language annotations."""
