@@ -1,0 +1,1 @@
+"""Pairs of pictures from text-to-image diffusion models."""

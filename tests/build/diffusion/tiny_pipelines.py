@@ -1,0 +1,126 @@
+"""Real diffusers pipelines of random weights, small enough to draw a picture in a tenth of a second, saved as folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tellapart.models.torch_backend import import_torch
+
+LENGTH = 24
+
+
+def _tokenizer(transformers: Any) -> Any:
+    """CLIP's byte-level BPE with a few words of its own; the end of the text is the last token of all."""
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    letters = sorted(ByteLevel.alphabet())
+    vocabulary = {token: k for k, token in enumerate([*letters, *(f"{letter}</w>" for letter in letters)])}
+    merges = [("c", "a"), ("ca", "t</w>"), ("d", "o"), ("do", "g</w>"), ("o", "n</w>"), ("a", "n</w>")]
+    for merge in merges:
+        vocabulary.setdefault("".join(merge), len(vocabulary))
+    for token in ("<|startoftext|>", "<|endoftext|>"):
+        vocabulary[token] = len(vocabulary)
+    return transformers.CLIPTokenizer(vocab=vocabulary, merges=merges, model_max_length=LENGTH)
+
+
+def _text_encoder(transformers: Any, tokenizer: Any, width: int, *, projected: bool) -> Any:
+    config = transformers.CLIPTextConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=width,
+        intermediate_size=2 * width,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=LENGTH,
+        projection_dim=width,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    kind = transformers.CLIPTextModelWithProjection if projected else transformers.CLIPTextModel
+    return kind(config).eval()
+
+
+def _autoencoder(diffusers: Any) -> Any:
+    return diffusers.AutoencoderKL(
+        block_out_channels=(8, 16),
+        down_block_types=("DownEncoderBlock2D",) * 2,
+        up_block_types=("UpDecoderBlock2D",) * 2,
+        latent_channels=4,
+        norm_num_groups=4,
+        sample_size=32,
+    ).eval()
+
+
+def _denoiser(diffusers: Any, width: int, **more: Any) -> Any:
+    """A denoiser whose attention weighs enough that sharing its maps moves pixels: random weights alone hardly do."""
+    torch = import_torch()
+    unet = diffusers.UNet2DConditionModel(
+        sample_size=16,
+        block_out_channels=(8, 16),
+        layers_per_block=1,
+        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
+        up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
+        cross_attention_dim=width,
+        attention_head_dim=2,
+        norm_num_groups=4,
+        **more,
+    ).eval()
+    with torch.no_grad():
+        for name, weights in unet.named_parameters():
+            if any(part in name for part in (".to_q.", ".to_k.", ".to_v.", ".to_out.")):
+                weights.mul_(4)
+    return unet
+
+
+def stable_diffusion(folder: Path, *, seed: int = 0) -> Path:
+    """Write a `StableDiffusionPipeline` of 32 pixels a side."""
+    torch = import_torch()
+    import diffusers
+    import transformers
+
+    torch.manual_seed(seed)
+    tokenizer = _tokenizer(transformers)
+    diffusers.StableDiffusionPipeline(
+        vae=_autoencoder(diffusers),
+        text_encoder=_text_encoder(transformers, tokenizer, 16, projected=False),
+        tokenizer=tokenizer,
+        unet=_denoiser(diffusers, 16),
+        scheduler=diffusers.DDIMScheduler(
+            beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear", clip_sample=False, steps_offset=1
+        ),
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+    ).save_pretrained(folder)
+    return folder
+
+
+def stable_diffusion_xl(folder: Path, *, seed: int = 0) -> Path:
+    """Write a `StableDiffusionXLPipeline` of 32 pixels a side."""
+    torch = import_torch()
+    import diffusers
+    import transformers
+
+    torch.manual_seed(seed)
+    tokenizer = _tokenizer(transformers)
+    diffusers.StableDiffusionXLPipeline(
+        vae=_autoencoder(diffusers),
+        text_encoder=_text_encoder(transformers, tokenizer, 16, projected=False),
+        text_encoder_2=_text_encoder(transformers, tokenizer, 16, projected=True),
+        tokenizer=tokenizer,
+        tokenizer_2=tokenizer,
+        unet=_denoiser(
+            diffusers,
+            32,
+            addition_embed_type="text_time",
+            addition_time_embed_dim=4,
+            projection_class_embeddings_input_dim=16 + 6 * 4,
+            transformer_layers_per_block=1,
+        ),
+        scheduler=diffusers.EulerDiscreteScheduler(
+            beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear", steps_offset=1
+        ),
+        add_watermarker=False,
+    ).save_pretrained(folder)
+    return folder
