@@ -1,0 +1,150 @@
+"""Words of a caption with their part of speech: NLTK's tokenizer and perceptron tagger, read from JSON and text alone.
+
+A folder of NLTK data is read directly: no pickle of it is ever opened, and no path of the process decides what is found.
+
+    tokenizers/punkt_tab/english/                    abbrev_types.txt collocations.tab ortho_context.tab sent_starters.txt
+    taggers/averaged_perceptron_tagger_eng/          averaged_perceptron_tagger_eng.{weights,tagdict,classes}.json
+
+`python -m nltk.downloader -d FOLDER punkt_tab averaged_perceptron_tagger_eng` fetches both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, Self
+
+from tellapart.errors import ModelError, require
+
+__all__ = ["NOUNS", "REPLACEMENTS", "NltkTagger", "Tagger", "Word"]
+
+NOUNS = frozenset({"NN", "NNS"})
+"""Penn tags of what is replaced. Source: the authors' `counter_caption_generation_perplexity.py`."""
+
+REPLACEMENTS = NOUNS | {"NNP"}
+"""Penn tags of what may stand there instead. Source: the same."""
+
+_PUNKT = "tokenizers/punkt_tab/english"
+_TAGGER = "taggers/averaged_perceptron_tagger_eng/averaged_perceptron_tagger_eng"
+_TEXTS = ("abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_starters.txt")
+_TABLES = ("weights", "tagdict", "classes")
+
+
+class Word(NamedTuple):
+    """A word as the tokenizer writes it (a quotation mark becomes two others), its Penn tag, and where it stands.
+
+    >>> Word("cat", "NN", 2, 5).tag
+    'NN'
+    """
+
+    text: str
+    tag: str
+    start: int
+    end: int
+
+
+class Tagger(Protocol):
+    """What divides a text into words and says their part of speech.
+
+    >>> class Nouns:
+    ...     fingerprint = "nouns:1"
+    ...     def read(self, text): return [Word(text, "NN", 0, len(text))]
+    >>> tagger: Tagger = Nouns()
+    >>> tagger.read("cat")[0].tag
+    'NN'
+    """
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever its answers may."""
+
+    def read(self, text: str) -> list[Word]:
+        """Return the words of a text, in their order."""
+
+
+class NltkTagger:
+    """NLTK's `word_tokenize` and `pos_tag`, with the data of one folder.
+
+    Raises:
+        ModelError: a file is missing, or is not what NLTK's data are.
+        MissingDependencyError: nltk is not installed.
+
+    >>> NltkTagger.load(Path("no such folder"))
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: no such folder/tokenizers/punkt_tab/english/abbrev_types.txt: No such file or directory; fetch it with: python -m nltk.downloader -d 'no such folder' punkt_tab averaged_perceptron_tagger_eng
+    """
+
+    def __init__(self, sentences: Any, words: Any, tagger: Any, fingerprint: str) -> None:
+        self._sentences, self._words, self._tagger = sentences, words, tagger
+        self.fingerprint = fingerprint
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read a folder of NLTK data.
+
+        Raises:
+            ModelError: a file is missing, or is not what NLTK's data are.
+            MissingDependencyError: nltk is not installed.
+        """
+        names = [f"{_PUNKT}/{name}" for name in _TEXTS] + [f"{_TAGGER}.{name}.json" for name in _TABLES]
+        files = {name: _read(folder, name) for name in names}
+        digest = hashlib.sha256(b"".join(hashlib.sha256(data).digest() for data in files.values())).hexdigest()
+        version = require("nltk", extra="captions").__version__
+        try:
+            texts = [files[f"{_PUNKT}/{name}"].decode() for name in _TEXTS]
+            tables = [json.loads(files[f"{_TAGGER}.{name}.json"]) for name in _TABLES]
+            sentences, tagger = _punkt(texts), _perceptron(tables)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ModelError(
+                f"{folder} does not hold NLTK's data of punkt_tab and averaged_perceptron_tagger_eng ({error}); fetch them anew"
+            ) from error
+        words = require("nltk.tokenize.destructive", extra="captions").NLTKWordTokenizer()
+        return cls(sentences, words, tagger, f"nltk {version}:{digest[:16]}")
+
+    def read(self, text: str) -> list[Word]:
+        """Return the words of a text, in their order: sentence by sentence, as `word_tokenize` does it; tagged as one."""
+        words: list[str] = []
+        spans: list[tuple[int, int]] = []
+        for start, end in self._sentences.span_tokenize(text):
+            sentence = text[start:end]
+            words += self._words.tokenize(sentence)
+            spans += [(start + one, start + other) for one, other in self._words.span_tokenize(sentence)]
+        tags = [tag for _, tag in self._tagger.tag(words)]
+        return [Word(word, tag, *span) for word, tag, span in zip(words, tags, spans, strict=True)]
+
+
+def _read(folder: Path, name: str) -> bytes:
+    try:
+        return (folder / name).read_bytes()
+    except OSError as error:
+        raise ModelError(
+            f"{folder / name}: {error.strerror or error}; fetch it with: python -m nltk.downloader -d {str(folder)!r} "
+            "punkt_tab averaged_perceptron_tagger_eng"
+        ) from error
+
+
+def _punkt(texts: Sequence[str]) -> Any:
+    """Make the splitter of sentences of its four files' texts."""
+    punkt = require("nltk.tokenize.punkt", extra="captions")
+    abbreviations, collocations, contexts, starters = (text.splitlines() for text in texts)
+    parameters = punkt.PunktParameters()
+    parameters.abbrev_types = set(abbreviations)
+    parameters.collocations = {tuple(line.split("\t")) for line in collocations}
+    parameters.sent_starters = set(starters)
+    for line in contexts:
+        word, _, flags = line.rpartition("\t")
+        parameters.ortho_context[word] = int(flags)
+    splitter = punkt.PunktSentenceTokenizer()
+    splitter._params = parameters  # what its own loader does; the constructor takes a text to learn from
+    return splitter
+
+
+def _perceptron(tables: Sequence[Any]) -> Any:
+    """Make the tagger of its weights, its words with one tag alone, and its tags."""
+    weights, single, tags = tables
+    tagger = require("nltk.tag.perceptron", extra="captions").PerceptronTagger(load=False)
+    tagger.model.weights, tagger.tagdict = dict(weights), dict(single)
+    tagger.classes = tagger.model.classes = set(tags)
+    return tagger

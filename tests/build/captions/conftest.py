@@ -1,0 +1,201 @@
+"""Small real files for every stage: a tagger and a splitter of NLTK's, models of transformers, nouns of WordNet's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellapart.models.torch_backend import import_torch
+
+WORDS = [
+    "a",
+    "an",
+    "the",
+    "two",
+    "dog",
+    "dogs",
+    "cat",
+    "cats",
+    "poodle",
+    "man",
+    "men",
+    "horse",
+    "table",
+    "on",
+    "with",
+    "sits",
+    "rides",
+    ".",
+    ",",
+]
+_SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+#: What WordNet's files say of them: lemma -> what it is a kind of.
+KINDS = {
+    "entity": "",
+    "animal": "entity",
+    "dog": "animal",
+    "poodle": "dog",
+    "cat": "animal",
+    "horse": "animal",
+    "man": "entity",
+    "table": "entity",
+}
+
+
+def write_nltk(folder: Path) -> Path:
+    """A perceptron whose every word has one tag, and a splitter that knows one abbreviation."""
+    punkt = folder / "tokenizers/punkt_tab/english"
+    tagger = folder / "taggers/averaged_perceptron_tagger_eng"
+    punkt.mkdir(parents=True)
+    tagger.mkdir(parents=True)
+    for name, text in (
+        ("abbrev_types.txt", "mr\n"),
+        ("collocations.tab", "##number##\tdogs\n"),
+        ("ortho_context.tab", "dog\t42\n"),
+        ("sent_starters.txt", "the\n"),
+    ):
+        (punkt / name).write_text(text)
+    nouns = {"dog": "NN", "cat": "NN", "poodle": "NN", "man": "NN", "horse": "NN", "table": "NN"}
+    tags = nouns | {"dogs": "NNS", "cats": "NNS", "men": "NNS", "a": "DT", "an": "DT", "the": "DT", "two": "CD"}
+    tags |= {"on": "IN", "with": "IN", "sits": "VBZ", "rides": "VBZ", ".": ".", ",": ","}
+    tags |= {word.title(): tag for word, tag in tags.items() if word.isalpha()}
+    stem = tagger / "averaged_perceptron_tagger_eng"
+    Path(f"{stem}.weights.json").write_text(json.dumps({"bias": {"JJ": 1.0, "NN": -1.0}}))
+    Path(f"{stem}.tagdict.json").write_text(json.dumps(tags))
+    Path(f"{stem}.classes.json").write_text(json.dumps(sorted({*tags.values(), "JJ"})))
+    return folder
+
+
+def _tokenizer() -> Any:
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = {word: k for k, word in enumerate([*_SPECIAL, *WORDS, "##s"])}
+    backend = Tokenizer(models.WordPiece(vocabulary, unk_token=_SPECIAL[1]))
+    backend.normalizer = normalizers.BertNormalizer(lowercase=True)
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    names = {
+        "pad_token": "[PAD]",
+        "unk_token": "[UNK]",
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+        "mask_token": "[MASK]",
+    }
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **names)
+
+
+def write_bert(folder: Path, kind: str, seed: int = 0) -> Path:
+    """A BERT of two layers: `BertForMaskedLM` or `BertModel`."""
+    import torch
+    import transformers
+
+    torch.manual_seed(seed)
+    config = transformers.BertConfig(
+        vocab_size=len(_SPECIAL) + len(WORDS) + 1, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=48, max_position_embeddings=32, initializer_range=0.3,
+    )  # fmt: skip
+    getattr(transformers, kind)(config).save_pretrained(folder)
+    _tokenizer().save_pretrained(folder)
+    return folder
+
+
+def write_gpt2(folder: Path, seed: int = 0) -> Path:
+    """A GPT-2 of two layers."""
+    import torch
+    import transformers
+
+    torch.manual_seed(seed)
+    config = transformers.GPT2Config(
+        vocab_size=len(_SPECIAL) + len(WORDS) + 1, n_embd=32, n_layer=2, n_head=2, n_positions=32, initializer_range=0.3,
+        bos_token_id=2, eos_token_id=3,
+    )  # fmt: skip
+    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
+    _tokenizer().save_pretrained(folder)
+    return folder
+
+
+def write_wordnet(folder: Path) -> Path:
+    """WordNet's own files for a few nouns; a dog is a fellow, too, in a second sense."""
+    folder.mkdir(parents=True)
+    numbers = {lemma: f"{k:08d}" for k, lemma in enumerate(KINDS, start=1)}
+    data, index = ["  1 a licence begins with blanks"], ["  1 a licence begins with blanks"]
+    for lemma, parent in KINDS.items():
+        pointers = f"001 @ {numbers[parent]} n 0000" if parent else "000"
+        words = "02 dog 0 domestic_dog 0" if lemma == "dog" else f"01 {lemma} 0"
+        data.append(f"{numbers[lemma]} 03 n {words} {pointers} | what it is")
+        senses = [numbers[lemma], *(["00000099"] if lemma == "dog" else [])]
+        index.append(f"{lemma} n {len(senses)} 1 @ {len(senses)} 0 {' '.join(senses)}  ")
+    data.append(f"00000099 18 n 01 fellow 0 001 @ {numbers['man']} n 0000 | a fellow")
+    index.append(f"domestic_dog n 1 1 @ 1 0 {numbers['dog']}  ")
+    (folder / "data.noun").write_text("\n".join(data) + "\n")
+    (folder / "index.noun").write_text("\n".join(index) + "\n")
+    (folder / "noun.exc").write_text("men man\n")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with every stage's files: nltk, masked, encoder, causal, wordnet."""
+    pytest.importorskip("torch", reason="needs the models extra: torch")
+    pytest.importorskip("transformers", reason="needs the models extra: transformers")
+    pytest.importorskip("nltk", reason="needs the captions extra: nltk")
+    import_torch()  # makes the torchvision beside it importable, and so transformers
+    folder = tmp_path_factory.mktemp("parts")
+    write_nltk(folder / "nltk")
+    write_bert(folder / "masked", "BertForMaskedLM", seed=1)
+    write_bert(folder / "encoder", "BertModel", seed=2)
+    write_gpt2(folder / "causal", seed=3)
+    write_wordnet(folder / "wordnet")
+    return folder
+
+
+CAPTIONS = [
+    ("a.png", "A dog sits on the table."),
+    ("a.png", "Two cats with a man."),
+    ("b.png", "a man rides a horse, a dog with two cats"),
+    ("b.png", "the two"),
+    ("c.png", "The men with a poodle"),
+    ("c.png", "Dogs on a table."),
+]
+
+
+@pytest.fixture
+def recipe(parts: Path, tmp_path: Path) -> Callable[..., Path]:
+    """Write captions, images and a recipe for them, the stages all on and the range of similarity wide."""
+    from PIL import Image
+
+    def write(name: str = "recipe", times: int = 1, **changed: str | float) -> Path:
+        home = tmp_path / name
+        (home / "images").mkdir(parents=True)
+        for k, image in enumerate(("a.png", "b.png", "c.png")):
+            Image.new("RGB", (8, 8), (40 * k, 90, 200)).save(home / "images" / image)
+        rows = [
+            {"id": f"{image[0]}_{k}", "image": image, "caption": caption}
+            for k, (image, caption) in enumerate(CAPTIONS * times)
+        ]
+        (home / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        options: dict[str, str | float] = {
+            "captions": "captions.jsonl",
+            "images": "images",
+            "tagger": f"nltk:{parts / 'nltk'}",
+        }
+        options |= {
+            "masked_lm": str(parts / "masked"),
+            "similarity": str(parts / "encoder"),
+            "minimum": -1.0,
+            "maximum": 0.999,
+        }
+        options |= {"language_model": str(parts / "causal")} | changed
+        lines = [f"{key} = {json.dumps(value)}" for key, value in options.items()]
+        path = home / "recipe.toml"
+        head = 'name = "few"\nbuilder = "counterfactual-captions"\nseed = 5\n[options]\n'
+        path.write_text(head + "\n".join(lines) + "\n")
+        return path
+
+    return write
