@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from tellapart.build.negatives.lexicon import ATTRIBUTES, OBJECTS, RELATIONS, plural
 from tellapart.build.negatives.negatives import Negatives
+from tellapart.build.negatives.other_captions import contradiction
 from tellapart.build.negatives.rewrites import KINDS, rewrites
 from tellapart.build.pipeline import build
 from tellapart.build.recipe_file import RecipeFile, open_builder
@@ -158,17 +160,60 @@ def test_captions_and_images_become_a_pair_set(recipe: Path, tmp_path: Path) -> 
     assert list(json.loads((built.folder / "card.json").read_text())["inputs"]) == ["captions.jsonl"]
 
 
-def test_another_seed_picks_other_words_and_another_caption_changes_none(recipe: Path, tmp_path: Path) -> None:
+def test_another_seed_picks_other_words_and_other_captions_forbid_some(recipe: Path, tmp_path: Path) -> None:
     def made(out: str) -> dict[str, tuple[str, ...]]:
         return {item.id: item.texts for item in read_pair_set(build(recipe, tmp_path / out).folder).items}
 
-    first = made("first")
-    recipe.write_text(recipe.read_text().replace("seed = 5", "seed = 6"))
+    first, whole = made("first"), recipe.read_text()
+    recipe.write_text(whole.replace("seed = 5", "seed = 6"))
     assert made("second") != first
-    recipe.write_text(recipe.read_text().replace("seed = 6", "seed = 5"))
+
     path = tmp_path / "captions.jsonl"
-    path.write_text(path.read_text() + json.dumps({"image": "a.png", "caption": "a dog"}) + "\n")
-    assert {name: texts for name, texts in made("third").items() if not name.startswith("4-")} == first
+    others = "A girl and two dogs, cats and cows near an elephant, a zebra, a bear and a bird"
+    path.write_text(path.read_text() + json.dumps({"image": "a.png", "caption": others}) + "\n")
+    recipe.write_text(whole)
+    third = made("third")
+    # What is said of one picture changes nothing about another one's captions.
+    assert {name: texts for name, texts in third.items() if name[0] == "2"} == {
+        name: texts for name, texts in first.items() if name[0] == "2"
+    }
+    assert third["1-swap_obj"] == first["1-swap_obj"]
+    assert not re.search(
+        r"girl|dog|cat|cow|elephant|zebra|bear|bird", third["1-replace_obj"][1] + third["1-add_obj"][1]
+    )
+    recipe.write_text(f"{whole}other_captions = false\n")
+    assert {name: texts for name, texts in made("fourth").items() if name[0] != "4"} == first
+
+
+def test_a_caption_whose_every_change_another_one_names_is_rejected(recipe: Path, tmp_path: Path) -> None:
+    rows = [{"image": "a.png", "caption": text} for text in ("a man on a hill", "A woman on a hill.")]
+    (tmp_path / "captions.jsonl").write_text("\n".join(map(json.dumps, [*rows, {**rows[0], "caption": "a red cup"}])))
+    recipe.write_text(recipe.read_text() + 'kinds = ["replace_obj"]\nuniform = true\n')
+    built = build(recipe, tmp_path / "set")
+    # For "a man" there is "a woman" alone, which the second caption says, and the other way round.
+    assert built.funnel.rejected == {("other-captions", "is another caption"): 2}
+    (item,) = read_pair_set(built.folder).items
+    assert item.texts[0] == "A red cup."
+    assert item.texts[1].endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("kind", "true", "false", "other", "fault"),
+    [
+        ("add_obj", "A dog.", "A dog and a cat.", "Two cats.", "names what another caption names"),
+        ("add_obj", "A dog.", "A dog and a cat.", "Two cows.", None),
+        ("replace_att", "A red bus.", "A blue bus.", "A bus under blue sky", "names what another caption names"),
+        ("replace_obj", "A dog on a bed.", "A child on a bed.", "Children", "names what another caption names"),
+        ("replace_obj", "A dog.", "Two dogs and a cow.", "Two of them", None),  # numbers name no thing
+        ("replace_rel", "A dog under a bed.", "A dog on a bed.", "A dog on the bed", None),
+        ("swap_obj", "A dog on a bed.", "A bed on a dog.", "a bed on a dog", "is another caption"),
+    ],
+)
+def test_other_captions_forbid_what_they_say_or_name(
+    kind: str, true: str, false: str, other: str, fault: str | None
+) -> None:
+    assert contradiction(kind, true, false, ["Nothing.", other]) == fault
+    assert contradiction(kind, true, false, []) is None
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ that name the same thing (couch and sofa, bicycle and bike), and kinds with thei
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 
 __all__ = [
@@ -22,7 +23,9 @@ __all__ = [
     "RELATIONS",
     "article",
     "follows_noun",
+    "function_words",
     "plural",
+    "singular",
 ]
 
 
@@ -131,6 +134,9 @@ _AFTER_NOUN = _PREPOSITIONS | _words(
     "and or but while as that which who whose where when is are was were has have had can will sits stands lies rides holds "
     "looks walks runs eats plays"
 )
+_FUNCTION = (
+    BEFORE_NOUN | PRONOUNS | _AFTER_NOUN | _words("not no some there here it they them be been being also other")
+)
 _NO_VERBS = _words("building ceiling wing ring king string evening morning clothing painting railing awning")
 _IRREGULAR = {"man": "men", "woman": "women", "knife": "knives", "bookshelf": "bookshelves"}
 
@@ -142,6 +148,38 @@ def plural(noun: str) -> str:
     ['cats', 'buses', 'men', 'benches']
     """
     return _IRREGULAR.get(noun) or noun + ("es" if noun.endswith(("s", "ch", "sh")) else "s")
+
+
+def singular(word: str) -> str:
+    """Return the singular of a noun in lower case; of a word that this lexicon does not know, what the endings tell.
+
+    >>> [singular(word) for word in ("cats", "buses", "men", "women", "berries", "grass", "dog")]
+    ['cat', 'bus', 'man', 'woman', 'berry', 'grass', 'dog']
+    """
+    known = _singulars().get(word)
+    if known is not None:
+        return known
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("ches", "shes", "sses", "xes")):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+
+
+@cache
+def _singulars() -> Mapping[str, str]:
+    nouns = [noun for group in OBJECTS.values() for noun in group] + ["child", "person", "foot", "tooth"]
+    irregular = {"children": "child", "people": "person", "feet": "foot", "teeth": "tooth", "policemen": "policeman"}
+    return {noun: noun for noun in nouns} | {plural(noun): noun for noun in nouns} | irregular
+
+
+def function_words() -> frozenset[str]:
+    """Return the words that name no thing and no property: articles, numbers, prepositions, pronouns and their like.
+
+    >>> {"the", "with", "and"} <= function_words(), "dog" in function_words()
+    (True, False)
+    """
+    return _FUNCTION
 
 
 def article(word: str) -> str:
