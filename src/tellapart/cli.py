@@ -16,6 +16,8 @@ from tellapart.annotate.commands import app as annotate_app
 from tellapart.audit.commands import audit_command
 from tellapart.errors import TellapartError
 from tellapart.report.building import build_command
+from tellapart.report.detecting import detect_command
+from tellapart.report.mining import mine_command
 from tellapart.report.training import train_command
 
 if TYPE_CHECKING:
@@ -360,6 +362,8 @@ def check_command(
 app.command("audit")(audit_command)
 app.command("build")(build_command)
 app.command("train")(train_command)
+app.command("mine")(mine_command)
+app.command("detect")(detect_command)
 
 
 @app.command("ls")

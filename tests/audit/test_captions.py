@@ -123,7 +123,7 @@ def test_what_was_not_done_is_said(captioned: Made) -> None:
         "plausibility",
         "pictures",
         "leak",
-        "synthetic or natural",
+        "detectable",
     }
     assert (found.images, found.fingerprint, found.changes) == (None, None, [])
 

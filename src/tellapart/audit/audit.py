@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from tellapart.audit.balance import tag_balance, tag_counts
 from tellapart.audit.blind import blind_accuracy, plausibility_gap, text_model
 from tellapart.audit.change import Change, change_findings, changes_by_field
+from tellapart.audit.detectable import detectability
 from tellapart.audit.duplicates import caption_duplicates, picture_duplicates
 from tellapart.audit.finding import Finding, NotDone
 from tellapart.audit.leak import caption_leak, picture_leak
@@ -99,6 +100,7 @@ class Options:
         text_model: a model of texts alone, to ask which caption is the likelier.
         pictures: whether pictures are read.
         progress: told what is done.
+        detector_model: a dual encoder on whose vectors it is tried to tell first entries from the others, too.
 
     >>> Options().pictures
     True
@@ -108,6 +110,7 @@ class Options:
     text_model: str | None = None
     pictures: bool = True
     progress: Progress | None = None
+    detector_model: str | None = None
 
 
 def audit(pairs: PairSet, options: Options | None = None) -> Audit:
@@ -115,7 +118,8 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
 
     Raises:
         DataError: a picture is missing or cannot be decoded.
-        ModelError, UnknownNameError: the text model cannot be had or cannot read a caption.
+        ModelError, UnknownNameError: the text model cannot be had or cannot read a caption; the detector's model cannot
+            be had or is no dual encoder.
 
     >>> from tellapart.benchmarks.benchmark import find_benchmark
     >>> found = audit(find_benchmark("demo").pairs().select(range(4)))
@@ -133,10 +137,11 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
             findings += change_findings(seen.changes, pairs)
         else:
             not_done.append(NotDone(name="change", reason="items have one picture: nothing changes within an item"))
-    findings += _of_other(pairs, seen, options, not_done) + tag_balance(pairs)
-    not_done.append(
-        NotDone(name="synthetic or natural", reason="no detector of made pictures was run: none is part of the audit")
+    found, skipped = detectability(
+        pairs, pictures=options.pictures, model=options.detector_model, progress=options.progress
     )
+    findings += found + _of_other(pairs, seen, options, not_done) + tag_balance(pairs)
+    not_done += skipped
     changes = seen.changes if seen else ()
     return Audit(
         name=pairs.name,

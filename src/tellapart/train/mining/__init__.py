@@ -1,0 +1,1 @@
+"""Hard negatives found among the training images and captions themselves."""

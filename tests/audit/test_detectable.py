@@ -1,0 +1,216 @@
+"""Pictures and captions of two processes are told apart; those of one process are not."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image, ImageFilter
+
+from tellapart.audit.audit import Options, audit
+from tellapart.audit.detectable import (
+    LARGEST_P,
+    MOST_ITEMS,
+    SWAPS,
+    Evidence,
+    detectability,
+    detectable,
+    word_counts,
+)
+from tellapart.audit.finding import Finding
+from tellapart.audit.picture_statistics import (
+    FILE_STATISTICS,
+    PIXEL_STATISTICS,
+    file_statistics,
+    pixel_statistics,
+)
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.errors import ModelError
+from tellapart.models.find import find_model
+from tellapart.models.store import EmbeddingStore
+from tellapart.train.embeddings import embeddings
+
+Made = Callable[..., PairSet]
+Pixels = NDArray[np.uint8]
+
+
+def natural(seed: int, side: int = 48) -> Pixels:
+    """A picture with detail at every scale, as photographs have: noise whose amplitude falls with the frequency."""
+    rng = np.random.default_rng(seed)
+    radius = np.hypot(np.fft.fftfreq(side)[:, None], np.fft.fftfreq(side)[None, :])
+    spectrum = np.fft.fft2(rng.standard_normal((3, side, side))) / np.maximum(radius, 1 / side)
+    picture = np.real(np.fft.ifft2(spectrum))
+    return np.clip(128 + 50 * picture / picture.std(), 0, 255).astype(np.uint8).transpose(1, 2, 0).copy()
+
+
+def recompressed(pixels: Pixels, quality: int = 40) -> Pixels:
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, "JPEG", quality=quality)
+    return np.asarray(Image.open(stream).convert("RGB"), np.uint8)
+
+
+def blurred(pixels: Pixels) -> Pixels:
+    return np.asarray(Image.fromarray(pixels).filter(ImageFilter.GaussianBlur(0.7)), np.uint8)
+
+
+def by_name(found: list[Finding]) -> dict[str, Finding]:
+    return {finding.name: finding for finding in found}
+
+
+def rows(second: Callable[[Pixels], Pixels], n: int = 24) -> list[tuple[Pixels, Pixels]]:
+    return [(natural(2 * k), second(natural(2 * k + 1))) for k in range(n)]
+
+
+def of_pixels(pictures: list[tuple[Pixels, Pixels]]) -> Evidence:
+    features = np.array([[pixel_statistics(picture) for picture in row] for row in pictures])
+    return Evidence("images", "pixels", features, PIXEL_STATISTICS)
+
+
+def pairs_of(n: int) -> PairSet:
+    items = tuple(Item(id=str(k), images=("0.png", "1.png"), texts=("x",)) for k in range(n))
+    return PairSet("s", items, Path("nowhere"))
+
+
+def test_pictures_of_one_process_are_at_chance(pictured: Made) -> None:
+    pairs = pictured(rows(lambda pixels: pixels))
+    found = by_name(detectability(pairs, pictures=True)[0])
+    for name in ("detectable: images, by file", "detectable: images, by pixels"):
+        assert found[name].verdict == "pass"
+        assert found[name].low is not None
+        assert found[name].low < 0.5 < float(found[name].high or 0)
+
+
+def test_pictures_of_which_one_was_compressed_again_are_told_and_the_audit_warns(pictured: Made) -> None:
+    pairs = pictured(rows(recompressed), texts=[("the same", "the same")] * 24)
+    found = by_name(audit(pairs).warnings)["detectable: images, by pixels"]
+    assert found.value > 0.9
+    assert found.items
+    assert "p = 0.010 (99 swaps): they come from different processes; most by " in found.says
+
+
+def test_pictures_of_which_one_is_blurred_are_told_by_what_blur_takes_away() -> None:
+    found = detectable(of_pixels(rows(blurred)), pairs_of(24))
+    assert (found.value, found.verdict) == (1.0, "warn")
+    assert found.says.endswith("lower in the others")
+
+
+def test_a_file_of_another_format_is_told_by_the_file_alone(pictured: Made) -> None:
+    def jpeg(pixels: Pixels) -> bytes:
+        stream = io.BytesIO()
+        Image.fromarray(pixels).save(stream, "JPEG", quality=100, subsampling=0)
+        return stream.getvalue()
+
+    pairs = pictured([(first, jpeg(second)) for first, second in rows(lambda pixels: pixels, 24)])
+    found = by_name(detectability(pairs, pictures=True)[0])["detectable: images, by file"]
+    assert (found.value, found.verdict) == (1.0, "warn")
+
+
+def test_the_order_of_the_pictures_is_what_is_told_so_swapping_half_of_the_items_hides_it() -> None:
+    mixed = [row if k % 2 else row[::-1] for k, row in enumerate(rows(blurred))]
+    assert detectable(of_pixels(mixed), pairs_of(24)).verdict == "pass"
+
+
+def test_captions_whose_words_give_them_away_are_told_and_plain_reorderings_tie(captioned: Made) -> None:
+    names = ("cat", "dog", "cow", "hen", "ox")
+    said = [(f"the {names[k % 5]} sits {k}", f"there is no {names[k % 5]} {k}") for k in range(40)]
+    found, _ = detectability(captioned(said), pictures=True)
+    assert [(each.name, each.value, each.verdict) for each in found] == [
+        ("detectable: captions, by words", 1.0, "warn")
+    ]
+    said = [(f"{names[k % 5]} sees {names[k % 4]} {k}", f"{names[k % 4]} sees {names[k % 5]} {k}") for k in range(40)]
+    found, _ = detectability(captioned(said), pictures=True)
+    assert (found[0].value, found[0].verdict) == (0.5, "pass")
+
+
+def test_an_encoder_judges_pictures_and_captions_beside_the_statistics(pictured: Made) -> None:
+    pairs = pictured(rows(lambda pixels: pixels, 20), texts=[("the same", "the same")] * 20)
+    found = by_name(audit(pairs, Options(detector_model="demo-encoder")).findings)
+    assert found["detectable: images, by demo-encoder"].verdict == "pass"
+    assert found["detectable: captions, by demo-encoder"].value == 0.5
+    with pytest.raises(ModelError, match="oracle has no vectors of images and texts apart; name a dual encoder"):
+        audit(pairs, Options(detector_model="oracle"))
+
+
+def test_vectors_of_an_encoder_tell_tinted_pictures(pictured: Made) -> None:
+    red = np.array([40, 0, 0], np.uint8)
+    pairs = pictured([(first // 2, second // 2 + red) for first, second in rows(lambda pixels: pixels)])
+    vectors = embeddings(find_model("demo-encoder"), pairs, store=EmbeddingStore(None), texts=False).images
+    assert vectors is not None
+    found = detectable(Evidence("images", "demo-encoder", vectors), pairs)
+    assert (found.verdict, found.says) == ("warn", "p = 0.010 (99 swaps): they come from different processes")
+
+
+def test_what_is_not_judged_is_said(captioned: Made, pictured: Made) -> None:
+    few = captioned([("a", "b")] * 19)
+    assert [each.reason for each in detectability(few, pictures=True)[1]] == [
+        "19 clusters: a head is fitted on at least 20"
+    ]
+    single = captioned([("a", "a")] * 20)
+    assert [each.name for each in detectability(single, pictures=True)[1]] == ["detectable: images"]
+    pairs = pictured([(natural(k, 16), natural(100 + k, 16)) for k in range(20)])
+    assert [each.name for each in detectability(pairs, pictures=True)[1]] == ["detectable: by an encoder"]
+
+
+def test_of_a_large_set_items_are_judged_that_are_spread_evenly(captioned: Made) -> None:
+    pairs = captioned([("a", "b")] * (2 * MOST_ITEMS))
+    found = detectability(pairs, pictures=False)[0][0]
+    assert found.n == MOST_ITEMS
+    assert found.items[:3] == ("0", "2", "4")
+
+
+def test_a_set_of_one_process_is_flagged_no_more_often_than_promised() -> None:
+    """25 sets whose entries are exchangeable: a warning in one of a hundred, so three or more is a chance of 2 in 1,000."""
+    flagged = 0
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        features = rng.standard_normal((24, 1, 3)) + rng.standard_normal((24, 2, 3))
+        flagged += detectable(Evidence("images", "noise", features), pairs_of(24)).verdict == "warn"
+    assert LARGEST_P == 0.01
+    assert 1 / (SWAPS + 1) <= LARGEST_P
+    assert flagged <= 2
+
+
+def test_the_commonest_words_are_counted_whatever_their_case() -> None:
+    found = word_counts([(f"Cat {k}", f"a cat, cat {k}") for k in range(300)])
+    assert found.names[:3] == ("the word 'cat'", "the mark ','", "the word 'a'")
+    assert (len(found.names), found.names[-2:]) == (258, ("capitals", "length"))
+    assert found.features[0].tolist()[0][:3] + found.features[0].tolist()[1][:3] == [1, 0, 0, 2, 1, 1]
+    assert found.features[0, :, -2:].tolist() == [[1, 5], [0, 12]]
+
+
+@pytest.mark.parametrize("side", [1, 2, 7, 8, 9, 40])
+def test_statistics_of_small_and_flat_pictures_are_finite(side: int) -> None:
+    for pixels in (np.zeros((side, side, 3), np.uint8), natural(0, 40)[:side, : side + 1]):
+        assert np.isfinite(pixel_statistics(pixels)).all()
+
+
+def test_statistics_move_as_they_should() -> None:
+    def of(pixels: Pixels) -> dict[str, float]:
+        return dict(zip(PIXEL_STATISTICS, pixel_statistics(pixels).tolist(), strict=True))
+
+    plain = natural(3, 64)
+    blocks, soft = of(recompressed(plain, 10)), of(blurred(plain))
+    assert blocks["JPEG blocks"] > of(plain)["JPEG blocks"] + 0.2
+    for name in ("sharpness", "noise", "high frequencies", "spectrum slope"):
+        assert soft[name] < of(plain)[name]
+    assert of(plain[:, ::-1].copy())["contrast"] == pytest.approx(of(plain)["contrast"])
+
+
+def test_a_file_tells_its_format_size_and_quantisation() -> None:
+    def of(kind: str, **options: Any) -> dict[str, float]:
+        stream = io.BytesIO()
+        Image.fromarray(natural(1, 32)).save(stream, kind, **options)
+        found = file_statistics(stream.getvalue(), natural(1, 32))
+        return dict(zip(FILE_STATISTICS, found.tolist(), strict=True))
+
+    assert of("JPEG", quality=30)["JPEG quantisation"] > of("JPEG", quality=90)["JPEG quantisation"] > 0
+    assert of("JPEG", quality=30)["bytes a pixel"] < of("PNG")["bytes a pixel"]
+    assert [of(kind)[kind] for kind in ("JPEG", "PNG", "WEBP")] == [1, 1, 1]
+    frame = file_statistics(b"\x93NUMPY", natural(1, 32))
+    assert frame[FILE_STATISTICS.index("JPEG quantisation") :].tolist() == [0, 0, 0, 0]
