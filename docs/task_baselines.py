@@ -33,13 +33,16 @@ from tellapart.benchmarks.place import Place, find_files
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.data.choices import ChoiceSet
+from tellapart.data.classification import ClassificationSet
 from tellapart.data.moments import MomentSet
 from tellapart.data.tasks import BoxSet, CaptionSet, QuestionSet, RetrievalSet, StatementSet
+from tellapart.metrics.classification import place_labels
 from tellapart.metrics.ptb import tokenize
 from tellapart.metrics.retrieval import Ranks, Retrieval
 from tellapart.models.reference import Blind
 from tellapart.tabulate import PerItem
 from tellapart.tasks.choice import Chosen
+from tellapart.tasks.class_scores import Classified, named_classes
 from tellapart.tasks.frame_scores import FrameScores
 from tellapart.tasks.registry import TASKS
 
@@ -181,6 +184,20 @@ def shorter_caption(records: ChoiceSet) -> Said:
     return Chosen(tuple(sign or 1 for sign in signs), tuple(sign or -1 for sign in signs)), "the shorter caption"
 
 
+def same_score_for_classes(records: ClassificationSet) -> Said:
+    """Score every class the same."""
+    labels = [picture.label for picture in records.pictures]
+    scores = np.zeros((len(labels), len(records.classes)), np.float32)
+    return Classified(place_labels(scores, labels)), "one score for all"
+
+
+def largest_class(records: ClassificationSet) -> Said:
+    """Name the class that most pictures are of."""
+    labels = [picture.label for picture in records.pictures]
+    name = most_frequent(records.classes[label] for label in labels)
+    return named_classes([records.classes.index(name)] * len(labels), labels), f"`{name}`"
+
+
 NOTHING, ANSWERS, CAPTIONS = "nothing", "how the answers are distributed", "which captions are true"
 _QUESTIONS = (
     System("most-frequent-answer", ANSWERS, most_frequent_answer),
@@ -198,6 +215,10 @@ SYSTEMS: Mapping[str, Sequence[System]] = {
     "retrieval": (System("constant", NOTHING, same_score), System("bag-of-words", CAPTIONS, words_of_captions)),
     "moments": (System("middle", NOTHING, middle_of_video),),
     "choice": (System("first-place", NOTHING, first_place), System("shorter-caption", NOTHING, shorter_caption)),
+    "classification": (
+        System("constant", NOTHING, same_score_for_classes),
+        System("largest-class", ANSWERS, largest_class),
+    ),
 }
 
 

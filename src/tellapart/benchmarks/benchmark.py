@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from tellapart.benchmarks.class_folders import PREFIX as CLASSES
+from tellapart.benchmarks.class_folders import class_folder_benchmark
 from tellapart.benchmarks.declared import Declared
 from tellapart.benchmarks.place import Place
 from tellapart.benchmarks.ranking import PREFIX as RANKING
@@ -125,7 +127,7 @@ class Benchmark(Declared):
 
 def find_benchmark(name: str, place: Place | None = None) -> Benchmark | TaskBenchmark:
     """Return the benchmark of that name; `folder:PATH` is the user's own pair set, `ranking:FILE` their rankings,
-    `pairing:NAME` a set of 2x2 pairs asked in words.
+    `classes:DIR` their folders of classes, `pairing:NAME` a set of 2x2 pairs asked in words.
 
     Args:
         name: as `tellapart ls benchmarks` lists it.
@@ -142,6 +144,8 @@ def find_benchmark(name: str, place: Place | None = None) -> Benchmark | TaskBen
         return _folder(name)
     if name.startswith(RANKING):
         return ranking_benchmark(name, place)
+    if name.startswith(CLASSES):
+        return class_folder_benchmark(name)
     if name.startswith(PAIRING):
         return _pairing(name, place)
     benchmark = load_from_catalog("benchmark", name)

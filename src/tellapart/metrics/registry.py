@@ -49,6 +49,7 @@ _HEADLINES: tuple[tuple[str, ...], ...] = (
     ("both_orders", "order_bias"),
     ("group_score_both_orders", "pairing_bias"),
     ("kendall", "spearman"),
+    ("top1_accuracy",),
 )
 
 

@@ -9,6 +9,7 @@ from tellapart.errors import DataError
 from tellapart.tasks.boxes import GROUNDING
 from tellapart.tasks.captions import CAPTIONS
 from tellapart.tasks.choice import CHOICE
+from tellapart.tasks.classification import CLASSIFICATION
 from tellapart.tasks.moments import MOMENTS
 from tellapart.tasks.pairing import PAIRING
 from tellapart.tasks.questions import VQA, VQA2
@@ -33,6 +34,7 @@ TASKS: Mapping[str, Task] = MappingProxyType(
             GROUNDING,
             CAPTIONS,
             MOMENTS,
+            CLASSIFICATION,
         )
     }
 )

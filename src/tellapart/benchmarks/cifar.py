@@ -1,0 +1,175 @@
+"""CIFAR-10 and CIFAR-100: 32x32 photos, from the binary files or from folders of classes.
+
+A record of the binary version is one byte of label (CIFAR-100: two, the coarse one first) and 3,072 of pixels: red, green, blue,
+each row by row. The "python version" holds pickles, which can run code when they are read: they are not read here.
+
+Source: Krizhevsky, Learning multiple layers of features from tiny images, 2009; the page of the data says what the bytes are.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.benchmarks.class_folders import own_names, own_templates, read_class_folders
+from tellapart.benchmarks.image_sources import FolderImages
+from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.data.classification import ClassificationSet, Picture
+from tellapart.errors import DataError
+
+__all__ = ["CIFAR10", "CIFAR100", "CifarFile", "read_cifar"]
+
+_SIDE = 32
+_PIXELS = 3 * _SIDE * _SIDE
+_TEMPLATES = ("a photo of a {}.", "a small photo of a {}.", "a tiny, blurry picture of a {}.", "a {} seen from afar.")
+#: In the order of the labels.
+_TEN = "airplane automobile bird cat deer dog frog horse ship truck"
+_HUNDRED = (
+    "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can castle "
+    "caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant flatfish "
+    "forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle "
+    "mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy porcupine "
+    "possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail snake spider squirrel streetcar "
+    "sunflower sweet_pepper table tank telephone television tiger tractor train trout tulip turtle wardrobe whale willow_tree "
+    "wolf woman worm"
+)
+
+
+class CifarFile:
+    """Pictures of one binary file, read as PNG files: `test_batch.bin#17` is the eighteenth.
+
+    Args:
+        path: the file.
+        label_bytes: how many stand before the pixels; the last one is the class.
+
+    Raises:
+        DataError: the file cannot be read, or is no whole number of records.
+
+    >>> CifarFile(Path("gone.bin")).labels
+    Traceback (most recent call last):
+    tellapart.errors.DataError: gone.bin: cannot be read (No such file or directory)
+    """
+
+    def __init__(self, path: Path, label_bytes: int = 1) -> None:
+        self._path = path
+        self._labels = label_bytes
+
+    @cached_property
+    def _records(self) -> NDArray[np.uint8]:
+        try:
+            data = np.frombuffer(self._path.read_bytes(), np.uint8)
+        except OSError as error:
+            raise DataError(f"{self._path}: cannot be read ({error.strerror or error})") from error
+        size = self._labels + _PIXELS
+        if not len(data) or len(data) % size:
+            raise DataError(
+                f"{self._path}: {len(data):,} bytes are no whole number of records of {size:,}; it is cut off, or not the "
+                "binary version"
+            )
+        return data.reshape(-1, size)
+
+    @property
+    def labels(self) -> NDArray[np.uint8]:
+        """The classes' places, uint8 `(picture,)`.
+
+        Raises:
+            DataError: the file cannot be read.
+        """
+        return self._records[:, self._labels - 1]
+
+    def reference(self, number: int) -> str:
+        """Name a picture, counted from 0."""
+        return f"{self._path.name}#{number}"
+
+    def __call__(self, reference: str) -> bytes:
+        """Return a picture as a PNG file.
+
+        Raises:
+            DataError: there is no such picture.
+        """
+        from PIL import Image
+
+        file, _, number = reference.rpartition("#")
+        if file != self._path.name or not number.isdecimal() or int(number) >= len(self._records):
+            raise DataError(f"no image {reference!r} in {self._path}")
+        planes = self._records[int(number), self._labels :].reshape(3, _SIDE, _SIDE)
+        stream = io.BytesIO()
+        Image.fromarray(np.ascontiguousarray(planes.transpose(1, 2, 0))).save(stream, "PNG", compress_level=1)
+        return stream.getvalue()
+
+
+def read_cifar(path: Path, name: str, classes: tuple[str, ...], label_bytes: int = 1) -> ClassificationSet:
+    """Read the labels of a binary file.
+
+    Args:
+        path: `test_batch.bin` of CIFAR-10, `test.bin` of CIFAR-100.
+        name: the set's.
+        classes: as they are called in the published files, in the order of the labels.
+        label_bytes: as of `CifarFile`.
+
+    Raises:
+        DataError: the file cannot be read or is damaged, or `classes.txt` or `templates.txt` beside it is not what it should be.
+
+    >>> read_cifar(Path("gone.bin"), "cifar10", ("cat", "dog"))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: gone.bin: cannot be read (No such file or directory)
+    """
+    file = CifarFile(path, label_bytes)
+    labels = file.labels
+    if labels.max() >= len(classes):
+        raise DataError(
+            f"{path}: record {int(labels.argmax())} is of class {labels.max()}; there are {len(classes)}, from 0"
+        )
+    called = own_names(path.parent, classes)
+    references = [file.reference(number) for number in range(len(labels))]
+    return ClassificationSet(
+        name,
+        tuple(called.get(one, one.replace("_", " ")) for one in classes),
+        own_templates(path.parent, _TEMPLATES),
+        tuple(Picture(one, one, label) for one, label in zip(references, labels.tolist(), strict=True)),
+    )
+
+
+def _benchmark(name: str, title: str, names: str, file: str, folder: str) -> TaskBenchmark:
+    classes = tuple(names.split())
+    label_bytes = 1 if len(classes) == 10 else 2
+
+    def path(place: Place) -> Path:
+        return find_files(place.folder(name) or Path(), pattern)[0]
+
+    def load(place: Place) -> ClassificationSet:
+        found = path(place)
+        if found.suffix == ".bin":
+            return read_cifar(found, name, classes, label_bytes)
+        return read_class_folders(found.parent.parent, name, {}, _TEMPLATES)
+
+    def pictures(place: Place) -> Callable[[str], bytes]:
+        found = path(place)
+        return CifarFile(found, label_bytes) if found.suffix == ".bin" else FolderImages(found.parent.parent)
+
+    trees = "|".join(f"{split}{classes[0]}/*{suffix}" for split in ("test/", "") for suffix in (".png", ".jpg"))
+    pattern = f"{file}|{folder}/{file}|{trees}"
+    return TaskBenchmark(
+        name=name,
+        title=title,
+        items=10_000,
+        task="classification",
+        source="https://www.cs.toronto.edu/~kriz/cifar.html",
+        licence="not stated",
+        citation="Krizhevsky, Learning multiple layers of features from tiny images, 2009",
+        files=(pattern,),
+        images="in the file of the binary version (pickles are not read), or in a folder a class",
+        cluster="the image",
+        load=load,
+        pictures=pictures,
+    )
+
+
+CIFAR10 = _benchmark("cifar10", "CIFAR-10's test photos, 10 classes", _TEN, "test_batch.bin", "cifar-10-batches-bin")
+CIFAR100 = _benchmark("cifar100", "CIFAR-100's test photos, 100 classes", _HUNDRED, "test.bin", "cifar-100-binary")

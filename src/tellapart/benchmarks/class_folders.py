@@ -1,0 +1,146 @@
+"""Folders of classes: a folder for each class and its images below it, as torchvision's `ImageFolder` reads them.
+
+Two files beside them may say what a folder's name does not. `classes.txt`: a line a class, the folder's name, a tab (after a name
+without spaces, a space will do), and how the class is called. `templates.txt`: a line a prompt, with `{}` for the class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tellapart.benchmarks.image_sources import FolderImages
+from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.data.classification import ClassificationSet, Picture, check_templates
+from tellapart.data.images import IMAGE_SUFFIXES
+from tellapart.data.scores import named
+from tellapart.errors import DataError
+
+__all__ = ["PREFIX", "class_folder_benchmark", "own_names", "own_templates", "read_class_folders"]
+
+PREFIX = "classes:"
+_TEMPLATES = ("a photo of a {}.",)
+
+
+def read_class_folders(root: Path, name: str, names: Mapping[str, str], templates: Sequence[str]) -> ClassificationSet:
+    """Read which images lie in which class's folder, however deep below it; no image is opened.
+
+    Args:
+        root: the folder of the classes' folders.
+        name: the set's.
+        names: folder -> how the class is called; every other folder by its own name, `_` as a space.
+        templates: prompts, unless `templates.txt` gives others.
+
+    Raises:
+        DataError: fewer than two folders, one without an image, or `classes.txt` or `templates.txt` is not what it should be.
+
+    >>> read_class_folders(Path("no such folder"), "mine", {}, ("a {}",))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: no such folder holds 0 folders; two or more are needed, one a class
+    """
+    found = sorted(path for path in root.glob("*/") if path.is_dir() and not path.name.startswith("."))
+    found = [path for path in found if names.get(path.name, path.name)]  # "" stands for a folder that is no class
+    if len(found) < 2:
+        raise DataError(f"{root} holds {len(found)} folders; two or more are needed, one a class")
+    called = dict(names) | own_names(root, [path.name for path in found])
+    images = {path.name: list(_images(root, path)) for path in found}
+    if empty := [folder for folder, inside in images.items() if not inside]:
+        raise DataError(f"{root}: no image ({', '.join(sorted(IMAGE_SUFFIXES))}) in {named(empty)}")
+    return ClassificationSet(
+        name,
+        tuple(called.get(folder, folder.replace("_", " ")) for folder in images),
+        own_templates(root, templates),
+        tuple(Picture(image, image, label) for label, inside in enumerate(images.values()) for image in inside),
+    )
+
+
+def _images(root: Path, folder: Path) -> Iterator[str]:
+    for path in sorted(folder.rglob("*")):
+        if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file():
+            yield path.relative_to(root).as_posix()
+
+
+def own_names(folder: Path, known: Sequence[str], file: str = "classes.txt") -> dict[str, str]:
+    """Return what `classes.txt` calls the classes: none if there is no such file, else every one of them.
+
+    Args:
+        folder: where it lies.
+        known: the classes' folders, or what they are called in the published files.
+        file: its name.
+
+    Raises:
+        DataError: it cannot be read, a line has no name, a class is unknown or stands twice, or one is left out.
+
+    >>> own_names(Path("no such folder"), ["cat", "dog"])
+    {}
+    """
+    path = folder / file
+    found: dict[str, str] = {}
+    for number, line in _lines(path):
+        separator = "\t" if "\t" in line else " "
+        key, _, called = line.partition(separator)
+        if not called.strip():
+            raise DataError(f"{path}:{number}: expected a folder's name, a tab and the class's name; got {line!r:.60}")
+        if key in found or key not in known:
+            raise DataError(f"{path}:{number}: {key!r} {'stands twice' if key in found else 'is no class here'}")
+        found[key] = called.strip()
+    if found and (missing := [key for key in known if key not in found]):
+        raise DataError(f"{path} leaves out {len(missing)} of {len(known)} classes: {named(missing)}")
+    return found
+
+
+def own_templates(folder: Path, templates: Sequence[str]) -> tuple[str, ...]:
+    """Return the prompts of `templates.txt`, or those given if there is no such file.
+
+    Raises:
+        DataError: it cannot be read, holds none, or a line does not hold `{}` once.
+
+    >>> own_templates(Path("no such folder"), ["a {}"])
+    ('a {}',)
+    """
+    path = folder / "templates.txt"
+    if not path.is_file():
+        return tuple(templates)
+    return check_templates(tuple(line for _, line in _lines(path)), str(path))
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    if not path.is_file():
+        return
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read ({error})") from error
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            yield number, line.strip()
+
+
+def class_folder_benchmark(name: str) -> TaskBenchmark:
+    """Return the benchmark `classes:DIR`, the user's own folders of classes.
+
+    Raises:
+        DataError: no folder is named, or it is not what `read_class_folders` reads.
+
+    >>> class_folder_benchmark("classes:")
+    Traceback (most recent call last):
+    tellapart.errors.DataError: classes: names no folder; write classes:DIR, a folder with a folder for each class
+    """
+    if name == PREFIX:
+        raise DataError("classes: names no folder; write classes:DIR, a folder with a folder for each class")
+    root = Path(name.removeprefix(PREFIX)).expanduser()
+    records = read_class_folders(root, name, {}, _TEMPLATES)
+    return TaskBenchmark(
+        name=name,
+        title=f"folders of classes: {root.resolve().name}",
+        items=len(records.pictures),
+        task="classification",
+        source=str(root),
+        licence="not stated",
+        citation="not stated",
+        cluster="the image",
+        load=lambda _place: records,
+        pictures=lambda _place: FolderImages(root),
+        place=Place(images=root),
+    )

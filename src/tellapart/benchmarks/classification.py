@@ -1,0 +1,199 @@
+"""Classification by name, where the user has the files: Caltech-101, Food-101, ImageNet; and one that is embedded.
+
+The classes of the embedded one are what stands in the pictures of the demo's counting pairs: several things of one kind, alone on
+a platform. Both pictures of a pair are of one class and are resampled together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tellapart.benchmarks.class_folders import own_names, own_templates, read_class_folders
+from tellapart.benchmarks.demo import DEMO
+from tellapart.benchmarks.image_sources import FolderImages
+from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.data.classification import ClassificationSet, Picture
+from tellapart.errors import DataError, require
+from tellapart.models.torch_backend import import_torch
+
+__all__ = ["CALTECH101", "DEMO_OBJECTS", "FOOD101", "IMAGENET", "read_demo_objects", "read_food101"]
+
+_PHOTO = ("a photo of a {}.", "a close-up photo of a {}.", "a picture of the {}.")
+_FOOD = ("a photo of {}.", "a plate of {}.", "{}, a dish that is served in a restaurant.")
+_SCENE = ("a photo of a {}.", "a rendering of a {}.", "a scene with a {} on the platform.")
+
+#: Folders whose name is no singular noun, or is shared; "" is no class (photos of anything).
+_CALTECH_NAMES = {
+    "BACKGROUND_Google": "",
+    "Faces": "face in front of a background",
+    "Faces_easy": "face",
+    "Leopards": "leopard",
+    "Motorbikes": "motorbike",
+    "airplanes": "airplane",
+    "car_side": "car from the side",
+    "garfield": "Garfield",
+    "snoopy": "Snoopy",
+    "yin_yang": "yin and yang symbol",
+}
+
+#: CLIP's list calls two pairs of classes by one name each; WordNet tells them apart.
+_IMAGENET_NAMES = {"n04008634": "projectile", "n04355933": "burning glass"}
+
+
+def _place_of(name: str, pattern: str) -> Callable[[Place], Path]:
+    """Return what finds the folder of the classes' folders, two levels above the first file of the pattern."""
+
+    def tree(place: Place) -> Path:
+        return find_files(place.folder(name) or Path(), pattern)[0].parent.parent
+
+    return tree
+
+
+_CALTECH = "|".join(f"{folder}accordion/*.jpg" for folder in ("101_ObjectCategories/", ""))
+_CALTECH_TREE = _place_of("caltech101", _CALTECH)
+_IMAGENET = "|".join(f"{folder}n01440764/*.JPEG" for folder in ("val/", ""))
+_IMAGENET_TREE = _place_of("imagenet", _IMAGENET)
+_FOOD101 = "meta/test.txt|food-101/meta/test.txt"
+_FOOD_TREE = _place_of("food101", _FOOD101)
+
+
+def read_food101(folder: Path) -> ClassificationSet:
+    """Read the test part of Food-101: `meta/test.txt`, a line an image (`apple_pie/1011328`).
+
+    Raises:
+        DataError: the list cannot be read, or a line is not a class and an image.
+
+    >>> read_food101(Path("no such folder"))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: no such folder/meta/test.txt: cannot be read (No such file or directory)
+    """
+    path = folder / "meta" / "test.txt"
+    try:
+        lines = path.read_text(encoding="utf-8").split()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+    if wrong := next((line for line in lines if len(line.split("/")) != 2), None):
+        raise DataError(f"{path}: expected lines such as apple_pie/1011328; got {wrong!r:.60}")
+    folders = sorted({line.split("/")[0] for line in lines})
+    called = own_names(folder, folders)
+    return ClassificationSet(
+        "food101",
+        tuple(called.get(one, one.replace("_", " ")) for one in folders),
+        own_templates(folder, _FOOD),
+        tuple(Picture(line, f"images/{line}.jpg", folders.index(line.split("/")[0])) for line in lines),
+    )
+
+
+def _read_imagenet(place: Place) -> ClassificationSet:
+    tree = _IMAGENET_TREE(place)
+    folders = sorted(path.name for path in tree.glob("n*/"))
+    return read_class_folders(tree, "imagenet", _imagenet_names(tree, folders), _PHOTO)
+
+
+def _imagenet_names(tree: Path, folders: list[str]) -> dict[str, str]:
+    """Names by `classes.txt`, by the competition's own list, or by CLIP's, which open_clip holds in the folders' order."""
+    if (tree / "classes.txt").is_file():
+        return {}  # read with the folders
+    for home in (tree, tree.parent):
+        if found := own_names(home, folders, "LOC_synset_mapping.txt"):
+            first = {folder: called.partition(",")[0].strip() for folder, called in found.items()}
+            # Synonyms tell the classes apart that share their first name.
+            shared = {one for one in first.values() if list(first.values()).count(one) > 1}
+            return {folder: found[folder] if one in shared else one for folder, one in first.items()}
+    import_torch()
+    names: list[str] = require("open_clip", extra="models").IMAGENET_CLASSNAMES
+    if len(folders) != len(names):
+        raise DataError(
+            f"{tree} holds {len(folders)} of ImageNet's 1,000 folders; name them in classes.txt (a line a class: n01440764, a tab, tench)"
+        )
+    return dict(zip(folders, names, strict=True)) | _IMAGENET_NAMES
+
+
+def read_demo_objects() -> ClassificationSet:
+    """Read the pictures of the demo's counting pairs, and the kind of thing that stands in each.
+
+    >>> objects = read_demo_objects()
+    >>> len(objects.pictures), len(objects.classes), objects.classes[0]
+    (200, 23, 'alarm clock')
+    """
+    items = [item for item in DEMO.pairs().items if item.tags["aspect"] == "counting"]
+    kinds = {item.id: str(_things(item.provenance["things"])) for item in items}
+    classes = sorted(set(kinds.values()))
+    return ClassificationSet(
+        "demo-objects",
+        tuple(classes),
+        _SCENE,
+        tuple(
+            Picture(image, image, classes.index(kinds[item.id]), item.cluster)
+            for item in items
+            for image in item.images
+        ),
+    )
+
+
+def _things(things: object) -> object:
+    """The kind of the first thing in the first picture; all of a counting pair's are of one kind."""
+    match things:
+        case [[[str() as kind, *_], *_], *_]:
+            return kind
+    raise DataError(f"demo: expected the things of each picture; got {things!r:.60}")
+
+
+CALTECH101 = TaskBenchmark(
+    name="caltech101",
+    title="Caltech-101's photos, 101 classes (all of them; without the background class)",
+    items=8_677,
+    task="classification",
+    source="https://data.caltech.edu/records/mzrjq-6wc02",
+    licence="CC BY 4.0",
+    citation="Fei-Fei, Fergus, Perona, Learning generative visual models from few training examples, 2004",
+    files=(_CALTECH,),
+    images="in a folder a class",
+    cluster="the image",
+    load=lambda place: read_class_folders(_CALTECH_TREE(place), "caltech101", _CALTECH_NAMES, _PHOTO),
+    pictures=lambda place: FolderImages(_CALTECH_TREE(place)),
+)
+
+FOOD101 = TaskBenchmark(
+    name="food101",
+    title="Food-101's test photos, 101 dishes",
+    items=25_250,
+    task="classification",
+    source="https://data.vision.ee.ethz.ch/cvl/datasets_extra/food-101/",
+    licence="the photographers'; research only",
+    citation="Bossard, Guillaumin, Van Gool, Food-101: mining discriminative components with random forests, ECCV 2014",
+    files=(_FOOD101,),
+    images="in `images/` beside `meta/`",
+    cluster="the image",
+    load=lambda place: read_food101(_FOOD_TREE(place)),
+    pictures=lambda place: FolderImages(_FOOD_TREE(place)),
+)
+IMAGENET = TaskBenchmark(
+    name="imagenet",
+    title="ImageNet's validation photos, 1,000 classes",
+    items=50_000,
+    task="classification",
+    source="https://image-net.org",
+    licence="the photographers'; non-commercial research",
+    citation="Russakovsky et al., ImageNet large scale visual recognition challenge, IJCV 2015",
+    files=(_IMAGENET,),
+    images="the validation photos, sorted into a folder a class",
+    cluster="the image",
+    load=_read_imagenet,
+    pictures=lambda place: FolderImages(_IMAGENET_TREE(place)),
+)
+
+DEMO_OBJECTS = TaskBenchmark(
+    name="demo-objects",
+    title="Rendered pictures of several things of one kind, 23 kinds",
+    items=200,
+    task="classification",
+    source="embedded; the demo's counting pairs",
+    licence=DEMO.licence,
+    citation=DEMO.citation,
+    cluster="the pair of the demo that a picture is of",
+    load=lambda _place: read_demo_objects(),
+    pictures=lambda _place: DEMO.pairs().read_bytes,
+)

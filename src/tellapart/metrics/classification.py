@@ -1,0 +1,103 @@
+"""Classification: where the true class stands among all, and recall averaged over classes of unequal size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tellapart.errors import ScoreError
+from tellapart.metrics.retrieval import Ranks
+
+__all__ = ["Placed", "class_recall_table", "mean_over_classes", "place_labels"]
+
+_BLOCK = 1 << 22  # scores compared at once
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placed:
+    """Where each picture's true class stands, and which class stands first.
+
+    Attributes:
+        ranks: of the true class; a tie is never in its favour.
+        first: int64 `(picture,)`, the class that scores highest; -1 where several do.
+
+    >>> place_labels([[0.9, 0.1], [0.5, 0.5]], [0, 1]).first
+    array([ 0, -1])
+    """
+
+    ranks: Ranks
+    first: NDArray[np.int64]
+
+
+def place_labels(scores: ArrayLike, labels: ArrayLike) -> Placed:
+    """Count, for each picture, the classes that score more than its own and as much.
+
+    Args:
+        scores: `(picture, class)`, higher is closer; compared in float32.
+        labels: the true class of each picture, whole numbers `(picture,)`, from 0.
+
+    Raises:
+        ScoreError: not a table of numbers with a row a label, a score that is not finite, or a label without a column.
+
+    >>> found = place_labels([[0.9, 0.1, 0.3], [0.9, 0.9, 0.3]], [0, 1])
+    >>> found.ranks.recall(1), found.ranks.tie_neutral_recall(1)
+    (array([1., 0.]), array([1. , 0.5]))
+    """
+    table, own = np.asarray(scores), np.asarray(labels)
+    if table.dtype.kind not in "fiu" or table.ndim != 2 or own.shape != table.shape[:1] or 0 in table.shape:
+        raise ScoreError(
+            f"scores must be numbers (picture, class) for {own.size} labels; got {table.dtype} {table.shape}"
+        )
+    if own.dtype.kind not in "iu" or own.min() < 0 or own.max() >= table.shape[1]:
+        raise ScoreError(f"labels must be whole numbers from 0 to {table.shape[1] - 1}; got {own.min()} to {own.max()}")
+    above, tied, first = (np.zeros(len(own), np.int64) for _ in range(3))
+    step = max(1, _BLOCK // table.shape[1])
+    for start in range(0, len(own), step):
+        rows = slice(start, start + step)
+        with np.errstate(over="ignore"):
+            block = table[rows].astype(np.float32)
+        if bad := int((~np.isfinite(block)).any(axis=1).sum()):
+            raise ScoreError(
+                f"scores must be finite; NaN or infinite in {bad} of pictures {start} to {start + len(block) - 1}"
+            )
+        true = np.take_along_axis(block, own[rows, None], axis=1)
+        above[rows] = (block > true).sum(axis=1)
+        tied[rows] = (block == true).sum(axis=1) - 1
+        alone = (block == block.max(axis=1, keepdims=True)).sum(axis=1) == 1
+        first[rows] = np.where(alone, block.argmax(axis=1), -1)
+    return Placed(Ranks(above, tied, np.ones_like(above)), first)
+
+
+def class_recall_table(right: NDArray[np.float64], labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
+    """Lay out outcomes so that `mean_over_classes` of their means is the mean of the classes' recalls.
+
+    Args:
+        right: float64 `(picture,)`, from 0 to 1.
+        labels: int64 `(picture,)`.
+        classes: how many there are; those without a picture have no recall and no part in the mean.
+
+    Returns:
+        float64 `(picture, 2 * classes with a picture)`: outcomes in their class's column, then 1 there.
+
+    >>> table = class_recall_table(np.array([1.0, 1.0, 0.0, 1.0]), np.array([0, 0, 2, 2]), 3)
+    >>> mean_over_classes(table.mean(axis=0)).item()
+    0.75
+    """
+    member = (labels[:, None] == np.flatnonzero(np.bincount(labels, minlength=classes))).astype(np.float64)
+    return np.concatenate([right[:, None] * member, member], axis=1)
+
+
+def mean_over_classes(means: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Take means of a `class_recall_table`, `(..., 2 * classes)`, to the mean of the classes' recalls `(...)`.
+
+    A class of which a resample drew no picture has no recall in it; the others stand for it.
+
+    >>> mean_over_classes(np.array([0.5, 0.0, 0.5, 0.0])).item()
+    1.0
+    """
+    classes = means.shape[-1] // 2
+    sums, shares = means[..., :classes], means[..., classes:]
+    recalls = np.divide(sums, shares, out=np.zeros_like(sums), where=shares > 0)
+    return np.asarray(recalls.sum(axis=-1) / (shares > 0).sum(axis=-1))

@@ -1,0 +1,66 @@
+"""The Pareto front: which of several choices no other one beats on every count."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tellapart.errors import MetricError
+
+__all__ = ["pareto_best", "pareto_front"]
+
+
+def pareto_front(scores: ArrayLike) -> NDArray[np.bool_]:
+    """Say which points no other point dominates: bool `(point,)`.
+
+    A point dominates another if it is nowhere lower and somewhere higher. Equal points do not dominate each other: all of
+    them are on the front, or none. A point with a score that is not finite was not measured: it is never on the front and dominates nothing.
+
+    Args:
+        scores: float `(point, objective)`, higher is better.
+
+    Raises:
+        MetricError: not two-dimensional numbers, or without a point or an objective.
+
+    >>> pareto_front([[0.2, 0.9], [0.6, 0.6], [0.5, 0.6], [0.6, 0.6], [np.nan, 1.0]])
+    array([ True,  True, False,  True, False])
+    """
+    points = _points("pareto_front", scores)
+    whole: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(points), axis=1)
+    front = whole.copy()
+    for row in np.flatnonzero(whole):
+        better = (points >= points[row]).all(axis=1) & (points > points[row]).any(axis=1)
+        front[row] = not (better & whole).any()
+    return front
+
+
+def pareto_best(scores: ArrayLike) -> int:
+    """Return the place of the front's point with the greatest mean over objectives; the first of equal ones.
+
+    Every objective weighs the same, so they must be in one unit (shares, say). The greatest mean is always on the front.
+
+    Args:
+        scores: float `(point, objective)`, higher is better.
+
+    Raises:
+        MetricError: as `pareto_front`, or every point holds a NaN.
+
+    >>> pareto_best([[0.2, 0.9], [0.6, 0.6], [0.7, 0.5], [np.nan, 1.0]])
+    1
+    """
+    points, front = _points("pareto_best", scores), pareto_front(scores)
+    if not front.any():
+        raise MetricError(f"pareto_best: none of {len(points)} points has a finite score for every objective")
+    # Summed in one order and exactly rounded means of equal points are equal, so the first of them is taken.
+    means = np.where(front, np.where(front[:, None], points, 0.0).mean(axis=1), -np.inf)
+    return int(np.argmax(means))
+
+
+def _points(call: str, scores: ArrayLike) -> NDArray[np.float64]:
+    try:
+        points = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise MetricError(f"{call}: expected numbers (point, objective); got none ({error})") from error
+    if points.ndim != 2 or points.size == 0:
+        raise MetricError(f"{call}: expected numbers (point, objective); got an array of shape {points.shape}")
+    return points

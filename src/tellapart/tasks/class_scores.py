@@ -1,0 +1,241 @@
+"""Pictures against classes: every model's scores of both, and files that were made elsewhere.
+
+A model that ranks by the cosine of its vectors (CLIP) is given one vector a class: the mean of its prompts' unit vectors, made
+a unit vector again. Of every other model the scores of a class's prompts are averaged.
+
+A `.npz` file holds `image_ids` and `classes` (strings) with `scores`, `(image, class)`. A file of predictions names one class
+for each picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.classification import ClassificationSet
+from tellapart.data.item import Item
+from tellapart.data.npz import read_arrays
+from tellapart.data.pairset import PairSet
+from tellapart.data.scores import named
+from tellapart.data.tasks import aligned
+from tellapart.errors import DataError, ScoreError
+from tellapart.metrics.classification import Placed, place_labels
+from tellapart.metrics.cosines import cosines
+from tellapart.metrics.retrieval import Ranks
+from tellapart.models.content import image_hashes, text_hash
+from tellapart.models.protocols import DualEncoder, Model, Vectors
+from tellapart.models.scoring import score
+from tellapart.models.vectors import normalise
+from tellapart.tasks.predictions import read_predictions, text
+from tellapart.tasks.task import Session
+
+__all__ = ["Classified", "class_vectors", "classify_pairs", "classify_vectors", "named_classes", "read_classes"]
+
+#: Images and classes whose similarity is computed at once.
+_IMAGES, _CLASSES = 64, 1024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Classified:
+    """Where the true classes stand.
+
+    Attributes:
+        placed: of each picture, in the set's order.
+        scored: every class has a score; otherwise one class was named, and only the first place is known.
+        unread: predictions that name no class, and count as wrong.
+
+    >>> Classified(place_labels([[0.9, 0.1]], [0])).scored
+    True
+    """
+
+    placed: Placed
+    scored: bool = True
+    unread: int = 0
+
+
+def classify_vectors(model: DualEncoder, records: ClassificationSet, session: Session) -> Classified:
+    """Encode every distinct picture and prompt once, and compare each picture with each class.
+
+    Raises:
+        DataError: an image is missing or cannot be decoded.
+        ModelError: the model's output is not what its protocol says.
+        StoreError: the store cannot be read or written.
+
+    >>> classify_vectors.__name__
+    'classify_vectors'
+    """
+    if not getattr(model, "ranks_by_cosine", False):
+        return classify_pairs(model, records, session)
+    pairs = PairSet(records.name, _covering(records), Path(), read=session.pictures)
+    score(model, pairs, store=session.store, batch_size=session.batch_size, progress=session.progress)
+    hash_of = image_hashes(pairs, store=session.store)
+    images = _vectors(model, session, [hash_of[picture.image] for picture in records.pictures])
+    prompts = [_vectors(model, session, [text_hash(prompt) for prompt in row]) for row in records.prompts]
+    table = _similarity(model, images, class_vectors(prompts))
+    return Classified(place_labels(table, [picture.label for picture in records.pictures]))
+
+
+def class_vectors(prompts: Sequence[Vectors]) -> Vectors:
+    """Return one unit vector a class: the mean of its prompts' unit vectors, made a unit vector again.
+
+    Args:
+        prompts: float32 `(class, dimensions)`, one array a template.
+
+    Raises:
+        ModelError: a prompt has no direction, or a class's prompts cancel out.
+
+    Source: CLIP (Radford et al. 2021), section 3.1.4, and its notebook `Prompt_Engineering_for_ImageNet`.
+
+    >>> class_vectors([np.array([[2.0, 0.0]], np.float32), np.array([[0.0, 5.0]], np.float32)]).round(4)
+    array([[0.7071, 0.7071]], dtype=float32)
+    """
+    # Of one template the mean is the vector itself, to the bit.
+    units = [normalise(vectors) for vectors in prompts]
+    return units[0] if len(units) == 1 else normalise(np.mean(units, axis=0, dtype=np.float64))
+
+
+def classify_pairs(model: Model, records: ClassificationSet, session: Session) -> Classified:
+    """Score every picture with every prompt; a class's score is the mean over its prompts.
+
+    Raises:
+        DataError: an image is missing or cannot be decoded.
+        ModelError: the model's output is not what its protocol says.
+
+    >>> classify_pairs.__name__
+    'classify_pairs'
+    """
+    labels = np.array([picture.label for picture in records.pictures])
+    rows = np.arange(len(labels))
+    total = np.zeros((len(labels), len(records.classes)))
+    hashes: dict[str, str] = {}  # a picture is read for the first template, and known by its pixels for the others
+    for prompts in records.prompts:
+        pairs = PairSet(records.name, _true_first(records, prompts), Path(), read=session.pictures)
+        scored = score(
+            model,
+            pairs,
+            store=session.store,
+            batch_size=session.batch_size,
+            hashes=hashes,
+            progress=session.progress,
+        )
+        values = scored.scores.values[:, 0].copy()
+        values[rows, labels], values[:, 0] = values[:, 0].copy(), values[rows, labels].copy()
+        total += values
+    return Classified(place_labels(total / len(records.templates), labels))
+
+
+def _true_first(records: ClassificationSet, prompts: Sequence[str]) -> tuple[Item, ...]:
+    """An item a picture: its true class changes places with class 0, so that models that know the key find it."""
+    items = []
+    for picture in records.pictures:
+        texts = list(prompts)
+        texts[0], texts[picture.label] = texts[picture.label], texts[0]
+        items.append(Item(id=picture.id, images=(picture.image,), texts=tuple(texts)))
+    return tuple(items)
+
+
+def _covering(records: ClassificationSet) -> tuple[Item, ...]:
+    """Pairs that together hold every picture and every prompt."""
+    images = [picture.image for picture in records.pictures]
+    prompts = [prompt for row in records.prompts for prompt in row]
+    return tuple(
+        Item(id=str(number), images=(image or images[0],), texts=(prompt or prompts[0],))
+        for number, (image, prompt) in enumerate(zip_longest(images, prompts))
+    )
+
+
+def _vectors(model: DualEncoder, session: Session, keys: list[str]) -> Vectors:
+    stored = session.store.vectors(model.fingerprint, set(keys))
+    return np.stack([stored[key] for key in keys])
+
+
+def _similarity(model: DualEncoder, images: Vectors, classes: Vectors) -> NDArray[np.float32]:
+    if images.shape[1] == classes.shape[1]:
+        return cosines(images, classes)
+    # An image of several vectors (BLIP-2): the model says which of them counts.
+    whole = np.empty((len(images), len(classes)), np.float32)
+    for top in range(0, len(images), _IMAGES):
+        for left in range(0, len(classes), _CLASSES):
+            block = model.similarity(images[top : top + _IMAGES], classes[left : left + _CLASSES])
+            whole[top : top + _IMAGES, left : left + _CLASSES] = block
+    return whole
+
+
+def read_classes(path: Path, records: ClassificationSet) -> Classified:
+    """Read scores of every class (`.npz`), or the name of one class for each picture (`.jsonl`, `.csv`, `.json`).
+
+    Raises:
+        ScoreError: another suffix; an array is missing or of another shape; ids or classes that are missing, unknown or
+            repeated (the first ten are named); numbers that are not finite.
+        DataError: a file is not what its format says.
+
+    >>> from tellapart.data.classification import Picture
+    >>> pets = ClassificationSet("pets", ("cat", "dog"), ("a photo of a {}.",), (Picture("0", "a.png", 1),))
+    >>> read_classes(Path("gone.npz"), pets)
+    Traceback (most recent call last):
+    tellapart.errors.ScoreError: gone.npz cannot be read: No such file or directory
+    """
+    labels = [picture.label for picture in records.pictures]
+    ids = [picture.id for picture in records.pictures]
+    if path.suffix != ".npz":
+        return _read_names(path, records, ids, labels)
+    arrays = read_arrays(path, ("image_ids", "classes", "scores"))
+    if absent := [name for name in ("image_ids", "classes", "scores") if name not in arrays]:
+        raise ScoreError(
+            f"{path} has no array {' and '.join(absent)}; `tellapart export` lists the ids and the classes"
+        )
+    rows, columns = _order(path, "image_ids", arrays, ids), _order(path, "classes", arrays, records.classes)
+    scores = arrays["scores"]
+    if scores.shape != (len(rows), len(columns)):
+        raise ScoreError(f"{path}: `scores` must be {len(rows)} by {len(columns)}; got shape {scores.shape}")
+    try:
+        return Classified(place_labels(scores[np.ix_(rows, columns)], labels))
+    except ScoreError as error:
+        raise ScoreError(f"{path}: {error}") from error
+
+
+def _order(path: Path, name: str, arrays: dict[str, NDArray[Any]], wanted: Sequence[str]) -> list[int]:
+    """The file's row or column of each id."""
+    given = arrays[name]
+    if given.ndim != 1 or given.dtype.kind != "U":
+        raise ScoreError(f"{path}: {name} must be strings (n,); got {given.dtype} {given.shape}")
+    place = {str(id_): number for number, id_ in enumerate(given)}
+    if len(place) < len(given):
+        twice = sorted({str(id_) for number, id_ in enumerate(given) if place[str(id_)] != number})
+        raise ScoreError(f"{path}: {name} hold {len(twice)} twice: {named(twice)}")
+    try:
+        return aligned(wanted, place, name)
+    except DataError as error:
+        raise ScoreError(f"{path}: {error}") from error
+
+
+def _read_names(path: Path, records: ClassificationSet, ids: list[str], labels: list[int]) -> Classified:
+    place = {_plain(name): number for number, name in enumerate(records.classes)}
+    said = [place.get(_plain(answer), -1) for answer in read_predictions(path, ids, text, "image")]
+    return named_classes(said, labels)
+
+
+def named_classes(said: Sequence[int], labels: Sequence[int]) -> Classified:
+    """Return where the true classes stand if one class is named for each picture, and nothing is known of the others.
+
+    Args:
+        said: the named class's place, from 0; -1 for what names no class.
+        labels: the true class's place.
+
+    >>> named_classes([0, 1, -1], [0, 0, 0]).placed.ranks.recall(1)
+    array([1., 0., 0.])
+    """
+    first = np.array(said, dtype=np.int64)
+    wrong = (first != np.array(labels)).astype(np.int64)
+    ranks = Ranks(wrong, np.zeros_like(wrong), np.ones_like(wrong))
+    return Classified(Placed(ranks, first), scored=False, unread=int((first < 0).sum()))
+
+
+def _plain(name: str) -> str:
+    return name.strip().strip("\"'.").strip().lower()

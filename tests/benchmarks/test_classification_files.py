@@ -1,0 +1,252 @@
+"""Classification from files: the bytes of CIFAR, folders of classes, lists of names and prompts, and what is wrong with them."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.cifar import CifarFile, read_cifar
+from tellapart.benchmarks.classification import read_demo_objects
+from tellapart.benchmarks.demo import DEMO
+from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.data.classification import ClassificationSet
+from tellapart.data.images import decode
+from tellapart.errors import DataError
+
+
+def bench(name: str, data: Path | None = None) -> TaskBenchmark:
+    found = find_benchmark(name, None if data is None else Place(data))
+    assert isinstance(found, TaskBenchmark)
+    return found
+
+
+def picture(path: Path, colour: int = 0) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (4, 4), (colour, 0, 0)).save(path, "JPEG" if path.suffix.lower() != ".png" else "PNG")
+
+
+def cifar(path: Path, labels: list[list[int]], seed: int = 0) -> np.ndarray:
+    """Write a binary file as the page of CIFAR describes it; return its pictures (n, 32, 32, 3)."""
+    pictures = np.random.default_rng(seed).integers(0, 256, (len(labels), 32, 32, 3), dtype=np.uint8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    records = [bytes(label) + image.transpose(2, 0, 1).tobytes() for label, image in zip(labels, pictures, strict=True)]
+    path.write_bytes(b"".join(records))
+    return pictures
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "labels", "classes"),
+    [
+        ("cifar10", "cifar-10-batches-bin/test_batch.bin", [[3], [8], [0]], ["cat", "ship", "airplane"]),
+        ("cifar100", "test.bin", [[10, 49], [19, 99], [0, 1]], ["mountain", "worm", "aquarium fish"]),
+    ],
+)
+def test_the_bytes_of_cifar_are_pictures_and_their_classes(
+    name: str, file: str, labels: list[list[int]], classes: list[str], tmp_path: Path
+) -> None:
+    pictures = cifar(tmp_path / file, labels)
+    one = bench(name, tmp_path)
+    records = one.records()
+    assert len(records.classes) == int(name.removeprefix("cifar"))
+    assert [records.classes[each.label] for each in records.pictures] == classes
+    read = one.read_image()
+    for each, expected in zip(records.pictures, pictures, strict=True):
+        assert np.array_equal(decode(read(each.image), each.image), expected)
+
+
+def test_cifar_as_folders_of_classes_is_read_too(tmp_path: Path) -> None:
+    names = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+    for name in names:
+        picture(tmp_path / "test" / name / "0001.png")
+    records = bench("cifar10", tmp_path).records()
+    assert list(records.classes) == names
+    assert records.pictures[3].image == "cat/0001.png"
+    assert bench("cifar10", tmp_path).read_image()("cat/0001.png")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "0 bytes are no whole number of records of 3,073; it is cut off, or not the binary version"),
+        (bytes(3072), "3,072 bytes are no whole number of records of 3,073"),
+        (bytes([10]) + bytes(3072), "record 0 is of class 10; there are 10, from 0"),
+    ],
+)
+def test_a_damaged_cifar_file_is_refused(data: bytes, said: str, tmp_path: Path) -> None:
+    (tmp_path / "test_batch.bin").write_bytes(data)
+    with pytest.raises(DataError, match=said):
+        bench("cifar10", tmp_path).records()
+
+
+def test_pickles_of_the_python_version_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "test_batch").write_bytes(pickle.dumps({b"labels": [0], b"data": np.zeros((1, 3072), np.uint8)}))
+    with pytest.raises(DataError, match=r"cifar10 needs test_batch\.bin"):
+        bench("cifar10", tmp_path).records()
+
+
+@pytest.mark.parametrize("reference", ["test_batch.bin#1", "test_batch.bin#-1", "other.bin#0", "test_batch.bin"])
+def test_a_picture_that_is_not_in_the_file_is_named(reference: str, tmp_path: Path) -> None:
+    cifar(tmp_path / "test_batch.bin", [[0]])
+    with pytest.raises(DataError, match=f"no image {reference!r}"):
+        CifarFile(tmp_path / "test_batch.bin")(reference)
+
+
+def test_own_names_and_prompts_lie_beside_the_file(tmp_path: Path) -> None:
+    cifar(tmp_path / "test_batch.bin", [[0], [1]])
+    (tmp_path / "classes.txt").write_text("b\ttwo words\na\tone\n")
+    (tmp_path / "templates.txt").write_text("{}\n\nthe {}!\n")
+    records = read_cifar(tmp_path / "test_batch.bin", "mine", ("a", "b"))
+    assert records.classes == ("one", "two words")
+    assert records.templates == ("{}", "the {}!")
+
+
+@pytest.fixture
+def pets(tmp_path: Path) -> Path:
+    for number, image in enumerate(["big_cat/0.png", "big_cat/more/1.JPEG", "dog/0.jpg"]):
+        picture(tmp_path / "pets" / image, number)
+    (tmp_path / "pets" / "dog" / "notes.txt").write_text("no image")
+    (tmp_path / "pets" / ".hidden").mkdir()
+    return tmp_path / "pets"
+
+
+def test_a_folder_a_class_is_a_benchmark_with_the_folders_names(pets: Path) -> None:
+    records = bench(f"classes:{pets}").records()
+    assert records.classes == ("big cat", "dog")
+    assert [(each.image, each.label) for each in records.pictures] == [
+        ("big_cat/0.png", 0),
+        ("big_cat/more/1.JPEG", 0),
+        ("dog/0.jpg", 1),
+    ]
+    assert decode(bench(f"classes:{pets}").read_image()("dog/0.jpg"), "dog/0.jpg").shape == (4, 4, 3)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("classes.txt", "big_cat\tlion\n", "leaves out 1 of 2 classes: dog"),
+        ("classes.txt", "dog\ta\ndog\tb\n", "classes.txt:2: 'dog' stands twice"),
+        ("classes.txt", "\ncow\ta cow\n", "classes.txt:2: 'cow' is no class here"),
+        ("classes.txt", "dog\n", "classes.txt:1: expected a folder's name, a tab and the class's name; got 'dog'"),
+        ("classes.txt", b"\xff", "classes.txt: cannot be read"),
+        ("classes.txt", "dog\tpet\nbig_cat\tpet\n", "two classes are called 'pet'"),
+        ("templates.txt", "a photo\n", "templates.txt: template 1 must hold"),
+        ("templates.txt", "\n", "templates.txt: no template"),
+    ],
+)
+def test_a_list_that_does_not_fit_is_refused_with_its_line(
+    file: str, content: str | bytes, said: str, pets: Path
+) -> None:
+    (pets / file).write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(DataError, match=said):
+        bench(f"classes:{pets}")
+
+
+def test_a_folder_without_images_or_without_classes_is_refused(pets: Path) -> None:
+    (pets / "empty").mkdir()
+    with pytest.raises(DataError, match=r"no image \(.*\.webp\) in empty"):
+        bench(f"classes:{pets}")
+    with pytest.raises(DataError, match="holds 1 folders; two or more are needed, one a class"):
+        bench(f"classes:{pets / 'big_cat'}")
+
+
+def test_caltech_is_read_without_its_background_and_with_singular_names(tmp_path: Path) -> None:
+    for folder in ("BACKGROUND_Google", "Faces", "Faces_easy", "accordion", "car_side", "Motorbikes"):
+        picture(tmp_path / "101_ObjectCategories" / folder / "image_0001.jpg")
+    records = bench("caltech101", tmp_path).records()
+    assert records.classes == ("face in front of a background", "face", "motorbike", "accordion", "car from the side")
+    assert bench("caltech101", tmp_path).read_image()("Faces/image_0001.jpg")
+
+
+def test_food_is_the_list_of_its_test_part(tmp_path: Path) -> None:
+    (tmp_path / "meta").mkdir()
+    (tmp_path / "meta" / "test.txt").write_text("waffles/7\napple_pie/12\nwaffles/9\n")
+    picture(tmp_path / "images" / "waffles" / "7.jpg")
+    records = bench("food101", tmp_path).records()
+    assert records.classes == ("apple pie", "waffles")
+    assert [(each.image, each.label) for each in records.pictures] == [
+        ("images/waffles/7.jpg", 1),
+        ("images/apple_pie/12.jpg", 0),
+        ("images/waffles/9.jpg", 1),
+    ]
+    assert bench("food101", tmp_path).read_image()("images/waffles/7.jpg")
+    (tmp_path / "meta" / "test.txt").write_text("waffles\n")
+    with pytest.raises(DataError, match=r"expected lines such as apple_pie/1011328; got 'waffles'"):
+        bench("food101", tmp_path).records()
+
+
+WNIDS = ("n01440764", "n02012849", "n03126707")  # tench, and two that are called crane
+
+
+@pytest.fixture
+def imagenet(tmp_path: Path) -> Path:
+    for wnid in WNIDS:
+        picture(tmp_path / "val" / wnid / "ILSVRC2012_val_00000001.JPEG")
+    return tmp_path
+
+
+def test_imagenet_takes_the_competitions_names_and_all_synonyms_where_the_first_is_shared(imagenet: Path) -> None:
+    lines = zip(WNIDS, ("tench, Tinca tinca", "crane", "crane, lifting device"), strict=True)
+    (imagenet / "LOC_synset_mapping.txt").write_text("".join(f"{wnid} {name}\n" for wnid, name in lines))
+    assert bench("imagenet", imagenet).records().classes == ("tench", "crane", "crane, lifting device")
+
+
+def test_imagenet_takes_own_names_first(imagenet: Path) -> None:
+    (imagenet / "val" / "classes.txt").write_text("".join(f"{wnid}\tbird {k}\n" for k, wnid in enumerate(WNIDS)))
+    assert bench("imagenet", imagenet).records().classes == ("bird 0", "bird 1", "bird 2")
+
+
+def test_imagenet_takes_clips_names_where_all_of_its_folders_are_there(imagenet: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed (the models extra)")
+    with pytest.raises(DataError, match=r"holds 3 of ImageNet's 1,000 folders; name them in classes.txt"):
+        bench("imagenet", imagenet).records()
+    # CLIP calls the folders at 657 and 744 "missile", those at 836 and 837 "sunglasses"; the names of the others do not matter.
+    folders = [f"n{number:08}" for number in range(743)] + ["n01440764", "n04008634"]
+    folders += [f"n{4100000 + number:08}" for number in range(91)] + ["n04355933"]
+    folders += [f"n{5000000 + number:08}" for number in range(163)]
+    data = imagenet / "all"
+    for folder in folders:
+        picture(data / "val" / folder / "a.JPEG")
+    records = bench("imagenet", data).records()
+    assert len(records.classes) == len(set(records.classes)) == 1000  # two pairs of CLIP's names are told apart
+    assert [records.classes[place] for place in (0, 657, 744, 836, 837)] == [
+        "tench",
+        "missile",
+        "projectile",
+        "burning glass",
+        "sunglasses",
+    ]
+
+
+def test_the_embedded_classes_are_what_the_captions_count() -> None:
+    records = read_demo_objects()
+    captions = {image: text for item in DEMO.pairs().items for image, text in zip(item.images, item.texts, strict=True)}
+    clusters = {image: item.cluster for item in DEMO.pairs().items for image in item.images}
+    for each in records.pictures:
+        kind = records.classes[each.label].split()[-1]
+        assert re.search(rf"\b{kind[:4]}", captions[each.image]), (kind, captions[each.image])  # its plural, too
+        assert each.cluster == clusters[each.image]
+    assert isinstance(records, ClassificationSet)
+    assert decode(bench("demo-objects").read_image()(records.pictures[0].image), "first").shape == (160, 160, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("classes:", "classes: names no folder; write classes:DIR"), ("classes:gone", "holds 0 folders")]
+)
+def test_a_prefix_without_a_folder_says_what_to_write(name: str, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        find_benchmark(name)
+
+
+def test_a_png_of_a_cifar_picture_carries_nothing_else(tmp_path: Path) -> None:
+    cifar(tmp_path / "test_batch.bin", [[0]])
+    data = CifarFile(tmp_path / "test_batch.bin")("test_batch.bin#0")
+    with Image.open(io.BytesIO(data)) as image:
+        assert (image.format, image.size, image.mode, image.info) == ("PNG", (32, 32), "RGB", {})

@@ -1,0 +1,97 @@
+"""Places of labels equal their definition, ties included, and recalls of classes are averaged as their definition says."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import balanced_accuracy_score, top_k_accuracy_score
+
+from tellapart.errors import ScoreError
+from tellapart.metrics import classification
+from tellapart.metrics.classification import class_recall_table, mean_over_classes, place_labels
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of few levels, so that ties are frequent, and labels."""
+    classes, pictures = draw(st.integers(1, 5)), draw(st.integers(1, 6))
+    scores = draw(st.lists(st.integers(-1, 1), min_size=classes * pictures, max_size=classes * pictures))
+    labels = draw(st.lists(st.integers(0, classes - 1), min_size=pictures, max_size=pictures))
+    return np.array(scores, np.float32).reshape(pictures, classes), np.array(labels)
+
+
+@given(tables())
+def test_strict_and_neutral_are_the_worst_and_the_mean_of_every_way_to_break_ties(table) -> None:
+    scores, labels = table
+    ranks = place_labels(scores, labels).ranks
+    for row, (values, label) in enumerate(zip(scores, labels, strict=True)):
+        for k in (1, 2, 5):
+            hits = [
+                label in sorted(range(len(values)), key=lambda c: (-values[c], order[c]))[:k]
+                for order in permutations(range(len(values)))
+            ]
+            assert ranks.recall(k)[row] == min(hits)
+            assert ranks.tie_neutral_recall(k)[row] == pytest.approx(np.mean(hits))
+
+
+@given(tables())
+def test_the_first_class_is_named_only_where_it_is_alone(table) -> None:
+    scores, labels = table
+    for values, first in zip(scores, place_labels(scores, labels).first, strict=True):
+        best = np.flatnonzero(values == values.max())
+        assert first == (best[0] if len(best) == 1 else -1)
+
+
+def test_without_ties_the_numbers_are_scikit_learns() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.choice(8, 300, p=[0.3, 0.2, 0.2, 0.1, 0.1, 0.05, 0.04, 0.01])
+    scores = rng.normal(size=(300, 8)) + np.eye(8)[labels]
+    found = place_labels(scores, labels)
+    for k in (1, 5):
+        assert found.ranks.recall(k).mean() == pytest.approx(top_k_accuracy_score(labels, scores, k=k))
+    recalls = class_recall_table(found.ranks.recall(1), labels, 8)
+    assert mean_over_classes(recalls.mean(axis=0)) == pytest.approx(balanced_accuracy_score(labels, found.first))
+
+
+def test_a_class_without_a_picture_has_no_recall() -> None:
+    table = class_recall_table(np.array([1.0, 0.0]), np.array([1, 1]), 3)
+    assert table.shape == (2, 2)
+    assert mean_over_classes(table.mean(axis=0)) == 0.5
+
+
+def test_a_result_depends_on_neither_the_block_nor_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    scores, labels = rng.integers(0, 4, (50, 6)).astype(np.float32), rng.integers(0, 6, 50)
+    whole = place_labels(scores, labels)
+    order = rng.permutation(50)
+    monkeypatch.setattr(classification, "_BLOCK", 20)
+    blocks = place_labels(scores[order], labels[order])
+    assert np.array_equal(blocks.ranks.rank, whole.ranks.rank[order])
+    assert np.array_equal(blocks.first, whole.first[order])
+
+
+def test_scores_that_float32_cannot_tell_apart_tie() -> None:
+    found = place_labels(np.array([[1.0, 1.0 + 1e-12]]), [1])
+    assert found.first.tolist() == [-1]
+    assert found.ranks.tie_neutral_recall(1).tolist() == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("scores", "labels", "said"),
+    [
+        ([[0.1, 0.2]], [0, 1], r"scores must be numbers \(picture, class\) for 2 labels; got float64 \(1, 2\)"),
+        ([["a", "b"]], [0], "scores must be numbers"),
+        (np.zeros((0, 2)), np.zeros(0, int), "scores must be numbers"),
+        ([[0.1, 0.2]], [2], "labels must be whole numbers from 0 to 1; got 2 to 2"),
+        ([[0.1, 0.2]], [0.0], "labels must be whole numbers"),
+        ([[0.1, np.nan]], [0], "scores must be finite; NaN or infinite in 1 of pictures 0 to 0"),
+        ([[0.1, 1e300]], [0], "scores must be finite"),
+    ],
+)
+def test_what_is_no_table_of_scores_is_refused(scores: object, labels: object, said: str) -> None:
+    with pytest.raises(ScoreError, match=said):
+        place_labels(scores, labels)  # type: ignore[arg-type]

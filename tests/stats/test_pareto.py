@@ -1,0 +1,52 @@
+"""The Pareto front equals its definition, whatever ties and gaps the points have."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tellapart.errors import MetricError
+from tellapart.stats.pareto import pareto_best, pareto_front
+
+GRID = st.sampled_from([0.0, 0.25, 0.5, 1.0, math.nan])  # few values, so that points tie often
+POINTS = st.integers(1, 3).flatmap(lambda k: st.lists(st.lists(GRID, min_size=k, max_size=k), min_size=1, max_size=8))
+
+
+def dominates(one: list[float], other: list[float]) -> bool:
+    return all(a >= b for a, b in zip(one, other, strict=True)) and one != other
+
+
+@given(POINTS)
+def test_a_point_is_on_the_front_if_and_only_if_no_measured_point_dominates_it(points: list[list[float]]) -> None:
+    measured = [point for point in points if not any(map(math.isnan, point))]
+    expected = [point in measured and not any(dominates(other, point) for other in measured) for point in points]
+    assert pareto_front(points).tolist() == expected
+
+
+@given(POINTS)
+def test_the_best_point_is_the_first_of_the_greatest_mean_and_on_the_front(points: list[list[float]]) -> None:
+    means = [-1.0 if any(map(math.isnan, point)) else float(np.mean(point)) for point in points]
+    if max(means) < 0:
+        with pytest.raises(MetricError, match="has a finite score for every objective"):
+            pareto_best(points)
+        return
+    best = pareto_best(points)
+    assert best == means.index(max(means))
+    assert pareto_front(points)[best]
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        ([0.1, 0.2], r"expected numbers \(point, objective\); got an array of shape \(2,\)"),
+        ([], r"got an array of shape \(0,\)"),
+        ([[0.1], [0.2, 0.3]], "got none"),
+    ],
+)
+def test_what_is_no_table_of_points_is_refused(scores: object, said: str) -> None:
+    with pytest.raises(MetricError, match=said):
+        pareto_front(scores)  # type: ignore[arg-type]

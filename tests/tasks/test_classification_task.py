@@ -1,0 +1,346 @@
+"""Zero-shot classification through the command line: ensembles of prompts, ties, files, and models of every kind."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.data.classification import ClassificationSet, Picture
+from tellapart.data.images import decode
+from tellapart.errors import ModelError, ScoreError
+from tellapart.metrics.classification import place_labels
+from tellapart.models.find import find_model
+from tellapart.models.protocols import PairScorer
+from tellapart.models.store import EmbeddingStore
+from tellapart.tabulate import tabulate
+from tellapart.tasks.class_scores import (
+    Classified,
+    class_vectors,
+    classify_pairs,
+    classify_vectors,
+    read_classes,
+)
+from tellapart.tasks.classification import CLASSIFICATION, measure_classes
+from tellapart.tasks.task import Session
+
+COLOURS = {"red cup": (200, 20, 20), "blue cup": (20, 20, 200), "two bowl": (20, 200, 20), "left": (9, 9, 9)}
+TEMPLATES = ("one {}", "{} left right", "red {} two")
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Path:
+    """Noise in one colour a class: 5, 4, 3 and 2 pictures."""
+    rng = np.random.default_rng(0)
+    for row, (name, colour) in enumerate(COLOURS.items()):
+        home = tmp_path / "colours" / name
+        home.mkdir(parents=True)
+        for number in range(5 - row):
+            noise = np.clip(rng.integers(-20, 60, (24, 20, 3)) + colour, 0, 255).astype(np.uint8)
+            Image.fromarray(noise).save(home / f"{number}.png")
+    (tmp_path / "colours" / "templates.txt").write_text("\n".join(TEMPLATES))
+    return tmp_path / "colours"
+
+
+def records_of(folders: Path) -> tuple[ClassificationSet, Session]:
+    one = find_benchmark(f"classes:{folders}")
+    assert isinstance(one, TaskBenchmark)
+    return one.records(), Session(pictures=one.read_image(), store=EmbeddingStore(None), batch_size=3)
+
+
+def pixels(records: ClassificationSet, session: Session) -> list[NDArray[np.uint8]]:
+    return [decode(session.pictures(each.image), each.image) for each in records.pictures]
+
+
+def values(records: ClassificationSet, found: Classified) -> dict[str, Any]:
+    measured: dict[str, Any] = {}
+    for units in measure_classes(records, found):
+        measured |= tabulate(units.found, [u.cluster for u in units.units], [u.tags for u in units.units]).metrics
+    return measured
+
+
+@pytest.fixture(scope="module")
+def torch() -> Iterator[Any]:
+    pytest.importorskip("torch", reason="torch is not installed (the models extra)")
+    from tellapart.models.torch_backend import import_torch
+
+    torch = import_torch()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield torch
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def open_clip(torch: Any, tmp_path: Path) -> Iterator[tuple[Any, Path]]:
+    """open_clip with a tiny architecture, and a checkpoint of it with random weights."""
+    import open_clip
+    from open_clip import factory
+
+    vision = {"image_size": 32, "layers": 2, "width": 48, "head_width": 16, "patch_size": 8}
+    text = {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2}
+    (tmp_path / "tiny-classes-quickgelu.json").write_text(
+        json.dumps({"embed_dim": 24, "vision_cfg": vision, "text_cfg": text, "quick_gelu": True})
+    )
+    configs = dict(factory._MODEL_CONFIGS)
+    open_clip.add_model_config(tmp_path / "tiny-classes-quickgelu.json")
+    torch.manual_seed(0)
+    state = open_clip.create_model("tiny-classes-quickgelu").state_dict()
+    torch.save({key: value * 4 if value.ndim > 1 else value for key, value in state.items()}, tmp_path / "weights.pt")
+    yield open_clip, tmp_path / "weights.pt"
+    factory._MODEL_CONFIG_PATHS.remove(tmp_path / "tiny-classes-quickgelu.json")
+    factory._MODEL_CONFIGS.clear()
+    factory._MODEL_CONFIGS.update(configs)
+
+
+def test_classes_are_open_clips_own_zero_shot_classifier(torch: Any, open_clip: Any, folders: Path) -> None:
+    library, weights = open_clip
+    records, session = records_of(folders)
+    theirs, _, transform = library.create_model_and_transforms("tiny-classes-quickgelu", str(weights))
+    with torch.inference_mode():
+        classifier = library.build_zero_shot_classifier(
+            theirs.eval(), library.get_tokenizer("tiny-classes-quickgelu"), records.classes, list(TEMPLATES)
+        )
+        images = [theirs.encode_image(transform(Image.fromarray(each))[None]) for each in pixels(records, session)]
+        logits = (torch.nn.functional.normalize(torch.cat(images), dim=-1) @ classifier).numpy()
+    model = find_model(f"open_clip:tiny-classes-quickgelu@{weights}")
+    own = class_vectors([model.encode_texts(prompts) for prompts in records.prompts])  # type: ignore[attr-defined]
+    assert np.abs(own.T - classifier.numpy()).max() < 2e-6
+    ordered = np.sort(logits, axis=1)
+    assert (ordered[:, 1:] - ordered[:, :-1]).min() > 1e-6  # so rounding decides nowhere
+    found = classify_vectors(model, records, session)  # type: ignore[arg-type]
+    expected = place_labels(logits, [each.label for each in records.pictures])
+    assert found.placed.first.tolist() == expected.first.tolist() == logits.argmax(axis=1).tolist()
+    assert found.placed.ranks.rank.tolist() == expected.ranks.rank.tolist()
+
+
+@pytest.fixture
+def tiny(torch: Any) -> Any:
+    sys.path.append(str(Path(__file__).parents[1] / "models"))
+    import tiny_models
+
+    return tiny_models
+
+
+@pytest.mark.parametrize(("family", "reading"), [("blip", "itm"), ("blip", "itc"), ("blip_2", "itc")])
+def test_a_fusion_encoder_scores_every_prompt_and_its_dual_encoder_every_class(
+    tiny: Any, family: str, reading: str, folders: Path, tmp_path: Path
+) -> None:
+    from tellapart.models.find import ModelOptions
+
+    model: Any = find_model(f"hf:{getattr(tiny, family)(tmp_path / family)}", ModelOptions(reading=reading))
+    records, session = records_of(folders)
+    run = CLASSIFICATION.runner(model)
+    assert run is (classify_pairs if reading == "itm" else classify_vectors)
+    seen = pixels(records, session)
+    if reading == "itm":
+        assert isinstance(model, PairScorer)
+        rows = [[model.score_pairs([image] * len(row), row) for image in seen] for row in records.prompts]
+        total = np.mean(rows, axis=0, dtype=np.float64)
+    else:
+        vectors = class_vectors([model.encode_texts(prompts) for prompts in records.prompts])
+        total = model.similarity(model.encode_images(seen), vectors)
+    expected = place_labels(total, [each.label for each in records.pictures])
+    assert run(model, records, session).placed.first.tolist() == expected.first.tolist()
+
+
+def test_the_batch_the_order_and_the_store_change_nothing_and_nothing_is_encoded_twice(
+    tiny_encoder: Any, folders: Path
+) -> None:
+    model: Any = find_model(f"onnx:{tiny_encoder.folder}")
+    records, session = records_of(folders)
+    encoded: list[int] = []
+    plain = type(model).encode_images
+    model.encode_images = lambda images: encoded.append(len(images)) or plain(model, images)
+    found = CLASSIFICATION.runner(model)(model, records, session)  # type: ignore[misc]
+    assert sum(encoded) == len(records.pictures)
+    again = classify_vectors(model, records, session)
+    assert sum(encoded) == len(records.pictures)  # all from the store
+    order = [3, 0, 13, 7]
+    some = classify_vectors(
+        model,
+        CLASSIFICATION.select(records, order),
+        Session(pictures=session.pictures, store=EmbeddingStore(None), batch_size=1),
+    )
+    assert again.placed.ranks.rank.tolist() == found.placed.ranks.rank.tolist()
+    assert some.placed.ranks.rank.tolist() == found.placed.ranks.rank[order].tolist()
+
+
+def test_a_dual_encoder_without_cosines_is_asked_for_every_prompt(tiny_encoder: Any, folders: Path) -> None:
+    model: Any = find_model(f"onnx:{tiny_encoder.folder}")
+    records, session = records_of(folders)
+    model.ranks_by_cosine = False
+    prompts = [model.encode_texts(row) for row in records.prompts]
+    images = model.encode_images(pixels(records, session))
+    mean = np.mean([model.similarity(images, row).astype(np.float64) for row in prompts], axis=0)
+    found = classify_vectors(model, records, session)
+    assert found.placed.first.tolist() == mean.argmax(axis=1).tolist()
+
+
+def test_every_reference_gets_what_it_must(command: Callable[..., Any]) -> None:
+    ran = command("run", "-b", "demo-objects", "--limit", "60", "--json")
+    assert ran.code == 0, ran.err
+    found = {run["model"]["name"]: run["benchmarks"]["demo-objects"] for run in ran.json["runs"]}
+    top = {name: one["metrics"]["top1_accuracy"] for name, one in found.items()}
+    assert top["oracle"]["value"] == top["bag-of-words"]["value"] == 1
+    assert top["constant"]["value"] == 0
+    assert top["constant"]["tie_neutral"] == pytest.approx(1 / 23)
+    assert {one["chance"] for one in top.values()} == {1 / 23}
+    assert top["random"]["low"] < 1 / 23 < top["random"]["high"]
+    assert top["demo-encoder"]["low"] > 1 / 23  # it has seen such things
+    five = found["constant"]["metrics"]["top5_accuracy"]
+    assert (five["value"], five["tie_neutral"], five["chance"]) == (0, pytest.approx(5 / 23), 5 / 23)
+    macro = found["demo-encoder"]["macro"]["class"]["metrics"]["top1_accuracy"]
+    recall = found["demo-encoder"]["metrics"]["mean_class_recall"]
+    assert recall["value"] == pytest.approx(macro["value"])
+    assert (recall["low"], recall["high"]) == pytest.approx((macro["low"], macro["high"]), abs=0.02)
+
+
+def pets(labels: list[int], classes: int = 2) -> ClassificationSet:
+    names = tuple(f"class {k}" for k in range(classes))
+    return ClassificationSet(
+        "pets", names, ("{}",), tuple(Picture(str(k), f"{k}.png", c) for k, c in enumerate(labels))
+    )
+
+
+def test_recall_over_classes_stands_only_beside_classes_of_unequal_size() -> None:
+    same, other = pets([0, 0, 1, 1]), pets([0, 0, 0, 1])
+    scores = [[1, 0], [1, 0], [1, 0], [1, 0]]
+    assert set(values(same, Classified(place_labels(scores, [0, 0, 1, 1])))) == {"top1_accuracy"}
+    found = values(other, Classified(place_labels(scores, [0, 0, 0, 1])))
+    assert found["top1_accuracy"].value == 0.75
+    assert found["mean_class_recall"].value == 0.5
+    assert found["mean_class_recall"].chance == 0.5
+
+
+def test_five_are_counted_of_six_classes_and_not_of_five() -> None:
+    scores = np.arange(6.0)[None].repeat(6, 0)
+    found = values(pets(list(range(6)), 6), Classified(place_labels(scores, range(6))))
+    assert found["top5_accuracy"].value == pytest.approx(5 / 6)
+    assert found["top5_accuracy"].chance == pytest.approx(5 / 6)
+    assert "top5_accuracy" not in values(pets(list(range(5)), 5), Classified(place_labels(np.eye(5), range(5))))
+
+
+def test_what_naming_the_largest_class_would_get_is_said() -> None:
+    found = Classified(place_labels([[1, 0]] * 4, [0, 0, 0, 1]))
+    assert "always naming 'class 0' would be right for 75.0% of the images" in CLASSIFICATION.notes(
+        pets([0, 0, 0, 1]), found
+    )
+    even = CLASSIFICATION.notes(pets([0, 1, 0, 1]), found)
+    assert even == ("prompts averaged for each class: {}",)
+
+
+def test_prompts_that_cancel_out_have_no_direction() -> None:
+    with pytest.raises(ModelError, match="1 of 1 vectors have length zero or are not finite"):
+        class_vectors([np.array([[1.0, 0.0]], np.float32), np.array([[-2.0, 0.0]], np.float32)])
+
+
+def test_a_template_filled_in_and_a_runs_own_samples_are_read_again(
+    command: Callable[..., Any], tiny_encoder: Any, folders: Path
+) -> None:
+    name = f"classes:{folders}"
+    ran = command("run", "-b", name, "-m", f"onnx:{tiny_encoder.folder}", "--out", "own", "--json")
+    assert ran.code == 0, ran.err
+    own = ran.json["runs"][0]["benchmarks"][name]["metrics"]
+    samples = next(Path("own").rglob("*.jsonl"))
+    ran = command("score", name, "--scores", samples, "--out", "again", "--json")
+    assert ran.code == 0, ran.err
+    again = ran.json["runs"][0]["benchmarks"][name]["metrics"]
+    for metric in ("top1_accuracy", "mean_class_recall"):
+        assert {key: own[metric][key] for key in ("value", "low", "high", "n")} == {
+            key: again[metric][key] for key in ("value", "low", "high", "n")
+        }
+    assert command("export", name, "--to", "t.jsonl").code == 0
+    rows = [json.loads(line) for line in Path("t.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in rows if row["unit"] == "class"] == ["blue cup", "left", "red cup", "two bowl"]
+    filled = [row | {"prediction": "Red cup."} if row["unit"] == "image" else row for row in rows]
+    filled[-1]["prediction"] = "a bowl, I think"
+    Path("t.jsonl").write_text("\n".join(map(json.dumps, filled)))
+    ran = command("score", name, "--scores", "t.jsonl", "--out", "filled", "--json")
+    record = ran.json["runs"][0]["benchmarks"][name]
+    assert record["metrics"]["top1_accuracy"]["value"] == pytest.approx(5 / 14)
+    assert "1 of 14 predictions name no class, and count as wrong" in record["notes"]
+    assert "top5_accuracy" not in record["metrics"]
+
+
+@pytest.fixture
+def arrays() -> dict[str, NDArray[Any]]:
+    return {
+        "image_ids": np.array(["2", "0", "1"]),
+        "classes": np.array(["class 1", "class 0"]),
+        "scores": np.array([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]]),
+    }
+
+
+def test_scores_are_put_in_the_sets_order(arrays: dict[str, NDArray[Any]], tmp_path: Path) -> None:
+    np.savez(tmp_path / "s.npz", **arrays)
+    found = read_classes(tmp_path / "s.npz", pets([0, 0, 1]))
+    assert found.placed.first.tolist() == [0, -1, 1]
+    assert found.placed.ranks.recall(1).tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"scores": None, "classes": None},
+            "has no array classes and scores; `tellapart export` lists the ids and the classes",
+        ),
+        ({"scores": np.zeros((3, 3))}, r"`scores` must be 3 by 2; got shape \(3, 3\)"),
+        ({"scores": np.full((3, 2), np.inf)}, "s.npz: scores must be finite"),
+        ({"image_ids": np.arange(3)}, r"image_ids must be strings \(n,\); got int64 \(3,\)"),
+        ({"image_ids": np.array(["0", "1", "1"])}, "image_ids hold 1 twice: 1"),
+        ({"image_ids": np.array(["0", "1", "7"])}, "none for 1 of 3: 2; 1 for unknown ids: 7"),
+        ({"classes": np.array(["class 0", "cat"])}, "classes must be given once for each id; none for 1 of 2: class 1"),
+    ],
+)
+def test_a_file_of_scores_that_does_not_fit_is_refused(
+    changes: dict[str, NDArray[Any] | None], said: str, arrays: dict[str, NDArray[Any]], tmp_path: Path
+) -> None:
+    kept = {name: array for name, array in (arrays | changes).items() if array is not None}
+    np.savez(tmp_path / "s.npz", **kept)
+    with pytest.raises(ScoreError, match=said):
+        read_classes(tmp_path / "s.npz", pets([0, 0, 1]))
+
+
+def test_a_model_of_no_kind_that_scores_is_refused() -> None:
+    assert CLASSIFICATION.runner(object()) is None  # type: ignore[arg-type]
+
+
+ENCODER = Path(__file__).parents[2] / "scratch" / "real-encoder"
+
+
+#: Photo -> what it shows; without the astronaut, whose helmet the encoder takes for a bobsleigh's.
+PHOTOS = {
+    "camera.png": "man with a camera",
+    "chelsea.png": "cat",
+    "china.jpg": "Chinese temple",
+    "clock_motion.png": "clock",
+    "coffee.png": "cup of coffee",
+    "flower.jpg": "flower",
+    "motorcycle_left.png": "motorcycle",
+    "rocket.jpg": "rocket",
+}
+
+
+def test_real_photos_are_of_their_classes_for_the_real_encoder(command: Callable[..., Any], tmp_path: Path) -> None:
+    if not (ENCODER / "config.json").is_file():
+        pytest.skip("`make real-encoder` has not built the encoder")
+    for photo, name in PHOTOS.items():
+        home = tmp_path / "photos" / name
+        home.mkdir(parents=True)
+        (home / photo).write_bytes((ENCODER / "photos" / photo).read_bytes())
+    ran = command("run", "-b", "classes:photos", "-m", f"onnx:{ENCODER}", "--json")
+    assert ran.code == 0, ran.err
+    metrics = ran.json["runs"][0]["benchmarks"]["classes:photos"]["metrics"]
+    assert metrics["top1_accuracy"]["value"] == 1
+    assert metrics["top5_accuracy"]["value"] == 1
