@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
-from tellapart.audit.perceptual import BITS, LEVELS, Prints, near, perceptual_hash, prints, thumbnail
+from tellapart.data.perceptual import BITS, LEVELS, Prints, near, perceptual_hash, prints, thumbnail
 
 Blots = Callable[..., NDArray[np.uint8]]
 
@@ -75,6 +75,6 @@ def test_the_search_finds_exactly_the_pairs_that_a_full_comparison_finds(ours, t
 
 
 def test_a_large_group_of_like_pictures_is_searched_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tellapart.audit.perceptual._BLOCK", 400)
+    monkeypatch.setattr("tellapart.data.perceptual._BLOCK", 400)
     same = prints([(5, np.zeros(192, np.uint8))] * 30)
     assert len(found(same, same)) == 900

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from tellapart.audit.finding import Finding, at_most
 from tellapart.audit.look import Look
-from tellapart.audit.perceptual import BITS, near
 from tellapart.data.pairset import PairSet
+from tellapart.data.perceptual import BITS, near
 
 __all__ = ["caption_duplicates", "picture_duplicates"]
 

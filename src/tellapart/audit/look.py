@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.audit.change import Change, change_of
-from tellapart.audit.perceptual import Prints, perceptual_hash, prints, thumbnail
 from tellapart.data.images import pixel_hash
 from tellapart.data.pairset import PairSet
+from tellapart.data.perceptual import Prints, perceptual_hash, prints, thumbnail
 
 __all__ = ["Look", "look"]
 

@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.build.rendered.grammar import COUNTS, LOCATIONS, OBJECTS, PLACES, SIZES, VERBS
+from tellapart.build.rendered.grammar import COUNTS, LOCATIONS, PLACES, SIZES, VERBS
 from tellapart.build.rendered.quadruple import Key, Quadruple, draw
 from tellapart.build.rendered.recipe import Recipe, read_recipe
-from tellapart.build.rendered.render import render
+from tellapart.build.rendered.renderers import MITSUBA, Renderer
 from tellapart.build.rendered.verify import MIN_AREA, MIN_SHARE, check
+from tellapart.build.rendered.vocabulary import DEMO, vocabulary
 from tellapart.build.rendered.workers import spread
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
@@ -39,7 +40,7 @@ LEFT_OUT: tuple[str, ...] = (
     "toy animals (turtle, dog, shark, elephant, eagle, bull)",
     "footwear, gloves, scissors, hammer, backpack, gaming mouse, gameboy, pink damask bath towel",
 )
-"""What Figure 14 names and this set lacks, for want of an honest mesh."""
+"""What Figure 14 names and the demo's vocabulary lacks; `vocabulary = "figure-14"` has all of it."""
 
 ABOUT: dict[str, str] = {
     "title": "Rendered scenes that differ in one attribute, count or location",
@@ -52,7 +53,7 @@ ABOUT: dict[str, str] = {
 """What every rendered set's card says."""
 
 
-def accepted(key: Key, recipe: Recipe) -> tuple[Quadruple, list[str]]:
+def accepted(key: Key, recipe: Recipe, renderer: Renderer = MITSUBA) -> tuple[Quadruple, list[str]]:
     """Return the first draw that its own masks confirm, and why the earlier ones were rejected.
 
     Raises:
@@ -67,7 +68,7 @@ def accepted(key: Key, recipe: Recipe) -> tuple[Quadruple, list[str]]:
     rejected: list[str] = []
     for attempt in range(recipe.attempts):
         quadruple = draw(replace(key, attempt=attempt))
-        reason = check(quadruple, recipe.size)
+        reason = check(quadruple, recipe.size, renderer.masks)
         if reason is None:
             return quadruple, rejected
         rejected.append(reason)
@@ -77,7 +78,7 @@ def accepted(key: Key, recipe: Recipe) -> tuple[Quadruple, list[str]]:
     )
 
 
-def pictures(quadruple: Quadruple, recipe: Recipe) -> list[NDArray[np.uint8]]:
+def pictures(quadruple: Quadruple, recipe: Recipe, renderer: Renderer = MITSUBA) -> list[NDArray[np.uint8]]:
     """Render both pictures of a quadruple: sRGB uint8 `(size, size, 3)` each.
 
     Raises:
@@ -87,7 +88,7 @@ def pictures(quadruple: Quadruple, recipe: Recipe) -> list[NDArray[np.uint8]]:
     >>> [picture.shape for picture in pictures(draw(recipe.item_keys()[0]), recipe)]
     [(32, 32, 3), (32, 32, 3)]
     """
-    return [render(scene, recipe.settings(quadruple.key)) for scene in quadruple.scenes]
+    return [renderer.render(scene, recipe.settings(quadruple.key)) for scene in quadruple.scenes]
 
 
 def encode(pixels: NDArray[np.uint8], quality: int) -> bytes:
@@ -103,7 +104,7 @@ def encode(pixels: NDArray[np.uint8], quality: int) -> bytes:
     return buffer.getvalue()
 
 
-def _described(quadruple: Quadruple, recipe: Recipe) -> dict[str, Any]:
+def _described(quadruple: Quadruple, recipe: Recipe, renderer: Renderer) -> dict[str, Any]:
     """Return an item's provenance: what both scenes share once, and each scene's things (`Scene.to_record`)."""
     first, second = (scene.to_record() for scene in quadruple.scenes)
     return {
@@ -113,11 +114,11 @@ def _described(quadruple: Quadruple, recipe: Recipe) -> dict[str, Any]:
         "light": first["light"],
         "ground": first["ground"],
         "things": [first["things"], second["things"]],
-        "renderer": f"mitsuba {metadata.version('mitsuba')}, pyoidn {metadata.version('pyoidn')}",
+        "renderer": ", ".join(f"{name} {version}" for name, version in renderer.versions.items()),
     }
 
 
-def make_item(key: Key, recipe: Recipe) -> tuple[Item, dict[str, bytes], list[str]]:
+def make_item(key: Key, recipe: Recipe, renderer: Renderer = MITSUBA) -> tuple[Item, dict[str, bytes], list[str]]:
     """Draw, check and render one item; return it, its pictures by reference, and its rejected draws' reasons.
 
     Raises:
@@ -129,9 +130,9 @@ def make_item(key: Key, recipe: Recipe) -> tuple[Item, dict[str, bytes], list[st
     >>> item.images == tuple(files), item.id
     (True, 'counting-000')
     """
-    quadruple, rejected = accepted(key, recipe)
+    quadruple, rejected = accepted(key, recipe, renderer)
     names = [f"images/{key.name}_{side}.webp" for side in (0, 1)]
-    drawn = zip(names, pictures(quadruple, recipe), strict=True)
+    drawn = zip(names, pictures(quadruple, recipe, renderer), strict=True)
     files = {name: encode(pixels, recipe.quality) for name, pixels in drawn}
     item = {
         "id": key.name,
@@ -139,7 +140,7 @@ def make_item(key: Key, recipe: Recipe) -> tuple[Item, dict[str, bytes], list[st
         "texts": quadruple.captions,
         "tags": {"aspect": key.aspect, "change": quadruple.change, "held_out": key.held_out},
         "cluster": key.name,
-        "provenance": _described(quadruple, recipe),
+        "provenance": _described(quadruple, recipe, renderer),
     }
     # Through JSON, so that an item is the same whether it was just made or read back.
     return Item.model_validate_json(json.dumps(item)), files, rejected
@@ -216,7 +217,7 @@ def build(recipe: Recipe, out: Path, *, workers: int = 1, notes: dict[str, str] 
 
 def _card(recipe: Recipe, items: Sequence[Item], funnel: Counter[str], files: Iterable[bytes]) -> dict[str, Any]:
     """Return what the set says of itself."""
-    listed = [each for each in OBJECTS if each.listed]
+    words = vocabulary(recipe.vocabulary)
     return {
         "name": recipe.name,
         "title": ABOUT["title"],
@@ -224,7 +225,7 @@ def _card(recipe: Recipe, items: Sequence[Item], funnel: Counter[str], files: It
         "licence": ABOUT["licence"],
         "source": "made by tellapart.build.rendered.demo from recipe.toml; no foreign meshes or pictures",
         "citation": ABOUT["citation"],
-        "recipe": recipe.model_dump(mode="json"),
+        "recipe": recipe.values(),
         "recipe_fingerprint": recipe.fingerprint,
         "counts": {
             tag: dict(sorted(Counter(item.tags[tag] for item in items).items()))
@@ -239,10 +240,10 @@ def _card(recipe: Recipe, items: Sequence[Item], funnel: Counter[str], files: It
             "camera depth, on top by geometry, count by visible objects, nothing cut off by the border",
         },
         "grammar": {
-            "from_figure_14": sorted(each.phrase() for each in listed),
-            "added": sorted(each.phrase() for each in OBJECTS if not each.listed),
-            "left_out": list(LEFT_OUT),
-            "held_out_from_training": sorted(each.phrase() for each in OBJECTS if each.held_out),
+            "from_figure_14": sorted(each.phrase() for each in words.objects if each.listed),
+            "added": sorted(each.phrase() for each in words.objects if not each.listed),
+            "left_out": list(LEFT_OUT if words is DEMO else ()),
+            "held_out_from_training": sorted(each.phrase() for each in words.objects if words.holds_out(each)),
             "verbs": list(VERBS),
             "locations": [words for group in LOCATIONS.values() for words in group],
             "sizes": list(SIZES),
@@ -256,7 +257,7 @@ def _card(recipe: Recipe, items: Sequence[Item], funnel: Counter[str], files: It
 def _toml(recipe: Recipe) -> str:
     """Write a recipe as TOML: its values are numbers, plain strings and one table."""
     lines = ["# Regenerate with: python -m tellapart.build.rendered.demo --recipe recipe.toml --out DIR --workers N"]
-    values = recipe.model_dump(mode="json")
+    values = recipe.values()
     table = values.pop("items")
     lines += [f"{key} = {json.dumps(value)}" for key, value in values.items()]
     lines += ["", "[items]", *(f"{key} = {value}" for key, value in table.items())]
@@ -271,7 +272,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     >>> main(["--recipe", "missing.toml", "--out", "unused"])
     Traceback (most recent call last):
-    tellapart.errors.DataError: missing.toml: no such recipe; name a TOML file with the keys name, seed, size, samples, depth, quality, wording, held_out_every, attempts, items
+    tellapart.errors.DataError: missing.toml: no such recipe; name a TOML file with the keys name, seed, size, samples, depth, quality, wording, held_out_every, attempts, items, vocabulary
     """
     parser = argparse.ArgumentParser(prog="python -m tellapart.build.rendered.demo", description=__doc__)
     parser.add_argument("--recipe", type=Path, required=True, help="a TOML file")

@@ -1,7 +1,8 @@
-"""The words of Eq-Kubric: objects, templates, verbs, locations, sizes and counts.
+"""The words of Eq-Kubric: templates, verbs, locations, sizes and counts; and the objects of the shipped demo.
 
 After EqBen (Wang et al., 2023), Figure 14. `listed` marks what the figure names; the rest are colours added so that
-colour and thing can be told apart, and held out one from the other.
+colour and thing can be told apart, and held out one from the other. The demo's objects never change, since its pictures
+and the model trained on them ship; the figure's whole list is in `vocabulary`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ __all__ = [
     "Noun",
     "Relation",
     "counting",
+    "family",
     "noun",
     "relating",
 ]
@@ -70,8 +72,17 @@ class Noun:
         >>> Noun("box", "white gift", "box", "with red straps", "gift box", "", True).phrase(2)
         'white gift boxes with red straps'
         """
-        head = self.head if count == 1 else self.head + ("es" if self.head.endswith(("x", "s", "sh", "ch")) else "s")
+        head = self.head if count == 1 or self.plural else _pluralised(self.head)
         return " ".join(word for word in (self.attribute, head, self.tail) if word)
+
+    @property
+    def plural(self) -> bool:
+        """Whether the name is a plural though it names one thing (gloves, scissors); such things are not counted.
+
+        >>> Noun("scissors", "red", "scissors", "", "scissors", "red", True).plural, noun("red coffee mug").plural
+        (True, False)
+        """
+        return self.head.endswith("s") and not self.head.endswith("ss")
 
     def implies(self, other: Noun) -> bool:
         """Whether whatever this phrase names may also be called by the other one.
@@ -83,7 +94,7 @@ class Noun:
 
     @property
     def held_out(self) -> bool:
-        """Whether training scenes never show this shape in this colour.
+        """Whether training scenes never show this shape in this colour (a rule of the `demo` vocabulary).
 
         >>> noun("yellow coffee mug").held_out
         True
@@ -91,8 +102,19 @@ class Noun:
         return (self.shape, self.colour) in HELD_OUT
 
 
-def _family(category: str, words: str, shape: str, listed: str, added: str = "") -> Iterator[Noun]:
-    """Yield one noun for each colour; `words` is `{colour} between HEAD`."""
+def _pluralised(head: str) -> str:
+    """Say a head noun of several."""
+    if head.endswith("mouse"):
+        return head[: -len("mouse")] + "mice"
+    return head + ("es" if head.endswith(("x", "s", "sh", "ch")) else "s")
+
+
+def family(category: str, words: str, shape: str, listed: str, added: str = "") -> Iterator[Noun]:
+    """Yield one noun for each colour, those that the figure lists first; `words` is `{colour} between HEAD`.
+
+    >>> [each.phrase() for each in family("hat", "{colour} hat", "hat", "black", "red")]
+    ['black hat', 'red hat']
+    """
     *between, head = words.split()
     for colour in (*listed.split(), *added.split()):
         attribute = " ".join(word.format(colour=colour) for word in between)
@@ -101,34 +123,34 @@ def _family(category: str, words: str, shape: str, listed: str, added: str = "")
 
 CATEGORIES: dict[str, tuple[Noun, ...]] = {
     "towel": (
-        *_family("towel", "{colour} stripe towel", "stripe towel", "blue red green", "yellow"),
-        *_family("towel", "{colour} wash towel", "wash towel", "grey", "pink blue"),
+        *family("towel", "{colour} stripe towel", "stripe towel", "blue red green", "yellow"),
+        *family("towel", "{colour} wash towel", "wash towel", "grey", "pink blue"),
     ),
-    "hat": tuple(_family("hat", "{colour} hat", "hat", "black grey brown", "red blue")),
+    "hat": tuple(family("hat", "{colour} hat", "hat", "black grey brown", "red blue")),
     "plate": (
-        *_family("plate", "{colour} square saucer plate", "square plate", "green red yellow", "blue white"),
-        *_family("plate", "{colour} round plate", "round plate", "green brown blue", "red yellow"),
+        *family("plate", "{colour} square saucer plate", "square plate", "green red yellow", "blue white"),
+        *family("plate", "{colour} round plate", "round plate", "green brown blue", "red yellow"),
     ),
     "plant container": tuple(
-        _family("plant container", "{colour} plant container", "plant container", "blue yellow red", "green white")
+        family("plant container", "{colour} plant container", "plant container", "blue yellow red", "green white")
     ),
     "bottle": (
-        *_family("bottle", "{colour} drug bottle", "drug bottle", "yellow red blue white", "green"),
-        *_family("bottle", "{colour} bottle", "bottle", "purple", "red green blue"),
+        *family("bottle", "{colour} drug bottle", "drug bottle", "yellow red blue white", "green"),
+        *family("bottle", "{colour} bottle", "bottle", "purple", "red green blue"),
     ),
     "bowl": (
-        *_family("bowl", "{colour} bowl", "bowl", "yellow brown blue white", "red green"),
-        *_family("bowl", "{colour} dog bowl", "dog bowl", "grey pink", "green"),
-        *_family("bowl", "{colour} plastic dog bowl", "dog bowl", "blue"),
+        *family("bowl", "{colour} bowl", "bowl", "yellow brown blue white", "red green"),
+        *family("bowl", "{colour} dog bowl", "dog bowl", "grey pink", "green"),
+        *family("bowl", "{colour} plastic dog bowl", "dog bowl", "blue"),
     ),
-    "coffee mug": tuple(_family("coffee mug", "{colour} coffee mug", "mug", "red", "blue green yellow white black")),
+    "coffee mug": tuple(family("coffee mug", "{colour} coffee mug", "mug", "red", "blue green yellow white black")),
     "porcelain teapot": tuple(
-        _family("porcelain teapot", "{colour} porcelain teapot", "teapot", "white", "blue green red")
+        family("porcelain teapot", "{colour} porcelain teapot", "teapot", "white", "blue green red")
     ),
-    "frypan": tuple(_family("frypan", "{colour} frypan", "frypan", "black", "red green")),
-    "sofa": tuple(_family("sofa", "{colour} doll house wooden sofa", "sofa", "purple", "red blue green")),
+    "frypan": tuple(family("frypan", "{colour} frypan", "frypan", "black", "red green")),
+    "sofa": tuple(family("sofa", "{colour} doll house wooden sofa", "sofa", "purple", "red blue green")),
     "refrigerator": tuple(
-        _family("refrigerator", "{colour} doll house wooden refrigerator", "refrigerator", "green", "white red blue")
+        family("refrigerator", "{colour} doll house wooden refrigerator", "refrigerator", "green", "white red blue")
     ),
 }
 

@@ -1,17 +1,20 @@
-"""What surfaces are made of: the palette of attribute colours, and Mitsuba material descriptions.
+"""What surfaces are made of: the palette of attribute colours, and what renderers are told of a surface.
 
 Colours are linear RGB in [0, 1]; textures are drawn by arithmetic from a seed, so no image files ship.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FLOORS", "PALETTE", "WALLS", "floor_texture", "surface"]
+from tellapart.build.rendered.assets import texture
+
+__all__ = ["FLOORS", "PALETTE", "WALLS", "Surface", "floor_surface", "floor_texture", "surface"]
 
 RGB = tuple[float, float, float]
 
@@ -43,6 +46,20 @@ FIXED: dict[str, tuple[RGB, float, float]] = {
     "wood": ((0.22, 0.11, 0.05), 0.5, 0.0),
     "glass": ((0.02, 0.03, 0.045), 0.08, 0.0),
     "screen": ((0.015, 0.02, 0.035), 0.1, 0.0),
+    "blue": (PALETTE["blue"], 0.5, 0.0),
+    "grey": ((0.30, 0.30, 0.31), 0.45, 0.0),
+    "silver": ((0.60, 0.61, 0.62), 0.35, 0.3),
+    "sole": ((0.022, 0.018, 0.015), 0.7, 0.0),
+    "canvas": ((0.80, 0.79, 0.75), 0.95, 0.0),
+    "lcd": ((0.28, 0.36, 0.16), 0.25, 0.0),
+    "display": ((0.12, 0.30, 0.52), 0.12, 0.0),
+    "glow": ((0.05, 0.55, 0.75), 0.3, 0.0),
+    "olive": ((0.10, 0.16, 0.025), 0.6, 0.0),
+    "lime": ((0.20, 0.42, 0.07), 0.55, 0.0),
+    "bone": ((0.72, 0.65, 0.50), 0.45, 0.0),
+    "beak": ((0.80, 0.44, 0.02), 0.4, 0.0),
+    "feather": ((0.075, 0.036, 0.016), 0.8, 0.0),
+    "sharkskin": ((0.19, 0.23, 0.27), 0.4, 0.0),
 }
 
 FLOORS: tuple[str, ...] = ("oak", "walnut", "marble", "concrete", "linen", "tile", "slate", "paper")
@@ -178,6 +195,20 @@ def _terry(colour: str, size: int = 192) -> NDArray[np.float32]:
 
 
 @cache
+def _damask(colour: str, size: int = 192) -> NDArray[np.float32]:
+    """Terry cloth with a woven pattern of ogees and flowers, tone in tone."""
+    rng = np.random.default_rng([29, sorted(PALETTE).index(colour)])
+    v, u = np.indices((size, size)) / size
+    a, b = 2 * np.pi * 4 * u, 2 * np.pi * 4 * v
+    figure = (
+        np.cos(a) * np.cos(b) + 0.5 * np.cos(2 * a + np.sin(b)) * np.cos(2 * b) + 0.35 * np.sin(3 * a) * np.sin(3 * b)
+    )
+    light = np.where(figure > 0.15, 1.12, 0.55)[..., None]
+    image = np.asarray(PALETTE[colour]) * light * rng.uniform(0.85, 1.05, (size, size, 1))
+    return np.clip(image, 0, 0.9).astype(np.float32)
+
+
+@cache
 def _label(size: int = 192) -> NDArray[np.float32]:
     """A paper label: a coloured title block and lines of grey print, repeated twice round the bottle."""
     image = np.full((size, size, 3), 0.78)
@@ -214,60 +245,87 @@ def _dial(size: int = 192) -> NDArray[np.float32]:
     return image.astype(np.float32)
 
 
-def _texture(image: NDArray[np.float32], repeat: float = 1.0) -> dict[str, Any]:
-    """Describe a picture as a Mitsuba texture."""
-    import mitsuba as mi
+@dataclass(frozen=True, slots=True, eq=False)
+class Surface:
+    """What a renderer is told of a surface: its colour (linear RGB, or a picture float32 `(h, w, 3)`) and its terms.
 
-    texture: dict[str, Any] = {"type": "bitmap", "bitmap": mi.Bitmap(image), "raw": True}
-    if repeat != 1.0:
-        texture["to_uv"] = mi.ScalarTransform3f().scale([repeat, repeat])
-    return texture
+    No terms stand for a matt surface; else they are those of the principled model (Burley, 2012).
 
+    >>> Surface(PALETTE["red"], {"roughness": 0.4}).terms["roughness"]
+    0.4
+    """
 
-def _principled(colour: Any, roughness: float, metallic: float = 0.0, **more: float) -> dict[str, Any]:
-    """Describe Mitsuba's principled material; `colour` is RGB or a texture."""
-    if isinstance(colour, tuple):
-        colour = {"type": "rgb", "value": list(colour)}
-    return {"type": "principled", "base_color": colour, "roughness": roughness, "metallic": metallic, **more}
+    colour: RGB | NDArray[np.float32]
+    terms: Mapping[str, float]
 
 
 # Roughness and the other terms of the material that carries the attribute, by shape; glazed ceramic and enamel
 # (a soft base under a sharp clear coat) where a shape is not named.
 _GLAZED: dict[str, float] = {"roughness": 0.38, "specular": 0.5, "clearcoat": 0.8, "clearcoat_gloss": 0.93}
 _PLASTIC: dict[str, float] = {"roughness": 0.34, "specular": 0.5}
+_LEATHER: dict[str, float] = {"roughness": 0.35, "clearcoat": 0.4, "clearcoat_gloss": 0.8}
+_CLOTH: dict[str, float] = {"roughness": 0.8, "sheen": 0.4}
 _FINISHES: dict[str, dict[str, float]] = {
     "hat": {"roughness": 0.9, "sheen": 0.6},
     "sofa": {"roughness": 0.85, "sheen": 0.5},
     "basket": {"roughness": 0.9, "sheen": 0.4},
     "frypan": {"roughness": 0.32, "clearcoat": 0.3, "clearcoat_gloss": 0.7},
     **dict.fromkeys(("drug bottle", "bottle", "dog bowl", "plant container", "school bus"), _PLASTIC),
+    **dict.fromkeys(("dog", "elephant", "bull", "turtle", "game console", "gaming mouse", "scissors"), _PLASTIC),
+    **dict.fromkeys(("device storage", "two-tone device storage", "hammer"), _PLASTIC),
+    **dict.fromkeys(("shoe", "boot", "high heel"), _LEATHER),
+    **dict.fromkeys(("sneaker", "running shoe", "gloves", "backpack"), _CLOTH),
 }
 
 
-def _main(shape: str, colour: str) -> dict[str, Any]:
+def _main(shape: str, colour: str) -> Surface:
     """The material that carries the attribute."""
     if shape == "stripe towel":
-        return {"type": "diffuse", "reflectance": _texture(_stripes(colour))}
+        return Surface(_stripes(colour), {})
     if shape == "wash towel":
-        return {"type": "diffuse", "reflectance": _texture(_terry(colour))}
-    base = _texture(_weave((0.55, 0.46, 0.34))) if shape == "basket" else PALETTE.get(colour, PALETTE["white"])
-    return _principled(base, **_FINISHES.get(shape, _GLAZED))
+        return Surface(_terry(colour), {})
+    if shape == "bath towel":
+        return Surface(_damask(colour), {})
+    if colour == "metallic":
+        return _fixed("steel")
+    base = _weave((0.55, 0.46, 0.34)) if shape == "basket" else PALETTE.get(colour, PALETTE["white"])
+    # In the order in which the renderer was always told them: its bytes must not change.
+    terms = {"metallic": 0.0, **_FINISHES.get(shape, _GLAZED)}
+    return Surface(base, terms)
+
+
+def _fixed(slot: str) -> Surface:
+    """The material of a slot that looks the same on every object."""
+    rgb, roughness, metallic = FIXED[slot]
+    return Surface(rgb, {"roughness": roughness, "metallic": metallic})
 
 
 @cache
-def surface(shape: str, slot: str, colour: str) -> dict[str, Any]:
-    """Describe the material of one slot of a shape; `colour` is a name of `PALETTE` or `""`.
+def surface(shape: str, slot: str, colour: str) -> Surface:
+    """Describe the material of one slot of a shape; `colour` is a name of `PALETTE`, `metallic` or `""`.
 
-    >>> surface("mug", "cap", "red")["type"]
-    'principled'
+    >>> surface("mug", "cap", "red").terms["roughness"]
+    0.4
     """
     if slot == "main":
         return _main(shape, colour)
+    if slot == "texture":
+        return Surface(texture(shape), {"roughness": 0.55, "metallic": 0.0, "specular": 0.4})
     if slot == "label":
-        return {"type": "diffuse", "reflectance": _texture(_label())}
+        return Surface(_label(), {})
     if slot == "keys":
-        return _principled(_texture(_keys()), 0.5)
+        return Surface(_keys(), {"roughness": 0.5, "metallic": 0.0})
     if slot == "dial":
-        return {"type": "diffuse", "reflectance": _texture(_dial())}
-    rgb, roughness, metallic = FIXED[slot]
-    return _principled(rgb, roughness, metallic)
+        return Surface(_dial(), {})
+    return _fixed(slot)
+
+
+def floor_surface(kind: str, variant: int) -> Surface:
+    """Describe a floor's material; its picture repeats.
+
+    >>> dict(floor_surface("linen", 0).terms)
+    {}
+    """
+    rough = {"marble": 0.22, "tile": 0.3, "slate": 0.45, "oak": 0.42, "walnut": 0.38}.get(kind)
+    terms = {} if rough is None else {"roughness": rough, "specular": 0.4}
+    return Surface(floor_texture(kind, variant), terms)

@@ -8,14 +8,20 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.build.rendered.animals import ANIMALS
+from tellapart.build.rendered.assets import registered
+from tellapart.build.rendered.footwear import FOOTWEAR
 from tellapart.build.rendered.furnishings import FURNISHINGS
+from tellapart.build.rendered.gear import GEAR
 from tellapart.build.rendered.solids import Mesh
 from tellapart.build.rendered.tableware import TABLEWARE, Model, Part, Top
 from tellapart.errors import UnknownNameError
 
 __all__ = ["SHAPES", "Shape", "shape"]
 
-SHAPES: tuple[str, ...] = (*TABLEWARE, *FURNISHINGS)
+_BUILDERS = TABLEWARE | FURNISHINGS | ANIMALS | FOOTWEAR | GEAR
+
+SHAPES: tuple[str, ...] = tuple(_BUILDERS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,10 +56,14 @@ def shape(name: str) -> Shape:
     >>> shape("round plate").top is not None
     True
     """
-    builders = TABLEWARE | FURNISHINGS
-    if name not in builders:
-        raise UnknownNameError(f"shape({name!r}): no such shape; the shapes are {', '.join(SHAPES)}")
-    return _normalised(name, builders[name]())
+    scanned = registered(name)
+    if scanned is not None:
+        return _normalised(name, scanned)
+    if name not in _BUILDERS:
+        raise UnknownNameError(
+            f"shape({name!r}): no such shape; the shapes are {', '.join(SHAPES)}, and those of assets that were read"
+        )
+    return _normalised(name, _BUILDERS[name]())
 
 
 def _normalised(name: str, model: Model) -> Shape:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from tellapart.build.rendered.grammar import (
     COUNTS,
     LOCATIONS,
-    OBJECTS,
     PLACES,
     SIZES,
     VERBS,
@@ -17,6 +16,7 @@ from tellapart.build.rendered.grammar import (
     relating,
 )
 from tellapart.build.rendered.quadruple import Quadruple, rivals
+from tellapart.build.rendered.vocabulary import vocabulary
 
 __all__ = ["Foil", "foils", "truths"]
 
@@ -76,7 +76,8 @@ def foils(quadruple: Quadruple, side: int) -> list[Foil]:
     >>> {foil.kind for foil in foils(quadruple, 0)} >= {"location", "swap"}
     True
     """
-    pool = tuple(each for each in OBJECTS if quadruple.key.held_out == "yes" or not each.held_out)
+    words = vocabulary(quadruple.key.vocabulary)
+    pool = tuple(each for each in words.objects if quadruple.key.held_out == "yes" or not words.holds_out(each))
     found = [Foil(quadruple.captions[1 - side], "pair")]
     found += (
         _count_foils(quadruple, side, pool) if len(quadruple.nouns[side]) == 1 else _pair_foils(quadruple, side, pool)

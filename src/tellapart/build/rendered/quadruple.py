@@ -14,10 +14,8 @@ import numpy as np
 from tellapart.build.rendered import placement
 from tellapart.build.rendered.grammar import (
     ASPECTS,
-    CATEGORIES,
     COUNTS,
     LOCATIONS,
-    OBJECTS,
     PLACES,
     SIZES,
     VERBS,
@@ -29,6 +27,7 @@ from tellapart.build.rendered.grammar import (
 )
 from tellapart.build.rendered.objects import shape
 from tellapart.build.rendered.scene import Scene, Thing
+from tellapart.build.rendered.vocabulary import Vocabulary, vocabulary
 
 __all__ = ["STREAMS", "Fact", "Key", "Quadruple", "draw", "rivals"]
 
@@ -40,13 +39,18 @@ T = TypeVar("T")
 _SIZE_RANGE = {"small": (0.66, 0.80), "large": (1.12, 1.34), "": (0.85, 1.10)}
 
 # Seen from behind, a clock, a laptop or a sofa is not what its name says; end-on, a teapot is a ball.
-_FRONTED = frozenset({"alarm clock", "laptop", "sofa", "refrigerator", "toaster", "pressure cooker", "keyboard"})
-_SIDED = frozenset({"coffee mug", "porcelain teapot", "frypan", "milk frother"})
+_FRONTED = frozenset(
+    {"alarm clock", "laptop", "sofa", "refrigerator", "toaster", "pressure cooker", "keyboard"}
+    | {"bird", "backpack", "gameboy", "storage"}
+)
+_SIDED = frozenset(
+    {"coffee mug", "porcelain teapot", "frypan", "milk frother"} | {"animal", "shoe", "footwear", "gaming mouse"}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What determines a quadruple: stream, seed, aspect, index in the aspect, attempt, wording, held-out rule.
+    """What determines a quadruple: stream, seed, aspect, index in the aspect, attempt, wording, held-out rule, objects.
 
     `held_out="yes"` shows at least one held-out pair of shape and colour, "no" shows none.
 
@@ -61,6 +65,7 @@ class Key:
     attempt: int = 0
     wording: Wording = "minimal"
     held_out: Holding = "no"
+    vocabulary: str = "demo"
 
     @property
     def name(self) -> str:
@@ -117,9 +122,19 @@ class Quadruple:
     place: str
 
 
-def _allowed(group: tuple[Noun, ...], held_out: Holding) -> tuple[Noun, ...]:
+def _allowed(group: tuple[Noun, ...], key: Key, words: Vocabulary) -> tuple[Noun, ...]:
     """Keep what may appear: without held-out pairs nothing that is held out, else everything."""
-    return tuple(each for each in group if held_out == "yes" or not each.held_out)
+    return tuple(each for each in group if key.held_out == "yes" or not words.holds_out(each))
+
+
+def _leading(group: tuple[Noun, ...], key: Key, words: Vocabulary) -> tuple[Noun, ...]:
+    """Keep what may be the object: it carries the held-out pair where one is wanted."""
+    return tuple(each for each in group if words.holds_out(each) == (key.held_out == "yes"))
+
+
+def _agreeing(verb: str, each: Noun, wording: Wording) -> str:
+    """Make the verb agree with a plural name; the figure has `is` alone."""
+    return "are" + verb[len("is") :] if each.plural and wording == "minimal" else verb
 
 
 def _pick(group: tuple[Noun, ...], rng: np.random.Generator) -> Noun:
@@ -154,11 +169,11 @@ def _scenes(
     return Scene(*shared, first), Scene(*shared, second)
 
 
-def _two(rng: np.random.Generator, held_out: Holding) -> tuple[Noun, Noun]:
+def _two(key: Key, rng: np.random.Generator) -> tuple[Noun, Noun]:
     """Pick object and subject of different categories; the object carries the held-out pair where one is wanted."""
-    pool = _allowed(OBJECTS, held_out)
-    first = tuple(each for each in pool if each.held_out == (held_out == "yes"))
-    chosen = _pick(first, rng)
+    words = vocabulary(key.vocabulary)
+    pool = _allowed(words.located, key, words)
+    chosen = _pick(_leading(pool, key, words), rng)
     return chosen, _pick(tuple(each for each in pool if each.category != chosen.category), rng)
 
 
@@ -176,7 +191,7 @@ def _choice(options: tuple[T, ...], rng: np.random.Generator) -> T:
 def rivals(one: Noun, pool: tuple[Noun, ...]) -> tuple[Noun, ...]:
     """Return the objects of the same category whose name is false of this one, and this one's of them.
 
-    >>> from tellapart.build.rendered.grammar import noun
+    >>> from tellapart.build.rendered.grammar import OBJECTS, noun
     >>> "blue bowl" in {each.phrase() for each in rivals(noun("blue plastic dog bowl"), OBJECTS)}
     False
     """
@@ -187,14 +202,16 @@ def rivals(one: Noun, pool: tuple[Noun, ...]) -> tuple[Noun, ...]:
 
 def _attribute(key: Key, rng: np.random.Generator) -> Quadruple:
     """Swap the object for another one of its category: a change of colour, of kind, or of both."""
-    pool = _allowed(tuple(each for group in CATEGORIES.values() for each in group), key.held_out)
-    one = _pick(tuple(each for each in pool if each.held_out == (key.held_out == "yes")), rng)
+    words = vocabulary(key.vocabulary)
+    pool = _allowed(tuple(each for group in words.categories.values() for each in group), key, words)
+    one = _pick(_leading(pool, key, words), rng)
     mates = rivals(one, pool)
     alike = tuple(each for each in mates if each.shape == one.shape)
     other = _choice(alike if alike and rng.random() < 0.75 else mates, rng)
     if rng.random() < 0.5:
         one, other = other, one
-    subject_noun = _pick(tuple(each for each in _allowed(OBJECTS, key.held_out) if each.category != one.category), rng)
+    others = tuple(each for each in _allowed(words.objects, key, words) if each.category != one.category)
+    subject_noun = _pick(others, rng)
     sizes = (_choice(SIZES, rng), _choice(SIZES, rng))
     thing, subject = _thing(one, sizes[0], rng), _thing(subject_noun, sizes[1], rng)
     swapped = replace(thing, shape=other.shape, colour=other.colour)
@@ -204,7 +221,12 @@ def _attribute(key: Key, rng: np.random.Generator) -> Quadruple:
     position = placement.put(widest, relation, subject, rng).position
     verb, location = _choice(VERBS, rng), _choice(LOCATIONS[relation], rng)
     captions = tuple(
-        relating(f"{sizes[0]} {each.phrase()}", verb, location, f"{sizes[1]} {subject_noun.phrase()}")
+        relating(
+            f"{sizes[0]} {each.phrase()}",
+            _agreeing(verb, each, key.wording),
+            location,
+            f"{sizes[1]} {subject_noun.phrase()}",
+        )
         for each in (one, other)
     )
     colour, kind = one.colour != other.colour, one.shape != other.shape
@@ -228,7 +250,7 @@ def _attribute(key: Key, rng: np.random.Generator) -> Quadruple:
 
 def _location(key: Key, rng: np.random.Generator) -> Quadruple:
     """Move the object to another place beside, before, behind or on the subject."""
-    one, subject_noun = _two(rng, key.held_out)
+    one, subject_noun = _two(key, rng)
     thing, subject = _thing(one, "", rng), _thing(subject_noun, "", rng)
     options = list(_relations(thing, subject))
     # "top" is possible for few pairs; where it is, take it half of the time.
@@ -243,7 +265,10 @@ def _location(key: Key, rng: np.random.Generator) -> Quadruple:
     if key.wording == "paper":
         verbs = (verbs[0], _choice(VERBS, rng))
     words = tuple(_choice(LOCATIONS[r], rng) for r in (first, second))
-    captions = tuple(relating(one.phrase(), v, w, subject_noun.phrase()) for v, w in zip(verbs, words, strict=True))
+    captions = tuple(
+        relating(one.phrase(), _agreeing(v, one, key.wording), w, subject_noun.phrase())
+        for v, w in zip(verbs, words, strict=True)
+    )
     return Quadruple(
         key=key,
         change="/".join(sorted((first, second))),
@@ -264,8 +289,9 @@ def _location(key: Key, rng: np.random.Generator) -> Quadruple:
 
 def _counting(key: Key, rng: np.random.Generator) -> Quadruple:
     """Add or take away some of several equal objects."""
-    pool = _allowed(OBJECTS, key.held_out)
-    each = _pick(tuple(n for n in pool if n.held_out == (key.held_out == "yes")), rng)
+    words = vocabulary(key.vocabulary)
+    pool = _allowed(tuple(n for n in words.objects if not n.plural), key, words)
+    each = _pick(_leading(pool, key, words), rng)
     counts = COUNTS if key.wording == "paper" else COUNTS[1:]
     one, other = (counts[int(k)] for k in rng.permutation(len(counts))[:2])
     pattern = _thing(each, "", rng)

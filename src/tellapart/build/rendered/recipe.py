@@ -6,6 +6,7 @@ import hashlib
 import json
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -32,6 +33,7 @@ class Recipe(BaseModel):
         held_out_every: every n-th item shows a pair of shape and colour that training scenes never show; 0 for none.
         attempts: draws of one item before the build gives up.
         items: how many items of each aspect.
+        vocabulary: which objects there are (`vocabulary.vocabulary`).
 
     Raises:
         pydantic.ValidationError: an unknown key, or a value out of range.
@@ -52,6 +54,20 @@ class Recipe(BaseModel):
     held_out_every: int = Field(default=2, ge=0)
     attempts: int = Field(default=60, ge=1)
     items: dict[Aspect, int]
+    vocabulary: str = "demo"
+
+    def values(self) -> dict[str, Any]:
+        """Return what the recipe says, as JSON types; the vocabulary only where it is not the demo's.
+
+        Recipes that were written before there was another one keep their fingerprint.
+
+        >>> "vocabulary" in Recipe(name="few", seed=1, items={"counting": 2}).values()
+        False
+        """
+        values = self.model_dump(mode="json")
+        if self.vocabulary == "demo":
+            del values["vocabulary"]
+        return values
 
     @property
     def fingerprint(self) -> str:
@@ -60,7 +76,7 @@ class Recipe(BaseModel):
         >>> len(Recipe(name="few", seed=1, items={"counting": 2}).fingerprint)
         16
         """
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        text = json.dumps(self.values(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def item_keys(self, stream: str = "demo") -> list[Key]:
@@ -78,6 +94,7 @@ class Recipe(BaseModel):
                 index,
                 wording=self.wording,
                 held_out="yes" if every and index % every == every - 1 else "no",
+                vocabulary=self.vocabulary,
             )
             for aspect in ASPECTS
             for index in range(self.items.get(aspect, 0))
@@ -100,7 +117,7 @@ def read_recipe(path: Path) -> Recipe:
 
     >>> read_recipe(Path("missing.toml"))
     Traceback (most recent call last):
-    tellapart.errors.DataError: missing.toml: no such recipe; name a TOML file with the keys name, seed, size, samples, depth, quality, wording, held_out_every, attempts, items
+    tellapart.errors.DataError: missing.toml: no such recipe; name a TOML file with the keys name, seed, size, samples, depth, quality, wording, held_out_every, attempts, items, vocabulary
     """
     fields = list(Recipe.model_fields)
     try:

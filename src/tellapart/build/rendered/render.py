@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.build.rendered.materials import WALLS, floor_texture, surface
+from tellapart.build.rendered.materials import WALLS, Surface, floor_surface, surface
 from tellapart.build.rendered.objects import shape
 from tellapart.build.rendered.scene import Camera, Light, Scene, Thing
 from tellapart.errors import require
 
-__all__ = ["Settings", "lone_pixels", "masks", "render"]
+__all__ = ["Settings", "developed", "environment", "lone_pixels", "masks", "render"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,13 @@ def _mitsuba() -> Any:
 
 
 @lru_cache(maxsize=4)
-def _environment(light: Light, height: int = 48) -> NDArray[np.float32]:
+def environment(light: Light, height: int = 48) -> NDArray[np.float32]:
     """Draw the surroundings as latitude-longitude radiance, float32 `(height, 2 height, 3)`.
 
-    Row 0 is straight up; column 0 looks away from the camera's back (`_sky` turns it so).
+    Row 0 is straight up; column 0 looks along +y, and a quarter of the width farther along +x.
+
+    >>> environment(Light(0.5, 0.9, 0.4, 1.0, 0.2, 0)).shape
+    (48, 96, 3)
     """
     polar = (np.arange(height) + 0.5) / height * np.pi
     turn = (np.arange(2 * height) + 0.5) / height * np.pi
@@ -88,7 +91,7 @@ def _sky(light: Light) -> dict[str, Any]:
     """Describe the environment emitter with z up."""
     mi = _mitsuba()
     turn = mi.ScalarTransform4f().rotate([1, 0, 0], 90)
-    return {"type": "envmap", "bitmap": mi.Bitmap(_environment(light)), "to_world": turn}
+    return {"type": "envmap", "bitmap": mi.Bitmap(environment(light)), "to_world": turn}
 
 
 def _placed(thing: Thing, part: int) -> Any:
@@ -117,22 +120,31 @@ def _placed(thing: Thing, part: int) -> Any:
     return mesh
 
 
+def _bsdf(described: Surface, repeat: float = 1.0) -> dict[str, Any]:
+    """Say a surface in Mitsuba's words; `repeat`: how often its picture fills the texture space."""
+    mi = _mitsuba()
+    colour: dict[str, Any]
+    if isinstance(described.colour, tuple):
+        colour = {"type": "rgb", "value": list(described.colour)}
+    else:
+        colour = {"type": "bitmap", "bitmap": mi.Bitmap(described.colour), "raw": True}
+        if repeat != 1.0:
+            colour["to_uv"] = mi.ScalarTransform3f().scale([repeat, repeat])
+    if not described.terms:
+        return {"type": "diffuse", "reflectance": colour}
+    return {"type": "principled", "base_color": colour, **described.terms}
+
+
 @cache
 def _material(name: str, slot: str, colour: str) -> Any:
     """Make a material once a process."""
-    return _mitsuba().load_dict({"type": "twosided", "m": surface(name, slot, colour)})
+    return _mitsuba().load_dict({"type": "twosided", "m": _bsdf(surface(name, slot, colour))})
 
 
 @cache
 def _floor_material(kind: str, variant: int, tile: float) -> Any:
     """Make a floor's material once a process."""
-    mi = _mitsuba()
-    texture = {"type": "bitmap", "bitmap": mi.Bitmap(floor_texture(kind, variant)), "raw": True}
-    texture["to_uv"] = mi.ScalarTransform3f().scale([60.0 / tile, 60.0 / tile])
-    rough = {"marble": 0.22, "tile": 0.3, "slate": 0.45, "oak": 0.42, "walnut": 0.38}.get(kind)
-    if rough is None:
-        return mi.load_dict({"type": "diffuse", "reflectance": texture})
-    return mi.load_dict({"type": "principled", "base_color": texture, "roughness": rough, "specular": 0.4})
+    return _mitsuba().load_dict(_bsdf(floor_surface(kind, variant), 60.0 / tile))
 
 
 def _surroundings(scene: Scene) -> dict[str, Any]:
@@ -212,7 +224,7 @@ def render(scene: Scene, settings: Settings) -> NDArray[np.uint8]:
         np.array(mi.render(loaded, integrator=mi.load_dict(each), spp=settings.samples, seed=settings.seed))
         for each in passes
     ]
-    return _developed(_denoised(layers[0], layers[1][..., :3], layers[1][..., 3:]))
+    return developed(_denoised(layers[0], layers[1][..., :3], layers[1][..., 3:]))
 
 
 def _meshes(things: tuple[Thing, ...]) -> list[tuple[str, int, Any]]:
@@ -239,8 +251,12 @@ def _denoised(
     return clean
 
 
-def _developed(radiance: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Tone-map radiance with a fixed film curve and encode as sRGB; nothing depends on the picture's content."""
+def developed(radiance: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Tone-map radiance with a fixed film curve and encode as sRGB; nothing depends on the picture's content.
+
+    >>> developed(np.zeros((1, 1, 3), dtype=np.float32)).tolist()
+    [[[0, 0, 0]]]
+    """
     x = np.clip(radiance, 0.0, None) * 0.62
     # Narkowicz's fit of the ACES film curve.
     film = np.clip(x * (2.51 * x + 0.03) / (x * (2.43 * x + 0.59) + 0.14), 0.0, 1.0)

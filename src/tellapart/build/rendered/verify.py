@@ -5,13 +5,17 @@ A candidate that fails is named with a reason; the builder counts the reasons an
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.build.rendered.objects import shape
 from tellapart.build.rendered.quadruple import Fact, Quadruple
-from tellapart.build.rendered.render import masks
+from tellapart.build.rendered.render import masks as mitsuba_masks
 from tellapart.build.rendered.scene import Scene, projected
+
+Masks = Callable[[Scene, int], tuple[NDArray[np.int16], list[int]]]
 
 __all__ = ["MIN_AREA", "MIN_SHARE", "REASONS", "check", "fault"]
 
@@ -35,11 +39,11 @@ REASONS: tuple[str, ...] = (
 )
 
 
-def check(quadruple: Quadruple, size: int) -> str | None:
-    """Render both scenes' masks at `size` pixels and return the first fault, or None.
+def check(quadruple: Quadruple, size: int, masks: Masks = mitsuba_masks) -> str | None:
+    """Render both scenes' masks at `size` pixels, by the renderer that draws them, and return the first fault, or None.
 
     Raises:
-        MissingDependencyError: Mitsuba is not installed.
+        MissingDependencyError: the renderer is not installed.
 
     >>> from dataclasses import replace
     >>> from tellapart.build.rendered.quadruple import Key, draw

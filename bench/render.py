@@ -1,0 +1,74 @@
+"""Images per core-minute of the builder `scenes`, at the size and samples of the shipped demo.
+
+`python bench/render.py` builds a few pairs of each aspect by `tellapart.build.pipeline` with both cores, and writes
+`bench/records/render.json`. CPU seconds (user + system, of this process and its workers) are counted, not wall time, so
+that whatever else runs on the machine does not change the figure; the workers' start is in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import tempfile
+from importlib import metadata
+from pathlib import Path
+
+from tellapart.build.pipeline import build
+from tellapart.build.rendered.grammar import ASPECTS
+
+PAIRS_OF_THE_PAPER = 2000
+
+
+def spent() -> float:
+    """CPU seconds of this process and of its children that have ended."""
+    times = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in times)
+
+
+def measured(aspect: str, pairs: int, workers: int, folder: Path) -> dict[str, float]:
+    """Build pairs of one aspect and return what they cost."""
+    recipe = folder / f"{aspect}.toml"
+    recipe.write_text(
+        f'name = "{aspect}"\nbuilder = "scenes"\nseed = 11\n'
+        f"[options]\nsize = 160\nsamples = 8\n[options.items]\n{aspect} = {pairs}\n"
+    )
+    before = spent()
+    build(recipe, folder / aspect, workers=workers)
+    seconds = spent() - before
+    card = json.loads((folder / aspect / "card.json").read_text())
+    return {
+        "pairs": pairs,
+        "cpu_seconds": round(seconds, 1),
+        "cpu_seconds_per_image": round(seconds / (2 * pairs), 2),
+        "images_per_core_minute": round(60 * 2 * pairs / seconds, 1),
+        "redrawn": sum(card["funnel"]["redrawn"].values()),
+    }
+
+
+def main() -> None:
+    """Measure every aspect and write the record."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=20, help="of each aspect")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "records" / "render.json")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        aspects = {each: measured(each, chosen.pairs, chosen.workers, Path(folder)) for each in ASPECTS}
+    per_pair = sum(each["cpu_seconds"] / each["pairs"] for each in aspects.values())
+    record = {
+        "what": "pairs of the builder scenes, 160 px, 8 samples, depth 6, vocabulary figure-14, masks and rejected draws included",
+        "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "workers": chosen.workers},
+        "versions": {name: metadata.version(name) for name in ("mitsuba", "pyoidn", "numpy")},
+        "aspects": aspects,
+        "extrapolated_hours_on_two_cores_for_2000_pairs_of_each_aspect": round(
+            PAIRS_OF_THE_PAPER * per_pair / 2 / 3600, 2
+        ),
+    }
+    chosen.out.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

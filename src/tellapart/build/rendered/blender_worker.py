@@ -1,0 +1,213 @@
+"""Draws scenes with Blender's Cycles; run by an interpreter of its own that has `bpy` and numpy, never imported.
+
+Nothing of tellapart is imported here, and nothing here by tellapart: `blender` speaks to it through JSON lines and `.npz`
+files (docs/decisions/0012). A job names a folder with `job.json` and `arrays.npz`; the answer is `layers.npy`, float32
+`(layers, size, size, 3)`: linear radiance, or for masks the number of the thing plus one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Answer jobs until standard input ends.
+
+    >>> main()  # doctest: +SKIP
+    """
+    # Blender prints as it likes: keep the real standard output for answers alone.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    bpy = import_module("bpy")
+
+    bpy.ops.preferences.addon_enable(module="cycles")
+    print(json.dumps({"blender": bpy.app.version_string}), file=answers, flush=True)
+    for line in sys.stdin:
+        try:
+            _draw(bpy, Path(json.loads(line)["folder"]))
+            answer: dict[str, Any] = {"done": True}
+        except Exception:
+            answer = {"error": traceback.format_exc(limit=4)}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+def _draw(bpy: Any, folder: Path) -> None:
+    """Build the scene of one job, render its layers and write them."""
+    import numpy as np
+
+    job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
+    with np.load(folder / "arrays.npz", allow_pickle=False) as arrays:
+        held = {name: arrays[name] for name in arrays.files}
+    _clear(bpy)
+    _camera(bpy, job["camera"])
+    masks = job["subsets"] is not None
+    _world(bpy, None if masks else held["environment"])
+    drawn = [(piece["thing"], _piece(bpy, piece, held, masks)) for piece in job["pieces"]]
+    _settings(bpy, job, masks)
+    layers = []
+    for subset in job["subsets"] if masks else [None]:
+        for thing, each in drawn:
+            each.hide_render = subset is not None and thing not in subset
+        layers.append(_rendered(bpy, np, folder / "layer.exr"))
+    np.save(folder / "layers.npy", np.stack(layers))
+
+
+def _clear(bpy: Any) -> None:
+    """Remove everything of the job before."""
+    for kind in ("objects", "meshes", "materials", "images", "cameras", "lights", "worlds"):
+        held = getattr(bpy.data, kind)
+        for block in list(held):
+            held.remove(block)
+
+
+def _camera(bpy: Any, told: dict[str, Any]) -> None:
+    """Put a thin-lens camera."""
+    vector = import_module("mathutils").Vector
+
+    data = bpy.data.cameras.new("camera")
+    data.sensor_fit, data.angle = "HORIZONTAL", told["field"] * 3.141592653589793 / 180.0
+    camera = bpy.data.objects.new("camera", data)
+    aim = vector(told["target"]) - vector(told["position"])
+    camera.location, camera.rotation_mode = told["position"], "QUATERNION"
+    camera.rotation_quaternion = aim.to_track_quat("-Z", "Y")
+    if told["lens"] > 0:
+        data.dof.use_dof, data.dof.focus_distance = True, aim.length
+        data.dof.aperture_fstop = data.lens * 1e-3 / (2.0 * told["lens"])
+    bpy.context.scene.collection.objects.link(camera)
+    bpy.context.scene.camera = camera
+
+
+def _image(bpy: Any, pixels: Any) -> Any:
+    """Make a linear float image of an array whose first row is v = 0."""
+    import numpy as np
+
+    height, width = pixels.shape[:2]
+    image = bpy.data.images.new("picture", width, height, alpha=False, float_buffer=True)
+    image.colorspace_settings.name = "Non-Color"
+    opaque = np.concatenate([pixels, np.ones((height, width, 1), dtype=np.float32)], axis=2)
+    image.pixels.foreach_set(np.ascontiguousarray(opaque, dtype=np.float32).ravel())
+    image.update()
+    return image
+
+
+def _world(bpy: Any, environment: Any) -> None:
+    """Surround the scene with radiance, or with nothing."""
+    world = bpy.data.worlds.new("world")
+    bpy.context.scene.world = world
+    world.use_nodes = True
+    nodes, links = world.node_tree.nodes, world.node_tree.links
+    nodes.clear()
+    background, output = nodes.new("ShaderNodeBackground"), nodes.new("ShaderNodeOutputWorld")
+    links.new(background.outputs[0], output.inputs[0])
+    background.inputs["Color"].default_value = (0.0, 0.0, 0.0, 1.0)
+    if environment is not None:
+        sky = nodes.new("ShaderNodeTexEnvironment")
+        sky.image = _image(bpy, environment)
+        links.new(sky.outputs[0], background.inputs["Color"])
+
+
+def _piece(bpy: Any, told: dict[str, Any], held: dict[str, Any], masks: bool) -> Any:
+    """Make one mesh with its material."""
+    import numpy as np
+
+    vertices, faces = held[told["mesh"] + ".vertices"], held[told["mesh"] + ".faces"]
+    mesh = bpy.data.meshes.new("part")
+    mesh.from_pydata(vertices.tolist(), [], faces.tolist())
+    layer = mesh.uv_layers.new(name="uv")
+    corners = np.empty(len(mesh.loops), dtype=np.int32)
+    mesh.loops.foreach_get("vertex_index", corners)
+    layer.data.foreach_set("uv", held[told["mesh"] + ".uv"][corners].ravel().astype(np.float32))
+    mesh.polygons.foreach_set("use_smooth", np.ones(len(mesh.polygons), dtype=bool))
+    mesh.normals_split_custom_set(held[told["mesh"] + ".normals"][corners].tolist())
+    mesh.materials.append(_emitting(bpy, told["thing"] + 1) if masks else _material(bpy, told, held))
+    piece = bpy.data.objects.new("part", mesh)
+    bpy.context.scene.collection.objects.link(piece)
+    return piece
+
+
+def _nodes(bpy: Any, kind: str) -> tuple[Any, Any]:
+    """Make a material of one shader node."""
+    material = bpy.data.materials.new("material")
+    material.use_nodes = True
+    tree = material.node_tree
+    tree.nodes.clear()
+    shader, output = tree.nodes.new(kind), tree.nodes.new("ShaderNodeOutputMaterial")
+    tree.links.new(shader.outputs[0], output.inputs[0])
+    return material, shader
+
+
+def _emitting(bpy: Any, value: int) -> Any:
+    """A material that shines with a number."""
+    material, shader = _nodes(bpy, "ShaderNodeEmission")
+    shader.inputs["Color"].default_value, shader.inputs["Strength"].default_value = (1.0, 1.0, 1.0, 1.0), float(value)
+    return material
+
+
+def _material(bpy: Any, told: dict[str, Any], held: dict[str, Any]) -> Any:
+    """Say a surface in Blender's words."""
+    terms = told["terms"]
+    material, shader = _nodes(bpy, "ShaderNodeBsdfPrincipled" if terms else "ShaderNodeBsdfDiffuse")
+    base = shader.inputs["Base Color" if terms else "Color"]
+    if told["picture"] is None:
+        base.default_value = (*told["colour"], 1.0)
+    else:
+        nodes, links = material.node_tree.nodes, material.node_tree.links
+        picture, place, repeat = (nodes.new(f"ShaderNode{kind}") for kind in ("TexImage", "TexCoord", "VectorMath"))
+        picture.image, repeat.operation = _image(bpy, held[told["picture"]]), "MULTIPLY"
+        repeat.inputs[1].default_value = (told["repeat"], told["repeat"], 1.0)
+        links.new(place.outputs["UV"], repeat.inputs[0])
+        links.new(repeat.outputs[0], picture.inputs["Vector"])
+        links.new(picture.outputs["Color"], base)
+    names = {"roughness": "Roughness", "metallic": "Metallic", "specular": "Specular IOR Level",
+             "clearcoat": "Coat Weight", "sheen": "Sheen Weight"}  # fmt: skip
+    for term, value in terms.items():
+        if term in names:
+            shader.inputs[names[term]].default_value = value
+    if "clearcoat_gloss" in terms:
+        shader.inputs["Coat Roughness"].default_value = 0.3 * (1.0 - terms["clearcoat_gloss"])
+    return material
+
+
+def _settings(bpy: Any, job: dict[str, Any], masks: bool) -> None:
+    """Set Cycles: one thread, a fixed seed, a box filter; masks take one ray through the middle of a pixel."""
+    scene = bpy.context.scene
+    scene.render.engine = "CYCLES"
+    scene.render.resolution_x = scene.render.resolution_y = job["size"]
+    scene.render.resolution_percentage = 100
+    scene.render.threads_mode, scene.render.threads = "FIXED", 1
+    scene.render.image_settings.file_format = "OPEN_EXR"
+    scene.render.image_settings.color_depth = "32"
+    scene.render.image_settings.color_mode = "RGB"
+    cycles = scene.cycles
+    cycles.device, cycles.use_adaptive_sampling = "CPU", False
+    cycles.samples, cycles.seed = (1, 0) if masks else (job["samples"], job["seed"] % 2**31)
+    cycles.max_bounces = 0 if masks else job["depth"]
+    cycles.pixel_filter_type, cycles.filter_width = ("BOX", 0.01) if masks else ("BOX", 1.0)
+    cycles.use_denoising = not masks
+    if not masks:
+        cycles.denoiser = "OPENIMAGEDENOISE"
+
+
+def _rendered(bpy: Any, np: Any, path: Path) -> Any:
+    """Render, and read the layer back, the first row on top."""
+    scene = bpy.context.scene
+    scene.render.filepath = str(path)
+    bpy.ops.render.render(write_still=True)
+    image = bpy.data.images.load(str(path))
+    width, height = image.size
+    values = np.empty(width * height * 4, dtype=np.float32)
+    image.pixels.foreach_get(values)
+    bpy.data.images.remove(image)
+    return values.reshape(height, width, 4)[::-1, :, :3].copy()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""Makes what stands beside this file importable; one torch thread is enough, and two would change last bits."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent))
+
+#: Nothing here runs without the extra `train`.
+collect_ignore_glob = [] if find_spec("torch") and find_spec("accelerate") else ["*.py"]
+
+
+@pytest.fixture(autouse=True)
+def single_thread() -> Iterator[None]:
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

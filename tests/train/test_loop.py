@@ -1,0 +1,272 @@
+"""A run's numbers are those of a plain loop, on any number of ranks, with any gradient cache, however often it is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from training_sets import architecture, config, logged, squares, table, toml
+
+from tellapart.data.folder import read_pair_set
+from tellapart.errors import DataError, ModelError, RunError
+from tellapart.models.find import find_model
+from tellapart.models.scoring import score
+from tellapart.models.store import EmbeddingStore
+from tellapart.models.torch_backend import import_torch, read_state_dict
+from tellapart.train.encoders import open_dual
+from tellapart.train.schedule import rate
+from tellapart.train.start import start
+
+torch = import_torch()
+
+
+def weights(out: Path) -> dict[str, Any]:
+    return read_state_dict(out / "model" / "open_clip_model.safetensors")
+
+
+def far(one: Path, other: Path) -> float:
+    """The greatest difference between two runs' trained weights."""
+    first, second = weights(one), weights(other)
+    assert first.keys() == second.keys()
+    return max(float((first[name] - second[name]).abs().max()) for name in first)
+
+
+def test_a_run_equals_a_plain_loop_of_torch(tmp_path: Path) -> None:
+    told = config(tmp_path)
+    start(told, tmp_path, tmp_path / "run")
+    # The same in the plainest way: the whole batch, cross-entropy both ways, AdamW in two groups, the schedule.
+    model = open_dual(f"local-dir:{tmp_path / 'run' / 'start'}", "cpu")
+    named = [p for _, p in model.module.named_parameters()]
+    groups = [
+        {"params": [p for p in named if p.ndim > 1], "weight_decay": 0.1},
+        {"params": [p for p in named if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    optimiser = torch.optim.AdamW(groups, betas=(0.9, 0.98), eps=1e-2)
+    pairs = read_pair_set(tmp_path / "train")
+    rows = [(item.images[k], item.texts[k]) for item in pairs.items for k in (0, 1)]
+    orders = [np.random.default_rng([0, epoch]).permutation(24) for epoch in (0, 1)]
+    for step in range(4):
+        chosen = orders[step // 3][step % 3 * 8 : step % 3 * 8 + 8]
+        images = torch.stack([model.image(pairs.pixels(rows[n][0]))["pixels"] for n in chosen])
+        image, text, scale, _ = model.module({"pixels": images}, model.tokens([rows[n][1] for n in chosen]))
+        logits = scale * image @ text.T
+        same = torch.nn.functional.cross_entropy
+        loss = (same(logits, torch.arange(8)) + same(logits.T, torch.arange(8))) / 2
+        assert loss.item() == pytest.approx(
+            [one for one in logged(tmp_path / "run") if "total" in one][step]["total"], rel=1e-5
+        )
+        for group in optimiser.param_groups:
+            group["lr"] = 1e-3 * rate(step, 4, 1)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    trained = weights(tmp_path / "run")
+    for name, value in model.module.model.state_dict().items():
+        assert torch.allclose(value, trained[name], atol=2e-6), name
+
+
+@pytest.mark.parametrize("loss", ["eqsim", "negclip", "trohn-img", "siglip", "cyclip", "hardneg"])
+def test_every_loss_trains_and_a_gradient_cache_changes_no_number(tmp_path: Path, loss: str) -> None:
+    told = config(tmp_path, loss={"name": loss})
+    if loss == "siglip":
+        architecture(tmp_path / "arch", init_logit_bias=-10.0)
+    start(told, tmp_path, tmp_path / "whole")
+    start(config(tmp_path, loss={"name": loss}, batch={"micro": 3, "chunk": 2}), tmp_path, tmp_path / "cached")
+    for one, other in zip(logged(tmp_path / "whole"), logged(tmp_path / "cached"), strict=True):
+        assert one == pytest.approx(other, rel=1e-4, abs=1e-6)
+    assert far(tmp_path / "whole", tmp_path / "cached") < 2e-5
+    assert far(tmp_path / "whole", tmp_path / "whole") == 0
+    before = read_state_dict(tmp_path / "whole" / "start" / "open_clip_model.safetensors")
+    assert all(
+        float((weights(tmp_path / "whole")[name] - before[name]).abs().max()) > 0
+        for name in before
+        if "attn_mask" not in name
+    )
+
+
+def test_training_on_a_few_pairs_learns_them(tmp_path: Path) -> None:
+    told = config(
+        tmp_path,
+        data={"validation": "folder:train", "together": True, "keep_images": True},
+        optimiser={"learning_rate": 3e-3, "steps": 200, "epsilon": 1e-8, "weight_decay": 0.0, "warm_up": 10},
+        batch={"size": 24},
+        validation={"every": 100},
+    )
+    finished = start(told, tmp_path, tmp_path / "run")
+    losses = [one["total"] for one in logged(tmp_path / "run") if "total" in one]
+    assert losses[-1] < losses[0] / 2  # captions that stand twice keep it from zero
+    assert finished.state.best is not None and finished.state.best > 0.5
+    # The written model is the one that the validation set chose, and anyone may measure it.
+    pairs = read_pair_set(tmp_path / "train")
+    scores = score(find_model(finished.name), pairs, store=EmbeddingStore(None)).scores
+    from tellapart.metrics.pairs import group_score
+
+    assert group_score(scores.values).mean() == finished.state.best
+
+
+class Stopped(Exception):  # noqa: N818
+    pass
+
+
+@pytest.mark.parametrize("stop", [1, 3, 5])
+def test_a_run_that_stops_anywhere_goes_on_to_the_same_bytes(tmp_path: Path, stop: int) -> None:
+    told = config(tmp_path, loss={"name": "negclip"}, optimiser={"steps": 6}, data={"validation": "folder:train"})
+    start(told, tmp_path, tmp_path / "whole")
+
+    def progress(stage: str, done: int, _total: int) -> None:
+        if (stage, done) == ("steps", stop):
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        start(told, tmp_path, tmp_path / "stopped", progress=progress)
+    with pytest.raises(RunError, match="holds this run already; add --resume"):
+        start(told, tmp_path, tmp_path / "stopped")
+    assert start(told, tmp_path, tmp_path / "stopped", resume=True).resumed
+    assert (tmp_path / "whole/log.jsonl").read_bytes() == (tmp_path / "stopped/log.jsonl").read_bytes()
+    for name in ("model/open_clip_model.safetensors", "checkpoints/step-00000006/optimiser.safetensors"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
+
+
+def test_a_command_that_is_killed_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+    values = table(tmp_path, optimiser={"steps": 150}, data={"keep_images": True}, validation={"every": 25})
+    (tmp_path / "run.toml").write_text(toml(values), encoding="utf-8")
+    command = [sys.executable, "-m", "tellapart", "train", str(tmp_path / "run.toml"), "--out"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True, env=environment)
+    killed = subprocess.Popen(
+        [*command, str(tmp_path / "killed")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+    )
+    while not list((tmp_path / "killed" / "checkpoints").glob("step-*")):
+        assert killed.poll() is None
+        time.sleep(0.01)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert not (tmp_path / "killed" / "model").exists()
+    subprocess.run([*command, str(tmp_path / "killed"), "--resume"], check=True, capture_output=True, env=environment)
+    for name in ("log.jsonl", "model/open_clip_model.safetensors"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "killed" / name).read_bytes()
+
+
+def test_two_ranks_train_as_one(tmp_path: Path) -> None:
+    values = table(tmp_path, loss={"name": "eqsim", "variant": "v2-all", "normalise": "none", "alpha": 0.0})
+    values["data"] |= {"negative_captions": 0, "validation": "folder:train"}
+    (tmp_path / "run.toml").write_text(toml(values), encoding="utf-8")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+    alone = [sys.executable, "-m", "tellapart", "train", str(tmp_path / "run.toml"), "--out", str(tmp_path / "one")]
+    subprocess.run(alone, check=True, capture_output=True, env=environment)
+    runner = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "tellapart"]
+    done = subprocess.run(
+        [*runner, "train", str(tmp_path / "run.toml"), "--out", str(tmp_path / "two")],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    assert done.stdout.count("measure with:") == 1
+    for one, other in zip(logged(tmp_path / "one"), logged(tmp_path / "two"), strict=True):
+        assert one == pytest.approx(other, rel=1e-4, abs=1e-6)
+    assert far(tmp_path / "one", tmp_path / "two") < 2e-5
+
+
+def test_the_scale_stays_below_its_limit_and_is_free_without_one(tmp_path: Path) -> None:
+    start(config(tmp_path, optimiser={"max_scale": 12.0}), tmp_path, tmp_path / "bound")
+    assert [one["scale"] for one in logged(tmp_path / "bound") if "scale" in one] == pytest.approx(
+        [12.0, 11.99, 11.99, 11.99], abs=0.01
+    )
+    start(config(tmp_path, optimiser={"max_scale": None}), tmp_path, tmp_path / "free")
+    assert min(one["scale"] for one in logged(tmp_path / "free") if "scale" in one) > 12
+
+
+def test_other_data_or_options_are_another_run(tmp_path: Path) -> None:
+    start(config(tmp_path), tmp_path, tmp_path / "run")
+    with pytest.raises(RunError, match="holds another run: its configuration, data or start differ"):
+        start(config(tmp_path, seed=1), tmp_path, tmp_path / "run", resume=True)
+    squares(tmp_path / "other", seed=3)
+    with pytest.raises(RunError, match="holds another run"):
+        start(config(tmp_path, data={"train": ["folder:other"]}), tmp_path, tmp_path / "run", resume=True)
+    with pytest.raises(RunError, match="holds something already; train to a new folder"):
+        start(config(tmp_path), tmp_path, tmp_path / "train")
+
+
+def test_a_run_that_diverges_says_so_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"training has diverged; lower optimiser.learning_rate"):
+        start(config(tmp_path, optimiser={"learning_rate": 1e30, "steps": 6}), tmp_path, tmp_path / "run")
+
+
+def test_a_batch_that_does_not_fit_is_refused_before_the_first_step(tmp_path: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"there are 24 rows to train on, and a batch takes 100 pairs; lower batch.size"
+    ):
+        start(config(tmp_path, batch={"size": 100}), tmp_path, tmp_path / "run")
+    with pytest.raises(DataError, match="items must be of one size that divides the batch"):
+        start(config(tmp_path, batch={"size": 7}, data={"together": True}), tmp_path, tmp_path / "other")
+
+
+def test_pictures_of_a_reported_benchmark_are_refused(tmp_path: Path) -> None:
+    name = f"folder:{squares(tmp_path / 'test', seed=0)}"  # the same squares as the training set
+    told = config(tmp_path, report={"benchmarks": [name]})
+    with pytest.raises(
+        DataError, match=r"24 training images are its pictures to the pixel \(0_0.png, 0_1.png.*--allow-leak"
+    ):
+        start(told, tmp_path, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    finished = start(told, tmp_path, tmp_path / "run", allow_leak=True)
+    assert finished.comparison is not None and finished.comparison.b.endswith("start")
+
+
+def test_what_was_gained_and_what_lies_between_is_measured(tmp_path: Path) -> None:
+    names = [f"folder:{squares(tmp_path / 'test', seed=5)}", "demo-objects"]
+    told = config(tmp_path, report={"benchmarks": names, "alphas": [0.0, 0.5, 1.0]})
+    found = start(told, tmp_path, tmp_path / "run", allow_leak=True)
+    assert found.comparison is not None and found.sweep is not None
+    assert {row.benchmark for row in found.comparison.rows} == set(names)
+    assert all(row.low is not None and row.low <= row.difference <= row.high for row in found.comparison.rows)
+    assert list(found.sweep.curve) == [0.0, 0.5, 1.0]
+    # The ends of the sweep are the start and the trained model themselves.
+    group = next(row for row in found.comparison.rows if row.metric == "group_score")
+    assert found.comparison.a == found.name and group.a >= 0
+    kept = tmp_path / "run" / "wise" / f"alpha-{found.sweep.best:.2f}" / "model"
+    assert kept.is_dir() and len(list((tmp_path / "run" / "wise").glob("*/model"))) == 1
+
+
+def test_weights_are_never_chosen_on_what_is_reported(tmp_path: Path) -> None:
+    told = config(tmp_path, data={"validation": "demo"}, report={"benchmarks": ["demo"]})
+    with pytest.raises(DataError, match="weights that are chosen on a test set say nothing about it"):
+        start(told, tmp_path, tmp_path / "run")
+
+
+def test_a_split_by_cluster_leaves_no_item_on_both_sides(tmp_path: Path) -> None:
+    told = config(tmp_path, data={"share": 0.6, "together": True}, batch={"size": 4})
+    finished = start(told, tmp_path, tmp_path / "run")
+    assert finished.state.best is not None and len(finished.state.history) == 2
+
+
+def test_a_clip_of_transformers_trains_and_loads_again(tmp_path: Path) -> None:
+    sys.path.append(str(Path(__file__).parents[1] / "models"))
+    import tiny_models
+
+    folder = tiny_models.clip(tmp_path / "clip")
+    told = config(tmp_path, model=f"hf:{folder}")
+    finished = start(told, tmp_path, tmp_path / "run")
+    trained, begun = find_model(finished.name), find_model(f"hf:{folder}")
+    assert trained.fingerprint != begun.fingerprint
+    assert np.abs(trained.encode_texts(["a red square"]) - begun.encode_texts(["a red square"])).max() > 1e-4
+    fresh = config(tmp_path, model=f"new:{folder}")
+    assert find_model(start(fresh, tmp_path, tmp_path / "fresh").name).fingerprint not in {
+        trained.fingerprint,
+        begun.fingerprint,
+    }
+
+
+def test_what_has_no_gradients_cannot_be_trained(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="constant cannot be trained"):
+        start(config(tmp_path, model="constant"), tmp_path, tmp_path / "run")
+    with pytest.raises(ModelError, match=r"new:.*expected a folder with open_clip_config.json"):
+        start(config(tmp_path, model="new:train"), tmp_path, tmp_path / "run")
