@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,6 +33,7 @@ from tellapart.build.builder import Builder, BuilderType, Start
 from tellapart.build.item_filters import FILTERS, ItemFilter
 from tellapart.build.selections import SELECTIONS, Selection, selection_type
 from tellapart.catalog import load, nearest
+from tellapart.data.rows import read_toml
 from tellapart.errors import DataError, UnknownNameError
 
 __all__ = ["RecipeFile", "checked", "open_builder", "open_filters", "open_selections", "read_recipe_file"]
@@ -122,12 +122,7 @@ def read_recipe_file(path: Path) -> RecipeFile:
     Traceback (most recent call last):
     tellapart.errors.DataError: missing.toml: cannot be read (No such file or directory)
     """
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
-        raise DataError(f"{path}: is not TOML: {broken}") from broken
+    values = read_toml(path)
     recipe = checked(RecipeFile, values, str(path))
     checked(_type_of(recipe).Options, recipe.options, f"{path}: [options]")
     open_filters(recipe, str(path))

@@ -1,4 +1,4 @@
-"""Text files, JSON, JSONL and CSV, read so that whatever is wrong names its file and line."""
+"""Text files, JSON, JSONL, TOML and CSV, read so that whatever is wrong names its file and line."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import csv
 import io
 import json
 import math
+import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Never
 
 from tellapart.errors import DataError
 
-__all__ = ["read_csv", "read_json", "read_jsonl", "read_object"]
+__all__ = ["read_csv", "read_json", "read_jsonl", "read_object", "read_toml"]
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -56,6 +57,22 @@ def read_object(path: Path) -> dict[str, Any]:
     tellapart.errors.DataError: gone.json: cannot be read (No such file or directory)
     """
     return _object(_text(path), str(path))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the tables of a TOML file.
+
+    Raises:
+        DataError: it cannot be read, is not UTF-8 or not TOML.
+
+    >>> read_toml(Path("gone.toml"))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: gone.toml: cannot be read (No such file or directory)
+    """
+    try:
+        return tomllib.loads(_text(path))
+    except tomllib.TOMLDecodeError as broken:
+        raise DataError(f"{path}: is not TOML: {broken}") from broken
 
 
 def read_csv(path: Path) -> Iterator[tuple[int, dict[str, str]]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -15,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from tellapart.build.recipe_file import checked
 from tellapart.catalog import load, nearest
+from tellapart.data.rows import read_toml
 from tellapart.errors import DataError
 from tellapart.train.presets import PRESETS, merged
 
@@ -260,12 +260,7 @@ def read_config(path: Path) -> TrainConfig:
     Traceback (most recent call last):
     tellapart.errors.DataError: missing.toml: cannot be read (No such file or directory)
     """
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
-        raise DataError(f"{path}: is not TOML: {broken}") from broken
+    values = read_toml(path)
     preset = values.get("preset")
     if preset is not None:
         if preset not in PRESETS:
