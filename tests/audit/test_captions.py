@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -131,7 +132,7 @@ def test_what_was_not_done_is_said(captioned: Made) -> None:
 def test_items_of_one_caption_have_none_to_prefer(captioned: Made) -> None:
     found = audit(captioned([("a",), ("b",)], images=2), Options(pictures=False))
     assert [finding.name for finding in found.findings] == ["captions: shared"]
-    assert "blind, length, plausibility" in [each.name for each in found.not_done]
+    assert "blind, length, plausibility, grammar" in [each.name for each in found.not_done]
 
 
 @pytest.mark.parametrize(
@@ -155,3 +156,33 @@ def test_a_text_model_whose_output_is_not_one_number_a_text_is_an_error(captione
 
     with pytest.raises(ModelError, match=r"constant gave \(2,\) for 2 texts, or numbers that are not finite"):
         text_scores(Broken(), captioned([("a", "b")]))
+
+
+def test_a_caption_that_is_better_english_is_found(captioned: Made) -> None:
+    pairs = captioned([(f"a cat and {n} dogs sit on the mat", f"cat and {n} dogs sit mat") for n in range(30)])
+    found = audit(pairs, Options(pictures=False, grammar_model="words"))
+    gap = next(finding for finding in found.findings if finding.name == "grammar: words")
+    # Nine words against six, so all scores are one deviation from their mean: two deviations between them.
+    assert gap.value == pytest.approx(2.0) and gap.verdict == "warn" and gap.unit == "deviations"
+    assert "grammar" not in [each.name for each in found.not_done]
+    alike = audit(
+        captioned([(f"{n} cats", f"{n} dogs") for n in range(30)]), Options(pictures=False, grammar_model="words")
+    )
+    assert next(finding for finding in alike.findings if finding.name == "grammar: words").verdict == "pass"
+
+
+def test_an_unknown_model_of_grammar_is_refused(captioned: Made) -> None:
+    with pytest.raises(UnknownNameError, match=r"link-gramar.*did you mean 'link-grammar'"):
+        audit(captioned([("a", "b c")] * 3), Options(pictures=False, grammar_model="link-gramar"))
+
+
+@pytest.mark.skipif(
+    shutil.which("link-parser") is None, reason="the Link Grammar parser (link-parser) is not installed"
+)
+def test_a_parser_tells_scrambled_captions(captioned: Made) -> None:
+    pairs = captioned(
+        [("A cat is sitting on the mat.", "Mat the on sitting is cat a."), ("Two dogs run.", "Two dogs runs.")] * 12
+    )
+    found = audit(pairs, Options(pictures=False, grammar_model="link-grammar"))
+    gap = next(finding for finding in found.findings if finding.name.startswith("grammar"))
+    assert gap.verdict == "warn" and gap.value > 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -14,10 +15,12 @@ from tellapart.audit.change import Change, change_findings, changes_by_field
 from tellapart.audit.detectable import detectability
 from tellapart.audit.duplicates import caption_duplicates, picture_duplicates
 from tellapart.audit.finding import Finding, NotDone
+from tellapart.audit.grammar import grammar_gap
 from tellapart.audit.leak import caption_leak, picture_leak
 from tellapart.audit.lengths import length_gaps
 from tellapart.audit.look import Look, look
 from tellapart.audit.words import bag_of_words
+from tellapart.build.negatives.text_scorers import find_text_scorer
 from tellapart.data.pairset import PairSet
 from tellapart.models.tinystories import TinyStories
 
@@ -100,6 +103,7 @@ class Options:
         text_model: a model of texts alone, to ask which caption is the likelier.
         pictures: whether pictures are read.
         progress: told what is done.
+        grammar_model: a scorer of texts that says how grammatical one is.
         detector_model: a dual encoder on whose vectors it is tried to tell first entries from the others, too.
 
     >>> Options().pictures
@@ -111,6 +115,7 @@ class Options:
     pictures: bool = True
     progress: Progress | None = None
     detector_model: str | None = None
+    grammar_model: str | None = None
 
 
 def audit(pairs: PairSet, options: Options | None = None) -> Audit:
@@ -163,10 +168,10 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
 
 def _of_captions(pairs: PairSet, options: Options) -> tuple[list[Finding], list[NotDone]]:
     """Make the checks that read captions alone."""
-    not_done = [NotDone(name="grammar", reason="no model of grammar is part of the audit")]
+    not_done = []
     if pairs.shape[1] == 1:
         reason = "items have one caption: there is none to tell it from"
-        return caption_duplicates(pairs)[1:], [*not_done, NotDone(name="blind, length, plausibility", reason=reason)]
+        return caption_duplicates(pairs)[1:], [NotDone(name="blind, length, plausibility, grammar", reason=reason)]
     findings = [blind_accuracy(text_model("blind"), pairs)]
     if options.text_model is None:
         reason = "no --text-model was named (tinystories:PATH, say)"
@@ -176,6 +181,11 @@ def _of_captions(pairs: PairSet, options: Options) -> tuple[list[Finding], list[
         findings.append(blind_accuracy(model, pairs))
         if isinstance(model, TinyStories):
             findings.append(plausibility_gap(model, pairs))
+    if options.grammar_model is None:
+        reason = "no --grammar-model was named (link-grammar or classifier:FOLDER#LABEL, say)"
+        not_done.append(NotDone(name="grammar", reason=reason))
+    else:
+        findings.append(grammar_gap(find_text_scorer(options.grammar_model, Path()), pairs))
     return [*findings, *length_gaps(pairs), bag_of_words(pairs), *caption_duplicates(pairs)], not_done
 
 

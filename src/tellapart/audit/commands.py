@@ -27,6 +27,10 @@ def audit_command(  # noqa: PLR0917
         Optional[str],  # noqa: UP045
         typer.Option("--text-model", help="Also ask a model that reads texts alone: tinystories:PATH."),
     ] = None,
+    grammar_model: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--grammar-model", help="Says how grammatical a text is: link-grammar, classifier:FOLDER#LABEL."),
+    ] = None,
     detector_model: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option("--detector-model", help="Tell first entries from others by this dual encoder's vectors, too."),
@@ -68,7 +72,9 @@ def audit_command(  # noqa: PLR0917
     pairs = find_set(pair_set, place)
     other = find_set(against, place) if against is not None else None
     with TerminalProgress() as progress:
-        found = audit(pairs, Options(other, text_model, not no_images, progress.told("audit"), detector_model))
+        found = audit(
+            pairs, Options(other, text_model, not no_images, progress.told("audit"), detector_model, grammar_model)
+        )
     said = write_audit(to, pairs, found) if to is not None else []
     if as_json:
         # In ASCII, so that it can be printed whatever the terminal's encoding.

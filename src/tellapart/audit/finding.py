@@ -18,7 +18,7 @@ __all__ = ["MOST_EXAMPLES", "Finding", "NotDone", "at_most", "measured"]
 #: Ids of items that a finding names.
 MOST_EXAMPLES = 20
 
-Unit = Literal["share", "words", "characters", "nats", "items"]
+Unit = Literal["share", "words", "characters", "nats", "deviations", "items"]
 
 
 class Finding(BaseModel):
