@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
@@ -23,6 +23,7 @@ __all__ = [
     "DataConfig",
     "LogConfig",
     "LoraConfig",
+    "MatchingConfig",
     "OptimiserConfig",
     "ReportConfig",
     "TrainConfig",
@@ -40,7 +41,7 @@ class DataConfig(_Table):
     """What is trained on.
 
     Attributes:
-        train: JSONL files of rows, pair set folders, or NegCLIP's TSV files; all of them together.
+        train: pair set folders, JSONL or CSV files of rows, or NegCLIP's TSV files; all of them together.
         images: the folder that the files' image paths are relative to; each file's own folder if not given.
         validation: a pair set that weights are chosen by: a folder, or a benchmark's name. Never one that is reported.
         together: keep the pairs of one item (a 2x2 quadruple) in one batch.
@@ -50,6 +51,7 @@ class DataConfig(_Table):
         keep_images: keep prepared images in memory, for sets that fit.
         share: of the items, counted by cluster, that are trained on; the others are the validation set (COCO-CF's 80/20
             split by pair), if `validation` names none.
+        take: for each source, the share of its clusters that is used at all; everything if not given.
 
     >>> DataConfig(train=["pairs.jsonl"]).together
     False
@@ -63,10 +65,11 @@ class DataConfig(_Table):
     negative_images: Literal["none", "pairs", "mate"] | None = None
     keep_images: bool = False
     share: float = Field(default=1.0, gt=0, le=1)
+    take: list[Annotated[float, Field(gt=0, le=1)]] = []
 
 
 class OptimiserConfig(_Table):
-    """AdamW, a linear warm-up and a cosine to zero.
+    """AdamW, a linear warm-up and a fall to zero.
 
     Attributes:
         learning_rate: at the end of the warm-up.
@@ -74,6 +77,7 @@ class OptimiserConfig(_Table):
         epsilon: of AdamW.
         weight_decay: of matrices; biases, norms and the scale have none.
         warm_up: steps.
+        decay: after them, on half a `cosine` or on a line (`linear`).
         epochs: over the rows, if `steps` is not given.
         steps: of the optimiser.
         clip_norm: largest norm of the whole gradient; no limit if not given.
@@ -88,6 +92,7 @@ class OptimiserConfig(_Table):
     epsilon: float = Field(default=1e-6, gt=0)
     weight_decay: float = Field(default=0.1, ge=0)
     warm_up: int = Field(default=0, ge=0)
+    decay: Literal["cosine", "linear"] = "cosine"
     epochs: int | None = Field(default=None, ge=1)
     steps: int | None = Field(default=None, ge=1)
     clip_norm: float | None = Field(default=None, gt=0)
@@ -115,6 +120,8 @@ class BatchConfig(_Table):
         micro: pairs that are encoded at a time, with a gradient cache: memory grows with this, and numbers do not change.
         chunk: rows of the similarity matrix at a time; all if not given.
 
+    With a matching loss `micro` is how many pairs are joined at a time; each is then computed again in the backward pass.
+
     >>> BatchConfig(size=200).micro is None
     True
     """
@@ -124,8 +131,42 @@ class BatchConfig(_Table):
     chunk: int | None = Field(default=None, ge=1)
 
 
+class MatchingConfig(_Table):
+    """What a fusion encoder's pairs are crossed with.
+
+    Attributes:
+        negatives: pairs that each pair is crossed with; if not given 15 for a ranking (METER's), else 1.
+        source: `batch`, drawn from the other pairs of the step by their contrastive logits, or `rows`, the hard counterparts
+            that the rows name (as `tellapart mine` writes them).
+        close: of each row's counterparts the first so many are close, as mining puts the hard ones first; EqSim holds v2 for
+            these. If not given, those with the highest crossed logits.
+        hardest: take the most similar pairs of the batch and draw nothing.
+        contrast: add the contrastive loss (ITC) of the unimodal vectors, as ALBEF and BLIP do, where the model has them.
+
+    >>> MatchingConfig().source
+    'batch'
+    """
+
+    negatives: int | None = Field(default=None, ge=1)
+    source: Literal["batch", "rows"] = "batch"
+    close: int | None = Field(default=None, ge=0)
+    hardest: bool = False
+    contrast: bool = True
+
+    @model_validator(mode="after")
+    def _fits(self) -> MatchingConfig:
+        if self.source == "batch" and self.close is not None:
+            raise ValueError('close is of mined negatives: set source = "rows", or leave it out')
+        if self.source == "rows" and self.hardest:
+            raise ValueError("hardest is of the batch's pairs: mined negatives are hard already")
+        return self
+
+
 class LoraConfig(_Table):
     """Train low-rank updates of linear layers, and nothing else (peft).
+
+    The packed projections of torch's own `MultiheadAttention` (open_clip's attention) are no linear layers, and stay as they
+    are; in open_clip's towers the two layers of each block's MLP are adapted, in transformers' the attention too.
 
     Attributes:
         rank: of the updates.
@@ -167,13 +208,15 @@ class ReportConfig(_Table):
     Attributes:
         benchmarks: sets and tasks, by name; what was learnt and what was forgotten.
         alphas: weights of the trained model in an interpolation with its start (WiSE-FT); no sweep if none.
+        licence: of the trained weights, as the hub names it (`mit`, `cc-by-4.0`), for the model card; `unknown` if not given.
 
     >>> ReportConfig(benchmarks=["demo"]).alphas
     []
     """
 
     benchmarks: list[str] = []
-    alphas: list[float] = []
+    alphas: list[Annotated[float, Field(ge=0, le=1)]] = []
+    licence: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9.-]*$")
 
 
 class LogConfig(_Table):
@@ -201,6 +244,7 @@ class TrainConfig(_Table):
         seed: of the order, the draws and dropout.
         device: `cpu`, `cuda` or `mps`.
         precision: `float32`, or `bfloat16` by autocast.
+        reading: of the model where it is measured; the family's own if not given (`itm` of a fusion encoder).
         loss: its `name` (`tellapart ls losses`) and its options.
 
     Raises:
@@ -228,6 +272,7 @@ class TrainConfig(_Table):
     loss: dict[str, JsonValue]
     optimiser: OptimiserConfig
     batch: BatchConfig
+    matching: MatchingConfig | None = None
     lora: LoraConfig | None = None
     validation: ValidationConfig = ValidationConfig()
     report: ReportConfig = ReportConfig()
@@ -279,6 +324,7 @@ _TABLES: dict[str, type[BaseModel]] = {
     "data": DataConfig,
     "optimiser": OptimiserConfig,
     "batch": BatchConfig,
+    "matching": MatchingConfig,
     "lora": LoraConfig,
     "validation": ValidationConfig,
     "report": ReportConfig,

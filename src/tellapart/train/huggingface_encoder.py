@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tellapart.errors import ModelError
 from tellapart.models.find import ModelOptions
 from tellapart.models.huggingface_dual import HuggingFaceDual
-from tellapart.models.huggingface_files import load_processor, load_weights, read_config
+from tellapart.models.huggingface_files import load_processor, load_weights, quiet, read_config
 from tellapart.models.huggingface_images import check_images, image_inputs
 from tellapart.models.huggingface_text import TokenReader
 from tellapart.models.huggingface_towers import TOWERS, Towers, context_length
@@ -103,8 +103,9 @@ class HuggingFaceTrained:
     def save(self, folder: Path) -> str:
         """Write the folder of a model of transformers: configuration, safetensors, processor."""
         folder.mkdir(parents=True)
-        self._model.save_pretrained(folder)
-        self._processor.save_pretrained(folder)
+        with quiet():
+            self._model.save_pretrained(folder)
+            self._processor.save_pretrained(folder)
         return f"hf:{folder}"
 
 

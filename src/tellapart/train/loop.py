@@ -127,7 +127,8 @@ def train(training: Training, *, limit: int | None = None, progress: Progress | 
     order = Order(training.rows, config.batch.size, config.seed, config.data.together)
     if config.batch.size % accelerator.num_processes:
         raise DataError(f"batch.size: {config.batch.size} pairs cannot be shared by {accelerator.num_processes} ranks")
-    total = config.optimiser.steps or (config.optimiser.epochs or 0) * order.steps_per_epoch
+    told = config.optimiser
+    total = told.steps or (told.epochs or 0) * order.steps_per_epoch
     total = min(total, limit) if limit else total
     optimiser = _optimiser(trained.module, config)
     state = _begin(training, optimiser)
@@ -148,7 +149,7 @@ def train(training: Training, *, limit: int | None = None, progress: Progress | 
             now, ahead = ahead, drawn(step + 1) if step + 1 < total else None
             assert now is not None  # noqa: S101  (for the type checker)
             for group in optimiser.param_groups:
-                group["lr"] = config.optimiser.learning_rate * rate(step, total, config.optimiser.warm_up)
+                group["lr"] = told.learning_rate * rate(step, total, told.warm_up, told.decay)
             optimiser.zero_grad(set_to_none=True)
             parts = steps.backward(*now, step)
             norm = _update(trained, optimiser, config)

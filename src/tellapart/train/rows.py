@@ -1,6 +1,6 @@
 """What is trained on: images with their captions, false captions, and hard counterparts.
 
-A source is a JSONL file, a pair set folder, or NegCLIP's TSV file. A JSONL row holds `image` (a path), `caption`, and if it
+A source is a JSONL file, a pair set folder, or a file that a paper released (`released_rows`). A JSONL row holds `image` (a path), `caption`, and if it
 has them `negative_captions` (texts that are false of the image), `negative_images` (numbers of rows of the same file, from
 0, whose images are hard to tell from this one) and `cluster`. Of a 2x2 item each image with its text is a row; the other text
 is its false caption, the other row its hard counterpart. Of a 1xn item the first text is the caption, the others are false.
@@ -8,10 +8,9 @@ is its false caption, the other row its hard counterpart. Of a 1xn item the firs
 
 from __future__ import annotations
 
-import ast
-import csv
 import hashlib
 import json
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,6 +25,7 @@ from tellapart.data.images import check_reference, decode, resolve
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import DataError
+from tellapart.train.released_rows import csv_rows, tsv_rows
 
 __all__ = ["Row", "Rows", "read_rows"]
 
@@ -108,11 +108,12 @@ class Rows:
             digest.update(json.dumps(told).encode() + b"\n")
         return digest.hexdigest()
 
-    def split(self, share: float) -> tuple[Rows, Rows]:
+    def split(self, share: float, salt: str = "") -> tuple[Rows, Rows]:
         """Split by cluster: each cluster's own hash decides where it goes, so more data move no cluster.
 
         Args:
             share: of the clusters, in expectation, that the first part gets.
+            salt: another salt is another split.
 
         Source: COCO-Counterfactuals trains on 80 % of its pairs; its released split is by row, and breaks pairs.
 
@@ -121,7 +122,7 @@ class Rows:
         >>> len(first) + len(second), {row.cluster for row in first.rows} & {row.cluster for row in second.rows}
         (2000, set())
         """
-        kept = [_unit(row.cluster) < share for row in self.rows]
+        kept = [_unit(salt + row.cluster) < share for row in self.rows]
         return self.select([n for n, yes in enumerate(kept) if yes]), self.select(
             [n for n, yes in enumerate(kept) if not yes]
         )
@@ -146,13 +147,21 @@ def _unit(cluster: str) -> float:
     return int.from_bytes(hashlib.sha256(cluster.encode()).digest()[:8], "big") / 2**64
 
 
-def read_rows(sources: Sequence[str], home: Path, images: str | None = None, *, limit: int | None = None) -> Rows:
+def read_rows(
+    sources: Sequence[str],
+    home: Path,
+    images: str | None = None,
+    *,
+    take: Sequence[float] = (),
+    limit: int | None = None,
+) -> Rows:
     """Read all sources; every image must be there.
 
     Args:
         sources: files and folders, relative to `home`; `folder:` may stand before a folder.
         home: the configuration's folder.
         images: the folder that the files' image paths are relative to; each file's own if None.
+        take: for each source the share of its clusters that is used; everything if empty.
         limit: only the first so many items.
 
     Raises:
@@ -162,32 +171,40 @@ def read_rows(sources: Sequence[str], home: Path, images: str | None = None, *, 
     Traceback (most recent call last):
     tellapart.errors.DataError: missing.jsonl: cannot be read (No such file or directory)
     """
+    if take and len(take) != len(sources):
+        raise DataError(
+            f"data.take: gives {len(take)} shares of {len(sources)} sources; give one for each of data.train"
+        )
     found: list[Row] = []
     items = 0
-    for source in sources:
+    for source, share in zip(sources, take or [1.0] * len(sources), strict=True):
         path = home / Path(source.removeprefix("folder:")).expanduser()
         root = path.parent if images is None else home / Path(images).expanduser()
         first = len(found)
+        own = Rows(tuple(replace(row, cluster=row.cluster or f"{path.name}:{row.item}") for row in _of(path, root)))
+        # Drawn apart from the split: else a fourth of the clusters would all lie on one side of it.
+        own = own if share == 1 else own.split(share, salt="take:")[0]
         found += [
-            replace(
-                row,
-                item=items + row.item,
-                cluster=row.cluster or f"{path.name}:{row.item}",
-                counterparts=tuple(first + other for other in row.counterparts),
-            )
-            for row in _of(path, root)
+            replace(row, item=items + row.item, counterparts=tuple(first + other for other in row.counterparts))
+            for row in own.rows
         ]
-        items = found[-1].item + 1 if len(found) > first else items
+        items += 1 + max((row.item for row in own.rows), default=-1)
     if not found:
         raise DataError(f"{', '.join(sources)}: no rows to train on")
     rows = Rows(tuple(found))
     return rows if limit is None else rows.select([n for numbers in rows.items[:limit] for n in numbers])
 
 
+_RELEASED = {".tsv": tsv_rows, ".csv": csv_rows}
+
+
 def _of(path: Path, root: Path) -> Iterable[Row]:
     if path.is_dir():
         return _of_pairs(read_pair_set(path))
-    return _of_tsv(path, root) if path.suffix == ".tsv" else _of_jsonl(path, root)
+    if path.suffix in _RELEASED:
+        listed = list(_RELEASED[path.suffix](path))
+        return [_row(where, fields, root, number, len(listed)) for number, (where, fields) in enumerate(listed)]
+    return _of_jsonl(path, root)
 
 
 def _of_pairs(pairs: PairSet) -> Iterator[Row]:
@@ -220,35 +237,9 @@ def _of_jsonl(path: Path, root: Path) -> Iterator[Row]:
         yield _row(where, fields, root, number, len(listed))
 
 
-def _of_tsv(path: Path, root: Path) -> Iterator[Row]:
-    """NegCLIP's own files: `title`, `filepath`, and Python lists of `neg_caption` and `neg_image`."""
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            listed = list(csv.DictReader(file, delimiter="\t"))
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    for number, fields in enumerate(listed):
-        where = f"{path}:{number + 2}"
-        for name in ("title", "filepath", "neg_caption", "neg_image"):
-            if fields.get(name) is None:
-                raise DataError(f"{where}: column {name!r} is missing; expected NegCLIP's TSV, or a JSONL file of rows")
-        told = {
-            "image": fields["filepath"],
-            "caption": fields["title"],
-            "negative_captions": _list(where, "neg_caption", fields["neg_caption"]),
-            "negative_images": _list(where, "neg_image", fields["neg_image"]),
-        }
-        yield _row(where, told, root, number, len(listed))
-
-
-def _list(where: str, name: str, text: str) -> list[Any]:
-    try:
-        value = ast.literal_eval(text)  # a literal: nothing runs
-    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-        raise DataError(f"{where}: column {name!r} is no list: {text!r:.60}") from error
-    if not isinstance(value, list):
-        raise DataError(f"{where}: column {name!r} is no list: {text!r:.60}")
-    return value
+def _letters(text: str) -> str:
+    """What is left of a text without case, spaces and punctuation, in whatever script."""
+    return "".join(letter for letter in text.casefold() if unicodedata.category(letter)[0] not in "PZC")
 
 
 def _row(where: str, fields: dict[str, Any], root: Path, number: int, count: int) -> Row:
@@ -271,9 +262,9 @@ def _row(where: str, fields: dict[str, Any], root: Path, number: int, count: int
     return Row(
         image=image,
         caption=fields["caption"],
-        # A "negative" that is the caption itself is none (four are in NegCLIP's validation file).
-        negatives=tuple(text for text in negatives if text != fields["caption"]),
+        # A "negative" that is the caption but for case, spaces and marks is none (15 are in NegCLIP's validation file).
+        negatives=tuple(text for text in negatives if _letters(text) != _letters(fields["caption"])),
         counterparts=tuple(other for other in others if other != number),
-        item=number,
+        item=fields.get("item", number),  # no field of JSONL: released pairs alone have it
         cluster=str(fields.get("cluster", "") or fields["image"]),
     )

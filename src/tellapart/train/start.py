@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from tellapart.compare import Comparison
 from tellapart.data.pairset import PairSet
-from tellapart.errors import RunError
+from tellapart.errors import DataError, RunError
+from tellapart.machine import this_machine, versions
 from tellapart.models.torch_backend import import_torch
+from tellapart.run_folder import write_whole
 from tellapart.train.checkpoint import State, Weights, put_weights, weights_of
 from tellapart.train.config import TrainConfig
 from tellapart.train.contrastive import Contrastive
 from tellapart.train.encoders import open_dual
 from tellapart.train.fresh import NEW, fresh_facts, write_fresh
+from tellapart.train.fusion_encoder import open_fusion
 from tellapart.train.guard import guard
-from tellapart.train.leaks import leaks, refuse
-from tellapart.train.loop import Progress, Training, open_accelerator, train
+from tellapart.train.leaks import Leak, leaks, refuse
+from tellapart.train.loop import Progress, Steps, Training, open_accelerator, train
+from tellapart.train.lora import Adapted, with_directions
+from tellapart.train.matching import Matching, is_matching
+from tellapart.train.model_card import model_card
+from tellapart.train.record import DataRecord, TrainRecord, write_record
 from tellapart.train.rows import Rows, read_rows
 from tellapart.train.run_files import RunFiles
+from tellapart.train.trackers import tracked
 from tellapart.train.validation import left_over, metric_of, validation_set
 from tellapart.train.wise import Sweep, wise
 
@@ -39,6 +49,7 @@ class Finished:
         resumed: whether it went on from a checkpoint.
         comparison: with the start, on what is reported; None where nothing is.
         sweep: over weights between the two; None where none was asked for.
+        record: what `record.json` holds; None on other ranks than the first.
 
     >>> Finished("local-dir:runs/a/model", State(step=2), False).state.step
     2
@@ -49,6 +60,21 @@ class Finished:
     resumed: bool
     comparison: Comparison | None = None
     sweep: Sweep | None = None
+    record: TrainRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """What is known of a run before its first step."""
+
+    started: str
+    clock: float
+    fingerprint: str
+    start: str
+    data: DataRecord
+    leaks: tuple[Leak, ...]
+    limit: int | None
+    ranks: int
 
 
 def start(
@@ -80,6 +106,7 @@ def start(
     Traceback (most recent call last):
     tellapart.errors.DataError: missing.toml: cannot be read (No such file or directory)
     """
+    started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
     rows, validation = _data(config, home)
     accelerator = open_accelerator(config)
     found = leaks(rows, config.report.benchmarks, progress) if accelerator.is_main_process else []
@@ -87,22 +114,29 @@ def start(
         refuse(found)
     name = _relative(config.model, home)
     files = RunFiles(out)
-    facts = (rows.fingerprint, _facts(name, config.device), version("tellapart"), str(limit))
-    resumed = _claimed(files, config.fingerprint(*facts), resume, accelerator)
+    facts = (rows.fingerprint, _facts(name, config), version("tellapart"), str(limit))
+    data = _data_record(rows, validation)
+    begun = _Begun(
+        started, clock, config.fingerprint(*facts), facts[1], data, tuple(found), limit, accelerator.num_processes
+    )
+    resumed = _claimed(files, begun.fingerprint, resume, accelerator)
     before = _start_model(name, files, config.seed, accelerator)
-    trained = open_dual(before, config.device)
+    trained = _opened(before, config)
 
-    def steps(accelerator: Any, module: Any) -> Contrastive:
-        return Contrastive(config, trained, rows, accelerator, module)
+    def steps(accelerator: Any, module: Any) -> Steps:
+        return (Matching if _fusion(config) else Contrastive)(config, trained, rows, accelerator, module)
 
     import_torch().manual_seed(config.seed)
     training = Training(config, trained, rows, steps, files, validation, accelerator)
-    state = train(training, limit=limit, progress=progress)
+    with tracked(config.log, files.folder, config.name) as told:
+        files.told += told
+        state = train(training, limit=limit, progress=progress)
     found_all = Finished("", state, resumed)
     if accelerator.is_main_process:
         found_all = _reported(
             config, before, trained, files, Finished(_saved(trained, files), state, resumed), progress
         )
+        found_all = _recorded(config, begun, files, found_all)
     accelerator.wait_for_everyone()
     return found_all
 
@@ -114,11 +148,13 @@ def _reported(
     benchmarks, told = config.report.benchmarks, None if progress is None else _staged(progress)
     if not benchmarks:
         return done
-    comparison = guard(before, done.name, benchmarks, files.report, device=config.device, progress=told)
+    comparison = guard(
+        before, done.name, benchmarks, files.report, device=config.device, reading=config.reading, progress=told
+    )
     if not config.report.alphas:
         return replace(done, comparison=comparison)
     after = weights_of(trained.module)
-    start = weights_of(open_dual(before, config.device).module)
+    start = with_directions(weights_of(_opened(before, config).module), after)
 
     def save(weights: Weights, folder: Path) -> str:
         put_weights(weights, trained.module)
@@ -130,16 +166,74 @@ def _reported(
     return replace(done, comparison=comparison, sweep=found)
 
 
+def _recorded(config: TrainConfig, begun: _Begun, files: RunFiles, done: Finished) -> Finished:
+    """Write the model card, then the record: where that stands, all else is there."""
+    state = done.state
+    record = TrainRecord(
+        config=config.model_dump(mode="json"),
+        fingerprint=begun.fingerprint,
+        start=begun.start,
+        model=done.name,
+        limit=begun.limit,
+        started=begun.started,
+        seconds=round(time.perf_counter() - begun.clock, 1),
+        resumed=done.resumed,
+        ranks=begun.ranks,
+        versions=versions(),
+        machine=this_machine(config.device),
+        data=begun.data,
+        leaks=begun.leaks,
+        steps=state.step,
+        best_step=state.best_step,
+        best=state.best,
+        history=tuple(state.history),
+        comparison=done.comparison,
+        sweep=done.sweep,
+    )
+    write_whole(files.model / "README.md", model_card(record))
+    write_record(files.folder, record)
+    return replace(done, record=record)
+
+
+def _data_record(rows: Rows, validation: PairSet | None) -> DataRecord:
+    return DataRecord(
+        rows=len(rows),
+        images=len(set(rows.image_ids.tolist())),
+        items=len(rows.items),
+        fingerprint=rows.fingerprint,
+        validation=None if validation is None else len(validation),
+    )
+
+
 def _staged(progress: Progress) -> Callable[[str], Progress]:
     """Put what is at work before each stage of it."""
     return lambda title: lambda stage, done, total: progress(f"{title}: {stage}", done, total)
 
 
-def _facts(name: str, device: str) -> str:
+def _fusion(config: TrainConfig) -> bool:
+    return is_matching(str(config.loss["name"]))
+
+
+def _opened(name: str, config: TrainConfig) -> Any:
+    """Open the start as its loss wants it: a fusion encoder or a dual one, with low-rank updates if those are trained."""
+    if _fusion(config):
+        contrast = config.matching is None or config.matching.contrast
+        trained: Any = open_fusion(name, config.device, config.reading, contrast=contrast)
+    elif config.matching is not None:
+        raise DataError(
+            f"[matching] is of fusion encoders' losses (itm, ranking, ...), and {config.loss['name']!r} is none"
+        )
+    else:
+        trained = open_dual(name, config.device)
+    return trained if config.lora is None else Adapted(trained, config.lora, config.seed)
+
+
+def _facts(name: str, config: TrainConfig) -> str:
     """Return what the start's weights are: their fingerprint, or that of what they will be drawn for."""
     if name.startswith(NEW):
         return fresh_facts(Path(name.removeprefix(NEW)))
-    return open_dual(name, device).model().fingerprint
+    fingerprint: str = _opened(name, config.model_copy(update={"lora": None})).model().fingerprint
+    return fingerprint
 
 
 def _start_model(name: str, files: RunFiles, seed: int, accelerator: Any) -> str:
@@ -171,7 +265,7 @@ def _claimed(files: RunFiles, fingerprint: str, resume: bool, accelerator: Any) 
 
 def _data(config: TrainConfig, home: Path) -> tuple[Rows, PairSet | None]:
     """Read what is trained on, and the validation set: the named one, or the clusters that `share` leaves."""
-    rows = read_rows(config.data.train, home, config.data.images)
+    rows = read_rows(config.data.train, home, config.data.images, take=config.data.take)
     if config.data.validation is not None:
         pairs = validation_set(_relative(config.data.validation, home), config.report.benchmarks)
         metric_of(config, pairs.shape)

@@ -64,8 +64,10 @@ def validation_set(name: str, reported: Sequence[str] = ()) -> PairSet:
 def left_over(rows: Rows) -> PairSet:
     """Make a validation set of rows that are not trained on: each item's images with its captions.
 
+    Rows that have no false caption are left out: nothing can be chosen by them.
+
     Raises:
-        DataError: there are none, or items are of several shapes, or have one caption and no false one.
+        DataError: no row has a false caption, or items are of several shapes.
 
     >>> from pathlib import Path
     >>> from tellapart.train.rows import Row
@@ -76,16 +78,14 @@ def left_over(rows: Rows) -> PairSet:
     for numbers in rows.items:
         own = [rows.rows[number] for number in numbers]
         texts = [row.caption for row in own] if len(own) > 1 else [own[0].caption, *own[0].negatives]
-        if len(texts) < 2:
-            raise DataError(
-                f"data.share: row {numbers[0]} ({own[0].caption!r:.60}) has no false caption, so weights cannot be chosen by it; "
-                "name a pair set in data.validation"
-            )
+        if len(texts) < 2:  # nothing to tell it from: it chooses no weights
+            continue
         images = tuple(str(row.image.resolve()).lstrip("/") for row in own)
         items.append(Item(id=f"{numbers[0]}", images=images, texts=tuple(texts), cluster=own[0].cluster))
     if not items:
         raise DataError(
-            "data.share leaves no item to choose weights by; lower it, or name a pair set in data.validation"
+            f"data.share leaves {len(rows.items)} items and none with a false caption, so weights cannot be chosen by them; "
+            "lower it, or name a pair set in data.validation"
         )
     return PairSet("validation", tuple(items), Path("/"))
 

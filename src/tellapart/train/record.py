@@ -1,0 +1,126 @@
+"""The record of a training run: what was told, what it was computed on and from, how it went, what changed.
+
+`record.json` is the last thing that a run writes: where it stands, all else is there.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from tellapart.compare import Comparison
+from tellapart.errors import RunError
+from tellapart.run_folder import write_whole
+from tellapart.timing_record import Machine
+from tellapart.train.leaks import Leak
+from tellapart.train.wise import Sweep
+
+__all__ = ["DataRecord", "TrainRecord", "read_record", "write_record"]
+
+_NAME = "record.json"
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class DataRecord(_Record):
+    """What was trained on.
+
+    Attributes:
+        rows: images with a caption.
+        images: distinct files.
+        items: what the rows are parts of.
+        fingerprint: SHA-256 of all texts and of the bytes of every image.
+        validation: items that the weights were chosen by; None if the last ones were taken.
+
+    >>> DataRecord(rows=24, images=24, items=12, fingerprint="0").validation
+    """
+
+    rows: int
+    images: int
+    items: int
+    fingerprint: str
+    validation: int | None = None
+
+
+class TrainRecord(_Record):
+    """What `record.json` holds.
+
+    Attributes:
+        config: all of the configuration, the preset's values among it.
+        fingerprint: of all that decides the weights.
+        start: fingerprint of the weights that it began with.
+        model: the trained model's name, as `tellapart run -m` takes it.
+        limit: steps, where it was a smoke run.
+        started: when this process began, UTC; a run that was resumed began before.
+        seconds: wall time of this process.
+        resumed: whether it went on from a checkpoint.
+        ranks: processes that trained together.
+        leaks: what each reported benchmark shares with the training images; with any, `allow_leak` was told.
+        steps, best_step, best, history: how far it went, and the validation set's values.
+        comparison: of the trained model (a) with its start (b), on what is reported.
+        sweep: over weights between the two.
+
+    >>> TrainRecord.model_fields["leaks"].default
+    ()
+    """
+
+    schema_version: int = Field(default=1, alias="schema")
+    config: dict[str, JsonValue]
+    fingerprint: str
+    start: str
+    model: str
+    limit: int | None = None
+    started: str
+    seconds: float
+    resumed: bool
+    ranks: int
+    versions: dict[str, str]
+    machine: Machine
+    data: DataRecord
+    leaks: tuple[Leak, ...] = ()
+    steps: int
+    best_step: int | None
+    best: float | None
+    history: tuple[tuple[int, float], ...]
+    comparison: Comparison | None = None
+    sweep: Sweep | None = None
+
+
+def write_record(folder: Path, record: TrainRecord) -> None:
+    """Write `record.json`, whole or not at all.
+
+    Raises:
+        RunError: it cannot be written.
+
+    >>> write_record.__name__
+    'write_record'
+    """
+    told = record.model_dump(mode="json", by_alias=True)
+    write_whole(folder / _NAME, json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_record(folder: Path) -> TrainRecord:
+    """Read the record of a run's folder.
+
+    Raises:
+        RunError: there is none, or it is not what it must be.
+
+    >>> read_record(Path("no such run"))
+    Traceback (most recent call last):
+    tellapart.errors.RunError: no such run has no record.json; name the folder of a finished `tellapart train`
+    """
+    path = folder / _NAME
+    try:
+        return TrainRecord.model_validate_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise RunError(f"{folder} has no record.json; name the folder of a finished `tellapart train`") from error
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read ({error.strerror})") from error
+    except (ValidationError, UnicodeDecodeError) as error:
+        first = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise RunError(f"{path}: is damaged: {place}: {first['msg']}; train again with --resume") from error

@@ -1,0 +1,133 @@
+"""A checkpoint comes back to the bit; one that is damaged or another's is refused with what to do."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellapart.errors import ModelError, RunError
+from tellapart.models.torch_backend import import_torch
+from tellapart.train.checkpoint import (
+    State,
+    latest,
+    put_weights,
+    read_checkpoint,
+    weights_of,
+    write_checkpoint,
+    write_folder,
+)
+
+torch = import_torch()
+
+
+def trained(seed: int = 0, width: int = 3, steps: int = 2) -> tuple[Any, Any]:
+    """A module with a frozen parameter and buffers, after some steps of AdamW."""
+    torch.manual_seed(seed)
+    module = torch.nn.Sequential(torch.nn.Linear(4, width), torch.nn.BatchNorm1d(width), torch.nn.Linear(width, 1))
+    module[2].bias.requires_grad_(False)
+    optimiser = torch.optim.AdamW([p for p in module.parameters() if p.requires_grad], lr=0.1)
+    for step in range(steps):
+        optimiser.zero_grad()
+        torch.manual_seed(step)
+        module(torch.randn(8, 4)).square().sum().backward()
+        optimiser.step()
+    return module, optimiser
+
+
+def test_a_checkpoint_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
+    module, optimiser = trained()
+    state = State(2, 0.5, 1, [(1, 0.5), (2, 0.25)])
+    write_checkpoint(tmp_path, module, optimiser, state, keep=1)
+    other, again = trained(seed=7, steps=0)
+    found = latest(tmp_path)
+    assert found is not None and read_checkpoint(found, other, again) == state
+    for each, opt in ((module, optimiser), (other, again)):
+        each[2].bias.data.zero_()  # what is frozen is the start's, and in no checkpoint
+        torch.manual_seed(9)
+        opt.zero_grad()
+        each(torch.randn(8, 4)).square().sum().backward()
+        opt.step()
+    first, second = weights_of(module), weights_of(other)
+    assert first.keys() == second.keys() and "2.bias" not in first and "1.running_mean" in first
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_the_last_ones_are_kept_and_half_written_ones_are_no_checkpoints(tmp_path: Path) -> None:
+    module, optimiser = trained()
+    for step in (1, 2, 10):
+        write_checkpoint(tmp_path, module, optimiser, State(step), keep=2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000002", "step-00000010"]
+    (tmp_path / "step-00000011").mkdir()
+    found = latest(tmp_path)
+    assert found is not None and found.name == "step-00000010"
+
+
+def test_a_folder_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_folder(tmp_path / "best", {"a.json": {"a": 1}, "b.json": {"b": float("nan")}})
+    assert list(tmp_path.iterdir()) == []
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def foreign(path: Path) -> None:
+    path.write_bytes(b"PK\x03\x04" + bytes(200))
+
+
+def deleted(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "optimiser.safetensors"])
+@pytest.mark.parametrize("damage", [cut, foreign, deleted])
+def test_damaged_tensors_are_said(tmp_path: Path, name: str, damage: Callable[[Path], None]) -> None:
+    module, optimiser = trained()
+    write_checkpoint(tmp_path, module, optimiser, State(2), keep=1)
+    checkpoint = tmp_path / "step-00000002"
+    damage(checkpoint / name)
+    with pytest.raises(
+        RunError, match=f"{name}: cannot be read as weights .*; delete the checkpoint's folder to go on"
+    ):
+        read_checkpoint(checkpoint, *trained())
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"step": 2}', '{"step":1,"best":0,"best_step":1,"history":[[1]]}'])
+def test_a_damaged_state_is_said(tmp_path: Path, content: str) -> None:
+    module, optimiser = trained()
+    write_checkpoint(tmp_path, module, optimiser, State(2), keep=1)
+    (tmp_path / "step-00000002" / "state.json").write_text(content)
+    with pytest.raises(RunError, match=r"state.json: is damaged \(.*\); delete .*step-00000002 and go on"):
+        read_checkpoint(tmp_path / "step-00000002", *trained())
+
+
+def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
+    module, optimiser = trained()
+    write_checkpoint(tmp_path, module, optimiser, State(2), keep=1)
+    with pytest.raises(
+        RunError, match=r"holds other weights than the model's: .* of another shape; it is another run's"
+    ):
+        read_checkpoint(tmp_path / "step-00000002", *trained(width=5))
+    with pytest.raises(ModelError, match=r"other weights than the model's: 2\.weight in one alone"):
+        put_weights({name: value for name, value in weights_of(module).items() if name != "2.weight"}, module)
+    wider, moments = trained()
+    wider.add_module("3", torch.nn.Linear(1, 1))
+    write_checkpoint(tmp_path / "other", wider, moments, State(1), keep=1)
+    with pytest.raises(RunError, match="it is another run's"):
+        read_checkpoint(tmp_path / "other" / "step-00000001", *trained())
+    # Weights of this run beside moments of another.
+    torch.optim.AdamW(wider.parameters())
+    more = torch.optim.AdamW(wider.parameters(), lr=0.1)
+    wider(torch.randn(8, 4)).sum().backward()
+    more.step()
+    write_checkpoint(tmp_path / "third", wider, more, State(1), keep=1)
+    shutil.copy(tmp_path / "third/step-00000001/optimiser.safetensors", tmp_path / "step-00000002")
+    with pytest.raises(
+        RunError, match=r"holds moments of '3\.(weight|bias)', which is not trained; it is another run's"
+    ):
+        read_checkpoint(tmp_path / "step-00000002", *trained())

@@ -1,0 +1,152 @@
+"""A wrong configuration is refused before anything is computed, and the message names file, key and the nearest known one."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic import BaseModel
+from training_sets import toml
+
+from tellapart.catalog import LOSSES, names
+from tellapart.errors import DataError, ModelError, UnknownNameError
+from tellapart.train.config import TrainConfig, loss_options, read_config
+from tellapart.train.presets import PRESETS
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+EXAMPLES = sorted((ROOT / "examples" / "training").glob("*.toml"))
+VALUES: dict[str, Any] = {
+    "name": "run",
+    "model": "new:arch",
+    "data": {"train": ["rows.jsonl"]},
+    "loss": {"name": "eqsim", "k": 4},
+    "optimiser": {"learning_rate": 1e-3, "steps": 4},
+    "batch": {"size": 8},
+}
+
+
+def written(folder: Path, **changes: Any) -> Path:
+    path = folder / "run.toml"
+    values = VALUES | {
+        key: {**VALUES.get(key, {}), **value} if isinstance(value, dict) else value for key, value in changes.items()
+    }
+    path.write_text(toml(values), encoding="utf-8")
+    return path
+
+
+def test_a_file_says_all_that_it_says_and_defaults_stand_for_the_rest(tmp_path: Path) -> None:
+    told = read_config(written(tmp_path, optimiser={"betas": [0.9, 0.999], "learning_rate": 1}))
+    assert (told.optimiser.betas, told.optimiser.learning_rate, told.batch.size) == ((0.9, 0.999), 1.0, 8)
+    assert (told.seed, told.precision, told.data.share, told.validation.every) == (0, "float32", 1.0, 500)
+    assert loss_options(told.loss).k == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"modle": "x"}, r"run.toml: unknown key 'modle'; did you mean 'model'"),
+        ({"data": {"trian": []}}, r"run.toml: \[data\]: unknown key 'trian'; did you mean 'train'"),
+        ({"optimiser": {"warmup": 3}}, r"\[optimiser\]: unknown key 'warmup'; did you mean 'warm_up'"),
+        ({"batch": {"size": "many"}}, r"\[batch\]: key 'size': .*valid integer, got 'many'"),
+        ({"batch": {"size": 1}}, r"\[batch\]: key 'size': .*greater than or equal to 2, got 1"),
+        ({"optimiser": {"epochs": 2}}, r"\[optimiser\]: .*give either epochs or steps"),
+        ({"data": {"take": [0.5, 1.5]}}, r"\[data\]: key 'take.1': .*less than or equal to 1, got 1.5"),
+        ({"report": {"alphas": [2.0]}}, r"\[report\]: key 'alphas.0'"),
+        ({"report": {"licence": "Not One"}}, r"\[report\]: key 'licence'"),
+        ({"device": "tpu"}, r"key 'device': .*'cpu', 'cuda' or 'mps', got 'tpu'"),
+        ({"name": "a/b"}, r"key 'name'"),
+        ({"seed": -1}, r"key 'seed'"),
+        ({"preset": "eqsim"}, r"no preset 'eqsim'; did you mean 'eqsim-f30k'\? the presets are eqsim-f30k, negclip"),
+        ({"loss": {"margin": 1}}, r"\[loss\]: 'eqsim' has no option 'margin'.*its options are alpha, beta, k"),
+        ({"loss": {"name": "itc"}}, r"\[loss\]: 'itc' has no option 'k'; it has none"),
+        ({"loss": {"name": 3}}, r"\[loss\]: key 'name' is missing"),
+        ({"loss": {"k": "four"}}, r"\[loss\]: an option has the wrong type"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        read_config(written(tmp_path, **changes))
+
+
+def test_neither_steps_nor_epochs_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    path.write_text(path.read_text().replace("steps = 4", ""))
+    with pytest.raises(DataError, match=r"\[optimiser\]: .*give either epochs or steps"):
+        read_config(path)
+
+
+def test_an_unknown_loss_and_an_option_out_of_range_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match=r"no loss 'eqsin'; did you mean 'eqsim'"):
+        read_config(written(tmp_path, loss={"name": "eqsin"}))
+    with pytest.raises(ModelError, match="alpha and beta must be at least 0, k at least 1"):
+        read_config(written(tmp_path, loss={"alpha": -1.0}))
+
+
+def test_what_is_no_toml_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text("name = \n")
+    with pytest.raises(DataError, match=r"run.toml: is not TOML: .*line 1"):
+        read_config(path)
+    path.write_bytes(b"name = '\xff'\n")
+    with pytest.raises(DataError, match=r"run.toml:1: is not UTF-8 .byte 0xff.; save the file as UTF-8"):
+        read_config(path)
+
+
+def test_the_fingerprint_is_of_what_decides_the_weights_alone() -> None:
+    told = TrainConfig(**VALUES)
+
+    def changed(**changes: Any) -> str:
+        return TrainConfig(**(VALUES | changes)).fingerprint("data")
+
+    assert told.fingerprint("data") == changed(name="other", report={"benchmarks": ["demo"]}, log={"tensorboard": True})
+    others = {changed(seed=1), changed(loss={"name": "eqsim", "k": 5}), changed(batch={"size": 10})}
+    assert len({told.fingerprint("data"), told.fingerprint("other"), *others}) == 5
+
+
+def keys(model: type[BaseModel] = TrainConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every key of a configuration, as `table.key`, with its default; tables themselves are left out."""
+    for name, field in model.model_fields.items():
+        kinds = [kind for kind in (field.annotation, *get_args(field.annotation)) if isinstance(kind, type)]
+        inner = next((kind for kind in kinds if issubclass(kind, BaseModel)), None)
+        if inner is not None:
+            yield from keys(inner, f"{name}.")
+        else:
+            yield prefix + name, "needed" if field.is_required() else field.default
+
+
+def test_the_page_names_every_key_with_its_default() -> None:
+    rows = dict(re.findall(r"^\| `([a-z_.]+)` \| ([^|]*) \| [^|]+ \|$", PAGE.split("## Keys")[1], re.MULTILINE))
+    said = {
+        name: tomllib.loads(f"x = {value.strip('`')}")["x"] if "`" in value else value for name, value in rows.items()
+    }
+    told = {name: list(value) if isinstance(value, tuple) else value for name, value in keys()}
+    assert said == {name: "" if value in (None, []) else value for name, value in told.items()}
+
+
+def test_the_page_names_every_preset_loss_and_example() -> None:
+    matching = {name for name in LOSSES if f"`{name}`" in PAGE and name.startswith(("itm", "ranking", "eqsim-"))}
+    assert matching == {"itm", "ranking", "eqsim-itm", "eqsim-ranking"}
+    assert {name for name in PRESETS if f"| `{name}` |" not in PAGE} == set()
+    assert {path.name for path in EXAMPLES if f"../examples/training/{path.name}" not in PAGE} == set()
+
+
+def test_the_configuration_on_the_page_is_one(tmp_path: Path) -> None:
+    block = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]
+    (tmp_path / "run.toml").write_text(block, encoding="utf-8")
+    told = read_config(tmp_path / "run.toml")
+    assert (told.name, told.batch.micro, told.report.alphas) == ("mine", 64, [0.0, 0.5, 1.0])
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_is_a_configuration_of_benchmarks_that_exist(path: Path) -> None:
+    told = read_config(path)
+    assert told.preset is not None
+    assert {*told.report.benchmarks} <= {*names("benchmark")}
+    chosen = told.data.validation
+    assert chosen is None or chosen.startswith("folder:") or chosen in names("benchmark")
+    assert not told.data.take or len(told.data.take) == len(told.data.train)

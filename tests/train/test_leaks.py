@@ -1,0 +1,72 @@
+"""Training images that are pictures of a benchmark are found to the pixel, and by their looks where they were saved anew."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.errors import DataError
+from tellapart.train.leaks import Leak, leaks, refuse
+from tellapart.train.rows import Row, Rows
+
+
+def pictures(count: int) -> list[Image.Image]:
+    demo = find_benchmark("demo")
+    assert not isinstance(demo, TaskBenchmark)
+    pairs = demo.pairs()
+    return [Image.open(io.BytesIO(pairs.read_bytes(item.images[0]))).convert("RGB") for item in pairs.items[:count]]
+
+
+def rows(folder: Path, **files: Image.Image) -> Rows:
+    for name, picture in files.items():
+        folder.joinpath(name.replace("_", ".")).parent.mkdir(parents=True, exist_ok=True)
+        picture.save(folder / name.replace("_", "."))
+    return Rows(tuple(Row(folder / name.replace("_", "."), "a caption") for name in files))
+
+
+def noise(seed: int) -> Image.Image:
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (64, 64, 3)).astype(np.uint8))
+
+
+def test_a_recompressed_picture_is_alike_and_a_copy_is_the_same(tmp_path: Path) -> None:
+    copied, jpeg, smaller = pictures(3)
+    found = leaks(
+        rows(
+            tmp_path,
+            copied_png=copied,
+            jpeg_jpg=jpeg,
+            smaller_png=smaller.resize((smaller.width * 3 // 4, smaller.height * 3 // 4)),
+            other_png=noise(0),
+        ),
+        ["demo"],
+    )
+    assert found == [Leak("demo", ("copied.png",), ("jpeg.jpg", "smaller.png"), found[0].images)]
+    assert found[0].images == 600
+    with pytest.raises(
+        DataError, match=r"demo: 1 training image is one of its pictures to the pixel \(copied.png\), 2 look"
+    ):
+        refuse(found)
+
+
+def test_what_shares_nothing_is_let_through_and_all_benchmarks_are_looked_at(tmp_path: Path) -> None:
+    own = rows(tmp_path, a_png=noise(1), b_png=noise(2))
+    seen: list[tuple[str, int, int]] = []
+    found = leaks(own, ["demo", "demo-objects"], lambda *told: seen.append(told))
+    assert [(leak.benchmark, leak.same, leak.alike) for leak in found] == [("demo", (), ()), ("demo-objects", (), ())]
+    refuse(found)
+    assert ("training images", 2, 2) in seen
+    assert leaks(own, []) == []
+
+
+def test_an_image_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"gone.png: cannot be read"):
+        leaks(Rows((Row(tmp_path / "gone.png", "a cat"),)), ["demo"])
+    (tmp_path / "no.png").write_bytes(b"no picture")
+    with pytest.raises(DataError, match=r"no.png"):
+        leaks(Rows((Row(tmp_path / "no.png", "a cat"),)), ["demo"])

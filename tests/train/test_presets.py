@@ -1,0 +1,70 @@
+"""Every preset is a whole configuration once a model and data are named, and says what its paper says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from training_sets import toml
+
+from tellapart.errors import DataError
+from tellapart.train.config import TrainConfig, loss_options, read_config
+from tellapart.train.presets import PRESETS, merged
+
+
+def told(folder: Path, preset: str, **more: Any) -> TrainConfig:
+    path = folder / "run.toml"
+    values = {"name": "run", "model": "new:arch", "preset": preset, "data": {"train": ["a.jsonl"]}} | more
+    path.write_text(toml(values), encoding="utf-8")
+    return read_config(path)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_needs_a_model_and_data_alone(tmp_path: Path, preset: str) -> None:
+    found = told(tmp_path, preset)
+    assert found.data.train == ["a.jsonl"]
+    assert found.optimiser.epochs is not None
+    loss_options(found.loss)
+
+
+def test_the_presets_say_what_the_papers_say(tmp_path: Path) -> None:
+    # EqSim, appendix C: margin and weight of the released command, k = 8; FIBER's fine-tuning on Flickr30K.
+    eqsim = told(tmp_path, "eqsim-f30k")
+    options = loss_options(eqsim.loss)
+    assert (options.alpha, options.beta, options.k) == (0.1, 0.5, 8)
+    assert (eqsim.batch.size, eqsim.optimiser.epochs, eqsim.optimiser.learning_rate) == (1024, 10, 2e-5)
+    assert eqsim.optimiser.warm_up == round(0.1 * 10 * (29_000 * 5 // 1024))
+    # BiVLC, appendix: the same optimiser for both; the negatives come on top of 200 pairs.
+    for preset, images in (("trohn-text", "none"), ("trohn-img", "mate")):
+        bivlc = told(tmp_path, preset)
+        assert (bivlc.batch.size, bivlc.optimiser.learning_rate, bivlc.optimiser.warm_up) == (200, 1e-6, 50)
+        assert (bivlc.optimiser.weight_decay, bivlc.optimiser.max_scale) == (0.1, None)
+        assert bivlc.data.negative_images == images
+    # COCO-Counterfactuals, appendix B.4: 8,705 of 17,410 and 25 %; all and 75 %; all and all.
+    takes = [told(tmp_path, f"coco-cf-{size}").data.take for size in ("base", "medium", "all")]
+    assert takes == [[0.5, 0.25], [1.0, 0.75], [1.0, 1.0]]
+    counterfactuals = told(tmp_path, "coco-cf-all")
+    assert (counterfactuals.seed, counterfactuals.batch.size, counterfactuals.data.share) == (107, 128, 0.8)
+    assert (counterfactuals.optimiser.learning_rate, counterfactuals.optimiser.weight_decay) == (5e-7, 0.001)
+    assert counterfactuals.optimiser.decay == "linear"
+
+
+def test_the_file_has_the_last_word(tmp_path: Path) -> None:
+    found = told(tmp_path, "negclip", optimiser={"steps": 3, "weight_decay": 0.0}, batch={"size": 16})
+    assert (found.optimiser.steps, found.optimiser.epochs, found.optimiser.weight_decay) == (3, None, 0.0)
+    assert (found.optimiser.learning_rate, found.batch.size) == (1e-6, 16)
+    other = told(tmp_path, "eqsim-f30k", loss={"name": "itc"})
+    assert other.loss == {"name": "itc"}
+    assert told(tmp_path, "eqsim-f30k", loss={"alpha": 0.04}).loss["k"] == 8
+
+
+def test_merging_changes_no_preset() -> None:
+    before = {name: dict(preset) for name, preset in PRESETS.items()}
+    merged(PRESETS["negclip"], {"optimiser": {"steps": 1}, "batch": {"size": 2}, "seed": 9})
+    assert before == {name: dict(preset) for name, preset in PRESETS.items()}
+
+
+def test_steps_and_epochs_together_are_still_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="give either epochs or steps"):
+        told(tmp_path, "negclip", optimiser={"steps": 3, "epochs": 3})

@@ -1,0 +1,59 @@
+"""What weights are chosen by: never what is reported, and only what has something to be told from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from training_sets import squares, table
+
+from tellapart.errors import DataError, UnknownNameError
+from tellapart.train.config import TrainConfig
+from tellapart.train.rows import Row, Rows, read_rows
+from tellapart.train.validation import left_over, metric_of, validation_set
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> TrainConfig:
+    return TrainConfig(**table(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("shape", "metric"), [((2, 2), "group_score"), ((1, 2), "choice_score"), ((1, 5), "choice_score")]
+)
+def test_the_strictest_metric_of_a_shape_chooses(told: TrainConfig, shape: tuple[int, int], metric: str) -> None:
+    assert metric_of(told, shape) == metric
+
+
+def test_a_metric_that_the_shape_has_not_is_refused(tmp_path: Path) -> None:
+    told = TrainConfig(**table(tmp_path, validation={"metric": "group_score"}))
+    with pytest.raises(DataError, match=r"'group_score' is not defined for items of .*; use one of .*choice_score"):
+        metric_of(told, (1, 2))
+    assert metric_of(TrainConfig(**table(tmp_path, validation={"metric": "text_score"})), (2, 2)) == "text_score"
+
+
+def test_a_set_that_is_reported_or_unknown_is_refused() -> None:
+    with pytest.raises(DataError, match="weights that are chosen on a test set say nothing about it"):
+        validation_set("demo", ("demo-objects", "demo"))
+    with pytest.raises(UnknownNameError, match="no benchmark 'dmeo'; did you mean 'demo'"):
+        validation_set("dmeo")
+
+
+def test_what_is_left_over_is_items_as_they_were(tmp_path: Path) -> None:
+    squares(tmp_path / "set", 20)
+    rows = read_rows(["set"], tmp_path)
+    kept, rest = rows.split(0.7)
+    left = left_over(rest)
+    assert left.shape == (2, 2)
+    assert len(left) * 2 + len(kept) == len(rows)
+    assert left.pixels(left.items[0].images[1]).shape == (16, 16, 3)
+    assert not {row.cluster for row in kept.rows} & {item.cluster for item in left.items}
+
+
+def test_rows_without_a_false_caption_choose_nothing() -> None:
+    plain, told = Row(Path("a.png"), "a cat"), Row(Path("b.png"), "two", ("three", "four"), item=1)
+    assert [item.texts for item in left_over(Rows((plain, told))).items] == [("two", "three", "four")]
+    with pytest.raises(DataError, match=r"data.share leaves 1 items and none with a false caption.*data.validation"):
+        left_over(Rows((plain,)))
+    with pytest.raises(DataError, match=r"data\.share leaves 0 items"):
+        left_over(Rows(()))
