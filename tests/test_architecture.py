@@ -32,7 +32,7 @@ LEVELS = [
     {"run", "compare", "check", "export", "gap", "timing"},
     {"train"},
     {"distributed"},
-    {"report", "annotate", "audit", "progress"},
+    {"report", "annotate", "audit", "board", "progress"},
     {"cli", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}

@@ -17,7 +17,10 @@ from tellapart.audit.commands import audit_command
 from tellapart.errors import TellapartError
 from tellapart.report.building import build_command
 from tellapart.report.detecting import detect_command
+from tellapart.report.interchange.commands import convert_command, import_command
 from tellapart.report.mining import mine_command
+from tellapart.report.paper_tables.command import table_command
+from tellapart.report.plots.command import plot_command
 from tellapart.report.training import train_command
 
 if TYPE_CHECKING:
@@ -364,6 +367,10 @@ app.command("build")(build_command)
 app.command("train")(train_command)
 app.command("mine")(mine_command)
 app.command("detect")(detect_command)
+app.command("plot")(plot_command)
+app.command("table")(table_command)
+app.command("import")(import_command)
+app.command("convert")(convert_command)
 
 
 @app.command("ls")
@@ -418,7 +425,7 @@ def _show(folder: Path, as_json: bool) -> None:
     report = write_run_report(folder)
     if as_json:
         runs = [read_result(each).model_dump(mode="json", by_alias=True) for each in find_runs(folder)]
-        _print_json({"out": str(folder), "report": str(report), "runs": runs})
+        _print_json({"out": str(folder), "report": None if report is None else str(report), "runs": runs})
     else:
         print_runs(folder, report)
 

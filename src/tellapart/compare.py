@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from tellapart.data.scores import named
 from tellapart.errors import RunError
 from tellapart.metrics.registry import METRICS, headline
-from tellapart.result import IDS_ONLY, BenchmarkResult
+from tellapart.result import IDS_ONLY, IMPORTED, BenchmarkResult
 from tellapart.run_folder import read_result, read_samples
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import mcnemar, paired_difference, paired_permutation
@@ -85,8 +85,8 @@ def compare(first: Path, second: Path, *, seed: int = 0) -> Comparison:
     """Compare two run folders on every benchmark that both measured, by its headline metrics.
 
     Raises:
-        RunError: a folder is no run, the runs share no benchmark, or a benchmark's items or clusters differ between
-            them.
+        RunError: a folder is no run, the runs share no benchmark, another tool measured one of them, or a benchmark's
+            items or clusters differ between them.
 
     >>> compare(Path("no such run"), Path("nor this"))
     Traceback (most recent call last):
@@ -131,6 +131,12 @@ def _listed(benchmarks: dict[str, BenchmarkResult]) -> str:
 
 
 def _check_same(name: str, first: Path, a: BenchmarkResult, second: Path, b: BenchmarkResult) -> None:
+    for folder, record in ((first, a), (second, b)):
+        if record.fingerprint.startswith(IMPORTED):
+            raise RunError(
+                f"{folder} holds numbers of {name} that another tool measured ({record.origin}): there are no outcomes of "
+                "items to pair, and its ties count otherwise; measure that model with `tellapart run`"
+            )
     elsewhere = [run.fingerprint.startswith(IDS_ONLY) for run in (a, b)]
     if a.fingerprint != b.fingerprint and elsewhere[0] == elsewhere[1]:
         raise RunError(

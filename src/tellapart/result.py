@@ -11,6 +11,7 @@ from tellapart.data.scores import ScoreKind
 
 __all__ = [
     "IDS_ONLY",
+    "IMPORTED",
     "SCHEMA",
     "BenchmarkResult",
     "Curve",
@@ -27,6 +28,9 @@ SCHEMA = 1
 
 #: How a fingerprint begins that stands for ids alone: scores made elsewhere say nothing of captions and pixels.
 IDS_ONLY = "ids-"
+
+#: How a fingerprint begins that stands for another tool's result file: no item is known, and ties count by its own rule.
+IMPORTED = "imported-"
 
 
 class _Record(BaseModel):
@@ -95,7 +99,8 @@ class BenchmarkResult(_Record):
     """What was measured on one benchmark.
 
     Attributes:
-        fingerprint: SHA-256 over ids, texts and pixels; over ids alone where scores came from elsewhere.
+        fingerprint: SHA-256 over ids, texts and pixels; over ids alone where scores came from elsewhere, over another
+            tool's files where numbers did.
         task: `pairs`, or the task's name.
         output: what was put out: `scores`, or a task's `label`, `text` or `box`.
         shape: images and texts of an item; None for tasks.

@@ -95,3 +95,22 @@ def test_scores_that_float32_cannot_tell_apart_tie() -> None:
 def test_what_is_no_table_of_scores_is_refused(scores: object, labels: object, said: str) -> None:
     with pytest.raises(ScoreError, match=said):
         place_labels(scores, labels)  # type: ignore[arg-type]
+
+
+def test_rows_that_are_not_finite_are_counted() -> None:
+    scores = [[np.nan, 0.1], [0.2, 0.1], [np.inf, 0.1]]
+    with pytest.raises(ScoreError, match="NaN or infinite in 2 of pictures 0 to 2"):
+        place_labels(scores, [0, 1, 0])
+
+
+def test_one_label_too_high_among_others_is_refused() -> None:
+    with pytest.raises(ScoreError, match="labels must be whole numbers from 0 to 1; got 0 to 2"):
+        place_labels([[0.1, 0.2], [0.1, 0.2]], [0, 2])
+    with pytest.raises(ScoreError, match="got -1 to 1"):
+        place_labels([[0.1, 0.2], [0.1, 0.2]], [-1, 1])
+
+
+def test_means_over_classes_are_taken_of_each_resample() -> None:
+    # Three resamples of two classes: sums of outcomes, then shares of pictures; the last drew none of the second class.
+    means = np.array([[0.4, 0.2, 0.5, 0.5], [0.25, 0.0, 0.25, 0.75], [0.5, 0.0, 1.0, 0.0]])
+    assert mean_over_classes(means).tolist() == pytest.approx([(0.8 + 0.4) / 2, (1.0 + 0.0) / 2, 0.5])

@@ -52,7 +52,7 @@ def place_labels(scores: ArrayLike, labels: ArrayLike) -> Placed:
         )
     if own.dtype.kind not in "iu" or own.min() < 0 or own.max() >= table.shape[1]:
         raise ScoreError(f"labels must be whole numbers from 0 to {table.shape[1] - 1}; got {own.min()} to {own.max()}")
-    above, tied, first = (np.zeros(len(own), np.int64) for _ in range(3))
+    above, tied, first = (np.empty(len(own), np.int64) for _ in range(3))
     step = max(1, _BLOCK // table.shape[1])
     for start in range(0, len(own), step):
         rows = slice(start, start + step)

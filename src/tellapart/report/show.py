@@ -20,7 +20,7 @@ from tellapart.report.page import write_report
 from tellapart.report.sections import ReportRun
 from tellapart.report.tables import breakdown_table, equivariance_table, result_tables
 from tellapart.report.terminal import console, table
-from tellapart.result import Metrics, Result, RunRecord
+from tellapart.result import IMPORTED, Metrics, Result, RunRecord
 from tellapart.run_folder import find_runs, read_result, read_samples
 
 if TYPE_CHECKING:
@@ -35,8 +35,10 @@ __all__ = [
 ]
 
 
-def write_run_report(folder: Path) -> Path:
+def write_run_report(folder: Path) -> Path | None:
     """Make `report.html` of a run folder anew, from its records and samples, and return its path.
+
+    Numbers that another tool measured have no items to show; None where a folder holds no others, and no page is made.
 
     Raises:
         RunError: the folder is no run, or a record is not what it must be.
@@ -49,9 +51,14 @@ def write_run_report(folder: Path) -> Path:
     read = None
     for each in find_runs(folder):
         result = read_result(each)
+        own = {name: one for name, one in result.benchmarks.items() if not one.fingerprint.startswith(IMPORTED)}
+        if not own:
+            continue
         read = read or _image_reader(result.run)  # all the runs of a folder measured the same files
-        samples = {name: read_samples(each, name) for name in result.benchmarks}
-        runs.append(ReportRun(result, samples, read))
+        samples = {name: read_samples(each, name) for name in own}
+        runs.append(ReportRun(result.model_copy(update={"benchmarks": own}), samples, read))
+    if not runs:
+        return None
     path = folder / "report.html"
     write_report(path, runs)
     return path
@@ -86,7 +93,7 @@ def _images_of(benchmark: str, place: Place) -> Callable[[str], bytes] | None:
     return None if pairs is None else pairs.read_bytes
 
 
-def print_runs(folder: Path, report: Path) -> None:
+def print_runs(folder: Path, report: Path | None) -> None:
     """Print the first look at every benchmark of a run: headline metrics, breakdown by tag, equivariance.
 
     >>> print_runs(Path("no such run"), Path("report.html"))
@@ -105,7 +112,8 @@ def print_runs(folder: Path, report: Path) -> None:
                 out.print()
         if lines := _note_lines(found, benchmark):
             out.print("\n".join(lines), end="\n\n", markup=False, highlight=False, soft_wrap=True)
-    out.print(f"report: {report}", markup=False, highlight=False, soft_wrap=True)
+    said = "none: numbers that another tool measured have no items to show" if report is None else str(report)
+    out.print(f"report: {said}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _paper_table(results: Sequence[Result], benchmark: str) -> Table | None:

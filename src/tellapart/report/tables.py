@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tellapart.errors import RunError
 from tellapart.metrics.registry import headline
 from tellapart.report.numbers import deviation, interval, is_deviation, percent, plain, score, thousands
-from tellapart.result import BenchmarkResult, Result, Value
+from tellapart.result import IMPORTED, BenchmarkResult, Result, Value
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -152,7 +152,10 @@ def breakdown_table(result: Result, benchmark: str) -> Table | None:
         if macro := record.macro.get(tag):
             _add_group(table, f"macro: mean of {tag}'s {len(groups)} values", macro.metrics, names, style="dim")
         table.add_section()
-    _add_group(table, "micro: all items", record.metrics, names, style="dim")
+    # Another tool's number over all parts is what its record says: how many items each has is not known.
+    imported = record.fingerprint.startswith(IMPORTED)
+    whole = next(iter(record.metrics.values())).average if imported else "micro: all items"
+    _add_group(table, whole, record.metrics, names, style="dim")
     return table
 
 
@@ -202,6 +205,8 @@ def _title(benchmark: str, record: BenchmarkResult) -> str:
     level = "" if value is None else f", {value.level:.0%} intervals"
     cut = "" if record.limited_from is None else f" of {thousands(record.limited_from)}"
     noun = "item" if _items(record) == 1 and not cut else "items"
+    if record.fingerprint.startswith(IMPORTED):
+        return f"{plain(benchmark)}: percent, measured by another tool"
     return f"{plain(benchmark)}: percent of {thousands(_items(record))}{cut} {noun}{level}"
 
 
@@ -240,7 +245,7 @@ def _add_group(
 ) -> None:
     count = max((value.n for value in metrics.values()), default=0)
     cells = ("" if name not in metrics else score(metrics[name]) for name in names)
-    _add(table, [label, thousands(count), *cells], style=style)
+    _add(table, [label, thousands(count) if count else "–", *cells], style=style)
 
 
 def _chance_cell(value: Value | None) -> str:

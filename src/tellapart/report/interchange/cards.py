@@ -1,0 +1,197 @@
+"""Results for model cards on the hub: `model-index` in a card's front matter, and the newer `.eval_results/*.yaml`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.errors import RunError, TellapartError, require
+from tellapart.report.interchange.origin import is_imported
+from tellapart.report.measured import first_metrics
+from tellapart.report.numbers import percent
+from tellapart.result import BenchmarkResult, Result, Value
+
+if TYPE_CHECKING:
+    from huggingface_hub import EvalResult
+
+    from tellapart.benchmarks.hub import Hub
+
+__all__ = ["eval_results", "eval_results_yaml", "model_index_yaml", "update_card"]
+
+#: Task -> the hub's word for it, where it has one.
+_HUB_TASKS = {
+    "pairs": "image-text-matching",
+    "retrieval": "image-text-retrieval",
+    "classification": "zero-shot-image-classification",
+    "questions": "visual-question-answering",
+    "captions": "image-to-text",
+}
+
+
+def eval_results(result: Result) -> list[EvalResult]:
+    """Return a run's first-look metrics as huggingface_hub's own records, fractions from 0 to 1.
+
+    Interval, items, ties and chance stand in `metric_args`; the content's fingerprint in `dataset_args`.
+
+    Raises:
+        MissingDependencyError: huggingface_hub is not installed.
+
+    >>> run = {"started": "", "seed": 0, "command": "", "versions": {}}
+    >>> model = {"name": "m", "fingerprint": "0", "kind": "logit"}
+    >>> eval_results(Result.model_validate({"run": run, "model": model, "benchmarks": {}}))
+    []
+    """
+    hub = require("huggingface_hub", extra="hub")
+    found = []
+    sources = {name: _hub_of(name) for name in result.benchmarks}
+    repos = Counter(source.repo for source in sources.values() if source is not None)
+    for name, record in result.benchmarks.items():
+        source = sources[name]
+        for metric in first_metrics([record]):
+            value = record.metrics[metric]
+            found.append(
+                hub.EvalResult(
+                    task_type=_HUB_TASKS.get(record.task, record.task),
+                    dataset_type=name if source is None else source.repo,
+                    dataset_name=record.title,
+                    dataset_revision=None if source is None else _revision(source, record),
+                    # Results of one dataset are told apart by this alone, where two benchmarks lie in it.
+                    dataset_config=name if source is not None and repos[source.repo] > 1 else None,
+                    dataset_args={"benchmark": name, "fingerprint": record.fingerprint},
+                    metric_type=metric,
+                    metric_name=metric.replace("_", " "),
+                    metric_value=value.value,
+                    metric_args=_about(record, value),
+                )
+            )
+    return found
+
+
+def model_index_yaml(result: Result) -> str:
+    """Return the front matter of a model card, between its two lines of dashes, with the run's results.
+
+    Raises:
+        RunError: the run measured nothing.
+        MissingDependencyError: huggingface_hub is not installed.
+
+    >>> model_index_yaml.__name__
+    'model_index_yaml'
+    """
+    found = eval_results(result)
+    if not found:
+        raise RunError(f"the run of {result.model.name} measured nothing that a card could say")
+    hub = require("huggingface_hub", extra="hub")
+    data = hub.ModelCardData(model_name=result.model.name, eval_results=found)
+    return f"---\n{data.to_yaml()}\n---\n"
+
+
+def update_card(path: Path, result: Result) -> str:
+    """Return the text of a model card with the run's results put in; results of other sets and all else stay.
+
+    Args:
+        path: a card (`README.md`) on disk; nothing is written.
+
+    Raises:
+        RunError: the card cannot be read, its front matter is not what the hub takes, or it is another model's.
+        MissingDependencyError: huggingface_hub is not installed.
+
+    >>> update_card.__name__
+    'update_card'
+    """
+    hub = require("huggingface_hub", extra="hub")
+    found = eval_results(result)
+    try:
+        card = hub.ModelCard(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} is no model card: {error}") from error
+    named = card.data.get("model_name")
+    kept = list(card.data.get("eval_results") or [])
+    if kept and named != result.model.name:
+        raise RunError(f"{path} holds results of {named}, the run is of {result.model.name}; name the right card")
+    new = {(one.unique_identifier, one.metric_type) for one in found}
+    card.data.model_name = result.model.name
+    card.data.eval_results = [one for one in kept if (one.unique_identifier, one.metric_type) not in new] + found
+    return str(card)
+
+
+def eval_results_yaml(result: Result) -> str:
+    """Return the text of a file for a model's folder `.eval_results/`: an entry a benchmark on the hub and metric.
+
+    The format has no place for a set that is not on the hub: such benchmarks are left out. A metric is an entry's `task_id`.
+
+    Raises:
+        RunError: no benchmark of the run is on the hub.
+        MissingDependencyError: huggingface_hub is not installed.
+
+    Source: huggingface.co/docs/hub/eval-results.
+
+    >>> eval_results_yaml.__name__
+    'eval_results_yaml'
+    """
+    hub = require("huggingface_hub", extra="hub")
+    yaml = require("yaml", extra="hub")
+    entries = []
+    for name, record in result.benchmarks.items():
+        source = _hub_of(name)
+        if source is not None:
+            entries += [
+                hub.EvalResultEntry(
+                    dataset_id=source.repo,
+                    dataset_revision=_revision(source, record),
+                    task_id=metric,
+                    value=record.metrics[metric].value,
+                    date=result.run.started,
+                    notes=_note(record, record.metrics[metric]),
+                )
+                for metric in first_metrics([record])
+            ]
+    if not entries:
+        raise RunError(
+            f"none of {', '.join(result.benchmarks) or 'no benchmark'} is a dataset on the hub, and .eval_results knows no others; "
+            "write a model-index instead"
+        )
+    text: str = yaml.safe_dump(hub.eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True)
+    return text
+
+
+def _hub_of(benchmark: str) -> Hub | None:
+    try:
+        return getattr(find_benchmark(benchmark), "hub", None)
+    except TellapartError:  # a folder that has moved since, or another tool's set
+        return None
+
+
+def _revision(source: Hub, record: BenchmarkResult) -> str | None:
+    """Return the dataset's revision where it is known to be the one measured: it was read from the hub's cache."""
+    return source.revision if source.revision in record.origin else None
+
+
+def _about(record: BenchmarkResult, value: Value) -> dict[str, Any]:
+    said: dict[str, Any] = {"average": value.average}
+    if value.low is not None and value.high is not None:
+        said |= {"interval": [value.low, value.high], "level": value.level, "method": value.method}
+    if value.n:
+        said |= {"items": value.n, "clusters": value.clusters, "ties": value.ties}
+    if record.limited_from is not None:
+        said["limited_from"] = record.limited_from
+    if value.chance is not None:
+        said["chance"] = value.chance
+    if is_imported(record):
+        said["imported"] = list(record.notes)
+    return said
+
+
+def _note(record: BenchmarkResult, value: Value) -> str:
+    if is_imported(record):
+        return "; ".join(record.notes)
+    cut = "" if record.limited_from is None else f" of {record.limited_from}"
+    parts = [f"{value.n}{cut} items, a tie is never right"]
+    if value.low is not None and value.high is not None:
+        parts.append(
+            f"{value.level:.0%} interval {percent(value.low)} to {percent(value.high)} percent ({value.method})"
+        )
+    if value.chance is not None:
+        parts.append(f"chance {percent(value.chance)} percent")
+    return "; ".join(parts)

@@ -1,0 +1,197 @@
+"""The table of one benchmark as its paper lays it out: models down; where the paper has none, the metrics of a first look."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tellapart.benchmarks.benchmark import ALL, find_benchmark
+from tellapart.benchmarks.benchmark import PaperTable as RowOf
+from tellapart.errors import MetricError, TellapartError
+from tellapart.report.interchange.origin import is_imported
+from tellapart.report.measured import Measured, first_metrics, outcomes_of, pick_benchmark, samples_of
+from tellapart.report.numbers import plain, thousands
+from tellapart.report.paper_tables.layout import Cell, Column, PaperTable, Row, best_marked, stacked
+from tellapart.result import BenchmarkResult, Metrics, Value
+from tellapart.stats.tiers import tiers
+
+__all__ = ["benchmark_table"]
+
+#: Where a cell's number comes from: a tag's value (or ALL), and the metric.
+_Source = tuple[str, str]
+
+_RECALLS = {
+    (f"{side} retrieval", f"R@{k}"): f"{name}_recall@{k}"
+    for side, name in (("Text", "i2t"), ("Image", "t2i"))
+    for k in (1, 5, 10)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How a row is made of a record's numbers, and which cells are one of these numbers unchanged."""
+
+    tag: str
+    row_of: RowOf
+    columns: tuple[Column, ...]
+    sources: tuple[_Source | None, ...]
+
+
+def benchmark_table(
+    runs: Sequence[Measured], benchmark: str | None = None, *, with_tiers: bool = True, seed: int = 0
+) -> PaperTable:
+    """Lay runs of one benchmark out as its paper does (EqBen Table 3, BiVLC, SugarCrepe, VALSE, retrieval), in percent.
+
+    The best of each column is marked, and with it the models that these items do not tell apart from it (its tier). Chance is the
+    last row.
+
+    Args:
+        runs: the models, in the order of the rows.
+        benchmark: which; the one there is if not given.
+        with_tiers: test the models against each other, where every one has outcomes of items.
+        seed: of the sign flips, where items are not independent.
+
+    Raises:
+        RunError: no run measured it, or the runs' items differ.
+
+    >>> benchmark_table([])
+    Traceback (most recent call last):
+    tellapart.errors.RunError: no run measured 'anything'; they hold nothing
+    """
+    benchmark, own = pick_benchmark(runs, benchmark)
+    records = [run.record(benchmark) for run in own]
+    layout = _paper_layout(benchmark, records) or _plain_layout(records)
+    rows = [Row(run.name_on(benchmark), _cells(layout, run.record(benchmark))) for run in own]
+    notes = ["bold: the best of its column"]
+    testable = with_tiers and len(own) > 1 and not any(map(is_imported, records))
+    if testable:
+        rows = _with_tiers(layout, own, benchmark, rows, seed)
+        notes.append("dagger: not told apart from the best by these items (Holm over all pairs of models, 5%)")
+    if any(map(is_imported, records)):
+        notes.append("imported: measured by another tool, whose ties count otherwise; not tested against the others")
+    ties = {run.label: max(value.ties for value in run.record(benchmark).metrics.values()) for run in own}
+    tied = [f"{label} {thousands(count)}" for label, count in ties.items() if count]
+    notes += [f"items with ties, which are never right: {', '.join(tied)}"] if tied else []
+    chance = Row("chance", _chance(layout, records[0]), plain=True)
+    rows += [chance] if any(cell.value is not None for cell in chance.cells) else []
+    items = max((value.n for record in records for value in record.metrics.values()), default=0)
+    title = f"{plain(benchmark)}{f', {thousands(items)} items' if items else ''}, percent"
+    return best_marked(stacked(PaperTable(title, ("model",), layout.columns, tuple(rows), notes=tuple(notes))))
+
+
+def _paper_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> _Layout | None:
+    """Return the paper's own layout, if it has one and some record fills it."""
+    try:
+        declared = getattr(find_benchmark(benchmark), "paper", None)
+    except TellapartError:  # a folder that has moved since, or another tool's set
+        return None
+    if declared is None:
+        return None
+    tag, row_of = declared
+    for record in records:
+        groups = _groups(record, tag)
+        row = _row(row_of, {value: {name: one.value for name, one in group.items()} for value, group in groups.items()})
+        if row is not None:
+            columns = tuple(Column(*_headings(name)) for name in row)
+            return _Layout(tag, row_of, columns, _sources(row_of, groups, tuple(row)))
+    return None
+
+
+def _headings(name: str) -> tuple[str, str]:
+    """Split a column's name: what comes before its last word is what it shares with its neighbours."""
+    group, _, last = name.rpartition(" ")
+    return group, last
+
+
+def _plain_layout(records: Sequence[BenchmarkResult]) -> _Layout:
+    names = first_metrics(records)
+    recalls = {headings: metric for headings, metric in _RECALLS.items() if metric in names}
+    headed = {Column(*headings): metric for headings, metric in recalls.items()}
+    headed |= {Column("", name.replace("_", " ")): name for name in names if name not in recalls.values()}
+    if recalls and all("mean_recall" in record.metrics for record in records):
+        headed[Column("", "Mean")] = "mean_recall"
+
+    def row_of(numbers: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+        return {f"{column.group} {column.name}": 100 * numbers[ALL][name] for column, name in headed.items()}
+
+    return _Layout("", row_of, tuple(headed), tuple((ALL, name) for name in headed.values()))
+
+
+def _groups(record: BenchmarkResult, tag: str) -> dict[str, dict[str, Value]]:
+    found = {ALL: Metrics(metrics=record.metrics), **record.by.get(tag, {})}
+    return {value: group.metrics for value, group in found.items()}
+
+
+def _row(row_of: RowOf, numbers: Mapping[str, Mapping[str, float]]) -> dict[str, float] | None:
+    try:
+        return row_of(numbers)
+    except (MetricError, KeyError):  # a subset or a metric is missing: then the row means nothing
+        return None
+
+
+def _sources(
+    row_of: RowOf, groups: Mapping[str, Mapping[str, Value]], row: tuple[str, ...]
+) -> tuple[_Source | None, ...]:
+    """Find which cells are one number unchanged, and so have its interval: set that number alone to one, all else to zero.
+
+    Every cell of a paper's table is a number or a mean of several, so the answer is its weight.
+    """
+    found: dict[str, _Source] = {}
+    for value, metrics in groups.items():
+        for metric in metrics:
+            probe = {
+                other: {name: float((other, name) == (value, metric)) for name in own} for other, own in groups.items()
+            }
+            answer = _row(row_of, probe) or {}
+            found |= {column: (value, metric) for column, weight in answer.items() if weight == 100.0}
+    return tuple(found.get(column) for column in row)
+
+
+def _cells(layout: _Layout, record: BenchmarkResult) -> tuple[Cell, ...]:
+    groups = _groups(record, layout.tag)
+    row = _row(layout.row_of, {value: {name: one.value for name, one in own.items()} for value, own in groups.items()})
+    if row is None or len(row) != len(layout.columns):
+        return (Cell(None),) * len(layout.columns)
+    cells = []
+    for number, source in zip(row.values(), layout.sources, strict=True):
+        one = None if source is None else groups[source[0]][source[1]]
+        if one is None or one.low is None or one.high is None:
+            cells.append(Cell(number))
+        else:
+            cells.append(Cell(number, 100 * one.low, 100 * one.high))
+    return tuple(cells)
+
+
+def _chance(layout: _Layout, record: BenchmarkResult) -> tuple[Cell, ...]:
+    groups = _groups(record, layout.tag)
+    known = {
+        value: {name: one.chance for name, one in own.items() if one.chance is not None}
+        for value, own in groups.items()
+    }
+    row = _row(layout.row_of, known)
+    if row is None or len(row) != len(layout.columns):
+        return (Cell(None),) * len(layout.columns)
+    return tuple(Cell(number) for number in row.values())
+
+
+def _with_tiers(layout: _Layout, runs: Sequence[Measured], benchmark: str, rows: list[Row], seed: int) -> list[Row]:
+    """Mark, in every column that is one number of items, the models in the first tier."""
+    with_outcomes = {name for sample in samples_of(runs[0], benchmark) for name in sample.outcomes}
+    metrics = {source[1] for source in layout.sources if source is not None} & with_outcomes
+    read = {metric: outcomes_of(runs, benchmark, metric) for metric in sorted(metrics)}
+    cells = [list(row.cells) for row in rows]
+    for number, source in enumerate(layout.sources):
+        if source is None or source[1] not in read:
+            continue
+        outcomes = read[source[1]]
+        mask = np.array([source[0] in {ALL, tags.get(layout.tag)} for tags in outcomes.tags], dtype=np.bool_)
+        if not mask.any():
+            continue
+        clusters = [cluster for cluster, kept in zip(outcomes.clusters, mask, strict=True) if kept]
+        top = tiers({label: values[mask] for label, values in outcomes.of.items()}, clusters, seed=seed)[0].names
+        for place, run in enumerate(runs):
+            if run.label in top and len(top) > 1:
+                cells[place][number] = replace(cells[place][number], near=True)
+    return [replace(row, cells=tuple(own)) for row, own in zip(rows, cells, strict=True)]

@@ -1,0 +1,162 @@
+"""What models cost, read for the pictures: from `tellapart time`'s records, or from a table of the user's."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tellapart.errors import DataError, RunError
+from tellapart.timing_record import Timing, read_timings
+
+__all__ = ["COSTS", "BatchCosts", "Costs", "read_batch_costs", "read_costs"]
+
+#: Name -> what an axis says of it, and how a record has it.
+COSTS: dict[str, tuple[str, Callable[[Timing], float | None]]] = {
+    "latency": ("latency of one pair, milliseconds", lambda timing: 1000 * timing.latency.median),
+    "parameters": ("parameters, millions", lambda timing: _scaled(timing.parameters, 1e-6)),
+    "flops": ("FLOPs of one pair, billions", lambda timing: _scaled(timing.flops, 1e-9)),
+    "memory": ("peak memory, MiB", lambda timing: _scaled(timing.peak_memory, 2**-20)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """One cost of several models.
+
+    Attributes:
+        what: what an axis says of it, with its unit.
+        of: model -> cost.
+
+    >>> Costs("parameters, millions", {"m": 210.0}).of["m"]
+    210.0
+    """
+
+    what: str
+    of: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCosts:
+    """A cost against the size of a batch.
+
+    Attributes:
+        what: what the axis says of it, with its unit.
+        of: series -> points (batch size, cost), by batch size.
+
+    >>> BatchCosts("seconds", {"itc": ((16, 0.5),)}).of["itc"]
+    ((16, 0.5),)
+    """
+
+    what: str
+    of: dict[str, tuple[tuple[float, float], ...]]
+
+
+def read_costs(path: Path, which: str = "latency") -> Costs:
+    """Read one cost of every model.
+
+    Args:
+        path: `timing.json`, or a CSV file with the columns `model` and what it costs, whose heading the axis repeats.
+        which: one of `COSTS`; a CSV file has its own.
+
+    Raises:
+        RunError: no such cost, or a record that cannot be read or has none.
+        DataError: the CSV file is not as described.
+
+    >>> read_costs(Path("timing.json"), "price")
+    Traceback (most recent call last):
+    tellapart.errors.RunError: no cost 'price'; use latency, parameters, flops or memory, or a CSV file of your own
+    """
+    if path.suffix.lower() == ".csv":
+        what, rows = _csv_rows(path, ("model",))
+        return Costs(what, {name: cost for (name,), cost in rows.items()})
+    if which not in COSTS:
+        *most, last = COSTS
+        raise RunError(f"no cost {which!r}; use {', '.join(most)} or {last}, or a CSV file of your own")
+    what, read = COSTS[which]
+    costs = {timing.model.name: read(timing) for timing in read_timings(path).models}
+    if missing := [name for name, cost in costs.items() if cost is None]:
+        raise RunError(f"{path} does not say the {which} of {', '.join(missing)}")
+    return Costs(what, {name: cost for name, cost in costs.items() if cost is not None})
+
+
+def read_batch_costs(paths: Sequence[Path]) -> BatchCosts:
+    """Read a cost at several sizes of a batch.
+
+    Args:
+        paths: `tellapart time`'s records, each at its own `--batch-size` (a pair then costs what the throughput says); or CSV
+            files with the columns `series`, `batch_size` and what it costs, whose heading the axis repeats.
+
+    Raises:
+        RunError: a record cannot be read or has no throughput of pairs, or the files do not measure the same thing.
+        DataError: a CSV file is not as described.
+
+    >>> read_batch_costs([])
+    Traceback (most recent call last):
+    tellapart.errors.RunError: no file was named; name records of `tellapart time --out`, or CSV files
+    """
+    whats: dict[str, None] = {}
+    found: dict[str, dict[float, float]] = {}
+    for path in paths:
+        what, rows = _batch_rows(path)
+        whats[what] = None
+        for (series, size), cost in rows.items():
+            own = found.setdefault(series, {})
+            if size in own:
+                raise RunError(f"{path}: {series} at a batch of {size:g} was measured in two of these files; name one")
+            own[size] = cost
+    if not found:
+        raise RunError("no file was named; name records of `tellapart time --out`, or CSV files")
+    if len(whats) > 1:
+        raise RunError(f"these files measure different things: {'; '.join(whats)}; draw one at a time")
+    return BatchCosts(next(iter(whats)), {series: tuple(sorted(own.items())) for series, own in found.items()})
+
+
+def _batch_rows(path: Path) -> tuple[str, dict[tuple[str, float], float]]:
+    if path.suffix.lower() == ".csv":
+        what, rows = _csv_rows(path, ("series", "batch_size"))
+        return what, {(series, _number(path, size)): cost for (series, size), cost in rows.items()}
+    found: dict[tuple[str, float], float] = {}
+    for timing in read_timings(path).models:
+        if timing.throughput.pairs is None:
+            raise RunError(f"{path} has no throughput of pairs of {timing.model.name}")
+        found[timing.model.name, float(timing.throughput.batch_size)] = 1000 / timing.throughput.pairs
+    return "milliseconds a pair", found
+
+
+def _csv_rows(path: Path, keys: tuple[str, ...]) -> tuple[str, dict[tuple[str, ...], float]]:
+    """Read a CSV file whose first columns are `keys`, and whose next one is a number: its heading, and the rows."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            heading, *lines = csv.reader(stream)
+    except (OSError, UnicodeDecodeError, csv.Error, ValueError) as error:
+        raise DataError(f"{path} cannot be read as CSV: {error}") from error
+    if tuple(heading[: len(keys)]) != keys or len(heading) <= len(keys):
+        raise DataError(f"{path}:1: expected the columns {', '.join(keys)} and a cost; got {', '.join(heading)}")
+    rows: dict[tuple[str, ...], float] = {}
+    for number, line in enumerate(lines, start=2):
+        if not line:
+            continue
+        if len(line) <= len(keys):
+            raise DataError(f"{path}:{number}: expected {len(keys) + 1} cells; got {len(line)}")
+        key = tuple(line[: len(keys)])
+        if key in rows:
+            raise DataError(f"{path}:{number}: {', '.join(key)} stands there twice")
+        rows[key] = _number(path, line[len(keys)], number)
+    return heading[len(keys)], rows
+
+
+def _number(path: Path, cell: str, line: int | None = None) -> float:
+    try:
+        number = float(cell)
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number > 0):
+        raise DataError(f"{path}{'' if line is None else f':{line}'}: expected a number above zero; got {cell!r}")
+    return number
+
+
+def _scaled(number: int | None, factor: float) -> float | None:
+    return None if number is None else factor * number

@@ -1,0 +1,111 @@
+"""Equivariance curves: how the deviations of a model's scores are distributed about zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.errors import RunError, require
+from tellapart.report.drawing import Plot, Trace, plot, share_a_scale
+from tellapart.report.measured import Measured, pick_benchmark, samples_of
+from tellapart.report.numbers import is_deviation, plain, thousands
+from tellapart.report.plots.style import GREY, legend_below, look
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_curves"]
+
+
+def draw_curves(runs: Sequence[Measured], benchmark: str | None = None, metrics: Sequence[str] = ()) -> Figure:
+    """Draw a panel for every deviation, a curve a model; models whose scores have another scale get a row of their own.
+
+    The geometry is that of the report's page: the same bins, the same axes.
+
+    Args:
+        runs: models with scores of 2x2 items.
+        benchmark: which; the one there is if not given.
+        metrics: which deviations; all if not given.
+
+    Raises:
+        RunError: no such deviation, another tool measured a run, or the runs' items differ.
+
+    Source: Wang et al. 2023 (EqBen), Figures 6 and 13.
+
+    >>> draw_curves([])
+    Traceback (most recent call last):
+    tellapart.errors.RunError: no run measured 'anything'; they hold nothing
+    """
+    benchmark, own = pick_benchmark(runs, benchmark)
+    traces = [_trace(number, run, benchmark, metrics) for number, run in enumerate(own)]
+    groups = share_a_scale(traces)
+    names = [name for name in traces[0].values if all(name in trace.values for trace in traces)]
+    require("matplotlib", extra="plot")
+    from matplotlib.figure import Figure
+
+    columns = min(4, len(names))
+    lines = -(-len(names) // columns)
+    figure = Figure(figsize=(0.6 + 1.9 * columns, 0.9 + 1.75 * lines * len(groups)))
+    panels = figure.subplots(lines * len(groups), columns, squeeze=False)
+    for row, group in enumerate(groups):
+        for place, name in enumerate(names):
+            axes = panels[row * lines + place // columns][place % columns]
+            _panel(axes, plot(name, group), group)
+        for place in range(len(names), lines * columns):
+            panels[row * lines + place // columns][place % columns].set_visible(False)
+    first = panels[0][0]
+    for trace in traces:  # one legend for all the panels, also for models drawn in other rows
+        first.plot([], [], color=look(trace.style).colour, linestyle=look(trace.style).dash, label=trace.label)
+    legend_below(figure, first, 3)
+    items = len(next(iter(traces[0].values.values())))
+    figure.suptitle(f"{plain(benchmark)}, {thousands(items)} items: equivariance deviations", x=0.01, ha="left", size=9)
+    return figure
+
+
+def _trace(number: int, run: Measured, benchmark: str, metrics: Sequence[str]) -> Trace:
+    record = run.record(benchmark)
+    samples = samples_of(run, benchmark)
+    found: Mapping[str, NDArray[np.float64]] = {
+        name: np.array([sample.outcomes[name] for sample in samples])
+        for name, value in record.metrics.items()
+        if is_deviation(value) and (not metrics or name in metrics) and all(name in one.outcomes for one in samples)
+    }
+    if record.kind is None or not found or any(name not in found for name in metrics):
+        have = ", ".join(name for name, value in record.metrics.items() if is_deviation(value))
+        raise RunError(
+            f"{run.folder}: {benchmark} has no deviation {' or '.join(metrics) or 'at all'}; "
+            f"{f'it has {have}' if have else 'only scores of 2x2 items have them'}"
+        )
+    return Trace(run.label, number, record.kind, found)
+
+
+def _panel(axes: Axes, drawn: Plot, group: Sequence[Trace]) -> None:
+    """Draw a plot's geometry, which counts y downwards."""
+    axes.axvline(drawn.zero, color=GREY, linewidth=0.8)
+    for line in drawn.lines:
+        style = look(line.style)
+        if line.spike is not None:
+            axes.plot([line.spike] * 2, [0, 0.95], color=style.colour, linestyle=style.dash)
+            continue
+        points = [tuple(map(float, point.split(","))) for point in line.points.split()]
+        across = [x for x, _ in points]
+        axes.plot(across, [1 - y / drawn.height for _, y in points], color=style.colour, linestyle=style.dash)
+    axes.set_xlim(0, drawn.width)
+    axes.set_ylim(0, 1)
+    # Every second one, counted from zero, where all would run into each other.
+    step, zero = (2 if len(drawn.ticks) > 5 else 1), len(drawn.ticks) // 2
+    ticks = [tick for place, tick in enumerate(drawn.ticks) if (place - zero) % step == 0]
+    axes.set_xticks([x for x, _ in ticks], [label for _, label in ticks])
+    axes.set_yticks([])
+    axes.set_xlabel(f"difference of {_unit(group[0].kind)}")
+    axes.set_ylabel("density")
+    beyond = f" ({thousands(drawn.beyond)} beyond)" if drawn.beyond else ""
+    axes.set_title(f"{drawn.metric.replace('_', ' ')}{beyond}")
+
+
+def _unit(kind: str) -> str:
+    return {"similarity": "similarities", "logit": "logits", "probability": "probabilities"}[kind]

@@ -1,0 +1,182 @@
+"""How every picture looks and is written: colours told apart by any eye, a second mark for grey, the same bytes each time."""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tellapart.errors import RunError, require
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+__all__ = ["FORMATS", "GREY", "Look", "axes_of", "legend_below", "look", "plain_logarithm", "write_picture"]
+
+#: Lines that are no model's: chance, zero, frames.
+GREY = "#595959"
+
+#: Okabe and Ito's palette, in an order in which neighbours also differ in lightness.
+_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#56B4E9", "#D55E00", "#F0E442", "#CC79A7", "#000000")
+_HATCHES = ("", "///", "...", "xx", "\\\\\\", "ooo", "--", "++")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_DASHES = ("-", "--", ":", "-.", (0, (8, 2)), (0, (1, 4)), (0, (5, 1, 1, 1, 1, 1)), (0, (3, 6)))
+
+#: Fonts go in as TrueType (pdf) or as outlines (svg), so that a file looks the same where the font is missing. A name with a dollar
+#: sign is a name, not mathematics; the salt makes an svg's ids the same each time.
+_RULES = {
+    "pdf.fonttype": 42,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "tellapart",
+    "text.parse_math": False,
+    "font.family": "DejaVu Sans",
+    "font.size": 8.0,
+    "axes.titlesize": 9.0,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.7,
+    "axes.axisbelow": True,
+    "grid.color": "#d9d9d9",
+    "grid.linewidth": 0.5,
+    "hatch.linewidth": 0.6,
+    "legend.frameon": False,
+    "figure.dpi": 100,
+    "figure.constrained_layout.use": True,
+}
+
+#: File ending -> what matplotlib would otherwise write of the time and of itself.
+FORMATS: dict[str, dict[str, str | None]] = {
+    "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": "tellapart"},
+    "svg": {"Date": None, "Creator": "tellapart"},
+    "png": {"Software": None},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How one model is drawn, everywhere alike: any one of the four tells it from the others.
+
+    >>> look(0).marker
+    'o'
+    """
+
+    colour: str
+    hatch: str
+    marker: str
+    dash: str | tuple[int, tuple[int, ...]]
+
+
+def look(number: int) -> Look:
+    """Return the look of the model of that number; the first 64 differ.
+
+    >>> len({(look(k).colour, look(k).hatch) for k in range(64)})
+    64
+    """
+    turn, place = divmod(number, len(_COLOURS))
+    mark = (place + turn) % len(_COLOURS)
+    return Look(_COLOURS[place], _HATCHES[mark], _MARKERS[mark], _DASHES[mark])
+
+
+def write_picture(path: Path, draw: Callable[[], Figure]) -> None:
+    """Draw under the rules of this module and write the file whole or not at all; the same picture has the same bytes.
+
+    Args:
+        path: ends in `.pdf`, `.svg` or `.png` (200 dots per inch).
+        draw: makes the figure.
+
+    Raises:
+        RunError: another ending, or the file cannot be written.
+        MissingDependencyError: matplotlib is not installed.
+
+    >>> write_picture(Path("bars.jpg"), lambda: None)
+    Traceback (most recent call last):
+    tellapart.errors.RunError: bars.jpg: a picture is written as .pdf, .svg or .png; name it so
+    """
+    ending = path.suffix.removeprefix(".").lower()
+    if ending not in FORMATS:
+        raise RunError(f"{path}: a picture is written as .pdf, .svg or .png; name it so")
+    matplotlib = require("matplotlib", extra="plot")
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # a user's own matplotlibrc must not change what a paper prints
+        matplotlib.rcParams.update(_RULES)
+        held = io.BytesIO()
+        draw().savefig(held, format=ending, metadata=FORMATS[ending], dpi=200)
+    _write(path, held.getvalue())
+
+
+def axes_of(width: float, height: float) -> tuple[Figure, Axes]:
+    """Return an empty figure of that many inches, and its one pair of axes.
+
+    >>> figure, axes = axes_of(4.0, 3.0)
+    >>> axes.figure is figure
+    True
+    """
+    require("matplotlib", extra="plot")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height))
+    return figure, figure.add_subplot()
+
+
+def legend_below(figure: Figure, axes: Axes, columns: int) -> None:
+    """Name the models under the picture, where no bar or curve can hide behind their names.
+
+    >>> figure, axes = axes_of(4.0, 3.0)
+    >>> _ = axes.plot([0, 1], [0, 1], label="a")
+    >>> legend_below(figure, axes, 3)
+    >>> len(figure.legends)
+    1
+    """
+    handles, labels = axes.get_legend_handles_labels()
+    order = sorted(range(len(labels)), key=lambda place: labels[place] == "chance")  # what is no model comes last
+    handles, labels = [handles[place] for place in order], [labels[place] for place in order]
+    fitting = [n for n in range(1, min(columns, len(labels)) + 1) if _inches(labels, n) <= figure.get_figwidth()]
+    count = max(fitting, default=1)
+    rows = -(-len(labels) // count)
+    figure.set_figheight(figure.get_figheight() + 0.17 * (rows - 1))  # more names must not squeeze the picture
+    figure.legend(handles, labels, loc="outside lower center", ncols=count)
+
+
+def _inches(labels: Sequence[str], columns: int) -> float:
+    """Estimate a legend's width: it is filled column by column; 8-point letters, a sample of the look before each name."""
+    rows = -(-len(labels) // columns)
+    return sum(0.48 + 0.068 * max(map(len, labels[start : start + rows])) for start in range(0, len(labels), rows))
+
+
+def plain_logarithm(axis: Axis) -> None:
+    """Write 0.5, 1, 2, 5 on a logarithmic axis instead of powers of ten, of which a narrow range may hold none.
+
+    >>> _, axes = axes_of(4.0, 3.0)
+    >>> axes.set_xscale("log")
+    >>> plain_logarithm(axes.xaxis)
+    >>> axes.xaxis.get_major_formatter()(0.5)
+    '0.5'
+    """
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FormatStrFormatter("%g"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content)
+            Path(draft).chmod(0o644)
+            Path(draft).replace(path)
+        except BaseException:
+            Path(draft).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,67 @@
+"""A ranking as a chart: points with intervals, and bands of models that the items do not tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tellapart.report.measured import Measured, first_metrics, outcomes_of, pick_benchmark, value_of
+from tellapart.report.plots.bars import title_of
+from tellapart.report.plots.style import GREY, axes_of, look
+from tellapart.stats.tiers import tiers
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_tiers"]
+
+
+def draw_tiers(
+    runs: Sequence[Measured], benchmark: str | None = None, metric: str | None = None, *, seed: int = 0
+) -> Figure:
+    """Draw models from best to worst; a band of grey or white is a tier: no member differs from its best.
+
+    Args:
+        runs: the models, on the same items.
+        benchmark: which; the one there is if not given.
+        metric: which; the last of a first look (the strictest) if not given.
+        seed: of the sign flips, where items are not independent.
+
+    Raises:
+        RunError: another tool measured one of them, the items differ, or the metric has no value of an item.
+
+    >>> draw_tiers([])
+    Traceback (most recent call last):
+    tellapart.errors.RunError: no run measured 'anything'; they hold nothing
+    """
+    benchmark, own = pick_benchmark(runs, benchmark)
+    metric = metric or first_metrics([run.record(benchmark) for run in own])[-1]
+    values = {run.label: value_of(run, benchmark, metric) for run in own}
+    outcomes = outcomes_of(own, benchmark, metric)
+    figure, axes = axes_of(5.6, 0.9 + 0.28 * len(own))
+    row = 0
+    names: list[str] = []
+    for band, tier in enumerate(tiers(outcomes.of, outcomes.clusters, seed=seed)):
+        if band % 2 == 0:
+            axes.axhspan(row - 0.5, row + len(tier.names) - 0.5, color="#ececec", zorder=0, linewidth=0)
+        for place, name in enumerate(tier.names):
+            value = values[name]
+            if value.low is not None and value.high is not None:
+                axes.plot([100 * value.low, 100 * value.high], [row, row], color="black", linewidth=1.2)
+            axes.plot(
+                100 * value.value, row, marker=look(band).marker, color=look(band).colour, markeredgecolor="black"
+            )
+            if place == 0:
+                axes.text(1.01, row, f"rank {tier.rank}", transform=axes.get_yaxis_transform(), va="center")
+            names.append(name)
+            row += 1
+    chance = values[own[0].label].chance
+    if chance is not None:
+        axes.axvline(100 * chance, color=GREY, linestyle="--", linewidth=1.2)
+        axes.text(100 * chance, -0.55, " chance", color=GREY, va="bottom")
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_xlabel(f"{metric.replace('_', ' ')}, percent")
+    axes.grid(axis="x")
+    axes.set_title(title_of(benchmark, own[0].record(benchmark)), pad=14)
+    return figure

@@ -1,0 +1,83 @@
+"""Runs on disk, as `tellapart run` leaves them: made with the real metrics on drawn scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellapart.result import BenchmarkResult, ModelRecord, Result, RunRecord, Value
+from tellapart.run_folder import write_result, write_samples
+
+#: VLUE Tables 2 and 4: model -> NLVR2 and VQA out of domain, performance, milliseconds a pair (object detection included).
+VLUE = {
+    "ViLBERT": (66.53, 48.38, 57.46, 152.16),
+    "LXMERT": (65.24, 46.18, 55.71, 154.36),
+    "UNITER": (66.60, 47.79, 57.20, 157.39),
+    "VL-T5": (73.84, 46.31, 60.08, 164.51),
+    "ALBEF": (73.17, 51.52, 62.35, 63.50),
+    "X-VLM": (74.16, 51.55, 62.86, 79.50),
+    "METER": (73.47, 53.76, 63.62, 64.80),
+}
+
+
+@pytest.fixture
+def save(tmp_path: Path, make_run: Callable[..., Any]) -> Callable[..., Path]:
+    """Make a run and write it: `save("strong", skill=2.0, seed=1, ...)`; returns its folder."""
+
+    def write(model: str, **plan: Any) -> Path:
+        run = make_run(model=model, **plan)
+        folder = tmp_path / f"run-{len(list(tmp_path.glob('run-*')))}"
+        write_result(folder, run.result)
+        for benchmark, samples in run.samples.items():
+            write_samples(folder, benchmark, samples)
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def publish(tmp_path: Path) -> Callable[..., Path]:
+    """Write a record of published numbers: `publish("METER", {("vlue-nlvr2", "accuracy"): 0.73})`; returns its folder."""
+
+    def write(model: str, numbers: dict[tuple[str, str], float], task: str = "pairs") -> Path:
+        folder = tmp_path / f"published-{len(list(tmp_path.glob('published-*')))}"
+        metrics: dict[str, dict[str, Value]] = {}
+        for (benchmark, metric), number in numbers.items():
+            value = Value(value=number, method="published", n=100, clusters=100, average="micro: items")
+            metrics.setdefault(benchmark, {})[metric] = value
+        benchmarks = {
+            name: BenchmarkResult(title=name, fingerprint=name, task=task, metrics=own, origin=name)
+            for name, own in metrics.items()
+        }
+        run = RunRecord(started="2026-11-21T07:00:00+00:00", seed=0, versions={}, command="published")
+        write_result(folder, Result(run=run, model=ModelRecord(name=model, fingerprint="0"), benchmarks=benchmarks))
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def vlue(publish: Callable[..., Path]) -> list[Path]:
+    """The seven models of VLUE's Figure 2."""
+    return [
+        publish(model, {("vlue-nlvr2", "accuracy"): nlvr2 / 100, ("vlue-vqa", "exact_match"): vqa / 100})
+        for model, (nlvr2, vqa, *_) in VLUE.items()
+    ]
+
+
+@pytest.fixture
+def vlue_costs(tmp_path: Path) -> Path:
+    """What they cost."""
+    path = tmp_path / "costs.csv"
+    rows = (f"{model},{milliseconds}\n" for model, (*_, milliseconds) in VLUE.items())
+    path.write_text("model,milliseconds a pair\n" + "".join(rows))
+    return path
+
+
+@pytest.fixture
+def vlue_published() -> dict[str, tuple[float, float, float, float]]:
+    """The numbers as printed."""
+    return VLUE

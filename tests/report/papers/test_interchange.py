@@ -1,0 +1,350 @@
+"""Other tools' results as records, and our records in other tools' formats."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tellapart.errors import RunError, UnknownNameError
+from tellapart.report.interchange.commands import convert_command, converted, import_command
+from tellapart.report.interchange.foreign import read_foreign
+from tellapart.report.interchange.imported import import_results
+from tellapart.report.interchange.origin import is_imported
+from tellapart.report.measured import gather, outcomes_of, samples_of
+from tellapart.report.paper_tables.command import laid_out
+from tellapart.report.tables import detail_table, result_table
+from tellapart.result import Result
+from tellapart.run_folder import read_result
+
+
+def clip_file(folder: Path, dataset: str, task: str, metrics: dict[str, float], **more: Any) -> Path:
+    """As CLIP_benchmark 1.6.2's `cli.py` dumps it."""
+    path = folder / f"clip-{dataset.replace('/', '_')}.json"
+    held = {
+        "dataset": dataset,
+        "model": "ViT-B-32",
+        "pretrained": "laion2b_s34b_b79k",
+        "task": task,
+        "metrics": metrics,
+    }
+    path.write_text(json.dumps({**held, "language": "en", **more}))
+    return path
+
+
+def mteb_file(folder: Path, task: str, metrics: dict[str, Any], **more: Any) -> Path:
+    """As mteb 2.26's cache keeps it."""
+    path = folder / f"{task}.json"
+    entry = {**metrics, "hf_subset": "default", "languages": ["eng-Latn"], "mteb_version": "2.26.24"}
+    held = {"dataset_revision": "main", "task_name": task, "mteb_version": "2.26.24", "scores": {"test": [entry]}}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**held, "evaluation_time": 37.5, "kg_co2_emissions": None, **more}))
+    return path
+
+
+WINOGROUND = {"image_acc": 0.125, "text_acc": 0.0625, "acc": 0.03125}
+
+
+def imported(files: list[Path], out: Path, **more: Any) -> dict[str, dict[str, float]]:
+    result = import_results(files, out, command="tellapart import", **more)
+    assert read_result(out) == result
+    return {
+        name: {metric: value.value for metric, value in record.metrics.items()}
+        for name, record in result.benchmarks.items()
+    }
+
+
+def test_clip_benchmarks_words_become_ours(tmp_path) -> None:
+    recalls = {
+        f"{side}_retrieval_recall@{k}": k / 100 + (side == "text") / 2 for k in (10, 1, 5) for side in ("image", "text")
+    }
+    files = [
+        clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND),
+        clip_file(tmp_path, "wds/mscoco_captions", "zeroshot_retrieval", recalls),
+        clip_file(
+            tmp_path,
+            "wds_imagenet1k",
+            "zeroshot_classification",
+            {"acc1": 0.6, "acc5": 0.9, "mean_per_class_recall": 0.6},
+        ),
+        clip_file(tmp_path, "voc2007_multilabel", "zeroshot_classification", {"mean_average_precision": 0.7}),
+    ]
+    found = imported(files, tmp_path / "run")
+    assert found == {
+        "winoground": {"text_score": 0.0625, "image_score": 0.125, "group_score": 0.03125},
+        "coco-retrieval": {
+            **{f"i2t_recall@{k}": k / 100 + 0.5 for k in (1, 5, 10)},
+            **{f"t2i_recall@{k}": k / 100 for k in (1, 5, 10)},
+        },
+        "imagenet": {"top1_accuracy": 0.6, "top5_accuracy": 0.9, "mean_per_class_recall": 0.6},
+        "CLIP_benchmark:voc2007_multilabel": {"mean_average_precision": 0.7},
+    }
+    assert list(found["coco-retrieval"])[:3] == ["i2t_recall@1", "i2t_recall@5", "i2t_recall@10"]
+    assert read_result(tmp_path / "run").model.name == "ViT-B-32/laion2b_s34b_b79k"
+
+
+def test_sugarcrepes_parts_are_put_together_without_the_image_accuracy_that_compares_nothing(tmp_path) -> None:
+    files = [
+        clip_file(
+            tmp_path,
+            f"sugar_crepe/{part}",
+            "image_caption_selection",
+            {"image_acc": 1.0, "text_acc": right, "acc": right},
+        )
+        for part, right in (("add_att", 0.5), ("swap_obj", 0.75))
+    ]
+    assert imported(files, tmp_path / "run") == {"sugarcrepe": {"choice_score": 0.625}}
+    record = read_result(tmp_path / "run").benchmarks["sugarcrepe"]
+    assert record.by["subset"]["swap_obj"].metrics["choice_score"].value == 0.75
+    assert record.metrics["choice_score"].average == "macro: 2 values of subset"
+
+
+def test_mtebs_words_become_ours_and_the_model_is_found_beside_the_file(tmp_path) -> None:
+    folder = tmp_path / "laion__CLIP-ViT-B-32" / "1"
+    metrics = {"image_acc": 0.125, "text_acc": 0.0625, "accuracy": 0.03125, "main_score": 0.03125}
+    files = [
+        mteb_file(folder, "Winoground", metrics),
+        mteb_file(folder, "SugarCrepe", {"image_acc": 0.0, "text_acc": 0.465, "accuracy": 0.0, "main_score": 0.465}),
+        mteb_file(folder, "STSBenchmark", {"pearson": 0.6, "spearman": -0.1, "main_score": -0.1}),
+    ]
+    assert imported(files, tmp_path / "run") == {
+        "winoground": {"text_score": 0.0625, "image_score": 0.125, "group_score": 0.03125},
+        "sugarcrepe": {"choice_score": 0.465},
+        "mteb:STSBenchmark": {"pearson": 0.6, "spearman": -0.1},
+    }
+    assert read_result(tmp_path / "run").model.name == "laion/CLIP-ViT-B-32"
+    assert read_result(tmp_path / "run").run.versions == {"mteb": "2.26.24"}
+    (folder / "model_meta.json").write_text('{"name": "laion/said"}')
+    assert read_foreign(files[0]).model == "laion/said"
+    assert read_foreign(files[0], "mine").model == "mine"
+
+
+def test_mtebs_subsets_become_a_tag_and_their_plain_mean(tmp_path) -> None:
+    entries = [{"text_acc": right, "hf_subset": name, "languages": []} for name, right in (("en", 0.5), ("de", 0.25))]
+    path = mteb_file(tmp_path, "SugarCrepe", {}, scores={"test": entries})
+    assert imported([path], tmp_path / "run", model="m") == {"sugarcrepe": {"choice_score": 0.375}}
+    assert list(read_result(tmp_path / "run").benchmarks["sugarcrepe"].by["hf_subset"]) == ["test en", "test de"]
+
+
+def test_an_imported_number_is_marked_and_claims_nothing(tmp_path) -> None:
+    weights = "/home/someone/secret/open_clip_model.safetensors"
+    path = clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND, pretrained=weights)
+    imported([path], tmp_path / "run")
+    result = read_result(tmp_path / "run")
+    record = result.benchmarks["winoground"]
+    value = record.metrics["text_score"]
+    assert is_imported(record) and "gives a tie to whichever comes first (argmax)" in record.notes[0]
+    assert (value.low, value.high, value.n, value.chance, value.method) == (None, None, 0, None, "imported")
+    assert result.model.name == "ViT-B-32@open_clip_model.safetensors"
+    assert "secret" not in (tmp_path / "run" / "results.json").read_text()
+
+
+def test_what_is_imported_can_be_shown_drawn_and_tabulated_but_not_tested(tmp_path, save) -> None:
+    pytest.importorskip("matplotlib")
+    from tellapart.report.plots.command import PlotSettings, drawing
+
+    own = save("ours", benchmark="winoground", n=40)
+    imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "theirs")
+    both = [own, tmp_path / "theirs"]
+    assert result_table([read_result(tmp_path / "theirs")], "winoground").row_count == 2
+    assert detail_table(read_result(tmp_path / "theirs"), "winoground").row_count == 3
+    table = laid_out(both)
+    assert [row.label for row in table.rows] == ["ours", "ViT-B-32/laion2b_s34b_b79k (imported)", "chance"]
+    assert table.notes[-1].startswith("imported: measured by another tool") and not any(
+        c.near for c in table.rows[0].cells
+    )
+    axes = drawing("bars", both, PlotSettings())().axes[0]
+    assert "ViT-B-32/laion2b_s34b_b79k (imported)" in axes.get_legend_handles_labels()[1]
+    with pytest.raises(
+        RunError, match="theirs holds numbers of winoground that another tool measured, without outcomes"
+    ):
+        outcomes_of(gather(both), "winoground", "text_score")
+    with pytest.raises(RunError, match="measure the model with `tellapart run`, or leave that run out"):
+        samples_of(gather(both)[1], "winoground")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("no", "is no JSON file"),
+        ("[]", "is neither a result of CLIP_benchmark"),
+        ('{"mteb_dataset_name": "x"}', "nor of mteb 1.11 or newer"),
+        (
+            '{"dataset": "winoground", "model": "m", "task": "t", "metrics": 3}',
+            "expected an object of metrics; got int",
+        ),
+        ('{"dataset": "winoground", "model": "m", "task": "t", "metrics": {"a": NaN}}', "a is not finite"),
+        ('{"dataset": "winoground", "model": "m", "task": "t", "metrics": {"a": true}}', "holds no number"),
+        (
+            '{"dataset": "sugar_crepe/x", "model": "m", "task": "t", "metrics": {"a": 1}}',
+            "none of text_acc is among its metrics a",
+        ),
+        ('{"task_name": "Winoground", "mteb_version": "2", "scores": {}}', "holds no scores"),
+        (
+            '{"task_name": "Winoground", "mteb_version": "2", "scores": {"test": [{"text_acc": 1}]}}',
+            "does not say of which model it is",
+        ),
+    ],
+)
+def test_a_file_of_neither_tool_is_refused_with_the_reason(tmp_path, text, message) -> None:
+    path = tmp_path / "deep" / "er" / "a.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    with pytest.raises(RunError, match=re.escape(message)) as refused:
+        read_foreign(path)
+    assert str(refused.value).startswith(str(path))
+
+
+def test_a_broken_model_meta_is_said(tmp_path) -> None:
+    path = mteb_file(tmp_path, "Winoground", {"text_acc": 1})
+    (tmp_path / "model_meta.json").write_text("{")
+    with pytest.raises(RunError, match=r"model_meta.json cannot be read: .*; say --model NAME"):
+        read_foreign(path)
+
+
+def test_files_that_do_not_belong_together_are_refused(tmp_path) -> None:
+    first = clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)
+    other = clip_file(tmp_path, "cifar10", "zeroshot_classification", {"acc1": 0.5}, model="RN50")
+    with pytest.raises(RunError, match="of several models \\(ViT-B-32/laion2b_s34b_b79k, RN50/laion2b_s34b_b79k\\)"):
+        import_results([first, other], tmp_path / "run", command="")
+    with pytest.raises(RunError, match="winoground stands in two of these files"):
+        import_results([first, first], tmp_path / "run", command="")
+    with pytest.raises(RunError, match="no file was named"):
+        import_results([], tmp_path / "run", command="")
+    import_results([first], tmp_path / "run", command="")
+    with pytest.raises(RunError, match="run holds a run already; name a new folder"):
+        import_results([first], tmp_path / "run", command="")
+
+
+@pytest.fixture
+def measured(save: Callable[..., Path]) -> Result:
+    """A run of a set on the hub and of one that is not."""
+    result, other = read_result(save("org/model", benchmark="winoground")), read_result(save("org/model", shape=(1, 2)))
+    return result.model_copy(update={"benchmarks": {**result.benchmarks, **other.benchmarks}})
+
+
+def test_a_model_index_reads_back_as_huggingface_hub_reads_it(measured) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    from tellapart.report.interchange.cards import eval_results
+
+    card = hub.ModelCard(converted(measured, "model-index"))
+    assert card.data.model_name == "org/model"
+    assert card.data.eval_results == eval_results(measured)
+    said = {(one.dataset_type, one.metric_type): one for one in card.data.eval_results}
+    assert list(said) == [
+        *(("facebook/winoground", name) for name in ("text_score", "image_score", "group_score")),
+        ("shapes", "choice_score"),
+    ]
+    value = measured.benchmarks["winoground"].metrics["group_score"]
+    group = said["facebook/winoground", "group_score"]
+    assert group.metric_value == value.value
+    assert group.metric_args["interval"] == [value.low, value.high] and group.metric_args["items"] == 30
+    assert group.dataset_revision is None  # made here: nothing says that these are the hub's files
+
+
+def test_a_revision_is_claimed_only_where_the_hubs_files_were_read(measured) -> None:
+    pytest.importorskip("huggingface_hub")
+    from tellapart.benchmarks.benchmark import find_pairs
+    from tellapart.report.interchange.cards import eval_results
+
+    revision = find_pairs("winoground").hub.revision
+    record = measured.benchmarks["winoground"].model_copy(update={"origin": f"/cache/snapshots/{revision}/data"})
+    result = measured.model_copy(update={"benchmarks": {"winoground": record}})
+    assert {one.dataset_revision for one in eval_results(result)} == {revision}
+
+
+def test_a_card_keeps_its_text_and_the_results_of_others(measured, tmp_path) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    path = tmp_path / "README.md"
+    old = hub.EvalResult("image-classification", "beans", "Beans", "accuracy", 0.9)
+    first = converted(measured, "model-index")
+    data = hub.ModelCardData(license="mit", model_name="org/model", eval_results=[old])
+    path.write_text(f"---\n{data.to_yaml()}\n---\n# A model\n\nText.\n")
+    once = converted(measured, "model-index", path)
+    path.write_text(once)
+    assert converted(measured, "model-index", path) == once  # put in twice, they stand there once
+    card = hub.ModelCard(once)
+    assert card.data.license == "mit" and card.text.strip() == "# A model\n\nText."
+    assert card.data.eval_results == [old, *hub.ModelCard(first).data.eval_results]
+    path.write_text(once.replace("org/model", "another"))
+    with pytest.raises(RunError, match="holds results of another, the run is of org/model"):
+        converted(measured, "model-index", path)
+    with pytest.raises(RunError, match=r"gone\.md is no model card"):
+        converted(measured, "model-index", tmp_path / "gone.md")
+    with pytest.raises(RunError, match="a card holds a model-index, no lm-eval"):
+        converted(measured, "lm-eval", path)
+
+
+def test_eval_results_read_back_as_huggingface_hub_reads_them(measured) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    yaml = pytest.importorskip("yaml")
+    entries = hub.parse_eval_result_entries(yaml.safe_load(converted(measured, "eval-results")))
+    metrics = measured.benchmarks["winoground"].metrics
+    assert [(one.dataset_id, one.task_id, one.value) for one in entries] == [
+        ("facebook/winoground", name, metrics[name].value) for name in ("text_score", "image_score", "group_score")
+    ]
+    assert entries[0].notes.startswith("30 items, a tie is never right; 95% interval")
+    only = measured.model_copy(update={"benchmarks": {"shapes": measured.benchmarks["shapes"]}})
+    with pytest.raises(RunError, match="none of shapes is a dataset on the hub"):
+        converted(only, "eval-results")
+
+
+def test_a_card_says_that_a_number_was_imported(tmp_path) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "run")
+    result = read_result(tmp_path / "run")
+    (first, *_) = hub.ModelCard(converted(result, "model-index")).data.eval_results
+    assert "imported from CLIP_benchmark" in first.metric_args["imported"][0] and "items" not in first.metric_args
+    assert "imported from CLIP_benchmark" in converted(result, "eval-results")
+
+
+def test_lm_evals_layout_holds_every_score_with_its_error_and_parts(save) -> None:
+    result = read_result(save("org/model"))
+    held = json.loads(converted(result, "lm-eval"))
+    value = result.benchmarks["shapes"].metrics["group_score"]
+    entry = held["results"]["shapes"]
+    assert entry["group_score,none"] == value.value
+    assert entry["group_score_stderr,none"] == pytest.approx((value.high - value.low) / (2 * 1.959964), rel=1e-6)
+    assert not any(name.startswith("v1") for name in entry)  # a deviation is no score
+    assert held["group_subtasks"]["shapes"] == [
+        "shapes_side_left", "shapes_side_right", "shapes_type_colour", "shapes_type_place"
+    ]  # fmt: skip
+    tasks = {"shapes", *held["group_subtasks"]["shapes"]}
+    for part in ("results", "configs", "versions", "n-shot", "higher_is_better", "n-samples"):
+        assert set(held[part]) == tasks
+    assert held["n-samples"]["shapes"] == {"original": 30, "effective": 30}
+    assert held["config"]["model_args"] == "model=org/model"
+
+
+def test_lm_evals_error_is_not_available_where_there_is_no_interval(tmp_path) -> None:
+    imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "run")
+    held = json.loads(converted(read_result(tmp_path / "run"), "lm-eval"))
+    assert held["results"]["winoground"]["text_score_stderr,none"] == "N/A"
+    assert held["configs"]["winoground"]["metadata"]["ties"] == "the other tool's rule"
+
+
+def test_a_run_without_numbers_and_an_unknown_format_are_refused(measured) -> None:
+    with pytest.raises(UnknownNameError, match="no format 'modelindex'; did you mean 'model-index'"):
+        converted(measured, "modelindex")
+    pytest.importorskip("huggingface_hub")
+    with pytest.raises(RunError, match="the run of org/model measured nothing that a card could say"):
+        converted(measured.model_copy(update={"benchmarks": {}}), "model-index")
+
+
+def test_the_commands_say_what_they_wrote(tmp_path) -> None:
+    app = typer.Typer()
+    app.command("import")(import_command)
+    app.command("convert")(convert_command)
+    path = clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)
+    run, out = tmp_path / "run", tmp_path / "lm.json"
+    done = CliRunner().invoke(app, ["import", str(path), "--out", str(run), "--model", "m"])
+    assert done.output == f"m: winoground; run: {run}\n"
+    done = CliRunner().invoke(app, ["convert", str(run), "--to", "lm-eval", "--out", str(out)])
+    assert done.output == f"written: {out}\n" and json.loads(out.read_text())["model_name"] == "m"
+    assert CliRunner().invoke(app, ["convert", str(run), "--to", "lm-eval"]).output == out.read_text()

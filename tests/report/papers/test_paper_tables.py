@@ -1,0 +1,286 @@
+"""Tables: the papers' columns, what is bold and what is marked, and text that the three formats' readers take."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+import numpy as np
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from tellapart.benchmarks.benchmark import ALL, find_pairs
+from tellapart.errors import RunError, UnknownNameError
+from tellapart.report.measured import gather
+from tellapart.report.paper_tables.command import laid_out, table_command
+from tellapart.report.paper_tables.layout import Cell, Column, PaperTable, Row
+from tellapart.report.paper_tables.writing import escaped, write_csv, write_latex, write_markdown
+from tellapart.run_folder import read_result, read_samples
+from tellapart.stats.tiers import tiers
+
+EQBEN = ("youcook2", "gebc", "ag", "kubric_location", "kubric_attribute", "kubric_counting", "sd")
+SUGARCREPE = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att")
+VALSE = ("existence", "plurals", "counting-hard", "counting-small-quant", "counting-adversarial", "relations")
+VALSE += ("action-replacement", "actant-swap", "coreference-standard", "coreference-hard", "foil-it")
+
+
+def tagged(tag: str, values: tuple[str, ...]) -> list[dict[str, str]]:
+    return [{tag: value} for value in values]
+
+
+def rows_of_latex(text: str) -> list[list[str]]:
+    """Parse a tabular: a row's cells, one that spans several counted as often; every brace and environment closes."""
+    bare = re.sub(r"\\[\\&%$#_{}]", lambda found: "\\\\" if found[0] == "\\\\" else "", text)
+    depth = 0
+    for letter in bare:
+        depth += {"{": 1, "}": -1}.get(letter, 0)
+        assert depth >= 0
+    assert depth == 0
+    opened = []
+    for action, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
+        if action == "begin":
+            opened.append(name)
+        else:
+            assert opened.pop() == name
+    assert opened == []
+    body = text.partition(r"\toprule")[2].partition(r"\bottomrule")[0]
+    rows = []
+    for line in body.splitlines():
+        if line.endswith(r"\\"):
+            cells = re.split(r"(?<!\\) ?& ?", line.removesuffix(r" \\"))
+            spans = [re.match(r"\\multicolumn\{(\d+)\}", cell) for cell in cells]
+            rows.append(
+                [cell for cell, span in zip(cells, spans, strict=True) for _ in range(int(span[1]) if span else 1)]
+            )
+    return rows
+
+
+def columns_of_latex(text: str) -> int:
+    found = re.search(r"\\begin\{tabular\}\{(l+r*)\}", text)
+    assert found is not None
+    return len(found[1])
+
+
+def test_eqben_is_laid_out_as_table_3_and_only_its_mean_has_no_interval(save) -> None:
+    folder = save("m", benchmark="eqben", tags=tagged("subset", EQBEN), n=70)
+    table = laid_out([folder])
+    groups = ["Eq-YouCook2", "Eq-GEBC", "Eq-AG", "Eq-Kubric", "Eq-SD"]
+    assert [column.group for column in table.columns] == [group for group in groups for _ in range(3)] + [""]
+    assert [column.name for column in table.columns] == ["text", "image", "group"] * 5 + ["Avg"]
+    record = read_result(folder).benchmarks["eqben"]
+    values = {ALL: record.metrics, **{value: group.metrics for value, group in record.by["subset"].items()}}
+    _, row_of = find_pairs("eqben").paper
+    expected = row_of({value: {name: one.value for name, one in own.items()} for value, own in values.items()})
+    assert [cell.value for cell in table.rows[0].cells] == list(expected.values())
+    means = {place for place, column in enumerate(table.columns) if column.group == "Eq-Kubric" or column.name == "Avg"}
+    assert {place for place, cell in enumerate(table.rows[0].cells) if cell.low is None} == means
+    youcook = record.by["subset"]["youcook2"].metrics["text_score"]
+    assert (table.rows[0].cells[0].low, table.rows[0].cells[0].high) == (100 * youcook.low, 100 * youcook.high)
+    assert table.rows[-1].label == "chance" and table.rows[-1].cells[2].value == pytest.approx(100 / 6)
+
+
+def test_valse_sets_its_metrics_under_each_other(save) -> None:
+    tags = tagged("instrument", VALSE)
+    table = laid_out([save("m", benchmark="valse", shape=(1, 2), kind="probability", tags=tags, n=55)])
+    assert table.heads == ("metric", "model")
+    assert [column.name for column in table.columns] == [*VALSE, "Avg"]
+    assert [row.block for row in table.rows] == ["acc_r", "acc_r", "acc", "acc", "min(p_c, p_f)", "min(p_c, p_f)"]
+    assert len(rows_of_latex(write_latex(table))) == 7
+
+
+@pytest.mark.parametrize(
+    ("plan", "heading"),
+    [
+        (
+            {"benchmark": "bivlc", "tags": tagged("type", ("replace", "swap", "add"))},
+            [*(("", name) for name in ("I2T", "T2I", "Group")), ("replace", "I2T")],
+        ),
+        (
+            {"benchmark": "sugarcrepe", "shape": (1, 2), "tags": tagged("subset", SUGARCREPE)},
+            [("REPLACE", "object"), ("REPLACE", "attribute"), ("REPLACE", "relation"), ("SWAP", "object")],
+        ),
+        ({"benchmark": "shapes"}, [("", "text score"), ("", "image score"), ("", "group score")]),
+        # A subset is missing: then the paper's row means nothing, and the first look stands there.
+        ({"benchmark": "eqben", "tags": tagged("subset", EQBEN[:3])}, [("", "text score"), ("", "image score")]),
+    ],
+    ids=["bivlc", "sugarcrepe", "none", "incomplete"],
+)
+def test_other_benchmarks_have_their_papers_columns_or_the_first_look(save, plan, heading) -> None:
+    table = laid_out([save("m", n=42, **plan)])
+    assert [(column.group, column.name) for column in table.columns][: len(heading)] == heading
+    assert all(cell.value is not None for cell in table.rows[0].cells)
+
+
+def test_retrieval_is_laid_out_as_in_coco_counterfactuals(publish) -> None:
+    # COCO-Counterfactuals, Table 5: CLIP as pre-trained, and trained on COCO-CFs.
+    printed = {
+        "CLIP": (50.96, 79.33, 86.45, 47.89, 77.19, 85.73, 71.26),
+        "CLIP + COCO-CFs": (65.03, 90.26, 94.99, 64.09, 89.52, 94.62, 83.09),
+    }
+    names = [*(f"{side}_recall@{k}" for side in ("i2t", "t2i") for k in (1, 5, 10)), "mean_recall"]
+    folders = [
+        publish(
+            model,
+            {("coco-retrieval", name): number / 100 for name, number in zip(names, row, strict=True)},
+            "retrieval",
+        )
+        for model, row in printed.items()
+    ]
+    table = laid_out(folders, with_tiers=False)
+    assert [(column.group, column.name) for column in table.columns] == [
+        *(("Text retrieval", f"R@{k}") for k in (1, 5, 10)),
+        *(("Image retrieval", f"R@{k}") for k in (1, 5, 10)),
+        ("", "Mean"),
+    ]
+    assert [round(cell.value, 2) for cell in table.rows[0].cells] == list(printed["CLIP"])
+    assert [cell.best for cell in table.rows[1].cells] == [True] * 7
+
+
+def test_the_best_is_bold_and_its_tier_is_marked_by_the_test(save) -> None:
+    folders = [save(f"m{k}", skill=skill, seed=k, n=60) for k, skill in enumerate((0.1, 3.0, 2.8))]
+    table = laid_out(folders, benchmark="shapes")
+    outcomes = {}
+    for run in gather(folders):
+        outcomes[run.label] = np.array([one.outcomes["group_score"] for one in read_samples(run.folder, "shapes")])
+    first = tiers(outcomes, None)[0].names
+    cells = {row.label: row.cells[2] for row in table.rows if not row.plain}
+    assert {label for label, cell in cells.items() if cell.best or cell.near} == set(first) == {"m1", "m2"}
+    assert [label for label, cell in cells.items() if cell.best] == [first[0]]
+    assert "dagger" in table.notes[1]
+    assert not any(cell.near for row in laid_out(folders, with_tiers=False).rows for cell in row.cells)
+
+
+def test_tiers_of_a_subset_are_those_of_its_items(save) -> None:
+    tags = tagged("type", ("replace", "swap", "add"))
+    folders = [
+        save(f"m{k}", skill=skill, seed=k, benchmark="bivlc", tags=tags, n=90) for k, skill in enumerate((0.1, 4.0))
+    ]
+    table = laid_out(folders)
+    swap = next(place for place, column in enumerate(table.columns) if (column.group, column.name) == ("swap", "Group"))
+    assert [row.cells[swap].near for row in table.rows[:2]] == [False, False]
+    assert [row.cells[swap].best for row in table.rows[:2]] == [False, True]
+
+
+def test_ties_are_said_under_the_table(save) -> None:
+    table = laid_out([save("flat", scores=np.full((30, 2, 2), 0.5, np.float32))])
+    assert table.notes[-1] == "items with ties, which are never right: flat 30"
+
+
+def test_vlues_tables_are_the_papers(vlue, vlue_costs, vlue_published, publish) -> None:
+    tasks = laid_out(vlue, "vlue")
+    assert [column.name for column in tasks.columns] == list(vlue_published)
+    assert [(row.block, row.label) for row in tasks.rows] == [("NLVR2", "Test-OOD"), ("VQA", "Test-OOD")]
+    assert [cell.best for cell in tasks.rows[0].cells].index(True) == list(vlue_published).index("X-VLM")
+    cost = laid_out(vlue, "vlue-cost", costs=vlue_costs)
+    assert {row.label: round(row.cells[0].value, 3) for row in cost.rows} == pytest.approx(
+        {model: row[2] for model, row in vlue_published.items()}, abs=0.0051
+    )
+    assert [row.label for row in cost.rows if row.cells[1].best] == ["ALBEF"]  # the lowest time
+    numbers = {("coco-captions", "bleu_4"): 0.399, ("coco-captions", "cider"): 1.34, ("vlue-captions", "cider"): 0.674}
+    captions = laid_out([publish("X-VLM", numbers, "captions")], "vlue-captions")
+    assert [cell.value and round(cell.value, 6) for cell in captions.rows[0].cells] == [39.9, 134.0, None, 67.4]
+
+
+def test_runs_of_one_model_fill_one_column(publish) -> None:
+    runs = [publish("m", {("nlvr2", "accuracy"): 0.8}), publish("m", {("vlue-nlvr2", "accuracy"): 0.7})]
+    table = laid_out(runs, "vlue")
+    assert [(row.label, row.cells[0].value) for row in table.rows] == [("Test-P", 80.0), ("Test-OOD", 70.0)]
+    with pytest.raises(RunError, match="m measured nlvr2 in two of these runs"):
+        laid_out([runs[0], publish("m", {("nlvr2", "accuracy"): 0.6})], "vlue")
+
+
+@pytest.mark.parametrize("intervals", [False, True])
+def test_latex_has_as_many_cells_in_every_row_as_its_tabular_says(save, vlue, intervals) -> None:
+    eqben = {"benchmark": "eqben", "tags": tagged("subset", EQBEN), "n": 70}
+    tables = [
+        laid_out([save(r"a_b & 100% \ {x}", seed=1, **eqben), save("~^#$", seed=2, **eqben)]),
+        laid_out(vlue, "vlue"),
+    ]
+    for table in tables:
+        text = write_latex(table, intervals=intervals)
+        assert {len(row) for row in rows_of_latex(text)} == {columns_of_latex(text)}
+        assert text.count(r"\textbf{") >= len(table.columns if table.best_of == "column" else table.rows)
+    assert (r"\scriptsize" in write_latex(tables[0], intervals=intervals)) == intervals
+
+
+@given(st.text(st.characters(exclude_categories=("Cc", "Cs", "Cf", "Zl", "Zp", "Cn", "Co", "Zs"))))
+def test_what_latex_prints_is_the_text_again(text: str) -> None:
+    written = escaped(text)
+    commands = {
+        "textbackslash": "\\",
+        "textasciitilde": "~",
+        "textasciicircum": "^",
+        "textless": "<",
+        "textgreater": ">",
+    }
+    commands |= {"textbar": "|", "textquotedbl": '"'}
+    printed = re.sub(
+        r"\\(?:([a-z]+)\{\}|([&%$#_{}]))", lambda found: commands[found[1]] if found[1] else found[2], written
+    )
+    assert printed == text
+    assert not re.search(r"(?<!\\)[&%$#_]", re.sub(r"\\[a-z]+\{\}", "", written))
+
+
+def test_markdown_cells_hold_no_bar_and_no_markup_of_their_own(save) -> None:
+    table = laid_out([save("a|b*c_d <i>", seed=1), save("e", seed=2)])
+    lines = [line for line in write_markdown(table, intervals=True).splitlines() if line.startswith("|")]
+    assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
+    assert r"a\|b\*c\_d \<i\>" in lines[2]
+    assert re.search(r"\*\*\d+\.\d\d\*\* \[\d+\.\d, \d+\.\d\]", "\n".join(lines))
+
+
+def test_csv_reads_back_the_numbers_in_full(save) -> None:
+    folder = save("a, b", seed=1)
+    table = laid_out([folder])
+    rows = list(csv.DictReader(io.StringIO(write_csv(table, intervals=True))))
+    value = read_result(folder).benchmarks["shapes"].metrics["group_score"]
+    assert rows[0]["model"] == "a, b"
+    found = [float(rows[0][f"group score{suffix}"]) for suffix in ("", " low", " high")]
+    assert found == [100 * value.value, 100 * value.low, 100 * value.high]
+    assert rows[-1]["model"] == "chance" and rows[-1]["group score low"] == ""
+
+
+def test_a_number_that_was_not_measured_is_a_dash_and_never_best() -> None:
+    rows = (Row("a", (Cell(None), Cell(1.0))), Row("b", (Cell(2.0), Cell(None))))
+    table = PaperTable("t", ("model",), (Column("", "x"), Column("", "y")), rows)
+    assert "a & -- & 1.00" in write_latex(table) and "| b | 2.00 | – |" in write_markdown(table)
+    assert write_csv(table).splitlines()[1] == "a,,1.0"
+
+
+def test_the_command_prints_or_writes_one_format(save, tmp_path) -> None:
+    app = typer.Typer()
+    app.command()(table_command)
+    folder = str(save("m"))
+    printed = CliRunner().invoke(app, [folder, "--latex"])
+    assert printed.output.startswith("% \\usepackage{booktabs}")
+    out = tmp_path / "t.md"
+    assert CliRunner().invoke(app, [folder, "--out", str(out)]).output == f"table: {out}\n"
+    assert out.read_text().startswith("**shapes, 30 items, percent**")
+    assert CliRunner().invoke(app, [folder, "--csv"]).output.startswith("model,text score")
+    refused = CliRunner().invoke(app, [folder, "--csv", "--latex"])
+    assert "choose one" in str(refused.exception)
+
+
+def test_what_a_table_cannot_show_is_said(save, vlue) -> None:
+    folder = save("m")
+    with pytest.raises(UnknownNameError, match="no layout 'vleu'; did you mean 'vlue'"):
+        laid_out([folder], "vleu")
+    with pytest.raises(RunError, match="no run measured any of coco-retrieval, vlue-retrieval, nlvr2"):
+        laid_out([folder], "vlue")
+    with pytest.raises(RunError, match="no run measured any of coco-captions, vlue-captions"):
+        laid_out([folder], "vlue-captions")
+    with pytest.raises(RunError, match="vlue-cost needs what models cost"):
+        laid_out(vlue, "vlue-cost")
+    with pytest.raises(RunError, match="no run measured 'x'; they hold shapes"):
+        laid_out([folder], benchmark="x")
+
+
+def test_a_model_without_a_cost_is_said(vlue, tmp_path) -> None:
+    path = tmp_path / "some.csv"
+    path.write_text("model,ms\nLXMERT,1\n")
+    with pytest.raises(RunError, match="no ms of ViLBERT; the file has LXMERT"):
+        laid_out(vlue, "vlue-cost", costs=path)

@@ -1,0 +1,346 @@
+"""Pictures: what they show is what the records say, and the files are what papers need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tellapart.benchmarks.benchmark import find_pairs
+from tellapart.errors import DataError, MissingDependencyError, RunError, UnknownNameError
+from tellapart.report.measured import gather, outcomes_of
+from tellapart.report.plots.command import KINDS, PlotSettings, drawing, plot_command
+from tellapart.report.plots.costs import read_batch_costs, read_costs
+from tellapart.report.plots.pareto import points
+from tellapart.report.plots.style import look, write_picture
+from tellapart.result import ModelRecord, Sample
+from tellapart.run_folder import read_result, read_samples, write_result, write_samples
+from tellapart.stats.tiers import tiers
+from tellapart.timing_record import Duration, Machine, Throughput, Timing, Timings, write_timings
+
+pytest.importorskip("matplotlib")
+
+
+@pytest.fixture
+def pair(save: Callable[..., Path]) -> list[Path]:
+    return [save("strong", skill=2.5, seed=1, n=60), save("weak", skill=0.2, seed=2, n=60)]
+
+
+def figure(kind: str, paths: list[Path], **settings: object):
+    return drawing(kind, paths, PlotSettings(**settings))()
+
+
+def timings(path: Path, batch_size: int, pairs: float | None = 50.0, parameters: int | None = 1000) -> Path:
+    duration = Duration(median=0.02, low=0.018, high=0.03)
+    one = Timing(
+        model=ModelRecord(name="strong", fingerprint="0"),
+        machine=Machine(processor="p", cores=1, system="s"),
+        device="cpu",
+        dtype="float32",
+        benchmark="demo",
+        pairs=1,
+        repeats=1,
+        warm_up=0,
+        batches=1,
+        latency=duration,
+        parts={},
+        throughput=Throughput(batch_size=batch_size, pairs=pairs),
+        parameters=parameters,
+    )
+    write_timings(path, Timings(started="", command="", versions={}, models=(one,)))
+    return path
+
+
+def test_a_bar_is_as_high_as_its_record_says_and_chance_lies_where_it_must(pair) -> None:
+    drawn = figure("bars", pair)
+    axes = drawn.axes[0]
+    bars = [container for container in axes.containers if hasattr(container, "patches")]
+    names = ("text_score", "image_score", "group_score")
+    for folder, container in zip(pair, bars, strict=True):
+        record = read_result(folder).benchmarks["shapes"]
+        assert [bar.get_height() for bar in container.patches] == [100 * record.metrics[name].value for name in names]
+        assert container.get_label() == read_result(folder).model.name
+    dashed = [line for line in axes.lines if line.get_linestyle() == "--"]
+    assert [line.get_ydata()[0] for line in dashed] == pytest.approx([25, 25, 100 / 6])
+    tops = [
+        segment[1][1]
+        for caps in axes.containers
+        if not hasattr(caps, "patches")
+        for segment in caps[2][0].get_segments()
+    ]
+    highs = {100 * read_result(folder).benchmarks["shapes"].metrics[name].high for folder in pair for name in names}
+    assert {round(top, 6) for top in tops} == {round(high, 6) for high in highs}
+
+
+def test_ties_are_drawn_where_they_would_be_if_broken_at_random(save) -> None:
+    flat = save("flat", scores=np.full((30, 2, 2), 0.5, np.float32))
+    axes = figure("bars", [flat], metrics=("group_score",)).axes[0]
+    (marks,) = [line for line in axes.lines if line.get_label() == "ties at random"]
+    assert marks.get_ydata() == pytest.approx([100 / 6])
+    assert axes.containers[0].patches[0].get_height() == 0
+
+
+def test_a_tier_chart_ranks_as_the_test_does(save) -> None:
+    folders = [save(f"m{k}", skill=skill, seed=k, n=80) for k, skill in enumerate((0.1, 3.0, 2.9, 0.9))]
+    runs = gather(folders)
+    outcomes = outcomes_of(runs, "shapes", "group_score")
+    expected = tiers(outcomes.of, outcomes.clusters)
+    axes = figure("tiers", folders).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [name for tier in expected for name in tier.names]
+    assert [text.get_text() for text in axes.texts if "rank" in text.get_text()] == [f"rank {t.rank}" for t in expected]
+    assert len(expected) < len(folders)  # else no band would hold two models
+
+
+def test_curves_have_a_panel_a_deviation_and_a_row_a_scale(save) -> None:
+    narrow, wide = save("narrow", seed=1), save("wide", scores=_spread(20.0))
+    together = figure("curves", [narrow, save("other", seed=2)])
+    apart = figure("curves", [narrow, wide])
+    assert [axes.get_title().split(" (")[0] for axes in together.axes] == ["v1", "v2 text", "v2 image"]
+    assert len(apart.axes) == 2 * len(together.axes)
+    assert {text.get_text() for text in apart.legends[0].get_texts()} == {"narrow", "wide"}
+
+
+def _spread(factor: float) -> np.ndarray:
+    return (factor * np.random.default_rng(5).normal(size=(30, 2, 2))).astype(np.float32)
+
+
+def test_a_matrix_holds_an_items_scores_with_captions_down_and_its_pictures(tmp_path, make_run) -> None:
+    item = find_pairs("demo").pairs().items[0]
+    scores = ((0.9, 0.25), (0.5, 0.75))  # [image][text]
+    outcomes = {"text_score": 1.0, "image_score": 1.0, "group_score": 1.0}
+    run = make_run(model="m", benchmark="demo")
+    write_result(tmp_path / "run", run.result)
+    sample = Sample(id="x", cluster="x", images=item.images, texts=item.texts, scores=scores, outcomes=outcomes)
+    write_samples(tmp_path / "run", "demo", [sample])
+    drawn = figure("matrix", [tmp_path / "run"], item="x")
+    cells = [text.get_text() for text in drawn.axes[-1].texts]
+    assert cells == ["0.9", "0.5", "0.25", "0.75"]
+    assert [text.get_weight() for text in drawn.axes[-1].texts] == ["bold", "normal", "normal", "bold"]
+    assert "text right, image right, group right" in drawn.axes[-1].get_xlabel()
+    pictures = [axes for axes in drawn.axes if axes.get_title(loc="center").startswith("image")]
+    assert [len(axes.images) for axes in pictures] == [1, 1]
+    assert item.texts[0].split()[0] in drawn.axes[0].texts[0].get_text()
+
+
+def test_a_matrix_says_where_a_picture_is_not_here_any_more(pair) -> None:
+    first = read_samples(pair[0], "shapes")[0].id
+    drawn = figure("matrix", pair, item=first)
+    assert [text.get_text() for axes in drawn.axes for text in axes.texts].count("not here") == 4
+
+
+def test_the_front_of_vlues_seven_models_is_the_papers(vlue, vlue_costs, vlue_published) -> None:
+    found = points(gather(vlue), read_costs(vlue_costs), ["vlue-nlvr2", "vlue-vqa"])
+    assert {point.model: point.score for point in found} == pytest.approx(
+        {model: row[2] for model, row in vlue_published.items()}, abs=0.0051
+    )
+    # Figure 2: the two that no other one beats on both counts.
+    assert [point.model for point in found if point.front] == ["ALBEF", "METER"]
+
+
+def test_pareto_takes_costs_from_a_timing_record(pair, tmp_path) -> None:
+    path = timings(tmp_path / "timing.json", 32)
+    (point,) = points(gather(pair[:1]), read_costs(path), ["shapes"])
+    group = read_result(pair[0]).benchmarks["shapes"].metrics["group_score"]
+    assert (point.cost, point.score, point.high) == (20.0, 100 * group.value, 100 * group.high)
+    drawn = figure("pareto", pair[:1], costs=path, cost="parameters")
+    assert drawn.axes[0].get_xlabel() == "parameters, millions"
+    assert drawn.axes[0].get_ylabel() == "shapes group score, percent"
+
+
+def test_cost_against_batch_size_comes_from_several_timings_or_a_table(tmp_path) -> None:
+    paths = [timings(tmp_path / "a.json", 64, pairs=200.0), timings(tmp_path / "b.json", 16, pairs=100.0)]
+    assert read_batch_costs(paths).of == {"strong": ((16.0, 10.0), (64.0, 5.0))}
+    table = tmp_path / "steps.csv"
+    table.write_text("series,batch_size,seconds a step\nitc,32,1.5\nitc,16,0.5\n")
+    drawn = figure("cost", [table])
+    assert drawn.axes[0].get_ylabel() == "seconds a step"
+    assert list(drawn.axes[0].lines[0].get_ydata()) == [0.5, 1.5]
+
+
+@pytest.mark.parametrize("ending", ["pdf", "svg", "png"])
+def test_the_same_picture_has_the_same_bytes_and_no_date(pair, tmp_path, ending) -> None:
+    files = [tmp_path / f"{k}.{ending}" for k in range(2)]
+    for file in files:
+        write_picture(file, drawing("bars", pair, PlotSettings()))
+    held = files[0].read_bytes()
+    assert held == files[1].read_bytes()
+    assert b"CreationDate" not in held and b"dc:date" not in held and b"Matplotlib v" not in held
+
+
+def test_fonts_are_in_the_file_and_a_dollar_sign_is_no_mathematics(save, tmp_path) -> None:
+    folder = save(r"$\alpha_1$ & _x_", seed=1)
+    write_picture(tmp_path / "a.pdf", drawing("bars", [folder], PlotSettings()))
+    write_picture(tmp_path / "a.svg", drawing("bars", [folder], PlotSettings()))
+    assert b"/FontFile2" in (tmp_path / "a.pdf").read_bytes()
+    drawn = (tmp_path / "a.svg").read_text()
+    assert "<text" not in drawn  # outlines: nothing depends on the reader's fonts
+    assert r"<!-- $\alpha_1$ &amp; _x_ -->" in drawn
+
+
+def test_any_one_mark_tells_eight_models_apart_and_all_together_tell_sixty_four() -> None:
+    first = [look(k) for k in range(8)]
+    for mark in ("colour", "hatch", "marker", "dash"):
+        assert len({getattr(one, mark) for one in first}) == 8
+    assert len({(one.colour, one.marker) for one in map(look, range(64))}) == 64
+
+
+def test_neighbouring_colours_differ_in_lightness_so_that_grey_print_shows_two_models() -> None:
+    def lightness(colour: str) -> float:
+        red, green, blue = (int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5))
+        return 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
+
+    values = [lightness(look(k).colour) for k in range(8)]
+    assert all(abs(a - b) > 0.1 for a, b in pairwise(values))
+
+
+def test_the_command_writes_every_kind(pair, tmp_path) -> None:
+    app = typer.Typer()
+    app.command()(plot_command)
+    costs = tmp_path / "costs.csv"
+    costs.write_text("model,gigabytes\nstrong,2\nweak,1\n")
+    steps = tmp_path / "steps.csv"
+    steps.write_text("series,batch_size,seconds\nitc,16,1\nitc,32,2\n")
+    item = read_samples(pair[0], "shapes")[0].id
+    options = {"matrix": ["--item", item], "pareto": ["--costs", str(costs)]}
+    for kind in KINDS:
+        out = tmp_path / f"{kind}.svg"
+        runs = [str(steps)] if kind == "cost" else list(map(str, pair))
+        done = CliRunner().invoke(app, [kind, *runs, "--out", str(out), *options.get(kind, [])])
+        assert done.exit_code == 0, done.output
+        assert done.output == f"picture: {out}\n" and out.read_text().startswith("<?xml")
+
+
+def test_runs_on_different_items_share_no_picture(save) -> None:
+    with pytest.raises(RunError, match=r"shapes is not the same in .*run-0 and .*run-1 \(other items"):
+        figure("bars", [save("a", n=30), save("b", n=40)])
+
+
+def test_a_picture_of_two_benchmarks_asks_which(save) -> None:
+    folders = [save("a"), save("b", benchmark="other")]
+    with pytest.raises(RunError, match="these runs measured shapes, other; choose one with --benchmark"):
+        figure("bars", folders)
+    with pytest.raises(RunError, match="no run measured 'x'; they hold shapes, other"):
+        figure("bars", folders, benchmarks=("x",))
+    with pytest.raises(RunError, match="bars shows one benchmark; got shapes, other"):
+        figure("bars", folders, benchmarks=("shapes", "other"))
+
+
+def test_what_a_picture_cannot_show_is_said(pair, save, tmp_path) -> None:
+    with pytest.raises(RunError, match=r"has no 'recall' of shapes; it has text_score"):
+        figure("bars", pair, metrics=("recall",))
+    with pytest.raises(RunError, match=r"shapes has no deviation v9; it has v1"):
+        figure("curves", pair, metrics=("v9",))
+    with pytest.raises(RunError, match="only scores of 2x2 items have them"):
+        figure("curves", [save("c", shape=(1, 2))])
+    with pytest.raises(RunError, match="shapes has no item 'none'"):
+        figure("matrix", pair, item="none")
+    with pytest.raises(RunError, match="matrix shows one item; say which with --item ID"):
+        figure("matrix", pair)
+    with pytest.raises(RunError, match="tiers ranks by one metric; got a, b"):
+        figure("tiers", pair, metrics=("a", "b"))
+    with pytest.raises(RunError, match="pareto needs what models cost; say --costs FILE"):
+        figure("pareto", pair)
+    with pytest.raises(RunError, match="pareto shows one metric; got a, b"):
+        figure("pareto", pair, metrics=("a", "b"), costs=tmp_path / "c.csv")
+    with pytest.raises(UnknownNameError, match="no picture 'tier'; did you mean 'tiers'"):
+        figure("tier", pair)
+    with pytest.raises(RunError, match=r"a.jpg: a picture is written as .pdf, .svg or .png"):
+        write_picture(tmp_path / "a.jpg", drawing("bars", pair, PlotSettings()))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match=r"cannot write .*file/a.svg"):
+        write_picture(tmp_path / "file" / "a.svg", drawing("bars", pair, PlotSettings()))
+
+
+def test_a_task_without_a_matrix_is_said(tmp_path, make_run) -> None:
+    run = make_run()
+    write_result(tmp_path, run.result)
+    write_samples(tmp_path, "shapes", [Sample(id="q", cluster="q", unit="question", outcomes={"accuracy": 1.0})])
+    with pytest.raises(RunError, match="item 'q' of shapes is a task's, without scores"):
+        figure("matrix", [tmp_path], item="q")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name,ms\na,1\n", ":1: expected the columns model and a cost; got name, ms"),
+        ("model,ms\na,fast\n", ":2: expected a number above zero; got 'fast'"),
+        ("model,ms\na,0\n", ":2: expected a number above zero; got '0'"),
+        ("model,ms\na,1\na,2\n", ":3: a stands there twice"),
+        ("model,ms\na\n", ":2: expected 2 cells; got 1"),
+        ("", "cannot be read as CSV"),
+    ],
+)
+def test_a_table_of_costs_is_refused_with_its_line(tmp_path, text, message) -> None:
+    path = tmp_path / "costs.csv"
+    path.write_text(text)
+    with pytest.raises(DataError, match=re.escape(f"{path}") + ".*" + re.escape(message.lstrip(":"))):
+        read_costs(path)
+
+
+def test_costs_that_are_missing_are_said(pair, tmp_path) -> None:
+    path = tmp_path / "costs.csv"
+    path.write_text("model,ms\nstrong,1\n")
+    with pytest.raises(RunError, match="no ms of weak; the file has strong: add them, by the same names"):
+        points(gather(pair), read_costs(path), ["shapes"])
+    with pytest.raises(RunError, match="no cost 'price'; use latency, parameters, flops or memory"):
+        read_costs(tmp_path / "timing.json", "price")
+    with pytest.raises(RunError, match="does not say the parameters of strong"):
+        read_costs(timings(tmp_path / "none.json", 1, parameters=None), "parameters")
+    with pytest.raises(RunError, match="has no throughput of pairs of strong"):
+        read_batch_costs([timings(tmp_path / "slow.json", 1, pairs=None)])
+    twice = [timings(tmp_path / f"{k}.json", 8) for k in range(2)]
+    with pytest.raises(RunError, match="strong at a batch of 8 was measured in two of these files"):
+        read_batch_costs(twice)
+    path.write_text("series,batch_size,seconds\na,1,1\n")
+    with pytest.raises(RunError, match="measure different things: seconds; milliseconds a pair"):
+        read_batch_costs([path, twice[0]])
+    with pytest.raises(RunError, match="no model measured shapes and other"):
+        points(gather(pair), read_costs(timings(tmp_path / "one.json", 1)), ["shapes", "other"])
+
+
+def test_a_model_that_two_runs_measured_is_no_single_point(save, tmp_path) -> None:
+    folders = [save("strong", seed=1), save("strong", seed=2)]
+    with pytest.raises(RunError, match="strong measured shapes in two of these runs"):
+        points(gather(folders), read_costs(timings(tmp_path / "t.json", 1)), ["shapes"])
+
+
+def test_a_run_named_twice_is_drawn_once_and_namesakes_are_numbered(save) -> None:
+    folders = [save("m", seed=1), save("m", seed=2)]
+    assert [run.label for run in gather([folders[0], *folders])] == ["m (run 1)", "m (run 2)"]
+    with pytest.raises(RunError, match="no run was named"):
+        gather([])
+
+
+def test_items_that_went_missing_or_have_no_value_are_said(save) -> None:
+    folders = [save("a", seed=1), save("b", seed=2)]
+    kept = read_samples(folders[1], "shapes")[1:]
+    write_samples(folders[1], "shapes", kept)
+    with pytest.raises(RunError, match=r"shapes: .*run-1 holds other items than .*run-0"):
+        outcomes_of(gather(folders), "shapes", "group_score")
+    with pytest.raises(RunError, match="shapes: bleu_4 has no value of an item"):
+        outcomes_of(gather(folders), "shapes", "bleu_4")
+
+
+def test_records_that_share_no_metric_are_said(publish) -> None:
+    folders = [publish("a", {("x", "accuracy"): 0.5}), publish("b", {("x", "exact_match"): 0.5})]
+    with pytest.raises(RunError, match="these runs share no metric"):
+        figure("bars", folders)
+
+
+def test_without_matplotlib_the_extra_is_named(pair, tmp_path, monkeypatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    with pytest.raises(MissingDependencyError, match=re.escape('pip install "tellapart[plot]"')):
+        write_picture(tmp_path / "a.svg", SimpleNamespace)
+
+
+def test_a_metric_beyond_one_is_not_cut_off(publish) -> None:
+    axes = figure("bars", [publish("m", {("c", "cider"): 1.4})]).axes[0]
+    assert axes.get_ylim()[1] >= 140
+    assert axes.containers[0].patches[0].get_height() == pytest.approx(140)

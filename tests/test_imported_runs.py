@@ -1,0 +1,58 @@
+"""Numbers that another tool measured: shown without a page, and never compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tellapart.cli import app
+from tellapart.compare import compare
+from tellapart.errors import RunError
+from tellapart.report.interchange.imported import import_results
+from tellapart.report.show import write_run_report
+
+
+@pytest.fixture
+def imported(tmp_path: Path) -> Path:
+    file = tmp_path / "winoground.json"
+    metrics = {"image_acc": 0.125, "text_acc": 0.0625, "acc": 0.03125}
+    held = {"dataset": "winoground", "model": "ViT-B-32", "pretrained": "x", "task": "image_caption_selection"}
+    file.write_text(json.dumps({**held, "metrics": metrics, "language": "en"}))
+    import_results([file], tmp_path / "theirs", command="")
+    return tmp_path / "theirs"
+
+
+def test_a_comparison_with_an_imported_run_is_refused_with_the_reason(imported) -> None:
+    with pytest.raises(
+        RunError, match=r"theirs holds numbers of winoground that another tool measured .* ties count otherwise"
+    ):
+        compare(imported, imported)
+
+
+def test_an_imported_run_is_shown_without_a_page(imported) -> None:
+    done = CliRunner().invoke(app, ["show", str(imported)])
+    assert done.exit_code == 0, done.output
+    assert "winoground: percent, measured by another tool" in done.output and "6.25" in done.output
+    assert "imported from CLIP_benchmark" in done.output
+    assert "report: none: numbers that another tool measured have no items to show" in done.output
+    assert write_run_report(imported) is None and not (imported / "report.html").exists()
+    assert json.loads(CliRunner().invoke(app, ["show", str(imported), "--json"]).output)["report"] is None
+
+
+def test_parts_of_an_imported_set_are_not_called_a_mean_over_items(tmp_path) -> None:
+    files = []
+    for part, right in (("add_att", 0.5), ("swap_obj", 0.75)):
+        held = {"dataset": f"sugar_crepe/{part}", "model": "m", "pretrained": "", "task": "image_caption_selection"}
+        files.append(tmp_path / f"{part}.json")
+        files[-1].write_text(json.dumps({**held, "metrics": {"text_acc": right}}))
+    import_results(files, tmp_path / "run", command="")
+    printed = CliRunner().invoke(app, ["show", str(tmp_path / "run")]).output
+    assert "macro: 2 values of subset" in printed and "micro" not in printed
+
+
+def test_the_four_commands_are_there() -> None:
+    printed = CliRunner().invoke(app, ["--help"]).output
+    assert all(f" {name} " in printed for name in ("plot", "table", "import", "convert"))
