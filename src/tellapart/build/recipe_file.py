@@ -107,8 +107,11 @@ def checked(model: type[Model], values: Mapping[str, Any], where: str) -> Model:
     except ValidationError as invalid:
         problem = invalid.errors(include_url=False)[0]
         place = ".".join(str(part) for part in problem["loc"])
+        said = str(problem["msg"]).removeprefix("Value error, ")
+        if not place:  # of the whole table, not of one of its keys
+            raise DataError(f"{where}: {said}") from invalid
         got = "" if problem["type"] == "missing" else f", got {problem['input']!r:.80}"
-        raise DataError(f"{where}: key {place!r}: {problem['msg']}{got}") from invalid
+        raise DataError(f"{where}: key {place!r}: {said}{got}") from invalid
 
 
 def read_recipe_file(path: Path) -> RecipeFile:
