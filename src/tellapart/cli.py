@@ -14,6 +14,7 @@ import typer
 
 from tellapart.annotate.commands import app as annotate_app
 from tellapart.audit.commands import audit_command
+from tellapart.board.commands import board_app, serve_command
 from tellapart.errors import TellapartError
 from tellapart.report.building import build_command
 from tellapart.report.detecting import detect_command
@@ -40,6 +41,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(annotate_app, name="annotate")
+app.add_typer(board_app, name="board")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the bootstrap and of models that draw.")]
@@ -364,6 +366,7 @@ def check_command(
 
 app.command("audit")(audit_command)
 app.command("build")(build_command)
+app.command("serve")(serve_command)
 app.command("train")(train_command)
 app.command("mine")(mine_command)
 app.command("detect")(detect_command)

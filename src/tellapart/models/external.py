@@ -190,7 +190,7 @@ def _jsonl_rows(path: Path, text: str) -> Iterator[tuple[int, tuple[str, int, in
             continue
         try:
             record = json.loads(row)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # a JSONDecodeError, or a number of thousands of digits
             raise ScoreError(f"{path}:{line}: is not JSON: {error}") from error
         if not isinstance(record, dict) or not {"label", "score"} <= record.keys():
             raise ScoreError(f'{path}:{line}: expected {{"label": "ID_c0_i0", "score": 0.5}}; got {row[:80]}')

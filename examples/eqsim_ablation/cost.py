@@ -1,0 +1,72 @@
+"""What a step of the ablation costs with each loss, against the batch size (EqSim's appendix A.5)."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import Any
+
+from tellapart.catalog import load
+from tellapart.models.torch_backend import import_torch
+from tellapart.train.config import loss_options
+from tellapart.train.encoders import open_dual
+from tellapart.train.losses.batch import Batch
+from tellapart.train.rows import Rows
+
+__all__ = ["BATCHES", "costs"]
+
+#: Pairs a step.
+BATCHES = (16, 32, 64, 128)
+
+
+def costs(start: str, rows: Rows, losses: dict[str, dict[str, Any]], rounds: int = 5) -> list[dict[str, Any]]:
+    """Time a forward pass (both towers and the loss), and forward and backward, losses in turns.
+
+    Args:
+        start: name of the model.
+        rows: what is encoded; the first of them.
+        losses: name -> options, with `name`.
+        rounds: of which the median of the processor's time is taken.
+
+    Returns:
+        A row for each loss and batch that the rows fill: milliseconds of the loss's own forward pass (`own`), of the whole
+        forward pass (`forward`), and with the backward pass (`step`).
+
+    >>> costs("local-dir:start", Rows(()), {}, rounds=0)
+    []
+    """
+    if not rounds:
+        return []
+    torch = import_torch()
+    trained = open_dual(start, "cpu")
+    trained.module.train()
+    pixels = [trained.image(rows.pixels(n))["pixels"] for n in range(min(len(rows), BATCHES[-1]))]
+    found = []
+    for count in (count for count in BATCHES if count <= len(pixels)):
+        images = {"pixels": torch.stack(pixels[:count])}
+        texts = trained.tokens([row.caption for row in rows.rows[:count]])
+        took: dict[str, list[tuple[float, float, float]]] = {name: [] for name in losses}
+        for turn in range(rounds + 1):
+            for name, told in losses.items():
+                measured = _once(trained.module, images, texts, told)
+                if turn:  # the first warms up
+                    took[name].append(measured)
+        for name, times in took.items():
+            middle = [round(1000 * median(column), 2) for column in zip(*times, strict=True)]
+            found.append({"loss": name, "batch": count} | dict(zip(("own", "forward", "step"), middle, strict=True)))
+    return found
+
+
+def _once(module: Any, images: Any, texts: Any, told: dict[str, Any]) -> tuple[float, float, float]:
+    """Return the processor's seconds of the loss, of the forward pass and of both passes."""
+    torch = import_torch()
+    loss, options = load("loss", told["name"]), loss_options(told)
+    module.zero_grad(set_to_none=True)
+    begun = time.process_time()
+    image, text, scale, _ = module(images, texts)
+    encoded = time.process_time()
+    batch = Batch(image, text, scale, torch.arange(len(image)))
+    total = (loss(batch) if options is None else loss(batch, options))["total"]
+    forward = time.process_time()
+    total.backward()
+    return forward - encoded, forward - begun, time.process_time() - begun

@@ -1,0 +1,1 @@
+"""The board: records of many models in one database, as pages, JSON, tables and a static site."""

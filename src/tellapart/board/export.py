@@ -1,0 +1,126 @@
+"""The board as files: every page that a link leads to, with its data beside it and its pictures."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from sqlmodel import Session, select
+
+from tellapart.board.downloads import as_csv, as_latex
+from tellapart.board.links import StaticLinks, path_of
+from tellapart.board.pictures import picture
+from tellapart.board.rendering import asset, render
+from tellapart.board.settings import BoardSettings
+from tellapart.board.site import PAGES
+from tellapart.board.store import Store
+from tellapart.board.tables import Benchmark
+from tellapart.board.views.items import PAGE, failures
+from tellapart.board.views.view import View
+from tellapart.errors import RunError, UnknownNameError
+from tellapart.run_folder import write_whole
+
+__all__ = ["export_site"]
+
+Wanted = tuple[str, tuple[tuple[str, str | int], ...]]
+
+
+def export_site(store: Store, settings: BoardSettings, out: Path, *, most_items: int = 500) -> int:
+    """Write the board to a folder, and return how many pages there are.
+
+    The links are followed from the first page on, so a page is there exactly if a link leads to it.
+
+    Args:
+        store: the records, read in already.
+        settings: the board's.
+        out: the folder.
+        most_items: of each benchmark's items, how many get a page: those that most models fail.
+
+    Raises:
+        RunError: a file cannot be written.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, Store("sqlite://") as empty:
+    ...     export_site(empty, BoardSettings(), Path(folder))
+    6
+    """
+    with store.session() as session:
+        crawl = _Crawl(session, settings, out, most_items)
+        return crawl.run()
+
+
+class _Crawl:
+    def __init__(self, session: Session, settings: BoardSettings, out: Path, most_items: int) -> None:
+        self._session, self._settings, self._out, self._most = session, settings, out, most_items
+        self._seen: set[Wanted] = set()
+        self._queue: deque[Wanted] = deque()
+        self._shown: dict[str, set[int]] = {}
+        self._pictures: dict[Wanted, bool] = {}
+
+    def run(self) -> int:
+        self._ask("home", {})
+        pages = 0
+        while self._queue:
+            name, args = self._queue.popleft()
+            self._write_page(name, dict(args))
+            pages += 1
+        return pages
+
+    def _ask(self, page: str, args: dict[str, str | int]) -> bool:
+        """Whether a page will be there; one that is asked for first is written later, a file at once."""
+        key = (page, tuple(sorted(args.items())))
+        if page == "picture":
+            return self._picture(key, args)
+        if (page == "item" and args["position"] not in self._places(str(args["slug"]))) or (
+            page == "items" and (int(args["page"]) - 1) * PAGE >= max(1, self._most)
+        ):
+            return False
+        if key not in self._seen:
+            self._seen.add(key)
+            if page == "static":
+                self._write_bytes(path_of(page, **args), asset(str(args["name"])))
+            else:
+                self._queue.append(key)
+        return True
+
+    def _places(self, slug: str) -> set[int]:
+        if slug not in self._shown:
+            benchmark = self._session.exec(select(Benchmark).where(Benchmark.slug == slug)).one()
+            failed, _ = failures(self._session, benchmark)
+            order = sorted(range(len(failed)), key=lambda place: (-failed[place], place))
+            self._shown[slug] = set(order[: self._most])
+        return self._shown[slug]
+
+    def _write_page(self, name: str, args: dict[str, Any]) -> None:
+        page = PAGES[name]
+        here = path_of(name, **args)
+        view = page.gather(self._session, self._settings, **args)
+        folder = self._out / here.lstrip("/")
+        write_whole(folder / "index.html", render(page.template, view, StaticLinks(here, self._ask), self._settings))
+        self._write_data(folder, view)
+
+    def _write_data(self, folder: Path, view: View) -> None:
+        write_whole(folder / "data.json", view.model_dump_json(indent=1) + "\n")
+        if (table := view.table()) is not None:
+            write_whole(folder / "data.csv", as_csv(table))
+            write_whole(folder / "data.tex", as_latex(table))
+
+    def _picture(self, key: Wanted, args: dict[str, str | int]) -> bool:
+        if key not in self._pictures:
+            try:
+                _, content = picture(self._session, str(args["slug"]), int(args["position"]), int(args["number"]))
+            except UnknownNameError:
+                self._pictures[key] = False
+            else:
+                self._write_bytes(path_of("picture", **args), content)
+                self._pictures[key] = True
+        return self._pictures[key]
+
+    def _write_bytes(self, path: str, content: bytes) -> None:
+        target = self._out / path.lstrip("/")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        except OSError as error:
+            raise RunError(f"cannot write {target}: {error.strerror}") from error

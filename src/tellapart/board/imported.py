@@ -1,0 +1,98 @@
+"""Numbers from elsewhere: a TOML file of models, what they cost, and scores as a paper or a person reports them.
+
+```toml
+source = "VLUE (arXiv:2205.15237), Tables 2 and 4"
+
+[[models]]
+name = "ALBEF"
+kind = "model"                # or "human", for the people's row
+latency = 0.0635              # seconds of one pair
+parameters = 210e6
+training_images = 14e6
+[models.scores.vlue-nlvr2]    # benchmark
+accuracy = 0.7317             # metric: a fraction
+```
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tellapart.errors import DataError
+
+__all__ = ["Imported", "ImportedModel", "read_imported"]
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class ImportedModel(BaseModel):
+    """One model's numbers.
+
+    Attributes:
+        kind: `human` stands apart from models, and takes no place among them.
+        latency: seconds; `parameters` and `training_images` counts.
+        scores: benchmark -> metric -> value, fractions where the metric is a share of right answers.
+        by: tag -> value -> benchmark -> metric -> value.
+
+    >>> ImportedModel(name="ALBEF", scores={"vlue-nlvr2": {"accuracy": 0.73}}).kind
+    'model'
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1)
+    kind: Literal["model", "human"] = "model"
+    note: str = ""
+    latency: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    parameters: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    training_images: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    scores: dict[str, dict[str, Number]] = Field(default_factory=dict)
+    by: dict[str, dict[str, dict[str, dict[str, Number]]]] = Field(default_factory=dict)
+
+
+class Imported(BaseModel):
+    """A file of imported numbers.
+
+    Attributes:
+        source: where the numbers stand in print; shown with each.
+        tie_rule: what is known of how ties were counted there.
+        items: benchmark -> how many items the numbers stand on, where it is known.
+
+    >>> Imported(source="a paper", models=()).tie_rule
+    'not known'
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: str = Field(min_length=1)
+    tie_rule: str = "not known"
+    items: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
+    models: tuple[ImportedModel, ...]
+
+
+def read_imported(path: Path) -> Imported:
+    """Read such a file.
+
+    Raises:
+        DataError: it cannot be read, is no TOML, or holds what the format does not have.
+
+    >>> read_imported(Path("gone.toml"))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: gone.toml cannot be read: No such file or directory
+    """
+    try:
+        content = tomllib.loads(path.read_bytes().decode())
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} is not TOML: {error}") from error
+    try:
+        return Imported.model_validate(content)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in problem["loc"])
+        raise DataError(f"{path}: field {field!r}: {problem['msg']}") from error

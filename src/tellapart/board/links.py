@@ -1,0 +1,118 @@
+"""Where pages are: addresses on a server, or relative paths in a static site."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import Protocol
+
+__all__ = ["PATTERNS", "Links", "ServerLinks", "StaticLinks", "path_of"]
+
+#: Page -> its address. Every value is a number or a slug of letters, digits, `.`, `_` and `-`.
+PATTERNS = {
+    "home": "/",
+    "benchmark": "/benchmarks/{slug}",
+    "by": "/benchmarks/{slug}/by/{tag}/{metric}",
+    "benchmark_ranks": "/benchmarks/{slug}/ranks",
+    "items": "/benchmarks/{slug}/items/pages/{page}",
+    "item": "/benchmarks/{slug}/items/{position}",
+    "model": "/models/{slug}",
+    "choose": "/compare",
+    "compare": "/compare/{a}/{b}",
+    "pareto": "/pareto/{cost}",
+    "ranks": "/ranks",
+    "picture": "/benchmarks/{slug}/items/{position}/pictures/{number}",
+    "static": "/static/{name}",
+}
+
+
+def path_of(page: str, /, **args: str | int) -> str:
+    """Return a page's address on a server.
+
+    >>> path_of("item", slug="demo", position=3)
+    '/benchmarks/demo/items/3'
+    """
+    return PATTERNS[page].format(**args)
+
+
+class Links(Protocol):
+    """What a template asks for addresses.
+
+    >>> links: Links = ServerLinks()
+    >>> links.to("ranks")
+    '/ranks'
+    """
+
+    is_static: bool
+
+    def to(self, page: str, /, **args: str | int) -> str | None:
+        """Return a page's address; None for a page that is left out."""
+
+    def data(self, kind: str) -> str:
+        """Return the address of this page as `json`, `csv` or `latex`."""
+
+
+class ServerLinks:
+    """Links on a server.
+
+    >>> ServerLinks().to("model", slug="clip"), ServerLinks().data("csv")
+    ('/models/clip', '?format=csv')
+    """
+
+    is_static = False
+
+    def to(self, page: str, /, **args: str | int) -> str | None:
+        """Return a page's address.
+
+        >>> ServerLinks().to("home")
+        '/'
+        """
+        return path_of(page, **args)
+
+    def data(self, kind: str) -> str:
+        """Return the address of this page's data.
+
+        >>> ServerLinks().data("json")
+        '?format=json'
+        """
+        return f"?format={kind}"
+
+
+class StaticLinks:
+    """Links from one page of a static site to others, which work from `file://`.
+
+    Args:
+        here: the page's own address on a server.
+        wanted: told every page that is linked to, and says whether it will be there.
+
+    >>> links = StaticLinks("/models/clip", lambda page, args: True)
+    >>> links.to("benchmark", slug="demo"), links.to("static", name="board.css"), links.to("home"), links.data("csv")
+    ('../../benchmarks/demo/index.html', '../../static/board.css', '../../index.html', 'data.csv')
+    """
+
+    is_static = True
+
+    def __init__(self, here: str, wanted: Callable[[str, dict[str, str | int]], bool]) -> None:
+        self._up = "../" * (len(PurePosixPath(here).parts) - 1)
+        self._wanted = wanted
+
+    def to(self, page: str, /, **args: str | int) -> str | None:
+        """Return a page's file, relative to this one; None for a page that is left out.
+
+        >>> StaticLinks("/", lambda page, args: False).to("item", slug="demo", position=3) is None
+        True
+        """
+        if not self._wanted(page, args):
+            return None
+        path = path_of(page, **args).lstrip("/")
+        if page in {"static", "picture"}:
+            return self._up + path
+        return self._up + (f"{path}/index.html" if path else "index.html")
+
+    def data(self, kind: str) -> str:
+        """Return the file of this page's data, beside it.
+
+        >>> StaticLinks("/", lambda page, args: True).data("latex")
+        'data.tex'
+        """
+        return f"data.{'tex' if kind == 'latex' else kind}"

@@ -1,0 +1,165 @@
+"""The board's database: SQLite in one file unless told otherwise, PostgreSQL by its URL; migrated when it is opened."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine, event
+from sqlalchemy.exc import SQLAlchemyError
+from sqlmodel import Session, SQLModel, create_engine
+
+from tellapart.board.tables import State
+from tellapart.errors import StoreError
+
+__all__ = ["LATEST_SECONDS", "Store", "database_url"]
+
+#: How long a version that was read may be told again.
+LATEST_SECONDS = 0.25
+
+
+def database_url(wanted: str | None, beside: Path) -> str:
+    """Return the address of the database: as wanted, else a SQLite file in a folder.
+
+    `postgresql://` is taken to mean the driver that `tellapart[board]` installs.
+
+    >>> database_url(None, Path("/srv/runs")), database_url("postgresql://localhost/board", Path("runs"))
+    ('sqlite:////srv/runs/board.sqlite', 'postgresql+psycopg://localhost/board')
+    """
+    if wanted is None:
+        return f"sqlite:///{(beside / 'board.sqlite').absolute()}"
+    return wanted.replace("postgresql://", "postgresql+psycopg://", 1)
+
+
+class Store:
+    """An open database with the newest tables.
+
+    Args:
+        url: SQLAlchemy's; `sqlite://` is a database in memory.
+
+    Raises:
+        StoreError: it cannot be opened or migrated.
+
+    >>> with Store("sqlite://") as store, store.session() as session:
+    ...     store.version(session)
+    0
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._known, self._asked = 0, -math.inf
+        try:
+            self._engine = _engine(url)
+            _migrate(self._engine)
+        except (SQLAlchemyError, ImportError) as error:
+            cause = str(getattr(error, "orig", None) or error).splitlines()[0]
+            raise StoreError(f"the board's database cannot be opened: {cause}; look at --database") from error
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection.
+
+        >>> Store("sqlite://").close()
+        """
+        self._engine.dispose()
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """Open a session; what was changed is kept only if it ends without an error.
+
+        >>> with Store("sqlite://") as store, store.session() as session:
+        ...     session.is_active
+        True
+        """
+        with Session(self._engine) as session:
+            yield session
+            session.commit()
+        self._asked = -math.inf
+
+    def version(self, session: Session) -> int:
+        """Return how often what is shown has changed.
+
+        >>> with Store("sqlite://") as store, store.session() as session:
+        ...     store.version(session)
+        0
+        """
+        state = session.get(State, 1)
+        return state.version if state else 0
+
+    def latest(self) -> int:
+        """Return the version, at most a quarter of a second old where another process changes it, without a query mostly.
+
+        >>> with Store("sqlite://") as store:
+        ...     store.latest()
+        0
+        """
+        now = time.monotonic()
+        if now - self._asked > LATEST_SECONDS:
+            with Session(self._engine) as session:
+                self._known = self.version(session)
+            self._asked = now
+        return self._known
+
+    def changed(self, session: Session) -> None:
+        """Say that pages made before are old.
+
+        >>> with Store("sqlite://") as store, store.session() as session:
+        ...     store.changed(session)
+        ...     store.version(session)
+        1
+        """
+        state = session.get(State, 1) or State(version=0)
+        state.version += 1
+        session.add(state)
+        session.flush()
+
+
+def _engine(url: str) -> Engine:
+    if not url.startswith("sqlite"):
+        return create_engine(url, pool_pre_ping=True)
+    in_memory = url == "sqlite://"
+    options: dict[str, Any] = {}
+    if in_memory:
+        from sqlalchemy.pool import StaticPool
+
+        options["poolclass"] = StaticPool  # one connection, or every thread would see a database of its own
+    engine = create_engine(url, connect_args={"check_same_thread": False, "timeout": 30}, **options)
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _record: Any) -> None:
+        # Readers go on while a run is read in.
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("PRAGMA synchronous=NORMAL")
+
+    return engine
+
+
+def _migrate(engine: Engine) -> None:
+    """Bring the tables to the newest revision; alembic's own version table knows which one they have."""
+    with as_file(files("tellapart.board") / "migrations") as folder:
+        config = Config()
+        config.set_main_option("script_location", str(folder).replace("%", "%%"))
+        config.set_main_option("path_separator", "os")
+        script = ScriptDirectory.from_config(config)
+
+        def upgrade(revision: Any, _context: Any) -> Any:
+            return script._upgrade_revs("head", revision)
+
+        with engine.begin() as connection, EnvironmentContext(config, script, fn=upgrade) as environment:
+            environment.configure(connection=connection, target_metadata=SQLModel.metadata)
+            with environment.begin_transaction():
+                environment.run_migrations()

@@ -1,0 +1,192 @@
+"""Who may do what: users with a role, tokens that are shown once, and browser sessions made of a token.
+
+A token is `tap_<id>_<secret>` with 256 random bits. The database holds an HMAC of the secret under the server's own key,
+and neither is of use without the other; a slow hash would add nothing to what cannot be guessed. Digests are compared in
+constant time, and an id that does not exist is compared with something too.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from tellapart.board.submissions.database import Database
+from tellapart.board.submissions.refused import RefusedError
+from tellapart.board.submissions.shuffled import keyed
+
+__all__ = ["COOKIE", "Account", "Accounts", "Role"]
+
+COOKIE = "tellapart_session"
+"""The cookie of a browser's session."""
+
+Role = Literal["reader", "submitter", "admin"]
+"""What a user may do; each may do what the ones before it may."""
+
+_ROLES: tuple[str, ...] = get_args(Role)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Who is asking.
+
+    >>> Account("ann", "submitter", "5f").may("reader"), Account("ann", "submitter", "5f").may("admin")
+    (True, False)
+    """
+
+    user: str
+    role: Role
+    token: str
+
+    def may(self, role: Role) -> bool:
+        """Return whether the account's role is this one or above it."""
+        return _ROLES.index(self.role) >= _ROLES.index(role)
+
+
+class Accounts:
+    """Users, tokens and sessions.
+
+    Args:
+        database: where they are kept.
+        key: the server's secret; digests are worthless without it.
+        clock: seconds since 1970.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as scratch:
+    ...     accounts = Accounts(Database(Path(scratch) / "board.sqlite"), b"secret", lambda: 0.0)
+    ...     accounts.add("ann", "submitter", by="admin")
+    ...     _, token = accounts.issue("ann", days=30, by="admin")
+    ...     accounts.of_token(token).user
+    'ann'
+    """
+
+    def __init__(self, database: Database, key: bytes, clock: Callable[[], float]) -> None:
+        self.database, self.key, self.clock = database, key, clock
+
+    def add(self, name: str, role: Role, *, by: str) -> None:
+        """Add a user.
+
+        Raises:
+            RefusedError: the name is taken or cannot be one, or there is no such role.
+        """
+        if not _NAME.fullmatch(name):
+            raise RefusedError(422, f"user {name!r:.80}: use up to 63 letters, digits, dots, underscores and hyphens")
+        if role not in _ROLES:
+            raise RefusedError(422, f"role {role!r:.80}: use one of {', '.join(_ROLES)}")
+        with self.database.change() as rows:
+            try:
+                rows.execute("INSERT INTO user VALUES (?, ?, ?)", (name, role, self.clock()))
+            except sqlite3.IntegrityError:
+                raise RefusedError(409, f"user {name!r} is there already") from None
+            self.database.log(rows, self.clock(), by, "user added", {"user": name, "role": role})
+
+    def issue(self, user: str, *, days: float, by: str) -> tuple[str, str]:
+        """Make a token for a user; it is told here and nowhere else.
+
+        Returns:
+            Its id, by which it is revoked, and the token.
+
+        Raises:
+            RefusedError: there is no such user, or the days are none.
+        """
+        if not 0 < days <= 3660:
+            raise RefusedError(422, f"a token is good for up to 3660 days; got {days}")
+        id_, secret, now = secrets.token_hex(6), secrets.token_urlsafe(32), self.clock()
+        with self.database.change() as rows:
+            try:
+                rows.execute(
+                    "INSERT INTO token VALUES (?, ?, ?, ?, ?, NULL)",
+                    (id_, user, keyed(self.key, "token", secret), now, now + days * _DAY),
+                )
+            except sqlite3.IntegrityError:
+                raise RefusedError(404, f"no user {user!r:.80}") from None
+            self.database.log(rows, now, by, "token issued", {"user": user, "token": id_})
+        return id_, f"tap_{id_}_{secret}"
+
+    def revoke(self, id_: str, *, by: str) -> None:
+        """Revoke a token, and end the sessions that were made of it.
+
+        Raises:
+            RefusedError: there is no such token.
+        """
+        with self.database.change() as rows:
+            now = self.clock()
+            done = rows.execute("UPDATE token SET revoked = ? WHERE id = ? AND revoked IS NULL", (now, id_))
+            if not done.rowcount:
+                raise RefusedError(404, f"no token {id_!r:.80} that is still good")
+            rows.execute("DELETE FROM session WHERE token = ?", (id_,))
+            self.database.log(rows, now, by, "token revoked", {"token": id_})
+
+    def of_token(self, token: str) -> Account:
+        """Return whose token this is.
+
+        Raises:
+            RefusedError: nobody's, or it was revoked, or has expired. Which of them is not told, and is in the log.
+        """
+        _, id_, secret = ("", *token.removeprefix("tap_").partition("_")[::2])
+        row = self.database.one("SELECT token.*, role FROM token JOIN user ON name = user WHERE id = ?", id_)
+        digest = keyed(self.key, "token", secret.encode("utf-8", "replace").decode())
+        right = hmac.compare_digest(digest, row["digest"] if row else keyed(self.key, "nobody's"))
+        if row is not None and right and row["revoked"] is None and self.clock() < row["expires"]:
+            return Account(row["user"], row["role"], row["id"])
+        if row is not None:  # an id that exists: a stolen, old or mistyped token; anything else is only noise
+            why = "wrong secret" if not right else "revoked" if row["revoked"] is not None else "expired"
+            with self.database.change() as rows:
+                self.database.log(rows, self.clock(), row["user"], "token refused", {"token": id_, "why": why})
+        raise RefusedError(
+            401, "this token is not good: mistyped, expired or revoked; ask an admin of the board for another"
+        )
+
+    def sign_in(self, token: str, *, hours: float) -> str:
+        """Begin a browser session; return its cookie.
+
+        Raises:
+            RefusedError: as `of_token`.
+        """
+        account, cookie = self.of_token(token), secrets.token_urlsafe(32)
+        with self.database.change() as rows:
+            now = self.clock()
+            rows.execute("DELETE FROM session WHERE expires < ?", (now,))
+            digest = keyed(self.key, "session", cookie)
+            rows.execute("INSERT INTO session VALUES (?, ?, ?)", (digest, account.token, now + hours * 3600))
+            self.database.log(rows, now, account.user, "signed in", {"token": account.token})
+        return cookie
+
+    def of_session(self, cookie: str) -> Account | None:
+        """Return who is signed in; None for a session that is over, or whose token is not good any more."""
+        now = self.clock()
+        row = self.database.one(
+            "SELECT user, role, token.id FROM session JOIN token ON token.id = session.token JOIN user ON name = user "
+            "WHERE session.digest = ? AND session.expires > ? AND token.expires > ? AND revoked IS NULL",
+            keyed(self.key, "session", cookie),
+            now,
+            now,
+        )
+        return None if row is None else Account(row["user"], row["role"], row["id"])
+
+    def sign_out(self, cookie: str) -> None:
+        """End a session."""
+        with self.database.change() as rows:
+            rows.execute("DELETE FROM session WHERE digest = ?", (keyed(self.key, "session", cookie),))
+
+    def form_key(self, cookie: str) -> str:
+        """Return what a form of this session must carry, so that no other site can send one."""
+        return keyed(self.key, "form", cookie).hex()
+
+    def check_form(self, cookie: str, sent: str) -> None:
+        """Refuse a form that this session's pages did not hold.
+
+        Raises:
+            RefusedError: it carries another key, or none.
+        """
+        if not hmac.compare_digest(self.form_key(cookie).encode(), sent.encode("utf-8", "replace")):
+            raise RefusedError(
+                403, "this form was not sent from the board's own page, or the session is over; load it again"
+            )

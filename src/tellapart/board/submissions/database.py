@@ -1,0 +1,122 @@
+"""The server's own database: accounts, what was sent, and the log of who did what. One SQLite file; never a page's source.
+
+Every change is one transaction that is begun at once (`BEGIN IMMEDIATE`), so that what it reads stays true until it is
+written: of two files sent at the same moment only one takes the last place under a limit.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tellapart.errors import StoreError
+
+__all__ = ["Database"]
+
+_SCHEMA = 1
+_TABLES = """
+CREATE TABLE user (name TEXT PRIMARY KEY, role TEXT NOT NULL, created REAL NOT NULL);
+CREATE TABLE token (id TEXT PRIMARY KEY, user TEXT NOT NULL REFERENCES user (name), digest BLOB NOT NULL,
+                    created REAL NOT NULL, expires REAL NOT NULL, revoked REAL);
+CREATE TABLE session (digest BLOB PRIMARY KEY, token TEXT NOT NULL REFERENCES token (id), expires REAL NOT NULL);
+CREATE TABLE submission (id TEXT PRIMARY KEY, user TEXT NOT NULL REFERENCES user (name), benchmark TEXT NOT NULL,
+                         model TEXT NOT NULL, file TEXT NOT NULL, sha256 TEXT NOT NULL, bytes INTEGER NOT NULL,
+                         created REAL NOT NULL, state TEXT NOT NULL, starts INTEGER NOT NULL DEFAULT 0,
+                         error TEXT NOT NULL DEFAULT '', public TEXT, private TEXT);
+CREATE INDEX of_user ON submission (benchmark, user, created);
+CREATE INDEX waiting ON submission (state);
+CREATE TABLE closing (benchmark TEXT PRIMARY KEY, at REAL NOT NULL);
+CREATE TABLE log (id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL,
+                  about TEXT NOT NULL);
+CREATE TRIGGER log_is_kept BEFORE DELETE ON log BEGIN SELECT RAISE (ABORT, 'the log is only added to'); END;
+CREATE TRIGGER log_is_not_changed BEFORE UPDATE ON log BEGIN SELECT RAISE (ABORT, 'the log is only added to'); END;
+"""
+
+
+class Database:
+    """The file, opened anew for each use: threads and processes share it freely.
+
+    Raises:
+        StoreError: the file is no such database, was written by another version, or cannot be made.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as scratch:
+    ...     database = Database(Path(scratch) / "board.sqlite")
+    ...     with database.change() as rows:
+    ...         database.log(rows, 0.0, "ann", "came", {})
+    ...     [row["what"] for row in database.all("SELECT what FROM log")]
+    ['came']
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with self._open() as rows:
+                rows.execute("PRAGMA journal_mode = WAL")
+                rows.execute("BEGIN IMMEDIATE")
+                version = rows.execute("PRAGMA user_version").fetchone()[0]
+                empty = not rows.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+                if empty:
+                    for statement in _statements(_TABLES):
+                        rows.execute(statement)
+                    rows.execute(f"PRAGMA user_version = {_SCHEMA}")
+                rows.execute("COMMIT")
+            path.chmod(0o600)
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(f"{path} cannot be used as the board's database: {error}") from error
+        if not empty and version != _SCHEMA:
+            raise StoreError(f"{path} has version {version}, and this tellapart reads {_SCHEMA}; update tellapart")
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        connection = sqlite3.connect(self.path, timeout=30, isolation_level=None)
+        try:
+            connection.row_factory = sqlite3.Row
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA synchronous = FULL")  # what was acknowledged survives a power cut
+            yield connection
+        finally:
+            connection.close()
+
+    @contextmanager
+    def change(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection inside a transaction, which is committed unless an exception leaves the block."""
+        with self._open() as rows:
+            rows.execute("BEGIN IMMEDIATE")
+            try:
+                yield rows
+            except BaseException:
+                if rows.in_transaction:  # a full disk has rolled back already
+                    rows.execute("ROLLBACK")
+                raise
+            rows.execute("COMMIT")
+
+    def all(self, query: str, *values: Any) -> list[sqlite3.Row]:
+        """Return the rows of a query."""
+        with self._open() as rows:
+            return rows.execute(query, values).fetchall()
+
+    def one(self, query: str, *values: Any) -> sqlite3.Row | None:
+        """Return the first row of a query, if there is one."""
+        found = self.all(query, *values)
+        return found[0] if found else None
+
+    @staticmethod
+    def log(rows: sqlite3.Connection, at: float, who: str, what: str, about: Mapping[str, Any]) -> None:
+        """Add to the log, in the transaction of what is told."""
+        rows.execute("INSERT INTO log (at, who, what, about) VALUES (?, ?, ?, ?)", (at, who, what, json.dumps(about)))
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Split a script: `executescript` would commit first."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

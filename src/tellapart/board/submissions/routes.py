@@ -1,0 +1,190 @@
+"""The addresses of hidden benchmarks: what they are, how models stand, sending a file, and seeing what became of it.
+
+Every address gives a page to a browser and JSON to anything else (or with `?format=json`). A program shows its token in the
+header `Authorization: Bearer TOKEN`; a browser signs in with the same token and gets a session, whose forms carry a key of
+their own. Administration takes a token alone, so that no page of another site can do any of it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import FileResponse, JSONResponse, RedirectResponse
+
+from tellapart.board.submissions.accounts import COOKIE
+from tellapart.board.submissions.asking import Asking, RefusingRoute
+from tellapart.board.submissions.pages import page
+from tellapart.board.submissions.published import values_of
+from tellapart.board.submissions.receiving import received
+from tellapart.board.submissions.service import Submissions
+
+__all__ = ["router_of"]
+
+_SENT = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+_Format = Annotated[str | None, Query(alias="format", description="`json` for JSON in a browser, too.")]
+
+
+def router_of(submissions: Submissions) -> APIRouter:
+    """Return the routes of hidden benchmarks, for any FastAPI application; `submissions.start()` measures what comes.
+
+    >>> import tempfile
+    >>> from tellapart.board.hidden import HiddenSettings, SubmissionSettings
+    >>> with tempfile.TemporaryDirectory() as scratch:
+    ...     settings = HiddenSettings(submissions=SubmissionSettings(state=scratch), hidden=())
+    ...     sorted({route.path for route in router_of(Submissions(settings)).routes})[:3]
+    ['/admin/hidden/{name}/close', '/admin/log', '/admin/tokens']
+    """
+    router = APIRouter(route_class=RefusingRoute, tags=["hidden benchmarks"], responses=_refusals())
+    _add_reading(router, submissions)
+    _add_sending(router, submissions)
+    _add_sessions(router, submissions)
+    _add_administration(router, submissions)
+    return router
+
+
+def _refusals() -> dict[int | str, dict[str, Any]]:
+    said = {
+        401: "no good token",
+        403: "not allowed",
+        404: "not there",
+        409: "closed",
+        413: "too large",
+        429: "too often",
+    }
+    return {status: {"description": f"refused: {what}"} for status, what in {**said, 507: "no room"}.items()}
+
+
+def _add_reading(router: APIRouter, board: Submissions) -> None:
+    @router.get("/hidden")
+    def hidden(request: Request, _format: _Format = None) -> Response:
+        """List the hidden benchmarks: limits, and how much of the labels they let through."""
+        return page(request, board, "hidden", {"benchmarks": [board.about(name) for name in board.prepared]})
+
+    @router.get("/hidden/{name}")
+    def leaderboard(request: Request, name: str, _format: _Format = None) -> Response:
+        """Show how models stand; with private numbers, and what they changed, once it is closed."""
+        about, rows = board.about(name), []
+        for standing in board.standings(name):
+            best, shape = standing.best, board.benchmark(name).shape
+            splits = {"public": best.public, **({"private": best.private} if best.private else {})}
+            rows.append(
+                {
+                    "model": best.model,
+                    "user": best.user,
+                    "rank": standing.rank,
+                    "private_rank": standing.private_rank,
+                    "change": standing.change,
+                    **{
+                        split: {k: v.model_dump() for k, v in values_of(own, shape).items()}
+                        for split, own in splits.items()
+                    },
+                }
+            )
+        return page(request, board, "leaderboard", {"benchmark": about, "models": rows})
+
+    @router.get("/hidden/{name}/task.zip")
+    def task(request: Request, name: str) -> FileResponse:
+        """Send the task file: ids, images and texts, without labels. Takes a reader's token."""
+        Asking(request, board).account("reader")
+        return FileResponse(board.benchmark(name).task_file, filename=f"{name}.zip", media_type="application/zip")
+
+    @router.get("/submissions")
+    def sent(request: Request, _format: _Format = None) -> Response:
+        """List what you have sent."""
+        account = Asking(request, board).account("reader")
+        return page(request, board, "sent", {"submissions": board.sent(account)})
+
+    @router.get("/submissions/{submission}")
+    def one(request: Request, submission: str, _format: _Format = None) -> Response:
+        """Show what became of a file."""
+        account = Asking(request, board).account("reader")
+        return page(request, board, "submission", {"submission": board.view(submission, account)})
+
+
+def _add_sending(router: APIRouter, board: Submissions) -> None:
+    @router.post("/hidden/{name}/submissions", status_code=202, openapi_extra=_SENT)
+    async def send(
+        request: Request,
+        name: str,
+        model: Annotated[str, Query(description="The model's name on the board.")] = "",
+        file: Annotated[str, Query(description="The file's name; its ending says what it is.")] = "",
+    ) -> Response:
+        """Send a file of scores or answers as the request's body, or as a form; it is measured in its turn."""
+        id_ = await received(request, board, name, model, file)
+        where = str(request.url_for("one", submission=id_).path)
+        if Asking(request, board).browser:
+            return RedirectResponse(where, 303)
+        return JSONResponse({"id": id_, "state": "received", "at": where}, 202, {"Location": where})
+
+
+def _add_sessions(router: APIRouter, board: Submissions) -> None:
+    @router.get("/sign-in")
+    def sign_in_page(request: Request, _format: _Format = None) -> Response:
+        """Show the form that takes a token."""
+        return page(request, board, "sign_in", {})
+
+    @router.post("/sign-in", status_code=303)
+    async def sign_in(request: Request) -> Response:
+        """Begin a browser session."""
+        form = await Asking(request, board).small_form()
+        cookie = await run_in_threadpool(
+            board.accounts.sign_in, form.get("token", ""), hours=board.settings.session_hours
+        )
+        answer = RedirectResponse(request.url_for("sent").path, 303)
+        seconds = int(board.settings.session_hours * 3600)
+        secure = board.settings.secure_cookies
+        answer.set_cookie(COOKIE, cookie, max_age=seconds, httponly=True, samesite="strict", secure=secure)
+        return answer
+
+    @router.post("/sign-out", status_code=303)
+    async def sign_out(request: Request) -> Response:
+        """End a browser session."""
+        cookie, form = request.cookies.get(COOKIE, ""), await Asking(request, board).small_form()
+        board.accounts.check_form(cookie, form.get("key", ""))
+        await run_in_threadpool(board.accounts.sign_out, cookie)
+        answer = RedirectResponse(request.url_for("hidden").path, 303)
+        answer.delete_cookie(COOKIE)
+        return answer
+
+
+def _add_administration(router: APIRouter, board: Submissions) -> None:
+    @router.post("/admin/users", status_code=201)
+    def add_user(request: Request, name: str, role: str) -> JSONResponse:
+        """Add a user."""
+        by = Asking(request, board).account("admin", by_token=True).user
+        board.accounts.add(name, role, by=by)  # type: ignore[arg-type]  # checked there
+        return JSONResponse({"name": name, "role": role}, 201)
+
+    @router.post("/admin/tokens", status_code=201)
+    def issue(request: Request, user: str, days: Annotated[float, Query(gt=0, le=3660)] = 365) -> JSONResponse:
+        """Make a token for a user; this answer alone holds it."""
+        by = Asking(request, board).account("admin", by_token=True).user
+        id_, token = board.accounts.issue(user, days=days, by=by)
+        return JSONResponse({"id": id_, "token": token}, 201, {"Cache-Control": "no-store"})
+
+    @router.post("/admin/tokens/{token}/revoke")
+    def revoke(request: Request, token: str) -> JSONResponse:
+        """Revoke a token, by its id."""
+        by = Asking(request, board).account("admin", by_token=True).user
+        board.accounts.revoke(token, by=by)
+        return JSONResponse({"revoked": token})
+
+    @router.post("/admin/hidden/{name}/close")
+    def close(request: Request, name: str) -> JSONResponse:
+        """Close a benchmark for good: private numbers are told, and no file is taken any more."""
+        by = Asking(request, board).account("admin", by_token=True).user
+        board.close(name, by=by)
+        return JSONResponse({"closed": name})
+
+    @router.get("/admin/log")
+    def log(request: Request, after: Annotated[int, Query(ge=0, lt=2**63)] = 0) -> JSONResponse:
+        """Read the log: who did what."""
+        Asking(request, board).account("admin", by_token=True)
+        return JSONResponse({"entries": board.log(after)}, headers={"Cache-Control": "no-store"})

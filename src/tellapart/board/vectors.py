@@ -1,0 +1,57 @@
+"""Per-item numbers as the database holds them: little-endian float32, one after another, in the benchmark's order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.result import Sample
+
+__all__ = ["outcome_vectors", "packed", "score_vector", "unpacked"]
+
+
+def packed(values: NDArray[np.float32]) -> bytes:
+    """Return an array's bytes.
+
+    >>> unpacked(packed(np.float32([0.5, 1.0]))).tolist()
+    [0.5, 1.0]
+    """
+    return np.ascontiguousarray(values, dtype="<f4").tobytes()
+
+
+def unpacked(data: bytes) -> NDArray[np.float32]:
+    """Return the numbers of some bytes, float32 (n,).
+
+    >>> unpacked(b"")
+    array([], dtype=float32)
+    """
+    return np.frombuffer(data, dtype="<f4").astype(np.float32)
+
+
+def outcome_vectors(samples: Sequence[Sample]) -> dict[str, tuple[NDArray[np.float32], bytes]]:
+    """Return metric -> its value of every sample, NaN where a sample has none, and a byte a sample where ties touched it.
+
+    >>> one = Sample(id="a", cluster="a", outcomes={"choice_score": 1.0})
+    >>> {name: (values.tolist(), tied) for name, (values, tied) in outcome_vectors([one]).items()}
+    {'choice_score': ([1.0], b'')}
+    """
+    names = dict.fromkeys(name for sample in samples for name in sample.outcomes)
+    found = {}
+    for name in names:
+        values = np.array([sample.outcomes.get(name, np.nan) for sample in samples], dtype=np.float32)
+        tied = bytes(name in sample.tied for sample in samples)
+        found[name] = (values, tied if any(tied) else b"")
+    return found
+
+
+def score_vector(samples: Sequence[Sample]) -> NDArray[np.float32] | None:
+    """Return raw scores, float32 (item * image * text,); None where samples have none, as those of tasks.
+
+    >>> score_vector([Sample(id="a", cluster="a", scores=((0.5, 0.25),), outcomes={})]).tolist()
+    [0.5, 0.25]
+    """
+    if not samples or not all(sample.scores for sample in samples):
+        return None
+    return np.array([sample.scores for sample in samples], dtype=np.float32).reshape(-1)

@@ -1,0 +1,248 @@
+"""A model's page: its records, what it costs, how equivariant it is, and the items it does worst on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from pydantic import SkipValidation
+from sqlmodel import Session, select
+
+from tellapart.board.settings import BoardSettings
+from tellapart.board.tables import RAW, Benchmark, Entry, Item, Model, Score, Vector
+from tellapart.board.vectors import unpacked
+from tellapart.board.views.view import (
+    BenchmarkHead,
+    Cell,
+    Link,
+    ModelHead,
+    Table,
+    View,
+    benchmark_head,
+    main_metric,
+    one_by_slug,
+)
+from tellapart.report.drawing import Plot, Trace, plot
+from tellapart.report.items import margins
+
+__all__ = ["WORST", "ModelPage", "OnBenchmark", "Worst", "model_page", "said"]
+
+#: How many of its worst items a model's page names.
+WORST = 12
+
+
+class Worst(View):
+    """One of the items a model does worst on.
+
+    Attributes:
+        by: its margin (pairs) or its value (tasks).
+
+    >>> Worst(title="a", position=0, texts=("a cat",), by=-0.5).by
+    -0.5
+    """
+
+    position: int
+    texts: tuple[str, ...]
+    by: float
+
+
+class OnBenchmark(View):
+    """A model on one benchmark.
+
+    Attributes:
+        metrics: every metric, shares first.
+        deviations: those in the unit of the scores, with mean absolute value.
+        curves: their distributions.
+        run: folder, command, start and versions, as text.
+
+    >>> OnBenchmark.model_fields["worst"].is_required()
+    True
+    """
+
+    benchmark: BenchmarkHead
+    metrics: dict[str, Cell]
+    deviations: dict[str, dict[str, float | None]]
+    curves: SkipValidation[tuple[Plot, ...]]
+    worst: tuple[Worst, ...]
+    worst_by: str
+    tie_rule: str
+    note: str
+    on_trust: bool
+    notes: tuple[str, ...]
+    run: dict[str, str]
+
+
+class ModelPage(View):
+    """A model's page.
+
+    Attributes:
+        cost: what it costs, in words; empty where nobody said.
+        rivals: to compare it with.
+
+    >>> ModelPage(title="a", model=ModelHead(slug="a", label="a", kind="model"), about={}, cost={}, on=(), rivals=()).on
+    ()
+    """
+
+    model: ModelHead
+    about: dict[str, str]
+    cost: dict[str, str]
+    on: tuple[OnBenchmark, ...]
+    rivals: tuple[Link, ...]
+
+    def table(self) -> Table:
+        """Return every metric of every benchmark, a row each.
+
+        >>> head = ModelHead(slug="a", label="a", kind="model")
+        >>> ModelPage(title="a", model=head, about={}, cost={}, on=(), rivals=()).table().rows[0][:3]
+        ('benchmark', 'metric', 'value')
+        """
+        rows: list[tuple[str | float | None, ...]] = [
+            ("benchmark", "metric", "value", "low", "high", "chance", "n", "ties", "tier")
+        ]
+        for on in self.on:
+            for name, c in on.metrics.items():
+                rows.append((on.benchmark.name, name, c.value, c.low, c.high, c.chance, c.n, c.ties, c.tier))
+        return Table(title=self.title, rows=tuple(rows))
+
+
+def model_page(session: Session, _settings: BoardSettings, slug: str) -> ModelPage:
+    """Gather what is known of a model.
+
+    Raises:
+        UnknownNameError: there is no such model.
+
+    >>> from tellapart.board.store import Store
+    >>> with Store("sqlite://") as store, store.session() as session:
+    ...     model_page(session, BoardSettings(), "clip")
+    Traceback (most recent call last):
+    tellapart.errors.UnknownNameError: this board has no model 'clip'
+    """
+    model = one_by_slug(session, Model, slug, "model")
+    rows = session.exec(
+        select(Entry, Benchmark)
+        .join(Benchmark, Benchmark.id == Entry.benchmark_id)  # type: ignore[arg-type]
+        .where(Entry.model_id == model.id)
+        .order_by(Benchmark.name, Benchmark.id)  # type: ignore[arg-type]
+    ).all()
+    others = session.exec(select(Model).where(Model.id != model.id).order_by(Model.label)).all()
+    measured = set(
+        session.exec(
+            select(Entry.model_id).where(
+                Entry.benchmark_id.in_([benchmark.id for _, benchmark in rows]),  # type: ignore[attr-defined]
+                Entry.folder != "",
+            )
+        ).all()
+    )
+    comparable = [other for other in others if other.id in measured] if any(e.folder for e, _ in rows) else []
+    return ModelPage(
+        title=model.label,
+        model=ModelHead(slug=model.slug, label=model.label, kind=model.kind),
+        about={name: text for name, text in _about(model).items() if text},
+        cost=_cost(model),
+        on=tuple(_on(session, entry, benchmark) for entry, benchmark in rows),
+        rivals=tuple(Link(text=o.label, page="compare", args={"a": model.slug, "b": o.slug}) for o in comparable),
+    )
+
+
+def _about(model: Model) -> dict[str, str]:
+    own = "" if model.fingerprint.startswith("imported-") else model.fingerprint
+    return {"kind": model.kind, "read as": model.note, "fingerprint": own, "costs from": model.cost_source}
+
+
+def _cost(model: Model) -> dict[str, str]:
+    found = {
+        "latency of one pair": None if model.latency is None else f"{1000 * model.latency:.1f} ms",
+        "parameters": None if model.parameters is None else f"{model.parameters:,}",
+        "training images": None if model.training_images is None else f"{model.training_images:,}",
+    }
+    return {name: text for name, text in found.items() if text}
+
+
+def _on(session: Session, entry: Entry, benchmark: Benchmark) -> OnBenchmark:
+    scores = session.exec(
+        select(Score).where(Score.entry_id == entry.id, Score.tag == "").order_by(Score.id)  # type: ignore[arg-type]
+    ).all()
+    recorded = entry.record.get("metrics", {})
+    deviations = {
+        s.metric: {key: recorded.get(s.metric, {}).get(key) for key in ("value", "sd", "mean_absolute")}
+        for s in scores
+        if s.deviation
+    }
+    worst_by, worst = _worst(session, entry, benchmark)
+    return OnBenchmark(
+        title=benchmark.title,
+        benchmark=benchmark_head(benchmark),
+        metrics={s.metric: _cell(s) for s in scores if not s.deviation},
+        deviations=deviations,
+        curves=_curves(session, entry, list(deviations)),
+        worst=worst,
+        worst_by=worst_by,
+        tie_rule=entry.tie_rule,
+        note=entry.note,
+        on_trust=entry.on_trust,
+        notes=tuple(entry.record.get("notes", ())),
+        run=_run(entry),
+    )
+
+
+def _cell(score: Score) -> Cell:
+    return Cell(**score.model_dump(include=set(Cell.model_fields)))
+
+
+def _run(entry: Entry) -> dict[str, str]:
+    run = entry.run
+    versions = ", ".join(f"{name} {version}" for name, version in run.get("versions", {}).items())
+    found = {
+        "started": str(run.get("started", ""))[:16].replace("T", " "),
+        "command": str(run.get("command", "")),
+        "seed": str(run.get("seed", "")),
+        "device": str(run.get("device") or ""),
+        "versions": versions,
+    }
+    return {name: text for name, text in found.items() if text}
+
+
+def _curves(session: Session, entry: Entry, names: Sequence[str]) -> tuple[Plot, ...]:
+    values = {
+        name: unpacked(vector.data).astype(np.float64)
+        for name in names
+        if (vector := session.get(Vector, (entry.id, name))) is not None
+    }
+    whole = {name: column for name, column in values.items() if len(column) and np.isfinite(column).all()}
+    trace = Trace("", 0, "", whole)
+    return tuple(plot(name, [trace], 300.0, 120.0) for name in whole)
+
+
+def _worst(session: Session, entry: Entry, benchmark: Benchmark) -> tuple[str, tuple[Worst, ...]]:
+    raw = session.get(Vector, (entry.id, RAW))
+    if raw is not None and benchmark.images_each and benchmark.texts_each:
+        by = "margin: the lowest true pair less the highest false one"
+        values: Any = margins(unpacked(raw.data).reshape(-1, benchmark.images_each, benchmark.texts_each))
+    else:
+        metric = main_metric(benchmark.headline)
+        vector = session.get(Vector, (entry.id, metric))
+        if vector is None:
+            return "", ()
+        by, values = metric, unpacked(vector.data)
+    order = [int(place) for place in np.argsort(values, kind="stable")[:WORST] if not np.isnan(values[place])]
+    items = {
+        item.position: item
+        for item in session.exec(
+            select(Item).where(Item.benchmark_id == benchmark.id, Item.position.in_(order))  # type: ignore[attr-defined]
+        ).all()
+    }
+    return by, tuple(
+        Worst(title=items[k].name, position=k, texts=tuple(items[k].texts), by=float(values[k])) for k in order
+    )
+
+
+def said(output: str) -> str:
+    """Write a task's answer for people: text as it is, anything else as JSON.
+
+    >>> said('"a cat"'), said("[1, 2]")
+    ('a cat', '[1, 2]')
+    """
+    found = json.loads(output)
+    return found if isinstance(found, str) else output

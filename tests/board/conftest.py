@@ -1,0 +1,120 @@
+"""Boards on real run folders: two models that really scored the same pairs, made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi", reason='the board needs: pip install "tellapart[board]"')
+pytest.importorskip("sqlmodel", reason='the board needs: pip install "tellapart[board]"')
+pytest.importorskip("alembic", reason='the board needs: pip install "tellapart[board]"')
+
+from fastapi.testclient import TestClient
+
+from tellapart.board.app import create_app
+from tellapart.board.records import read_in
+from tellapart.board.settings import BoardSettings
+from tellapart.board.store import Store
+from tellapart.data.pairset import Outline
+from tellapart.data.scores import Scores
+from tellapart.measure import measure
+from tellapart.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
+from tellapart.run_folder import write_result, write_samples
+
+HOSTILE = """<script>alert(1)</script>"'&{{7*7}}"""
+
+WriteRun = Callable[..., Path]
+
+
+def written_run(
+    folder: Path,
+    model: str,
+    *,
+    skill: float,
+    benchmark: str = "shapes",
+    seed: int = 0,
+    n: int = 60,
+    fingerprint: str = "f" * 64,
+    clusters: int | None = None,
+    started: str = "2026-01-01T00:00:00+00:00",
+) -> Path:
+    """Write the run folder of a model whose true pairs are higher by `skill` standard deviations."""
+    values = np.random.default_rng(seed).normal(size=(n, 2, 2)) + skill * np.eye(2)
+    ids = tuple(f"{benchmark}-{k:03}" for k in range(n))
+    names = tuple(f"c{k % clusters}" if clusters else ids[k] for k in range(n))
+    tags = tuple({"type": ("colour", "place")[k % 2]} for k in range(n))
+    scores = Scores(ids, np.float32(values), "similarity")
+    measured = measure(scores, Outline(ids, (2, 2), names, tags))
+    record = BenchmarkResult(
+        title=f"Title of {benchmark}",
+        fingerprint=fingerprint,
+        shape=(2, 2),
+        kind="similarity",
+        metrics=measured.metrics,
+        by=measured.by,
+        macro=measured.macro,
+        curves=measured.curves,
+        origin="made",
+    )
+    run = RunRecord(started=started, seed=0, command="tellapart run", versions={"numpy": "2"})
+    result = Result(
+        run=run,
+        model=ModelRecord(name=model, fingerprint=f"weights of {model}", kind="similarity"),
+        benchmarks={benchmark: record},
+    )
+    samples = [
+        Sample(
+            id=ids[k],
+            cluster=names[k],
+            tags=tags[k],
+            images=(f"{k}_0.png", f"{k}_1.png"),
+            texts=(f"a red cube on {k}", f"a blue cube on {k}"),
+            scores=tuple(tuple(map(float, row)) for row in np.float32(values[k])),
+            outcomes={name: float(column[k]) for name, column in measured.outcomes.items()},
+            tied=tuple(name for name, column in measured.tied.items() if column[k]),
+        )
+        for k in range(n)
+    ]
+    write_samples(folder, benchmark, samples)
+    write_result(folder, result)
+    return folder
+
+
+@pytest.fixture
+def write_run() -> WriteRun:
+    return written_run
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two models far apart and one near the first, and a reference model."""
+    folder = tmp_path_factory.mktemp("runs")
+    written_run(folder / "good", "good", skill=3.0)
+    written_run(folder / "near", "near", skill=3.0, seed=1)
+    written_run(folder / "poor", "poor", skill=0.0, seed=2)
+    written_run(folder / "random", "random", skill=0.0, seed=3)
+    written_run(folder / "hostile", HOSTILE, skill=1.0, seed=4, benchmark="other", fingerprint="e" * 64)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def settings(runs: Path) -> BoardSettings:
+    return BoardSettings(runs=(runs,))
+
+
+@pytest.fixture(scope="session")
+def store(settings: BoardSettings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    problems: list[str] = []
+    with Store(f"sqlite:///{tmp_path_factory.mktemp('board') / 'board.sqlite'}") as opened:
+        read_in(opened, settings, problems.append)
+        assert problems == []
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def client(settings: BoardSettings, store: Store) -> Any:
+    return TestClient(create_app(settings, store))

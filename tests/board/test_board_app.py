@@ -1,0 +1,307 @@
+"""Every page in every form, errors that say what is wrong, headers, and names that are not trusted."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from tellapart.board.app import create_app
+from tellapart.board.headers import HEADERS
+from tellapart.board.links import path_of
+from tellapart.board.records import read_in
+from tellapart.board.settings import BoardSettings
+from tellapart.board.store import Store
+from tellapart.compare import compare
+from tellapart.run_folder import read_result, read_samples
+
+#: As the fixture `runs` names a model.
+HOSTILE = """<script>alert(1)</script>"'&{{7*7}}"""
+
+PAGES = [
+    "/",
+    "/ranks",
+    "/pareto/latency",
+    "/pareto/parameters",
+    "/pareto/training_images",
+    "/compare",
+    "/compare/good/poor",
+    "/models/good",
+    "/models/random",
+    "/benchmarks/shapes",
+    "/benchmarks/shapes/ranks",
+    "/benchmarks/shapes/by/type/group_score",
+    "/benchmarks/shapes/items/pages/1",
+    "/benchmarks/shapes/items/0",
+]
+NO_TABLE = {"/compare", "/benchmarks/shapes/items/0"}
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_is_html_json_csv_and_latex_at_one_address(client: TestClient, path: str) -> None:
+    page = client.get(path, headers={"accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    assert page.status_code == 200
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    by_header = client.get(path, headers={"accept": "application/json"})
+    by_query = client.get(path, params={"format": "json"})
+    assert by_header.json() == by_query.json()
+    assert by_header.json()["title"]
+    table = client.get(path, params={"format": "csv"})
+    assert table.status_code == (404 if path in NO_TABLE else 200)
+    if path not in NO_TABLE:
+        rows = list(csv.reader(io.StringIO(table.text)))
+        assert {len(row) for row in rows} == {len(rows[0])}
+        latex = client.get(path, params={"format": "latex"}).text
+        assert latex.count("\\\\\n") == len(rows)
+
+
+def test_the_leaderboard_has_the_records_numbers_best_first_and_reference_models_apart(client, runs: Path) -> None:
+    found = client.get("/benchmarks/shapes?format=json").json()
+    assert [column["title"] for column in found["columns"]] == ["text_score", "image_score", "group_score"]
+    assert [row["title"] for row in found["references"]] == ["random"]
+    values = {
+        name: read_result(runs / name).benchmarks["shapes"].metrics["group_score"] for name in ("good", "near", "poor")
+    }
+    assert [row["title"] for row in found["rows"]] == sorted(values, key=lambda name: -values[name].value)
+    for row in found["rows"]:
+        cell, value = row["cells"][2], values[row["title"]]
+        assert (cell["value"], cell["low"], cell["high"]) == (value.value, value.low, value.high)
+    tiers = {row["title"]: row["cells"][2]["tier"] for row in found["rows"]}
+    assert tiers == {"good": 1, "near": 1, "poor": 3}
+    assert found["chance"][2] == pytest.approx(1 / 6)
+
+
+def test_columns_by_a_tag_are_its_values_their_mean_and_the_gap(client, runs: Path) -> None:
+    found = client.get("/benchmarks/shapes/by/type/group_score?format=json").json()
+    assert [c["title"] for c in found["columns"]] == ["type: colour", "type: place", "mean of the values", "gap"]
+    record = read_result(runs / "good").benchmarks["shapes"]
+    colour, place = (record.by["type"][name].metrics["group_score"].value for name in ("colour", "place"))
+    row = next(row for row in found["rows"] if row["title"] == "good")
+    assert [cell["value"] for cell in row["cells"]] == pytest.approx(
+        [colour, place, record.macro["type"].metrics["group_score"].value, colour - place]
+    )
+
+
+def test_an_item_shows_each_models_matrix_and_who_fails(client, runs: Path) -> None:
+    samples = {name: read_samples(runs / name, "shapes") for name in ("good", "near", "poor", "random")}
+    for place in range(10):
+        found = client.get(f"/benchmarks/shapes/items/{place}?format=json").json()
+        assert found["title"] == samples["good"][place].id
+        assert found["texts"] == list(samples["good"][place].texts)
+        for made in found["made"]:
+            sample = samples[made["title"]][place]
+            shown = [[square["score"] for square in row] for row in made["matrix"]]
+            assert np.float32(shown).tolist() == np.float32(sample.scores).tolist()
+            right = made["verdicts"]["group_score"] == "won"
+            assert right == (sample.outcomes["group_score"] == 1)
+            assert (made["title"] in {one["label"] for one in found["won"]}) is right
+            states = [made["matrix"][k][k]["state"] for k in (0, 1)]
+            assert (states == ["won", "won"]) is right
+
+
+def test_the_list_of_items_begins_with_those_that_most_models_fail(client, runs: Path) -> None:
+    samples = [read_samples(runs / name, "shapes") for name in ("good", "near", "poor")]
+    failed = {one[0].id: sum(s.outcomes["group_score"] < 1 for s in one) for one in zip(*samples, strict=True)}
+    shown = []
+    for page in (1, 2):
+        found = client.get(f"/benchmarks/shapes/items/pages/{page}?format=json").json()
+        shown += [(item["title"], item["failed"]) for item in found["items"]]
+    assert dict(shown) == failed
+    counts = [count for _, count in shown]
+    assert counts == sorted(counts, reverse=True)
+
+
+def test_a_comparison_is_that_of_the_command(client, runs: Path) -> None:
+    found = client.get("/compare/good/poor?format=json").json()
+    expected = compare(runs / "good", runs / "poor")
+    assert found["tests"] == [row.model_dump(mode="json") for row in expected.rows]
+    a, b = (read_samples(runs / name, "shapes") for name in ("good", "poor"))
+    only = [x.id for x, y in zip(a, b, strict=True) if x.outcomes["group_score"] > y.outcomes["group_score"]]
+    differs = found["differs"][0]
+    assert [name for _, name in differs["only_a"]] == only[:25]
+    assert differs["more_a"] == max(0, len(only) - 25)
+
+
+def test_models_without_a_common_benchmark_are_not_compared(client) -> None:
+    slug = next(m["slug"] for m in client.get("/compare?format=json").json()["models"] if m["label"] == HOSTILE)
+    found = client.get(f"/compare/good/{slug}?format=json").json()
+    assert found["tests"] == []
+    assert "on no benchmark in common" in found["refused"][0]
+
+
+def test_a_models_page_has_its_metrics_curves_and_worst_items(client, runs: Path) -> None:
+    found = client.get("/models/poor?format=json").json()["on"][0]
+    record, samples = read_result(runs / "poor").benchmarks["shapes"], read_samples(runs / "poor", "shapes")
+    shares = {name: value.value for name, value in record.metrics.items() if value.mean_absolute is None}
+    assert {name: cell["value"] for name, cell in found["metrics"].items()} == shares
+    assert {curve["metric"] for curve in found["curves"]} == set(record.metrics) - set(shares)
+    scores = np.float32([sample.scores for sample in samples])
+    margin = np.minimum(scores[:, 0, 0], scores[:, 1, 1]) - np.maximum(scores[:, 0, 1], scores[:, 1, 0])
+    assert [worst["title"] for worst in found["worst"]] == [
+        samples[k].id for k in np.argsort(margin, kind="stable")[:12]
+    ]
+
+
+def test_the_ranking_page_has_the_places(client) -> None:
+    found = client.get("/benchmarks/shapes/ranks?format=json").json()
+    board = client.get("/benchmarks/shapes?format=json").json()
+    for column in range(3):
+        values = {row["title"]: row["cells"][column]["value"] for row in board["rows"]}
+        for line in found["lines"]:
+            assert line["ranks"][column] == 1 + sum(v > values[line["title"]] for v in values.values())
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "says"),
+    [
+        ("/models/nobody", 404, "this board has no model 'nobody'"),
+        ("/benchmarks/nothing", 404, "this board has no benchmark 'nothing'"),
+        ("/benchmarks/shapes/items/60", 404, "no item 60; it has 60"),
+        ("/benchmarks/shapes/items/pages/3", 404, "pages 1 to 2"),
+        ("/benchmarks/shapes/items/pages/0", 404, "no page 0"),
+        ("/benchmarks/shapes/by/size/group_score", 404, "has no tag 'size'"),
+        ("/benchmarks/shapes/by/type/accuracy", 404, "has no metric 'accuracy'"),
+        ("/benchmarks/shapes/by/domain-of-benchmarks/group_score", 404, "no benchmark of the other domain"),
+        ("/compare/good/good", 404, "compared with itself"),
+        ("/pareto/price", 404, "there are latency, parameters, training_images"),
+        ("/benchmarks/shapes/items/0/pictures/2", 404, "no picture 2"),
+        ("/benchmarks/shapes/items/0/pictures/0", 404, "not on this machine"),
+        ("/static/..%2fapp.py", 404, "Not Found"),
+        ("/static/app.py", 404, "no file"),
+        ("/nowhere", 404, "Not Found"),
+        ("/benchmarks/shapes/items/one", 422, "path.position"),
+        ("/benchmarks/shapes/items/99999999999", 422, "path.position"),
+        ("/models/a%27%3B%20drop%20table%20model", 422, "path.slug"),
+        ("/?format=xml", 422, "query.format"),
+    ],
+)
+def test_what_is_not_there_is_said_in_words_and_in_json(client, path: str, status: int, says: str) -> None:
+    page = client.get(path, headers={"accept": "text/html"})
+    assert page.status_code == status
+    assert page.headers["content-type"].startswith("text/html")
+    told = client.get(path, headers={"accept": "application/json"})
+    assert told.status_code == status
+    assert says in told.json()["detail"]
+    assert HEADERS.items() <= dict(page.headers).items() or all(page.headers[k] == v for k, v in HEADERS.items())
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/static/board.css", "/static/htmx.min.js", "/openapi.json"])
+def test_every_answer_allows_its_own_files_only(client, path: str) -> None:
+    found = client.get(path)
+    assert found.status_code == 200
+    for name, value in HEADERS.items():
+        assert found.headers[name] == value
+    assert "unsafe" not in found.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_hold_no_script_no_style_and_no_address_elsewhere(client, path: str) -> None:
+    text = client.get(path).text
+    assert text.count("<script") == 1
+    assert 'src="/static/htmx.min.js"' in text
+    assert "<style" not in text
+    assert " style=" not in text
+    assert "http://" not in text.replace("http://www.w3.org", "")
+    assert "https://" not in text
+
+
+def test_hostile_names_are_text_on_every_page(client) -> None:
+    slug = next(m["slug"] for m in client.get("/compare?format=json").json()["models"] if m["label"] == HOSTILE)
+    for path in ("/", "/ranks", "/benchmarks/other", f"/models/{slug}", "/benchmarks/other/items/0", "/compare"):
+        text = client.get(path).text
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text, path
+        assert "<script>alert" not in text, path
+        assert "{{7*7}}" in text, path  # and it is no template either
+
+
+def test_a_formula_in_a_name_is_text_in_a_spreadsheet(write_run, tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "=HYPERLINK(1)", skill=1.0)
+    with Store("sqlite://") as store:
+        settings = BoardSettings(runs=(tmp_path,))
+        read_in(store, settings, pytest.fail)
+        text = TestClient(create_app(settings, store)).get("/benchmarks/shapes?format=csv").text
+    assert "\n'=HYPERLINK(1)," in text
+
+
+def test_a_page_that_did_not_change_is_not_sent_again_and_a_new_run_changes_it(write_run, tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "first", skill=1.0)
+    settings = BoardSettings(runs=(tmp_path,))
+    with Store("sqlite://") as store:
+        read_in(store, settings, pytest.fail)
+        client = TestClient(create_app(settings, store))
+        tag = client.get("/").headers["etag"]
+        again = client.get("/", headers={"if-none-match": tag})
+        assert (again.status_code, again.content) == (304, b"")
+        write_run(tmp_path / "b", "second", skill=1.0, seed=1)
+        read_in(store, settings, pytest.fail)
+        changed = client.get("/", headers={"if-none-match": tag})
+        assert changed.status_code == 200
+        assert "second" in changed.text
+
+
+def test_a_large_page_is_packed_for_who_reads_it_so(client: TestClient) -> None:
+    packed = client.get("/benchmarks/shapes", headers={"accept-encoding": "gzip"})
+    plain = client.get("/benchmarks/shapes", headers={"accept-encoding": "identity"})
+    assert packed.headers["content-encoding"] == "gzip"
+    assert "content-encoding" not in plain.headers
+    assert packed.content == plain.content
+    assert int(packed.headers["content-length"]) < len(plain.content) / 2
+    assert "Accept-Encoding" in plain.headers["vary"]
+
+
+def test_the_form_leads_to_the_comparison(client) -> None:
+    found = client.get("/compare", params={"a": "good", "b": "poor"}, follow_redirects=False)
+    assert (found.status_code, found.headers["location"]) == (303, "/compare/good/poor")
+    refused = client.get("/compare", params={"a": "//evil.example", "b": "x"}, follow_redirects=False)
+    assert refused.status_code == 422
+
+
+def test_a_leaderboard_is_made_without_reading_an_items_row(client, store) -> None:
+    from sqlalchemy import event
+
+    said: list[str] = []
+    event.listen(store._engine, "before_cursor_execute", lambda *args: said.append(args[2]))
+    fresh = TestClient(create_app(BoardSettings(title="another"), store))
+    for path in ("/", "/benchmarks/shapes", "/benchmarks/shapes/by/type/group_score"):
+        assert fresh.get(path).status_code == 200
+    assert len(said) >= 6
+    assert not [one for one in said if any(f" {table}" in one for table in ("vector", "item", "answer"))]
+
+
+def test_an_empty_board_says_how_to_fill_it() -> None:
+    with Store("sqlite://") as store:
+        text = TestClient(create_app(BoardSettings(), store)).get("/").text
+    assert "tellapart run --out runs/mine" in text
+
+
+def test_hidden_benchmarks_are_part_of_the_board_and_its_pages_lead_there(
+    settings, store, client, tmp_path: Path
+) -> None:
+    from tellapart.board.hidden import HiddenSettings, SubmissionSettings
+    from tellapart.board.submissions.service import Submissions
+
+    hidden = Submissions(HiddenSettings(submissions=SubmissionSettings(state=tmp_path), hidden=()))
+    there = TestClient(create_app(settings, store, hidden))
+    assert 'href="/hidden"' in there.get("/").text
+    page = there.get("/hidden", headers={"accept": "text/html"})
+    assert page.status_code == 200
+    assert page.headers["content-security-policy"] == HEADERS["Content-Security-Policy"]
+    assert 'href="/hidden"' not in client.get("/").text
+    assert client.get("/hidden").status_code == 404
+
+
+def test_scores_of_an_item_are_written_so_that_different_ones_differ(client) -> None:
+    for place in range(20):
+        for made in client.get(f"/benchmarks/shapes/items/{place}?format=json").json()["made"]:
+            squares = [square for row in made["matrix"] for square in row]
+            assert len({s["text"] for s in squares}) == len({s["score"] for s in squares})
+            assert all(abs(float(s["text"]) - s["score"]) <= 0.0005 for s in squares)
+
+
+@pytest.mark.parametrize(("args", "path"), [({"slug": "a", "position": 3}, "/benchmarks/a/items/3")])
+def test_addresses_are_made_in_one_place(args: dict[str, str | int], path: str) -> None:
+    assert path_of("item", **args) == path

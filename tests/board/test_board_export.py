@@ -1,0 +1,76 @@
+"""The static site: every link leads to a file that is there, and says what the server says."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from tellapart.board.export import export_site
+from tellapart.errors import RunError
+
+
+class Addresses(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [value for name, value in attrs if name in {"href", "src", "action", "hx-get"} and value]
+
+
+@pytest.fixture(scope="module")
+def site(store, settings, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    pages = export_site(store, settings, folder, most_items=5)
+    assert pages == len(list(folder.rglob("index.html")))
+    return folder
+
+
+def test_every_address_is_a_file_of_the_site(site: Path) -> None:
+    seen = 0
+    for page in site.rglob("index.html"):
+        addresses = Addresses()
+        addresses.feed(page.read_text(encoding="utf-8"))
+        for address in addresses.found:
+            assert not address.startswith(("/", "http", "?")), f"{page}: {address}"
+            if not address.startswith("#"):
+                target = (page.parent / unquote(address)).resolve()
+                assert target.is_file(), f"{page}: {address}"
+                assert target.is_relative_to(site.resolve())
+                seen += 1
+    assert seen > 100
+
+
+def test_its_data_is_what_the_server_sends(site: Path, client) -> None:
+    for path in ("", "benchmarks/shapes", "models/good", "compare/good/near", "ranks"):
+        for kind, name in (("json", "data.json"), ("csv", "data.csv"), ("latex", "data.tex")):
+            sent = client.get(f"/{path}", params={"format": kind}).content.decode()
+            assert (site / path / name).read_bytes().decode().rstrip("\n") == sent.rstrip("\n")
+
+
+def test_only_the_items_that_most_models_fail_have_pages(site: Path, client) -> None:
+    shown = {int(path.name) for path in (site / "benchmarks/shapes/items").iterdir() if path.name.isdigit()}
+    worst = client.get("/benchmarks/shapes/items/pages/1?format=json").json()["items"][:5]
+    assert shown == {item["position"] for item in worst}
+
+
+def test_it_holds_no_script(site: Path) -> None:
+    for page in site.rglob("index.html"):
+        assert "<script" not in page.read_text(encoding="utf-8")
+    assert not list(site.rglob("*.js"))
+
+
+def test_writing_it_again_changes_no_byte(store, settings, site: Path, tmp_path: Path) -> None:
+    export_site(store, settings, tmp_path, most_items=5)
+    files = {path.relative_to(site): path.read_bytes() for path in site.rglob("*") if path.is_file()}
+    again = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert again == files
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(store, settings, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="cannot write"):
+        export_site(store, settings, tmp_path / "file")

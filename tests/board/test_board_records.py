@@ -1,0 +1,306 @@
+"""Run folders, imported numbers and timings become rows, and stay what they were."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sqlmodel import select
+
+from tellapart.board.imported import read_imported
+from tellapart.board.records import read_in
+from tellapart.board.settings import BoardSettings, read_settings
+from tellapart.board.store import Store, database_url
+from tellapart.board.tables import Benchmark, Entry, Item, Model, Score, Vector
+from tellapart.board.vectors import unpacked
+from tellapart.board.watch import Watch
+from tellapart.errors import DataError, RunError, StoreError
+from tellapart.run_folder import read_result, read_samples
+from tellapart.stats.tiers import tiers
+
+
+def labels(store: Store) -> list[str]:
+    with store.session() as session:
+        return sorted(session.exec(select(Model.label)).all())
+
+
+def test_a_run_folder_comes_back_number_for_number(write_run, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a", "a", skill=1.0)
+    record, samples = read_result(folder).benchmarks["shapes"], read_samples(folder, "shapes")
+    with Store("sqlite://") as store:
+        assert read_in(store, BoardSettings(runs=(tmp_path,)), pytest.fail) == 1
+        with store.session() as session:
+            scores = session.exec(select(Score).where(Score.tag == "")).all()
+            assert {s.metric: (s.value, s.low, s.high, s.chance, s.n) for s in scores} == {
+                name: (v.value, v.low, v.high, v.chance, v.n) for name, v in record.metrics.items()
+            }
+            by = session.exec(select(Score).where(Score.tag == "type", Score.value_of == "colour")).all()
+            assert {s.metric: s.value for s in by} == {
+                n: v.value for n, v in record.by["type"]["colour"].metrics.items()
+            }
+            items = session.exec(select(Item).order_by(Item.position)).all()
+            assert [(i.name, i.cluster, i.texts) for i in items] == [(s.id, s.cluster, list(s.texts)) for s in samples]
+            raw = session.exec(select(Vector).where(Vector.metric == "")).one()
+            expected = np.float32([s.scores for s in samples])
+            assert (unpacked(raw.data).reshape(-1, 2, 2) == expected).all()
+
+
+def test_reading_twice_changes_nothing_and_a_new_run_is_read_alone(write_run, tmp_path: Path) -> None:
+    settings = BoardSettings(runs=(tmp_path,))
+    write_run(tmp_path / "a", "a", skill=1.0)
+    with Store("sqlite://") as store:
+        read_in(store, settings, pytest.fail)
+        with store.session() as session:
+            before = store.version(session)
+        assert read_in(store, settings, pytest.fail) == 0
+        with store.session() as session:
+            assert store.version(session) == before
+        write_run(tmp_path / "b", "b", skill=2.0, seed=1)
+        assert read_in(store, settings, pytest.fail) == 1
+        assert labels(store) == ["a", "b"]
+        with store.session() as session:
+            assert store.version(session) > before
+
+
+def test_a_run_that_went_is_gone_and_a_run_that_changed_is_read_again(write_run, tmp_path: Path) -> None:
+    settings = BoardSettings(runs=(tmp_path,))
+    for name in ("a", "b"):
+        write_run(tmp_path / name, name, skill=1.0)
+    with Store("sqlite://") as store:
+        read_in(store, settings, pytest.fail)
+        (tmp_path / "a" / "results.json").unlink()
+        write_run(tmp_path / "b", "b", skill=4.0)
+        read_in(store, settings, pytest.fail)
+        assert labels(store) == ["b"]
+        with store.session() as session:
+            value = session.exec(select(Score.value).where(Score.metric == "group_score", Score.tag == "")).one()
+        assert value == read_result(tmp_path / "b").benchmarks["shapes"].metrics["group_score"].value
+
+
+def test_of_two_runs_of_a_model_on_a_benchmark_the_later_one_counts(write_run, tmp_path: Path) -> None:
+    write_run(tmp_path / "1-later", "a", skill=9.0, started="2026-02-01T00:00:00+00:00")
+    write_run(tmp_path / "2-earlier", "a", skill=0.0, started="2026-01-01T00:00:00+00:00")
+    with Store("sqlite://") as store:
+        read_in(store, BoardSettings(runs=(tmp_path,)), pytest.fail)
+        with store.session() as session:
+            assert session.exec(select(Entry.folder)).all() == [str(tmp_path / "1-later")]
+
+
+def test_when_the_later_of_two_runs_goes_the_earlier_one_counts_again(write_run, tmp_path: Path) -> None:
+    settings = BoardSettings(runs=(tmp_path,))
+    write_run(tmp_path / "1-later", "a", skill=9.0, started="2026-02-01T00:00:00+00:00")
+    write_run(tmp_path / "2-earlier", "a", skill=0.0, started="2026-01-01T00:00:00+00:00")
+    write_run(tmp_path / "3-other", "b", skill=0.0, seed=1)
+    with Store("sqlite://") as store:
+        read_in(store, settings, pytest.fail)
+        shutil.rmtree(tmp_path / "1-later")
+        assert read_in(store, settings, pytest.fail) == 1
+        with store.session() as session:
+            folders = sorted(session.exec(select(Entry.folder)).all())
+            assert folders == [str(tmp_path / name) for name in ("2-earlier", "3-other")]
+        assert read_in(store, settings, pytest.fail) == 0
+        shutil.rmtree(tmp_path / "2-earlier")
+        shutil.rmtree(tmp_path / "3-other")
+        read_in(store, settings, pytest.fail)
+        with store.session() as session:
+            for table in (Model, Benchmark, Entry, Item, Score, Vector):
+                assert session.exec(select(table)).all() == []
+
+
+def test_a_record_of_hidden_labels_needs_no_samples_and_joins_no_other_items(write_run, tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "a", skill=1.0)
+    hidden = write_run(tmp_path / "b", "b", skill=1.0, fingerprint="hidden-" + "0" * 57)
+    shutil.rmtree(hidden / "samples")
+    with Store("sqlite://") as store:
+        read_in(store, BoardSettings(runs=(tmp_path,)), pytest.fail)
+        with store.session() as session:
+            assert sorted(session.exec(select(Benchmark.slug)).all()) == ["shapes", "shapes-2"]
+            assert session.exec(select(Item.benchmark_id).distinct()).all() == [1]
+
+
+def test_other_items_under_the_same_name_are_another_benchmark(write_run, tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "a", skill=1.0)
+    write_run(tmp_path / "b", "b", skill=1.0, n=10, fingerprint="0" * 64)
+    with Store("sqlite://") as store:
+        read_in(store, BoardSettings(runs=(tmp_path,)), pytest.fail)
+        with store.session() as session:
+            assert sorted(session.exec(select(Benchmark.slug)).all()) == ["shapes", "shapes-2"]
+
+
+def test_scores_made_elsewhere_join_the_benchmark_of_the_same_ids_on_trust(write_run, tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "a", skill=1.0)
+    write_run(tmp_path / "b", "b", skill=1.0, fingerprint="ids-" + "0" * 60)
+    with Store("sqlite://") as store:
+        read_in(store, BoardSettings(runs=(tmp_path,)), pytest.fail)
+        with store.session() as session:
+            assert session.exec(select(Benchmark.slug)).all() == ["shapes"]
+            assert sorted(session.exec(select(Entry.on_trust)).all()) == [False, True]
+
+
+@pytest.mark.parametrize("clusters", [None, 12])
+def test_tiers_are_those_of_the_statistics(write_run, tmp_path: Path, clusters: int | None) -> None:
+    for seed, skill in enumerate((3.0, 2.8, 0.0)):
+        write_run(tmp_path / str(seed), f"m{seed}", skill=skill, seed=seed, clusters=clusters)
+    found = {name: read_samples(tmp_path / name, "shapes") for name in "012"}
+    outcomes = {f"m{name}": [s.outcomes["group_score"] for s in samples] for name, samples in found.items()}
+    expected = {
+        name: tier.rank
+        for tier in tiers(outcomes, [s.cluster for s in found["0"]] if clusters else None)
+        for name in tier.names
+    }
+    with Store("sqlite://") as store:
+        read_in(store, BoardSettings(runs=(tmp_path,)), pytest.fail)
+        with store.session() as session:
+            rows = session.exec(
+                select(Model.name, Score.tier)
+                .join(Entry, Entry.model_id == Model.id)
+                .join(Score, Score.entry_id == Entry.id)
+                .where(Score.metric == "group_score", Score.tag == "")
+            ).all()
+    assert dict(rows) == expected
+    assert expected["m2"] > expected["m0"]
+
+
+def test_a_broken_run_is_told_and_the_others_are_shown(write_run, tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "a", skill=1.0)
+    write_run(tmp_path / "broken", "b", skill=1.0)
+    (tmp_path / "broken" / "samples" / "shapes.jsonl").unlink()
+    problems: list[str] = []
+    with Store("sqlite://") as store:
+        read_in(store, BoardSettings(runs=(tmp_path,)), problems.append)
+        assert labels(store) == ["a"]
+    assert len(problems) == 1
+    assert "samples/shapes.jsonl is missing" in problems[0]
+
+
+def test_samples_of_other_items_are_refused(write_run, tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "a", skill=1.0)
+    write_run(tmp_path / "b", "b", skill=1.0, n=10)  # the fingerprint says that the items are the same
+    problems: list[str] = []
+    with Store("sqlite://") as store:
+        read_in(store, BoardSettings(runs=(tmp_path,)), problems.append)
+    assert "10 samples of shapes are not its 60 items" in problems[0]
+
+
+def test_a_timing_gives_the_model_of_the_same_weights_its_cost(write_run, tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "a", skill=1.0)
+    same, other = ({"name": "a", "fingerprint": f} for f in ("weights of a", "others"))
+    timing = {
+        "machine": {"processor": "P", "cores": 2, "system": "Linux"},
+        "device": "cpu",
+        "dtype": "float32",
+        "benchmark": "demo",
+        "pairs": 1,
+        "repeats": 1,
+        "warm_up": 0,
+        "batches": 1,
+        "latency": {"median": 0.02, "low": 0.01, "high": 0.03},
+        "parts": {},
+        "throughput": {"batch_size": 1},
+        "parameters": 1234,
+    }
+    models = [timing | {"model": same}, timing | {"model": other, "parameters": 1}]
+    content = {"schema": 1, "started": "", "command": "", "versions": {}, "models": models}
+    (tmp_path / "timing.json").write_text(json.dumps(content))
+    with Store("sqlite://") as store:
+        read_in(store, BoardSettings(runs=(tmp_path,)), pytest.fail)
+        with store.session() as session:
+            model = session.exec(select(Model)).one()
+            assert (model.latency, model.parameters) == (0.02, 1234)
+
+
+def test_imported_numbers_stand_beside_runs_and_have_no_tier(write_run, tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "a", skill=1.0)
+    path = tmp_path / "records.toml"
+    path.write_text(
+        'source = "a paper"\n[[models]]\nname = "people"\nkind = "human"\n[models.scores.shapes]\ngroup_score = 0.855\n'
+        '[[models]]\nname = "b"\n[models.scores.shapes]\ngroup_score = 0.5\n'
+    )
+    with Store("sqlite://") as store:
+        read_in(store, BoardSettings(runs=(tmp_path,), imported=(path,)), pytest.fail)
+        with store.session() as session:
+            assert session.exec(select(Benchmark.slug)).all() == ["shapes"]
+            rows = session.exec(
+                select(Model.name, Model.kind, Score.tier, Entry.tie_rule)
+                .join(Entry, Entry.model_id == Model.id)
+                .join(Score, Score.entry_id == Entry.id)
+                .where(Score.metric == "group_score", Score.tag == "")
+            ).all()
+    assert sorted(rows) == [
+        ("a", "model", 1, ""),
+        ("b", "model", None, "not known"),
+        ("people", "human", None, "not known"),
+    ]
+
+
+def test_a_watch_reads_a_run_that_came_later(write_run, tmp_path: Path) -> None:
+    settings = BoardSettings(runs=(tmp_path,))
+    with Store("sqlite://") as store:
+        watch = Watch(store, settings, pytest.fail)
+        write_run(tmp_path / "a", "a", skill=1.0)
+        assert watch.look()
+        assert labels(store) == ["a"]
+        assert not watch.look()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("source = 3", "field 'source'"),
+        ('source = "a"\n[[models]]\nname = "b"\nlatency = -1.0', "field 'models.0.latency'"),
+        ('source = "a"\n[[models]]\nname = "b"\n[models.scores.x]\ny = nan', "field 'models.0.scores.x.y'"),
+        ('source = "a"\nmodel = []', "field 'model"),
+        ("source =", "is not TOML"),
+    ],
+)
+def test_a_file_of_numbers_that_is_wrong_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "records.toml"
+    path.write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_imported(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("[bord]", "no table 'bord'"), ("[board]\ntitel = 'a'", "field 'board.titel'"), ("[board", "is not TOML")],
+)
+def test_a_board_file_that_is_wrong_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "board.toml"
+    path.write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_settings(path)
+
+
+def test_paths_in_a_board_file_are_relative_to_it(tmp_path: Path) -> None:
+    path = tmp_path / "board.toml"
+    path.write_text('[board]\nruns = ["runs", "/srv/runs"]\nimported = ["a.toml"]')
+    found = read_settings(path)
+    assert found.runs == (tmp_path / "runs", Path("/srv/runs"))
+    assert found.imported == (tmp_path / "a.toml",)
+
+
+def test_a_database_that_cannot_be_opened_is_an_error_that_says_so(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"cannot be opened: .*look at --database"):
+        Store(f"sqlite:///{tmp_path}/no/such/folder/board.sqlite")
+
+
+def test_a_database_is_found_again_with_what_it_held(write_run, tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "a", skill=1.0)
+    url, settings = database_url(None, tmp_path), BoardSettings(runs=(tmp_path,))
+    with Store(url) as store:
+        read_in(store, settings, pytest.fail)
+    with Store(url) as again:
+        assert labels(again) == ["a"]
+        assert read_in(again, settings, pytest.fail) == 0
+
+
+def test_what_fails_within_a_session_is_not_kept(tmp_path: Path) -> None:
+    with Store(database_url(None, tmp_path)) as store:
+        with pytest.raises(RunError), store.session() as session:
+            store.changed(session)
+            raise RunError("stop")
+        with store.session() as session:
+            assert store.version(session) == 0

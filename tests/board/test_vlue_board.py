@@ -1,0 +1,146 @@
+"""The example board holds what the VLUE paper prints, and its Pareto front is the paper's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tellapart.board.imported import read_imported
+from tellapart.board.records import read_in
+from tellapart.board.settings import BoardSettings, read_settings
+from tellapart.board.store import Store
+from tellapart.board.views.leaderboard import BY_DOMAIN, by_tag
+from tellapart.board.views.pareto import ParetoPage, pareto_page
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "vlue_board"
+PAPERS = ROOT.parent / "shared" / "papers"
+
+#: Of Table 2's columns and rows, the board's names; "IR R@1" say.
+MODELS = ("ViLBERT", "LXMERT", "UNITER", "VL-T5", "ALBEF", "X-VLM", "X-VLM 16M", "METER")
+SEVEN = tuple(name for name in MODELS if name != "X-VLM 16M")
+ROWS = {
+    **{f"TR R@{k}": ("coco-retrieval", f"i2t_recall@{k}") for k in (1, 5, 10)},
+    **{f"IR R@{k}": ("coco-retrieval", f"t2i_recall@{k}") for k in (1, 5, 10)},
+    **{f"TR R@{k}-OOD": ("vlue-retrieval", f"i2t_recall@{k}") for k in (1, 5, 10)},
+    **{f"IR R@{k}-OOD": ("vlue-retrieval", f"t2i_recall@{k}") for k in (1, 5, 10)},
+    "NLVR Test-P": ("nlvr2", "accuracy"),
+    "NLVR Test-OOD": ("vlue-nlvr2", "accuracy"),
+    "VQA Test-dev": ("vqa2", "soft_accuracy"),
+    "VQA Test-OOD": ("vlue-vqa", "exact_match"),
+    "Visual Val": ("refcoco+-val", "box_accuracy"),
+    "Visual Test-A": ("refcoco+-testa", "box_accuracy"),
+    "Visual Test-B": ("refcoco+-testb", "box_accuracy"),
+    "Visual Test-OOD": ("vlue-grounding", "box_accuracy"),
+}
+CAPTIONS = (
+    ("coco-captions", "bleu_4"),
+    ("coco-captions", "cider"),
+    ("vlue-captions", "bleu_4"),
+    ("vlue-captions", "cider"),
+)
+
+#: Table 4: performance in percent, and milliseconds.
+TABLE_4 = {
+    "ViLBERT": (57.46, 152.16),
+    "LXMERT": (55.71, 154.36),
+    "UNITER": (57.20, 157.39),
+    "VL-T5": (60.08, 164.51),
+    "ALBEF": (62.35, 63.50),
+    "X-VLM": (62.86, 79.50),
+    "METER": (63.62, 64.80),
+}
+
+
+@pytest.fixture(scope="module")
+def page() -> ParetoPage:
+    with opened() as (store, settings), store.session() as session:
+        return pareto_page(session, settings, "latency")
+
+
+class opened:  # noqa: N801
+    def __enter__(self) -> tuple[Store, BoardSettings]:
+        self.settings = read_settings(EXAMPLE / "board.toml")
+        self.store = Store("sqlite://")
+        read_in(self.store, self.settings, pytest.fail)
+        return self.store, self.settings
+
+    def __exit__(self, *_: object) -> None:
+        self.store.close()
+
+
+def test_performance_and_latency_are_those_of_table_4(page: ParetoPage) -> None:
+    found = {point.title: (100 * point.performance, point.cost) for point in page.points}
+    assert found.keys() == TABLE_4.keys()
+    for name, (performance, latency) in TABLE_4.items():
+        # The mean of two numbers of two decimals, rounded to two: half a hundredth, and the paper rounds halves up.
+        assert found[name][0] == pytest.approx(performance, abs=0.0051)
+        assert found[name][1] == latency
+
+
+def test_the_pareto_front_is_the_papers(page: ParetoPage) -> None:
+    # Of Table 4 nobody is faster than ALBEF, nobody better than METER, and those two beat the rest on both counts.
+    undominated = {
+        name
+        for name, (own, time) in TABLE_4.items()
+        if not any(other > own and faster < time for other, faster in TABLE_4.values())
+    }
+    assert {point.title for point in page.points if point.front} == undominated == {"ALBEF", "METER"}
+
+
+def test_the_gap_of_vqa_is_the_difference_of_the_two_domains() -> None:
+    with opened() as (store, settings), store.session() as session:
+        board = by_tag(session, settings, "vlue-vqa", BY_DOMAIN, "exact_match")
+    meter = next(row for row in board.rows if row.title == "METER")
+    assert [cell.value for cell in meter.cells if cell] == pytest.approx([0.7768, 0.5376, 0.2392])
+    assert board.rows[0].title == "METER"  # out of domain; in domain X-VLM is before it
+    assert all(cell.mark == "imported" for row in board.rows for cell in row.cells[:2] if cell)
+
+
+def paper() -> list[str]:
+    found = list(PAPERS.glob("004_*.txt"))
+    if not found:
+        pytest.skip("needs the paper's text in ../shared/papers")
+    return found[0].read_text(encoding="utf-8").split("\n")
+
+
+def test_every_number_is_the_papers() -> None:
+    lines = paper()
+    start = next(k for k, line in enumerate(lines) if line.startswith("Tasks\tMetrics"))
+    models = {each.name: each for each in read_imported(EXAMPLE / "records.toml").models}
+    heads = [column.split()[-1] for column in lines[start].split("\t")[2:]]
+    for name, head in zip(MODELS, heads, strict=True):
+        parameters, images = head.split("/")
+        for text, value in ((parameters, models[name].parameters), (images, models[name].training_images)):
+            assert value == float(text[:-1]) * {"M": 1e6, "K": 1e3}[text[-1]]
+    task, checked = "", 0
+    for line in lines[start + 1 : lines.index("", start + 1)]:
+        cells = line.split("\t")
+        task = cells[0].split()[0] if cells[0] else task
+        row = f"{task} {cells[1].replace('^d', '').strip()}"
+        for name, text in zip(MODELS, cells[2:], strict=True):
+            benchmark, metric = ROWS.get(row, ("", ""))
+            if row in ROWS:
+                value = models[name].scores.get(benchmark, {}).get(metric)
+                assert value == (None if text == "-" else pytest.approx(float(text.strip("*")) / 100, abs=1e-12)), (
+                    row,
+                    name,
+                )
+                checked += text != "-"
+    assert checked == sum(len(one) for name in MODELS for b, one in models[name].scores.items() if "captions" not in b)
+
+
+def test_captions_and_latencies_are_the_papers() -> None:
+    lines = paper()
+    models = {each.name: each for each in read_imported(EXAMPLE / "records.toml").models}
+    start = next(k for k, line in enumerate(lines) if line.startswith("Models\tBLEU4"))
+    for line in lines[start + 1 : start + 4]:
+        name, *numbers = line.split("\t")
+        for (benchmark, metric), text in zip(CAPTIONS, numbers, strict=True):
+            assert models[name].scores[benchmark][metric] == pytest.approx(float(text) / 100, abs=1e-12)
+    times = next(line for line in lines if line.startswith("INFER. TIME\t")).split("\t")[1:]
+    performance = next(line for line in lines if line.startswith("PERFORMANCE\t")).split("\t")[1:]
+    for name, time, value in zip(SEVEN, times, performance, strict=True):
+        assert models[name].latency == pytest.approx(float(time) / 1000)
+        assert TABLE_4[name] == (float(value), float(time))

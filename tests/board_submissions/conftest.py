@@ -1,0 +1,128 @@
+"""A board with one hidden benchmark, its users, and files to send to it."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from numpy.typing import NDArray
+
+from tellapart.board.hidden import HiddenBenchmark, HiddenSettings, SubmissionSettings
+from tellapart.board.submissions.prepared import read_truth
+from tellapart.board.submissions.routes import router_of
+from tellapart.board.submissions.service import Submissions
+from tellapart.data.folder import read_pair_set
+
+DAY = 86_400.0
+
+
+@dataclass
+class Clock:
+    """A clock that stands still until it is set."""
+
+    now: float = 20_000 * DAY
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Board:
+    """A board in this process: its service, its clock, a client, and what is needed to send scores."""
+
+    def __init__(self, folder: Path, pairs: Path, *, limits: dict[str, Any], settings: dict[str, Any]) -> None:
+        self.folder, self.pairs, self.clock = folder, pairs, Clock()
+        wanted = {"name": "clocks", "metrics": ("group_score",), "total": 5, "largest_share": 1000.0, **limits}
+        self.settings = HiddenSettings(
+            submissions=SubmissionSettings(state=folder / "state", **{"spare_bytes": 0, **settings}),
+            hidden=(HiddenBenchmark(pairs=pairs, **wanted),),
+        )
+        self.open()
+        self.tokens: dict[str, str] = {}
+        for name, role in (("ann", "submitter"), ("bob", "submitter"), ("rita", "reader"), ("root", "admin")):
+            self.service.accounts.add(name, role, by="test")
+            self.tokens[name] = self.service.accounts.issue(name, days=365, by="test")[1]
+
+    def open(self) -> None:
+        self.service = Submissions(self.settings, clock=self.clock)
+        app = FastAPI()
+        app.include_router(router_of(self.service))
+        self.client = TestClient(app, follow_redirects=False)
+
+    @property
+    def queue(self) -> Any:
+        return self.service.queue
+
+    def of(self, user: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.tokens[user]}"}
+
+    def task(self) -> list[dict[str, Any]]:
+        """The items as anybody gets them."""
+        answer = self.client.get("/hidden/clocks/task.zip", headers=self.of("rita"))
+        assert answer.status_code == 200
+        with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+            return [json.loads(row) for row in archive.read("items.jsonl").decode().splitlines()]
+
+    def npz(self, values: Any, **more: Any) -> bytes:
+        """A file of scores of the published items."""
+        stream = io.BytesIO()
+        ids = more.pop("ids", None) or [item["id"] for item in self.task()]
+        np.savez(stream, ids=np.array(ids), scores=values, **more)
+        return stream.getvalue()
+
+    def send(self, data: bytes, *, user: str = "ann", model: str = "mine", file: str = "scores.npz") -> Any:
+        params = {"model": model, "file": file}
+        return self.client.post("/hidden/clocks/submissions", params=params, content=data, headers=self.of(user))
+
+    def see(self, answer: Any, user: str = "ann") -> dict[str, Any]:
+        """What became of a file that was sent."""
+        assert answer.status_code == 202, answer.text
+        return dict(self.client.get(answer.json()["at"], headers=self.of(user)).json()["submission"])
+
+    def measured(self, data: bytes, **how: Any) -> dict[str, Any]:
+        answer = self.send(data, **how)
+        with self.queue.held() as mine:
+            assert mine
+            while self.queue.work_one():
+                pass
+        return self.see(answer, how.get("user", "ann"))
+
+    def right(self, share: float = 1.0) -> NDArray[np.float64]:
+        """Scores of the published items of which about such a share is right; they know the truth."""
+        truth = read_truth(self.service.prepared["clocks"].truth)
+        own = np.broadcast_to(np.eye(*truth.items[0].shape), (len(truth.items), *truth.items[0].shape)).copy()
+        own[round(share * len(own)) :] *= -1
+        rows = np.arange(len(own))[:, None, None]
+        return own[rows, np.array(truth.images)[:, :, None], np.array(truth.texts)[:, None, :]]
+
+
+@pytest.fixture
+def board(tmp_path: Path, made_set: Callable[..., Path]) -> Iterator[Callable[..., Board]]:
+    """Make a board of 24 items; `limits` are the benchmark's, `settings` the server's."""
+    made: list[Board] = []
+
+    def make(
+        n: int = 24,
+        *,
+        shape: tuple[int, int] = (2, 2),
+        clusters: int | None = None,
+        limits: dict[str, Any] | None = None,
+        settings: dict[str, Any] | None = None,
+    ) -> Board:
+        pairs = made_set("clocks", n=n, shape=shape, clusters=clusters)
+        assert len(read_pair_set(pairs)) == n
+        made.append(Board(tmp_path, pairs, limits=limits or {}, settings=settings or {}))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.client.close()
+        one.service.stop()

@@ -1,0 +1,138 @@
+"""The board file's hidden benchmarks: read, checked, and prepared once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellapart.board.hidden import HiddenBenchmark, check_limits, read_hidden
+from tellapart.board.submissions.commands import user_command
+from tellapart.board.submissions.prepared import prepare, read_truth, told_metrics
+from tellapart.board.submissions.refused import RefusedError
+from tellapart.board.submissions.service import Submissions, opened
+from tellapart.errors import DataError, StoreError
+
+GOOD = '[[hidden]]\nname = "clocks"\npairs = "clocks"\n'
+
+
+def board_file(folder: Path, text: str) -> Path:
+    file = folder / "board.toml"
+    file.write_text(text)
+    return file
+
+
+def test_a_board_without_hidden_benchmarks_has_none(tmp_path: Path) -> None:
+    assert read_hidden(board_file(tmp_path, '[board]\ntitle = "ours"\n')) is None
+
+
+def test_folders_are_relative_to_the_board_file(tmp_path: Path) -> None:
+    found = read_hidden(board_file(tmp_path, GOOD))
+    assert found is not None
+    assert (found.hidden[0].pairs, found.submissions.state) == (tmp_path / "clocks", tmp_path / "state")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[[hidden", "is not TOML"),
+        (GOOD + "dayly = 3\n", "field 'hidden.0.dayly': Extra inputs are not permitted"),
+        (GOOD.replace("clocks", "Big Clocks", 1), "field 'hidden.0.name': String should match"),
+        (GOOD + "step = 0.03\n", "a step of 0.03 does not divide 1"),
+        (GOOD + "public_share = 1.0\n", "field 'hidden.0.public_share'"),
+        (GOOD + "closes = 2027-01-01T00:00:00\n", "field 'hidden.0.closes': Input should have timezone info"),
+        (GOOD + GOOD, "two hidden benchmarks are called 'clocks'"),
+        ("[submissions]\nstat = 's'\n" + GOOD, "field 'submissions.state': Field required"),
+    ],
+)
+def test_a_board_file_that_is_not_right_is_refused_by_its_field(tmp_path: Path, text: str, why: str) -> None:
+    with pytest.raises(DataError, match=why):
+        read_hidden(board_file(tmp_path, text))
+
+
+def test_limits_that_would_tell_too_much_are_refused_with_what_would_do() -> None:
+    benchmark = HiddenBenchmark(name="clocks", pairs=Path("clocks"), total=100)
+    with pytest.raises(DataError, match="set a total of 75, fewer") as caught:
+        check_limits(benchmark, 3000, (2, 2), 3)
+    assert "100 files with 3 numbers each, rounded to 0.01, tell up to 1997 bits" in str(caught.value)
+    check_limits(benchmark.model_copy(update={"total": 75}), 3000, (2, 2), 3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "shape", "why"),
+    [
+        ({"metrics": ("v1",)}, (2, 2), "'v1' cannot be told; use of group_score, "),
+        ({"metrics": ("p_c",)}, (1, 2), "'p_c' cannot be told"),
+        ({}, (3, 3), "no metric is defined for 3 images"),
+        ({"protocol": "answers"}, (1, 2), "answers are asked of 2x2 items"),
+    ],
+)
+def test_metrics_that_cannot_be_told_are_refused(settings: dict[str, Any], shape: tuple[int, int], why: str) -> None:
+    with pytest.raises(DataError, match=why):
+        told_metrics(HiddenBenchmark(name="clocks", pairs=Path("clocks"), **settings), shape)
+
+
+def test_a_set_too_small_for_two_splits_is_refused_and_leaves_nothing(
+    tmp_path: Path, made_set: Callable[..., Path]
+) -> None:
+    benchmark = HiddenBenchmark(name="clocks", pairs=made_set(n=6, clusters=1))
+    with pytest.raises(DataError, match=r"6 items in 1 clusters give [06] public ones; both splits need some"):
+        prepare(benchmark, tmp_path / "hidden", b"key")
+    assert not (tmp_path / "hidden").exists() or not list((tmp_path / "hidden").iterdir())
+
+
+def test_an_image_that_cannot_be_decoded_leaves_no_task_file(tmp_path: Path, made_set: Callable[..., Path]) -> None:
+    pairs = made_set(n=6)
+    (pairs / "images" / "3_0.png").write_bytes(b"no image")
+    with pytest.raises(DataError, match=r"3_0\.png"):
+        prepare(HiddenBenchmark(name="clocks", pairs=pairs, largest_share=100), tmp_path / "hidden", b"key")
+    assert list((tmp_path / "hidden").iterdir()) == []
+
+
+def test_a_truth_that_was_damaged_is_no_truth(tmp_path: Path) -> None:
+    (tmp_path / "truth.json").write_text('{"items": []}')
+    with pytest.raises(DataError, match="is not the truth of a hidden benchmark"):
+        read_truth(tmp_path / "truth.json")
+
+
+def test_a_secret_that_was_damaged_stops_the_server(tmp_path: Path) -> None:
+    settings = read_hidden(board_file(tmp_path, GOOD))
+    assert settings is not None
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "secret").write_bytes(b"short")
+    with pytest.raises(StoreError, match="is not the secret that this server made"):
+        Submissions(settings)
+
+
+def test_the_command_line_makes_the_first_admin_and_further_tokens(
+    tmp_path: Path, made_set: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_set("clocks", n=60)
+    board = board_file(tmp_path, GOOD + 'metrics = ["group_score"]\ntotal = 1\n')
+    tokens = []
+    for _ in range(2):
+        user_command("root", board, role="admin", days=1)
+        tokens.append(capsys.readouterr().out.split(": ")[1].strip())
+    settings = read_hidden(board)
+    assert settings is not None
+    accounts = Submissions(settings).accounts
+    assert [accounts.of_token(token).role for token in tokens] == ["admin", "admin"]
+    with pytest.raises(RefusedError, match="role 'king': use one of reader, submitter, admin"):
+        user_command("eve", board, role="king", days=1)
+    with pytest.raises(DataError, match=r"has no hidden benchmarks; add a table \[\[hidden\]\]"):
+        user_command("eve", board_file(tmp_path, ""), role="admin", days=1)
+
+
+def test_a_board_without_hidden_benchmarks_opens_none_and_one_with_them_measures(
+    tmp_path: Path, made_set: Callable[..., Path]
+) -> None:
+    made_set("clocks", n=60)
+    with opened(board_file(tmp_path, "")) as none:
+        assert none is None
+    with opened(board_file(tmp_path, GOOD + 'metrics = ["group_score"]\ntotal = 1\n')) as submissions:
+        assert submissions is not None
+        assert "submissions" in {thread.name for thread in threading.enumerate()}
+    assert "submissions" not in {thread.name for thread in threading.enumerate()}

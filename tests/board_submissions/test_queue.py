@@ -1,0 +1,191 @@
+"""The queue holds: limits under two senders at once, a server killed in the middle, files measured once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+MakeBoard = Callable[..., Any]
+
+#: A server without pages: it works the queue of a board file until it is killed.
+SERVER = """
+import sys, threading
+from pathlib import Path
+from tellapart.board.hidden import read_hidden
+from tellapart.board.submissions.service import Submissions
+Submissions(read_hidden(Path(sys.argv[1]))).start()
+threading.Event().wait()
+"""
+
+
+def state(made: Any, id_: str) -> str:
+    return str(made.service.database.one("SELECT state FROM submission WHERE id = ?", id_)["state"])
+
+
+def until(holds: Callable[[], bool], *, seconds: float = 60, every: float = 0.004) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(every)
+
+
+def told(made: Any, what: str) -> int:
+    return sum(entry["what"] == what for entry in made.service.log())
+
+
+def test_limits_of_a_day_and_in_all_hold_for_each_user(board: MakeBoard) -> None:
+    made = board(4, limits={"daily": 2, "total": 3})
+    assert [made.send(b"x").status_code for _ in range(3)] == [202, 202, 429]
+    assert made.send(b"x", user="bob").status_code == 202
+    made.clock.now += 86_399
+    assert (
+        made.send(b"x").json()["detail"].startswith("ann has used today's 2 submissions to clocks; the next day (UTC)")
+    )
+    made.clock.now += 1
+    assert [made.send(b"x").status_code for _ in range(2)] == [202, 429]
+    assert made.send(b"x").json()["detail"] == "ann has used all 3 submissions to clocks"
+
+
+@pytest.mark.parametrize("users", [("ann",), ("ann", "bob")])
+def test_of_files_sent_at_once_each_user_gets_the_last_place_once(board: MakeBoard, users: tuple[str, ...]) -> None:
+    made = board(4, limits={"daily": 1})
+
+    def send(user: str) -> int:
+        with TestClient(made.client.app) as client:
+            params = {"model": "m", "file": "s.npz"}
+            answer = client.post("/hidden/clocks/submissions", params=params, content=b"x", headers=made.of(user))
+            return int(answer.status_code)
+
+    with ThreadPoolExecutor(6) as pool:
+        codes = list(pool.map(send, [users[k % len(users)] for k in range(6)]))
+    assert sorted(codes) == [202] * len(users) + [429] * (6 - len(users))
+    assert len([path for path in made.queue.folder.iterdir() if path.is_dir()]) == len(users)
+
+
+def test_a_server_killed_in_mid_measurement_measures_the_file_once_when_it_is_back(
+    board: MakeBoard, tmp_path: Any
+) -> None:
+    made = board(60)
+    file = tmp_path / "board.toml"
+    file.write_text(
+        f'[submissions]\nstate = "state"\n[[hidden]]\nname = "clocks"\npairs = "{made.pairs}"\n'
+        'metrics = ["group_score"]\ntotal = 2\n'
+    )
+    first, second = (made.send(made.npz(made.right(share))).json()["id"] for share in (1.0, 0.5))
+    server = subprocess.Popen([sys.executable, "-c", SERVER, str(file)], env={**os.environ, "OMP_NUM_THREADS": "1"})
+    try:
+        until(lambda: state(made, first) == "measuring")
+    finally:
+        server.send_signal(signal.SIGKILL)
+        server.wait()
+    assert (state(made, first), state(made, second)) == ("measuring", "received")
+    made.open()
+    with made.queue.held() as mine:
+        assert mine
+        assert state(made, first) == "validated"
+        while made.queue.work_one():
+            pass
+    assert (state(made, first), state(made, second)) == ("done", "done")
+    assert (told(made, "submission done"), told(made, "submission taken up again")) == (2, 1)
+    rows = made.client.get("/submissions", headers=made.of("ann")).json()["submissions"]
+    assert sorted(row["public"]["values"]["group_score"] for row in rows)[-1] == 1.0
+
+
+def test_what_an_orphan_says_after_the_end_changes_nothing(board: MakeBoard) -> None:
+    made = board()
+    seen = made.measured(made.npz(made.right()))
+    made.queue._end(seen["id"], "failed", "late", public=None)
+    assert state(made, seen["id"]) == "done"
+    assert told(made, "submission done") == 1
+
+
+def test_a_file_that_takes_the_server_down_again_and_again_is_given_up(board: MakeBoard) -> None:
+    made = board(4)
+    id_ = made.send(b"x").json()["id"]
+    with made.service.database.change() as rows:
+        rows.execute("UPDATE submission SET state = 'measuring', starts = 3")
+    with made.queue.held():
+        assert made.queue.work_one()
+    seen = made.client.get(f"/submissions/{id_}", headers=made.of("ann")).json()["submission"]
+    assert (seen["state"], seen["error"]) == ("failed", "the server stopped 3 times while it was at this file")
+    assert made.send(b"x").status_code == 202  # and it is given back
+
+
+def test_two_processes_never_work_one_queue(board: MakeBoard) -> None:
+    made = board(4)
+    with made.queue.held() as first, made.queue.held() as second:
+        assert (first, second) == (True, False)
+
+
+def test_the_running_server_measures_by_itself_and_stops_without_losing_the_file_at_hand(board: MakeBoard) -> None:
+    made = board()
+    made.service.start()
+    first = made.send(made.npz(made.right())).json()["id"]
+    until(lambda: state(made, first) == "done", every=0.02)
+    second = made.send(made.npz(made.right())).json()["id"]
+    until(lambda: made.queue._worker is not None)
+    made.service.stop()
+    assert state(made, second) in ("received", "validated", "measuring")
+    made.open()
+    with made.queue.held():
+        while made.queue.work_one():
+            pass
+    row = made.service.database.one("SELECT state, starts FROM submission WHERE id = ?", second)
+    assert tuple(row) == ("done", 1)
+
+
+def test_uploads_that_were_cut_off_by_the_servers_end_are_swept(board: MakeBoard) -> None:
+    made = board(4)
+    kept = made.send(b"x").json()["id"]
+    (made.queue.folder / "cut.part").write_bytes(b"half")
+    (made.queue.folder / "orphan").mkdir()
+    made.open()
+    with made.queue.held():  # as another server has it: what it is taking is left alone
+        made.service.start()
+        made.service.stop()
+        assert (made.queue.folder / "cut.part").exists()
+    made.open()
+    made.service.start()
+    made.service.stop()
+    assert {path.name for path in made.queue.folder.iterdir()} <= {kept, ".lock"}
+
+
+def test_a_file_to_a_benchmark_that_the_board_does_not_have_any_more_fails(board: MakeBoard) -> None:
+    made = board(4)
+    id_ = made.send(b"x").json()["id"]
+    made.service.prepared.clear()
+    with made.queue.held():
+        made.queue.work_one()
+    assert state(made, id_) == "failed"
+
+
+def test_a_full_disk_under_the_database_takes_nothing(board: MakeBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = board(4, limits={"daily": 100, "total": 100})
+    with made.service.database.change() as rows:
+        pages = rows.execute("PRAGMA page_count").fetchone()[0]
+    opened = type(made.service.database)._open
+
+    @contextmanager
+    def small(self: Any) -> Any:
+        with opened(self) as rows:
+            rows.execute(f"PRAGMA max_page_count = {pages}")  # SQLite's own way to say that the disk is full
+            yield rows
+
+    monkeypatch.setattr(type(made.service.database), "_open", small)
+    answers = [made.send(b"x" * 10, model="m" * 100) for _ in range(40)]
+    full = [answer for answer in answers if answer.status_code == 507]
+    assert full
+    assert all("nothing was counted" in answer.json()["detail"] for answer in full)
+    taken = {answer.json()["id"] for answer in answers if answer.status_code == 202}
+    assert {path.name for path in made.queue.folder.iterdir()} == taken
+    assert {row["id"] for row in made.service.database.all("SELECT id FROM submission")} == taken

@@ -1,0 +1,261 @@
+"""What is not a file of scores is refused with the reason, before it counts, and without harm."""
+
+from __future__ import annotations
+
+import io
+import json
+import resource
+import struct
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tellapart.board.submissions.measuring import read_sent
+from tellapart.board.submissions.shuffled import Hidden, hide
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.errors import ScoreError, TellapartError
+
+MakeBoard = Callable[..., Any]
+
+
+@pytest.fixture
+def made(board: MakeBoard) -> Any:
+    return board()
+
+
+@pytest.fixture(scope="module")
+def hidden() -> Hidden:
+    items = tuple(Item(id=str(k), images=(f"{k}a.png", f"{k}b.png"), texts=(f"x {k}", f"y {k}")) for k in range(24))
+    return hide(PairSet("set", items, Path()), b"secret", 0.5)
+
+
+def lines(ids: list[str], score: Any = 0.5) -> list[str]:
+    return [json.dumps({"label": f"{i}_c{c}_i{k}", "score": score}) for i in ids for c in (0, 1) for k in (0, 1)]
+
+
+def bad_files(ids: list[str]) -> dict[str, tuple[str, bytes, str]]:
+    """Name -> (file name, bytes, what the sender is told)."""
+    good = np.zeros((len(ids), 2, 2))
+
+    def npz(**arrays: Any) -> bytes:
+        stream = io.BytesIO()
+        np.savez(stream, **{"ids": np.array(ids), "scores": good, **arrays})
+        return stream.getvalue()
+
+    not_a_number = good.copy()
+    not_a_number[3, 1, 0] = np.nan
+    huge = good.copy()
+    huge[5] = 1e300
+    all_lines = lines(ids)
+    return {
+        "missing id": ("s.npz", npz(ids=np.array(ids[1:]), scores=good[1:]), f"1 of 24 scores are missing: {ids[0]}"),
+        "extra id": (
+            "s.npz",
+            npz(ids=np.array([*ids, "x"]), scores=np.zeros((25, 2, 2))),
+            "no item of this benchmark: x",
+        ),
+        "duplicate id": ("s.npz", npz(ids=np.array([ids[1], *ids[1:]])), "stand there twice"),
+        "nan": ("s.npz", npz(scores=not_a_number), f"not finite in float32: {ids[3]}"),
+        "beyond float32": ("s.npz", npz(scores=huge), f"not finite in float32: {ids[5]}"),
+        "wrong shape": ("s.npz", npz(scores=good[:, :, :1]), "scores must be numbers \\(24, 2, 2\\)"),
+        "pickle": ("s.npz", npz(ids=np.array(ids, dtype=object)), "is not an npz file of plain arrays|unpacks to"),
+        "unknown kind": ("s.npz", npz(kind=np.array("rank")), "kind must be one of"),
+        "no zip": ("s.npz", b"PK\x03\x04 and no more", "is not an npz file"),
+        "line missing": ("s.jsonl", "\n".join(all_lines[1:]).encode(), "1 of 96 scores are missing"),
+        "line twice": ("s.jsonl", "\n".join([*all_lines, all_lines[0]]).encode(), "stand in the file twice"),
+        "nan line": ("s.jsonl", "\n".join([*all_lines[1:], all_lines[0].replace("0.5", "NaN")]).encode(), "not finite"),
+        "nested without end": ("s.jsonl", b"[" * 100_000, "s.jsonl:1: is not JSON|cannot be read"),
+        "digits without end": ("s.jsonl", ('{"label": "a_c0_i0", "score": ' + "9" * 5000 + "}").encode(), "s.jsonl"),
+        "no text": ("s.jsonl", b"\xff\xfe\x00", "s.jsonl:1: is not UTF-8"),
+        "empty lines": ("s.jsonl", b"\n" * 100_000, "96 of 96 scores are missing"),
+        "wrong header": ("s.csv", b"item,score\n", "expected the header id,image,text,score"),
+        "no number": ("s.csv", f"id,image,text,score\n{ids[0]},0,0,high\n".encode(), "expected a number; got 'high'"),
+        "long cell": ("s.csv", b"id,image,text,score\n" + b"a" * 200_000 + b",0,0,1\n", "is not CSV"),
+    }
+
+
+@pytest.mark.parametrize("name", list(bad_files(["a"] * 24)))
+def test_a_file_that_is_not_one_of_this_benchmark_is_refused_with_the_reason(
+    hidden: Hidden, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, data, why = bad_files([item.id for item in hidden.items])[name]
+    monkeypatch.chdir(tmp_path)
+    Path(file).write_bytes(data)
+    with pytest.raises(TellapartError, match=why) as caught:
+        read_sent(Path(file), hidden, "scores")
+    assert str(tmp_path) not in str(caught.value)  # the server's own paths are nobody's business
+
+
+def members(**named: tuple[int, bytes]) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, (method, data) in named.items():
+            archive.writestr(name, data, method)
+    return stream.getvalue()
+
+
+ARCHIVES = {
+    "zip bomb": (members(**{"scores.npy": (zipfile.ZIP_DEFLATED, bytes(8 << 20))}), "unpacks to 8,388,608 bytes"),
+    "bomb beside the scores": (members(**{"extra.npy": (zipfile.ZIP_DEFLATED, bytes(1 << 20))}), "unpacks to"),
+    "many members": (members(**{f"a{k}.npy": (zipfile.ZIP_STORED, b"") for k in range(20)}), "holds 20 members"),
+    "path traversal": (members(**{"../../scores.npy": (zipfile.ZIP_STORED, b"x")}), "is named with a path"),
+    "windows path": (members(**{"..\\scores.npy": (zipfile.ZIP_STORED, b"x")}), "is named with a path"),
+    "absolute path": (members(**{"/etc/scores.npy": (zipfile.ZIP_STORED, b"x")}), "is named with a path"),
+    "lzma": (members(**{"scores.npy": (zipfile.ZIP_LZMA, bytes(64))}), "packed as numpy does not"),
+}
+
+
+@pytest.mark.parametrize("name", list(ARCHIVES))
+def test_an_archive_that_is_a_trap_is_refused_from_its_table_of_contents(
+    hidden: Hidden, name: str, tmp_path: Path
+) -> None:
+    data, why = ARCHIVES[name]
+    (tmp_path / "s.npz").write_bytes(data)
+    with pytest.raises(ScoreError, match=why):
+        read_sent(tmp_path / "s.npz", hidden, "scores")
+
+
+def test_a_table_of_contents_that_lies_about_a_size_unpacks_to_no_more_than_it_says(
+    hidden: Hidden, tmp_path: Path
+) -> None:
+    data = bytearray(members(**{"scores.npy": (zipfile.ZIP_DEFLATED, bytes(64 << 20)), "ids.npy": (0, b"x")}))
+    for signature, offset in ((b"PK\x01\x02", 24), (b"PK\x03\x04", 22)):
+        data[(at := data.index(signature) + offset) : at + 4] = struct.pack("<I", 100)
+    (tmp_path / "s.npz").write_bytes(data)
+    with pytest.raises(ScoreError, match="is not an npz file of plain arrays"):
+        read_sent(tmp_path / "s.npz", hidden, "scores")
+
+
+def test_a_refused_file_is_told_why_leaves_nothing_and_does_not_count(board: MakeBoard) -> None:
+    made = board(limits={"daily": 1})
+    values = made.right()
+    values[2, 0, 0] = np.nan
+    seen = made.measured(made.npz(values))
+    assert seen["state"] == "refused"
+    assert "sent.npz: 1 scores are not finite in float32" in seen["error"]
+    assert seen["public"] is None
+    assert [path.name for path in made.queue.folder.iterdir()] == [".lock"]
+    assert made.measured(made.npz(made.right()))["state"] == "done"
+    assert made.send(made.npz(made.right())).status_code == 429  # and now the day's one is used
+
+
+def test_a_file_that_would_take_all_memory_ends_its_worker_alone(board: MakeBoard) -> None:
+    made = board(settings={"memory_bytes": 256 << 20})
+    seen = made.measured(b"[" + b"1," * (20 << 20) + b"1]", file="scores.jsonl")
+    assert seen["state"] == "refused"
+    assert "memory" in seen["error"] or "did not end within" in seen["error"]
+
+
+def test_a_file_that_takes_too_long_to_read_is_refused(board: MakeBoard) -> None:
+    made = board(settings={"seconds": 1})
+    ids = [item["id"] for item in made.task()]
+    seen = made.measured("\n".join(lines(ids) * 5000).encode(), file="scores.jsonl")
+    assert (seen["state"], seen["error"]) == ("refused", "reading the file did not end within 1 s and 2,048 MiB")
+
+
+def test_two_gigabytes_that_say_so_are_refused_before_a_byte_is_read(made: Any) -> None:
+    def never() -> Iterator[bytes]:
+        raise AssertionError("the body was read")
+        yield b""
+
+    headers = {**made.of("ann"), "Content-Length": str(2 << 30)}
+    answer = made.client.post("/hidden/clocks/submissions?model=m&file=s.npz", content=never(), headers=headers)
+    assert (answer.status_code, answer.json()["detail"][:36]) == (413, "the file has 2,147,483,648 bytes; at")
+
+
+@pytest.mark.parametrize("as_form", [False, True])
+def test_a_body_without_a_length_is_cut_at_the_cap_and_deleted(board: MakeBoard, as_form: bool) -> None:
+    import asyncio
+
+    made = board(settings={"upload_bytes": 200_000})
+    head = b'--b\r\nContent-Disposition: form-data; name="file"; filename="s.npz"\r\n\r\n' if as_form else b""
+    kind = b"multipart/form-data; boundary=b" if as_form else b"application/octet-stream"
+    taken, said = 0, {}
+
+    async def receive() -> dict[str, Any]:
+        nonlocal taken
+        taken += 1
+        return {
+            "type": "http.request",
+            "body": head + bytes(65_536) if taken == 1 else bytes(65_536),
+            "more_body": taken < 40,
+        }
+
+    async def send(message: dict[str, Any]) -> None:
+        said.update(message)
+
+    headers = [(b"authorization", made.of("ann")["Authorization"].encode()), (b"content-type", kind)]
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/hidden/clocks/submissions",
+        "query_string": b"model=m&file=s.npz",
+        "headers": headers,
+        "client": ("test", 1),
+        "server": ("test", 80),
+        "scheme": "http",
+        "http_version": "1.1",
+        "root_path": "",
+    }
+    asyncio.run(made.client.app(scope, receive, send))
+    assert b"at most" in said["body"]
+    assert taken <= 5  # of the 40 that would have come
+    assert not list(made.queue.folder.glob("*.part"))
+
+
+def test_a_full_disk_leaves_nothing_half_written_and_counts_nothing(made: Any) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))  # a file that grows further fails as on a full disk
+    try:
+        answer = made.send(bytes(1_000_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert answer.status_code == 507
+    assert "nothing was counted" in answer.json()["detail"]
+    assert list(made.queue.folder.iterdir()) == []
+    assert made.client.get("/submissions", headers=made.of("ann")).json() == {"submissions": []}
+    assert made.measured(made.npz(made.right()))["state"] == "done"
+
+
+def test_too_little_room_is_said_before_a_byte_is_read(board: MakeBoard) -> None:
+    made = board(settings={"spare_bytes": 1 << 60})
+    answer = made.send(b"x")
+    assert (answer.status_code, answer.json()["detail"][:30]) == (507, "the server's disk is too full ")
+
+
+@pytest.mark.parametrize("file", ["scores.pkl", "scores.py", "../../etc/passwd", "s.npz.exe", "", "npz", "a\0.npy"])
+def test_only_the_endings_of_score_files_are_taken(made: Any, file: str) -> None:
+    answer = made.send(b"x", file=file)
+    assert (answer.status_code, "send a file that ends in .npz, .csv, .jsonl" in answer.json()["detail"]) == (422, True)
+
+
+def test_a_path_in_the_files_name_goes_nowhere(made: Any) -> None:
+    seen = made.measured(made.npz(made.right()), file="../../../../tmp/evil.npz")
+    assert seen["state"] == "done"
+    assert {path.name for path in (made.queue.folder / seen["id"]).iterdir()} == {"sent.npz"}
+
+
+@pytest.mark.parametrize("model", ["", " ", "a" * 101, "two\nlines", "turned\u202eround", "nul\0"])
+def test_a_models_name_is_one_line_that_can_be_seen(made: Any, model: str) -> None:
+    answer = made.send(b"x", model=model)
+    assert (answer.status_code, answer.json()["detail"].startswith("model: ")) == (422, True)
+
+
+NASTY = """<script>alert(1)</script>'; DROP TABLE submission; -- " onmouseover="x {{ 7*7 }} a&b"""
+
+
+def test_a_models_name_is_never_markup_nor_a_query(made: Any) -> None:
+    seen = made.measured(made.npz(made.right()), model=NASTY)
+    assert seen["model"] == NASTY
+    cookie = made.service.accounts.sign_in(made.tokens["ann"], hours=1)
+    for where in ("/hidden/clocks", "/submissions", f"/submissions/{seen['id']}"):
+        text = made.client.get(where, headers={"Accept": "text/html", "Cookie": f"tellapart_session={cookie}"}).text
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+        assert not [part for part in ("<script", 'onmouseover="', " 49 ") if part in text]
+    assert [row["model"] for row in made.client.get("/hidden/clocks").json()["models"]] == [NASTY]
+    assert made.client.get("/hidden/clocks' OR 1=1 --").status_code == 404

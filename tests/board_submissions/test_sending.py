@@ -1,0 +1,222 @@
+"""A file from its sender to the board: measured as on anybody's own machine, told rounded, private until closing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tellapart.board.submissions.rounding import round_to
+from tellapart.data.folder import read_pair_set
+from tellapart.data.scores import Scores
+from tellapart.models.external import write_scores
+from tellapart.run import run_scores
+from tellapart.run_folder import read_result, read_samples
+
+MakeBoard = Callable[..., Any]
+
+
+def pixels(data: bytes) -> bytes:
+    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB")).tobytes()
+
+
+def own_scores(board: Any, values: np.ndarray[Any, Any]) -> Scores:
+    """Scores of published items as scores of the set's own, found by looking at texts and pixels alone."""
+    pairs = read_pair_set(board.pairs)
+    by_texts = {frozenset(item.texts): item for item in pairs.items}
+    restored = {}
+    with zipfile.ZipFile(board.service.prepared["clocks"].task_file) as archive:
+        for item, scores in zip(board.task(), values, strict=True):
+            own = by_texts[frozenset(item["texts"])]
+            seen = [pixels(archive.read(name)) for name in item["images"]]
+            rows = [seen.index(pixels(pairs.read_bytes(name))) for name in own.images]
+            columns = [item["texts"].index(text) for text in own.texts]
+            restored[own.id] = scores[np.ix_(rows, columns)]
+    return Scores(list(restored), np.array(list(restored.values())), "similarity")
+
+
+@pytest.mark.parametrize(("shape", "clusters"), [((2, 2), 8), ((1, 3), None), ((3, 1), None)])
+def test_a_file_gets_the_numbers_that_tellapart_score_gives_it(
+    board: MakeBoard, tmp_path: Path, shape: tuple[int, int], clusters: int | None
+) -> None:
+    metric = "group_score" if shape == (2, 2) else "choice_score"
+    made = board(shape=shape, clusters=clusters, limits={"metrics": (metric,), "step": 0.001})
+    values = np.random.default_rng(1).normal(size=(24, *shape)).astype(np.float32)
+    write_scores(own_scores(made, values), tmp_path / "own.npz")
+    run_scores(f"folder:{made.pairs}", tmp_path / "own.npz", tmp_path / "run")
+    own = {sample.id: sample for sample in read_samples(tmp_path / "run", f"folder:{made.pairs}")}
+    seen = made.measured(made.npz(values))
+    assert seen["state"] == "done", seen["error"]
+    assert seen["private"] is None
+    made.service.close("clocks", by="root")
+    told = made.client.get(f"/submissions/{seen['id']}", headers=made.of("ann")).json()["submission"]
+    texts = {frozenset(item.texts): item.id for item in read_pair_set(made.pairs).items}
+    from tellapart.board.submissions.prepared import read_truth
+
+    truth = read_truth(made.service.prepared["clocks"].truth)
+    for split, mine in (("public", True), ("private", False)):
+        ids = [texts[frozenset(i.texts)] for i, public in zip(truth.items, truth.public, strict=True) if public is mine]
+        expected = round_to(float(np.mean([own[id_].outcomes[metric] for id_ in ids])), 0.001)
+        assert told[split]["values"] == {metric: expected}
+        assert told[split]["items"] == len(ids)
+    if clusters:  # siblings stay together, so that nothing public tells of a private item
+        sides = {(item.cluster, public) for item, public in zip(truth.items, truth.public, strict=True)}
+        assert len(sides) == clusters
+
+
+def test_npz_csv_and_jsonl_of_the_same_scores_get_the_same_numbers(board: MakeBoard, tmp_path: Path) -> None:
+    made = board()
+    values = np.random.default_rng(2).normal(size=(24, 2, 2)).astype(np.float32)
+    scores, told = Scores([item["id"] for item in made.task()], values, "similarity"), []
+    for suffix in (".npz", ".csv", ".jsonl"):
+        write_scores(scores, tmp_path / f"s{suffix}")
+        seen = made.measured((tmp_path / f"s{suffix}").read_bytes(), file=f"s{suffix}", user="ann" if suffix else "bob")
+        told.append((seen["state"], seen["public"]))
+    assert told[0] == told[1] == told[2]
+    assert told[0][0] == "done"
+
+
+def test_answers_in_words_are_measured_whichever_order_the_texts_were_given_in(board: MakeBoard) -> None:
+    made = board(limits={"protocol": "answers", "metrics": ()})
+    right = made.right()
+    rows = []
+    for item, matrix in zip(made.task(), right, strict=True):
+        first = int(matrix[0].argmax()) + 1  # the number of the first image's text, in the published order
+        rows += [(f"{item['id']}/1", f"{first};{3 - first}"), (f"{item['id']}/2", f"{3 - first};{first}")]
+    stream = io.StringIO()
+    csv.writer(stream).writerows([("id", "prediction"), *rows])
+    seen = made.measured(stream.getvalue().encode(), file="answers.csv")
+    assert (seen["state"], seen["public"]["values"]) == ("done", {"group_score_both_orders": 1.0})
+    repeating = "\n".join(json.dumps({"id": id_, "prediction": "1;2"}) for id_, _ in rows)
+    seen = made.measured(repeating.encode(), file="answers.jsonl")
+    assert seen["public"]["values"] == {"group_score_both_orders": 0.0}
+
+
+def test_the_task_file_tells_nothing_of_the_labels(board: MakeBoard) -> None:
+    made = board(n=120)
+    pairs = read_pair_set(made.pairs)
+    data = made.client.get("/hidden/clocks/task.zip", headers=made.of("rita")).content
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        listing = archive.read("items.jsonl").decode()
+        times = {entry.date_time for entry in archive.infolist()}
+        info = [Image.open(io.BytesIO(archive.read(name))).info for name in archive.namelist() if name.endswith(".png")]
+    items = [json.loads(row) for row in listing.splitlines()]
+    assert all(set(item) == {"id", "images", "texts"} for item in items)
+    for word in ("item-", "scene-", "swap", "_0.png", 'left":', "cluster", "tags"):
+        assert word not in listing
+    assert times == {(1980, 1, 1, 0, 0, 0)}
+    assert info == [{}] * 240
+    # Neither the items' order nor the places of images and texts go with the file's own.
+    texts = {frozenset(item.texts): k for k, item in enumerate(pairs.items)}
+    order = [texts[frozenset(item["texts"])] for item in items]
+    assert abs(np.corrcoef(order, range(120))[0, 1]) < 0.4
+    swapped = sum(bool(matrix[0, 0] < matrix[0, 1]) for matrix in made.right())
+    assert 35 < swapped < 85  # fair coins: 60 +- 4.6 standard deviations
+    first = sum(item["texts"][0] == pairs.items[k].texts[0] for item, k in zip(items, order, strict=True))
+    assert 35 < first < 85
+
+
+def test_the_shuffle_is_the_servers_alone_and_outlives_it(board: MakeBoard, tmp_path: Path) -> None:
+    made = board()
+    before = made.task()
+    made.open()
+    assert made.task() == before
+    (made.folder / "state").rename(tmp_path / "old")
+    other = type(made)(tmp_path, made.pairs, limits={}, settings={})
+    assert {item["id"] for item in other.task()}.isdisjoint(item["id"] for item in before)
+    assert oct((tmp_path / "state" / "secret").stat().st_mode)[-3:] == "600"
+
+
+def test_private_numbers_and_their_rank_change_are_told_only_after_closing(board: MakeBoard) -> None:
+    made = board()
+    from tellapart.board.submissions.prepared import read_truth
+
+    public = np.array(read_truth(made.service.prepared["clocks"].truth).public)
+    overfit, honest = made.right(), made.right()
+    overfit[~public] *= -1  # right on public items alone
+    honest[np.flatnonzero(public)[:2]] *= -1
+    seen = [made.measured(made.npz(v), user=u, model=u) for v, u in ((overfit, "ann"), (honest, "bob"))]
+    pages = [f"/submissions/{seen[0]['id']}", "/hidden/clocks", "/hidden", "/submissions"]
+    for user in ("ann", "root"):
+        for page in pages:
+            for accept in ("application/json", "text/html"):
+                answer = made.client.get(page, headers={**made.of(user), "Accept": accept})
+                assert answer.status_code == 200
+                assert not (accept == "application/json" and '"private":{' in answer.text.replace(" ", ""))
+                assert "private %" not in answer.text
+    row = made.client.get("/hidden/clocks").json()["models"]
+    assert [(one["model"], one["rank"], one["private_rank"]) for one in row] == [("ann", 1, None), ("bob", 2, None)]
+    assert made.client.post("/admin/hidden/clocks/close", headers=made.of("root")).status_code == 200
+    rows = made.client.get("/hidden/clocks").json()["models"]
+    assert [(one["model"], one["rank"], one["private_rank"], one["change"]) for one in rows] == [
+        ("bob", 2, 1, 1),
+        ("ann", 1, 2, -1),
+    ]
+    assert rows[1]["private"]["group_score"]["value"] == 0.0
+    assert "Places gained" in made.client.get("/hidden/clocks", headers={"Accept": "text/html"}).text
+    answer = made.send(made.npz(honest))
+    assert (answer.status_code, "closed" in answer.json()["detail"]) == (409, True)
+
+
+def test_a_benchmark_closes_by_its_date(board: MakeBoard) -> None:
+    made = board(limits={"closes": "2024-10-05T00:00:00Z"})  # day 20,001 since 1970
+    assert not made.service.is_closed("clocks")
+    made.clock.now += 86_400
+    assert made.service.is_closed("clocks")
+
+
+def test_records_of_the_leaderboard_carry_what_the_pages_say(board: MakeBoard) -> None:
+    made = board()
+    made.measured(made.npz(made.right(0.5)))
+    (result,) = made.service.results("clocks")
+    found = result.benchmarks["clocks"]
+    assert found.fingerprint.startswith("hidden-")
+    assert set(found.by["split"]) == {"public"}
+    value = found.metrics["group_score"]
+    assert (value.n, value.chance) == (12, pytest.approx(1 / 6))
+    assert value.low is not None
+    assert value.high is not None
+    assert value.low < value.value < value.high
+    made.service.write_records()
+    (folder,) = (made.service.records / "clocks").iterdir()
+    assert read_result(folder) == result
+    made.clock.now += 1
+    made.measured(made.npz(made.right()))  # a better file of the same model takes its place
+    made.service.write_records()
+    (better,) = (made.service.records / "clocks").iterdir()
+    assert better != folder
+    assert read_result(better).benchmarks["clocks"].metrics["group_score"].value == 1.0
+
+
+def test_ties_are_counted_over_the_whole_file_so_that_they_do_not_tell_which_items_are_public(board: MakeBoard) -> None:
+    made = board()
+    values = made.right()
+    values[0] = 0.5
+    made.measured(made.npz(values))
+    made.service.close("clocks", by="root")
+    (row,) = made.service.standings("clocks")
+    assert (row.best.public.ties, row.best.private.ties) == (1, 1)
+
+
+def test_the_pages_say_what_the_json_says(board: MakeBoard) -> None:
+    made = board()
+    seen = made.measured(made.npz(made.right(0.5)), model="half right")
+    page = {**made.of("ann"), "Accept": "text/html"}
+    text = made.client.get("/hidden/clocks", headers=page).text
+    assert "24 items of 2 images and 2 texts" in text
+    value = made.client.get("/hidden/clocks").json()["models"][0]["public"]["group_score"]["value"]
+    assert f'<span class="value">{100 * value:.4g}</span>' in text
+    assert ">24</td><td>3</td><td>5</td><td>open<" in made.client.get("/hidden", headers=page).text
+    assert "half right" in made.client.get("/submissions", headers=page).text
+    assert f"group score: {100 * value:.4g} %" in made.client.get(f"/submissions/{seen['id']}", headers=page).text
+    assert "That was refused" in made.client.get("/hidden/none", headers=page).text
+    for where in ("/hidden", "/hidden/clocks", "/sign-in", f"/submissions/{seen['id']}"):
+        assert "built-in" not in made.client.get(where, headers=page).text

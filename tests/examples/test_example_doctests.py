@@ -1,0 +1,20 @@
+"""The examples in the ablation's modules run; they lie outside the folders in which pytest looks for examples."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "examples" / "eqsim_ablation"
+MODULES = sorted(path.stem for path in FOLDER.glob("[a-z]*.py"))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_a_module_run_and_every_public_name_has_one(name: str) -> None:
+    module = importlib.import_module(f"examples.eqsim_ablation.{name}")
+    examples = {case.name.rpartition(".")[2]: case.examples for case in doctest.DocTestFinder().find(module)}
+    assert [public for public in module.__all__ if callable(getattr(module, public)) and not examples[public]] == []
+    assert doctest.testmod(module).failed == 0
