@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 EXTRAS := hub,models,build,ray,train,plot,board,postgres,dev
 
-.PHONY: demo demo-build test mutants lint types docs bench real-encoder clean
+.PHONY: demo demo-build serve test mutants lint types docs bench real-encoder clean
 
 demo: $(VENV)/.core
 	$(BIN)/tellapart run --out runs/demo
@@ -14,6 +14,10 @@ demo: $(VENV)/.core
 # goes on where it was.
 demo-build: $(VENV)/.test
 	$(BIN)/tellapart build docs/recipes/scenes.toml --out runs/demo-build --workers 2 --open
+
+# What `make demo` measured, and every other run below runs/, in the browser.
+serve: demo $(VENV)/.board
+	$(BIN)/tellapart serve
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest
@@ -52,6 +56,10 @@ $(BIN)/python:
 
 $(VENV)/.core: pyproject.toml | $(BIN)/python
 	$(PIP) install --quiet --editable .
+	@touch $@
+
+$(VENV)/.board: pyproject.toml | $(BIN)/python
+	$(PIP) install --quiet --editable ".[board]"
 	@touch $@
 
 $(VENV)/.test: pyproject.toml ci/constraints-cpu.txt | $(BIN)/python

@@ -44,7 +44,9 @@ class EqSim:
         variant: a key of `VARIANTS`; section 3 has v1 on distant pairs, section 5.4 on all (`v1-all+v2-close`).
         normalise: of a dual encoder's cosines. `batch`: a softmax over texts where texts change, over images where images
             change; `block`: a softmax over the four similarities of two pairs, which keeps both equations exactly what
-            they are on cosines; `none`: cosines. A fusion encoder's logits always go through a sigmoid.
+            they are on cosines; `none`: cosines. A fusion encoder's logits always go through a sigmoid. Through a softmax
+            over a batch distant pairs have next to no similarity, and v1 of them says nothing (docs/eqsim_ablation.md:
+            below 1e-6); on cosines, with an alpha of 0, both equations act.
         as_released: the released code instead of the paper: 2 x `k // 2` drawn negatives for the top `k`, a hinge on the
             mean deviation, a softmax over texts alone, no margin for v1. `variant` and `normalise` keep their defaults.
 
