@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tellapart.data.tasks import RetrievalSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.retrieval import chance_recall, scores_both_ways
+from tellapart.run_folder import read_samples
 from tellapart.tabulate import tabulate
 from tellapart.tasks.retrieval import DEPTHS, RETRIEVAL, measure_retrieval, read_gallery_scores
 
@@ -198,3 +199,26 @@ def test_an_image_in_neither_folder_of_the_split_is_refused(tmp_path: Path) -> N
         DataError, match=r"test-coco-cfs.csv:2: field 'image_path': 'elsewhere/1_0.jpg' lies in none of"
     ):
         find_benchmark("coco-counterfactuals-test", Place(tmp_path)).records()
+
+
+def test_a_query_keeps_its_rank_and_the_first_five_of_the_gallery_through_the_run_folder(
+    command, gallery: RetrievalSet, tmp_path: Path
+) -> None:
+    scores = np.round(noise(gallery), 1).astype(np.float32)
+    np.savez("a.npz", **ids(gallery), scores=scores)
+    ran = command("score", "coco-retrieval", "--scores", "a.npz", "--data", tmp_path / "data", "--out", "a")
+    assert ran.code == 0, ran.err
+    found = scores_both_ways(scores, gallery.pairs)
+    kept = {(sample.unit, sample.id): sample.output for sample in read_samples(tmp_path / "a", "coco-retrieval")}
+    for unit, ranks, own, true in (
+        ("image query", found.image_to_text, scores, set(gallery.pairs)),
+        ("caption query", found.text_to_image, scores.T, {(caption, image) for image, caption in gallery.pairs}),
+    ):
+        for query, order in enumerate(np.argsort(-own, axis=1, kind="stable")[:, :5].tolist()):
+            assert kept[unit, str(query)] == {
+                "rank": ranks.rank[query],
+                "first": [
+                    {"id": str(entry), "score": float(own[query, entry]), "true": (query, entry) in true}
+                    for entry in order
+                ],
+            }

@@ -16,6 +16,7 @@ from tellapart.board.settings import BoardSettings
 from tellapart.board.site import PAGES
 from tellapart.board.store import Store
 from tellapart.board.tables import Benchmark
+from tellapart.board.views.gallery import PAGE as QUERIES
 from tellapart.board.views.items import PAGE, failures
 from tellapart.board.views.view import View
 from tellapart.errors import RunError, UnknownNameError
@@ -35,7 +36,8 @@ def export_site(store: Store, settings: BoardSettings, out: Path, *, most_items:
         store: the records, read in already.
         settings: the board's.
         out: the folder.
-        most_items: of each benchmark's items, how many get a page: those that most models fail.
+        most_items: of each benchmark's items, how many get a page: those that most models fail; and of a gallery's
+            queries, how many are shown each way.
 
     Raises:
         RunError: a file cannot be written.
@@ -72,8 +74,9 @@ class _Crawl:
         key = (page, tuple(sorted(args.items())))
         if page == "picture":
             return self._picture(key, args)
+        listed = {"items": PAGE, "gallery_page": QUERIES}
         if (page == "item" and args["position"] not in self._places(str(args["slug"]))) or (
-            page == "items" and (int(args["page"]) - 1) * PAGE >= max(1, self._most)
+            page in listed and (int(args["page"]) - 1) * listed[page] >= max(1, self._most)
         ):
             return False
         if key not in self._seen:

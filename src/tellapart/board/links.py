@@ -16,6 +16,8 @@ PATTERNS = {
     "benchmark_ranks": "/benchmarks/{slug}/ranks",
     "items": "/benchmarks/{slug}/items/pages/{page}",
     "item": "/benchmarks/{slug}/items/{position}",
+    "gallery": "/benchmarks/{slug}/gallery/{model}",
+    "gallery_page": "/benchmarks/{slug}/gallery/{model}/{side}/pages/{page}",
     "model": "/models/{slug}",
     "choose": "/compare",
     "compare": "/compare/{a}/{b}",

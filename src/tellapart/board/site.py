@@ -8,6 +8,7 @@ from typing import Any
 
 from tellapart.board.links import PATTERNS
 from tellapart.board.views.comparison import ChoosePage, ComparisonPage, choose_page, comparison_page
+from tellapart.board.views.gallery import GalleryPage, gallery_page
 from tellapart.board.views.items import ItemPage, ItemsPage, item_page, items_page
 from tellapart.board.views.leaderboard import Leaderboard, all_benchmarks, by_tag, leaderboard
 from tellapart.board.views.model import ModelPage, model_page
@@ -63,4 +64,6 @@ PAGES = _pages(
     ("benchmark_ranks", benchmark_ranks, RanksPage, "ranks"),
     ("items", items_page, ItemsPage, "items"),
     ("item", item_page, ItemPage, "item"),
+    ("gallery", gallery_page, GalleryPage, "gallery"),
+    ("gallery_page", gallery_page, GalleryPage, "gallery"),
 )

@@ -5,14 +5,14 @@ favour, so a constant model has the worst rank and not the first. Several captio
 several images to one caption; the best-placed true entry counts, and ties among true entries do no harm. Beside
 each strict value stands the tie-neutral one, its exact expectation when tied entries are put in random order.
 
-One pass over blocks of rows counts both directions; nothing is sorted and the whole matrix of comparisons never
-exists. A result depends on neither the block size nor the order of images and captions.
+One pass over blocks of rows counts both directions and keeps the first few entries of each query; the gallery is not
+sorted and the whole matrix of comparisons never exists. A result depends on neither the block size nor the order of images and captions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellapart.data.scores import named
 from tellapart.errors import MetricError, ScoreError
+from tellapart.metrics.foremost import First, first_of_rows, merged
 
 __all__ = ["Ranks", "Retrieval", "chance_recall", "embeddings_both_ways", "scores_both_ways"]
 
@@ -35,6 +36,7 @@ class Ranks:
         above: false entries that score more than the best true one.
         tied: false entries that score the same.
         true_tied: true entries that score the same, the best one among them (at least 1).
+        first: the entries that score most, for people to look at; None where a rank was made without them.
 
     >>> ranks = Ranks(np.array([0, 0, 3]), np.array([0, 1, 0]), np.array([1, 1, 1]))
     >>> ranks.rank
@@ -44,6 +46,7 @@ class Ranks:
     above: NDArray[np.int64]
     tied: NDArray[np.int64]
     true_tied: NDArray[np.int64]
+    first: First | None = None
 
     @property
     def rank(self) -> NDArray[np.int64]:
@@ -266,6 +269,8 @@ def _count(blocks: Iterator[tuple[int, NDArray[np.float32]]], true: NDArray[np.f
     best_caption = np.maximum.reduceat(true[links.of_caption], links.caption_starts)
     image_above, image_level = (np.zeros(len(best_image), np.int64) for _ in range(2))
     caption_above, caption_level = (np.zeros(len(best_caption), np.int64) for _ in range(2))
+    image_first: list[First] = []
+    caption_first: First | None = None
     bad: list[str] = []
     for start, block in blocks:
         finite = np.isfinite(block).all(axis=1)
@@ -275,15 +280,26 @@ def _count(blocks: Iterator[tuple[int, NDArray[np.float32]]], true: NDArray[np.f
         image_level[rows] = np.count_nonzero(block == best_image[rows, None], axis=1)
         caption_above += np.count_nonzero(block > best_caption, axis=0)
         caption_level += np.count_nonzero(block == best_caption, axis=0)
+        image_first.append(first_of_rows(block))
+        caption_first = merged(caption_first, first_of_rows(block.T, start=start))
     if bad:
         raise ScoreError(
             f"retrieval scores must be finite; NaN or infinite in the rows of {len(bad)} of {len(best_image)} images: "
             f"{named(bad)}; score them again"
         )
     return Retrieval(
-        _ranks(image_above, image_level, true == best_image[links.image], links.image_starts),
-        _ranks(
-            caption_above, caption_level, (true == best_caption[links.caption])[links.of_caption], links.caption_starts
+        replace(
+            _ranks(image_above, image_level, true == best_image[links.image], links.image_starts),
+            first=First(*(np.concatenate([getattr(f, name) for f in image_first]) for name in ("entry", "score"))),
+        ),
+        replace(
+            _ranks(
+                caption_above,
+                caption_level,
+                (true == best_caption[links.caption])[links.of_caption],
+                links.caption_starts,
+            ),
+            first=caption_first,
         ),
     )
 

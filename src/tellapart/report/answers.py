@@ -108,6 +108,8 @@ def _example(entries: Sequence[Entry], row: int, metric: str) -> Example:
 
 def _answer(sample: Sample, metric: str) -> Answer:
     said = sample.output
+    if isinstance(said, dict) and said.keys() == {"rank", "first"}:
+        said = said["rank"]  # of a gallery; what stands first in it is on the board
     text = "" if said is None else said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
     short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
     return Answer(short, sample.outcomes.get(metric, 0.0))

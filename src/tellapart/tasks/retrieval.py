@@ -6,7 +6,7 @@ Scores made elsewhere come as `.npz`: `image_ids` and `caption_ids` (strings, as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -122,14 +122,16 @@ def measure_retrieval(records: RetrievalSet, found: Retrieval) -> tuple[Units, .
     of_image: dict[int, list[str]] = {}
     for image, caption in records.pairs:
         of_image.setdefault(image, []).append(records.captions[caption])
+    from_images = _outputs(found.image_to_text, set(records.pairs))
+    from_captions = _outputs(found.text_to_image, {(caption, image) for image, caption in records.pairs})
     image_units = tuple(
-        Unit(id=str(row), cluster=reference, images=(reference,), output=int(rank), gold="; ".join(of_image[row]))
-        for row, (reference, rank) in enumerate(zip(records.images, found.image_to_text.rank, strict=True))
+        Unit(id=str(row), cluster=reference, images=(reference,), output=output, gold="; ".join(of_image[row]))
+        for row, (reference, output) in enumerate(zip(records.images, from_images, strict=True))
     )
     caption_units = tuple(
-        Unit(id=str(row), cluster=cluster, texts=(caption,), output=int(rank), gold=cluster)
-        for row, (caption, cluster, rank) in enumerate(
-            zip(records.captions, records.caption_clusters, found.text_to_image.rank, strict=True)
+        Unit(id=str(row), cluster=cluster, texts=(caption,), output=output, gold=cluster)
+        for row, (caption, cluster, output) in enumerate(
+            zip(records.captions, records.caption_clusters, from_captions, strict=True)
         )
     )
     return (
@@ -140,6 +142,14 @@ def measure_retrieval(records: RetrievalSet, found: Retrieval) -> tuple[Units, .
         ),
         Units("caption query", caption_units, tuple(_recalls("t2i", found.text_to_image, true_of_caption, images))),
     )
+
+
+def _outputs(ranks: Ranks, true: Set[tuple[int, int]]) -> Iterator[dict[str, Any]]:
+    """Yield each query's rank and the first of its gallery: id, score, and whether it is a true one."""
+    for query, rank in enumerate(ranks.rank.tolist()):
+        kept = () if ranks.first is None else ranks.first.of(query)
+        first = [{"id": str(entry), "score": score, "true": (query, entry) in true} for entry, score in kept]
+        yield {"rank": rank, "first": first}
 
 
 def _recalls(side: str, ranks: Ranks, true: NDArray[np.int64], gallery: int) -> list[PerItem]:

@@ -13,6 +13,7 @@ from sqlmodel import Session, select
 from tellapart.board.settings import BoardSettings
 from tellapart.board.tables import RAW, Benchmark, Entry, Item, Model, Score, Vector
 from tellapart.board.vectors import unpacked
+from tellapart.board.views.gallery import has_gallery
 from tellapart.board.views.view import (
     BenchmarkHead,
     Cell,
@@ -56,6 +57,7 @@ class OnBenchmark(View):
         deviations: those in the unit of the scores, with mean absolute value.
         curves: their distributions.
         run: folder, command, start and versions, as text.
+        gallery: what it found first for each query is kept: there is a page of it.
 
     >>> OnBenchmark.model_fields["worst"].is_required()
     True
@@ -72,6 +74,7 @@ class OnBenchmark(View):
     on_trust: bool
     notes: tuple[str, ...]
     run: dict[str, str]
+    gallery: bool = False
 
 
 class ModelPage(View):
@@ -184,6 +187,7 @@ def _on(session: Session, entry: Entry, benchmark: Benchmark) -> OnBenchmark:
         on_trust=entry.on_trust,
         notes=tuple(entry.record.get("notes", ())),
         run=_run(entry),
+        gallery=has_gallery(session, entry, benchmark),
     )
 
 
@@ -239,10 +243,12 @@ def _worst(session: Session, entry: Entry, benchmark: Benchmark) -> tuple[str, t
 
 
 def said(output: str) -> str:
-    """Write a task's answer for people: text as it is, anything else as JSON.
+    """Write a task's answer for people: text as it is, a retrieval's rank without its gallery, anything else as JSON.
 
-    >>> said('"a cat"'), said("[1, 2]")
-    ('a cat', '[1, 2]')
+    >>> said('"a cat"'), said("[1, 2]"), said('{"rank": 3, "first": []}')
+    ('a cat', '[1, 2]', 'rank 3')
     """
     found = json.loads(output)
+    if isinstance(found, dict) and found.keys() == {"rank", "first"}:
+        return f"rank {found['rank']}"
     return found if isinstance(found, str) else output

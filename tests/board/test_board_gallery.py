@@ -1,0 +1,185 @@
+"""The retrieval gallery: what a model finds first, with its pictures, on the server and in the static site."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from PIL import Image
+from typer.testing import CliRunner
+
+from tellapart.board.app import create_app
+from tellapart.board.export import export_site
+from tellapart.board.records import read_in
+from tellapart.board.settings import BoardSettings
+from tellapart.board.store import Store
+from tellapart.board.views.gallery import PAGE
+from tellapart.cli import app
+from tellapart.run_folder import read_samples, write_samples
+
+IMAGES = 24
+HERE = "/benchmarks/coco-retrieval/gallery/mine"
+
+
+def scores() -> np.ndarray:
+    """Two captions an image; caption 0 finds its image third, behind two that are tied."""
+    found = np.random.default_rng(0).normal(size=(IMAGES, 2 * IMAGES)).astype(np.float32)
+    found[:, 0] = -np.arange(IMAGES)
+    found[[0, 7, 5], 0] = (5, 9, 9)
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A gallery of real pictures, and the run folder of scores that were made elsewhere."""
+    folder = tmp_path_factory.mktemp("gallery")
+    (folder / "data").mkdir()
+    (folder / "images").mkdir()
+    rows = []
+    for k in range(IMAGES):
+        Image.new("RGB", (24, 16), (10 * k, 0, 255 - 10 * k)).save(folder / "images" / f"{k}.png")
+        rows.append({"image": f"{k}.png", "caption": [f"caption {k} a <b>", f"caption {k} b"]})
+    (folder / "data" / "coco_test.json").write_text(json.dumps(rows))
+    image_ids, caption_ids = (np.array([str(k) for k in range(size)]) for size in (IMAGES, 2 * IMAGES))
+    np.savez(folder / "mine.npz", image_ids=image_ids, caption_ids=caption_ids, scores=scores())
+    given = {"--scores": "mine.npz", "--data": "data", "--images": "images", "--out": "runs/mine"}
+    options = [part for option, path in given.items() for part in (option, str(folder / path))]
+    done = CliRunner().invoke(app, ["score", "coco-retrieval", *options])
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+@pytest.fixture(scope="module")
+def store(folder: Path) -> Iterator[Store]:
+    problems: list[str] = []
+    with Store(f"sqlite:///{folder / 'board.sqlite'}") as opened:
+        read_in(opened, BoardSettings(runs=(folder / "runs",)), problems.append)
+        assert problems == []
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def client(store: Store, folder: Path) -> TestClient:
+    return TestClient(create_app(BoardSettings(runs=(folder / "runs",)), store))
+
+
+def test_a_caption_has_its_five_images_ties_in_gallery_order_and_the_true_one_marked(client: TestClient) -> None:
+    found = client.get(f"{HERE}?format=json").json()
+    assert (found["side"], found["page"], found["pages"], len(found["queries"])) == ("t2i", 1, 3, PAGE)
+    first = found["queries"][0]
+    assert (first["texts"], first["rank"]) == (["caption 0 a <b>"], 3)
+    assert [(one["title"], one["images"], one["score"], one["true"]) for one in first["first"]] == [
+        ("5", ["5.png"], 9, False),
+        ("7", ["7.png"], 9, False),
+        ("0", ["0.png"], 5, True),
+        ("1", ["1.png"], -1, False),
+        ("2", ["2.png"], -2, False),
+    ]
+    assert [link["args"]["side"] for link in found["sides"] if not link["current"]] == ["i2t"]
+
+
+def test_every_query_of_every_page_has_what_a_full_sort_of_the_scores_gives(client: TestClient) -> None:
+    for side, own in (("t2i", scores().T), ("i2t", scores())):
+        pages = client.get(f"{HERE}/{side}/pages/1?format=json").json()["pages"]
+        found = [
+            query
+            for page in range(1, pages + 1)
+            for query in client.get(f"{HERE}/{side}/pages/{page}?format=json").json()["queries"]
+        ]
+        order = np.argsort(-own, axis=1, kind="stable")
+        assert [[int(one["title"]) for one in query["first"]] for query in found] == order[:, :5].tolist()
+        for row, query in enumerate(found):
+            true = {row // 2} if side == "t2i" else {2 * row, 2 * row + 1}
+            assert {int(one["title"]) for one in query["first"] if one["true"]} == true & set(order[row, :5].tolist())
+            assert query["rank"] == 1 + min(order[row].tolist().index(one) for one in true)
+
+
+def test_the_page_shows_pictures_that_are_there_and_is_linked_from_the_models_page(client: TestClient) -> None:
+    assert f'href="{HERE}"' in client.get("/models/mine").text
+    text = client.get(HERE).text
+    assert "caption 0 a &lt;b&gt;" in text and "caption 0 a <b>" not in text
+    address = "/benchmarks/coco-retrieval/items/5/pictures/0"
+    assert f'<img src="{address}" alt="found at place 1, not true"' in text
+    sent = client.get(address)
+    assert sent.status_code == 200
+    assert Image.open(io.BytesIO(sent.content)).convert("RGB").getpixel((3, 3))[0] == pytest.approx(50, abs=6)
+    assert client.get("/benchmarks/coco-retrieval/items/24?format=json").json()["made"][0]["said"] == "rank 3"
+    backwards = client.get(f"{HERE}/i2t/pages/1").text
+    assert 'alt="the image that is asked for captions of"' in backwards
+    rows = list(csv.reader(io.StringIO(client.get(f"{HERE}?format=csv").text)))
+    assert len(rows) == 1 + 5 * PAGE
+    assert rows[3] == ["caption query 0", "caption 0 a <b>", "3", "3", "0.png", "5.0", "yes"]
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        (f"{HERE}/t2i/pages/4", "has pages 1 to 3 of captions to images; there is no page 4"),
+        (f"{HERE}/i2t/pages/0", "has pages 1 to 2 of images to captions; there is no page 0"),
+        (f"{HERE}/up/pages/1", "no direction 'up'; there are t2i and i2t"),
+        ("/benchmarks/coco-retrieval/gallery/other", "this board has no model 'other'"),
+        ("/benchmarks/other/gallery/mine", "this board has no benchmark 'other'"),
+    ],
+)
+def test_what_is_not_there_is_said(client: TestClient, address: str, said: str) -> None:
+    found = client.get(f"{address}?format=json")
+    assert found.status_code == 404
+    assert said in found.json()["detail"]
+
+
+def test_a_record_that_keeps_ranks_alone_is_read_and_has_no_gallery(folder: Path, tmp_path: Path) -> None:
+    old = tmp_path / "runs" / "mine"
+    old.mkdir(parents=True)
+    (old / "results.json").write_bytes((folder / "runs" / "mine" / "results.json").read_bytes())
+    samples = read_samples(folder / "runs" / "mine", "coco-retrieval")
+    ranks = [sample.model_copy(update={"output": dict(sample.output)["rank"]}) for sample in samples]
+    write_samples(old, "coco-retrieval", ranks)
+    problems: list[str] = []
+    with Store(f"sqlite:///{tmp_path / 'board.sqlite'}") as store:
+        settings = BoardSettings(runs=(tmp_path / "runs",))
+        read_in(store, settings, problems.append)
+        client = TestClient(create_app(settings, store))
+        assert problems == []
+        page = client.get("/models/mine")
+        assert page.status_code == 200 and "Retrieval gallery" not in page.text
+        assert (
+            client.get("/benchmarks/coco-retrieval/items/0?format=json").json()["made"][0]["said"].isdigit()
+        )  # a bare rank
+        found = client.get(f"{HERE}?format=json")
+        assert found.status_code == 404
+        assert "does not hold what was found first; measure it again" in found.json()["detail"]
+
+
+class Addresses(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [value for name, value in attrs if name in {"href", "src"} and value]
+
+
+def test_the_static_site_has_the_first_pages_with_their_pictures(store: Store, folder: Path, tmp_path: Path) -> None:
+    export_site(store, BoardSettings(runs=(folder / "runs",)), tmp_path, most_items=PAGE + 1)
+    gallery = tmp_path / HERE.lstrip("/")
+    assert sorted(path.name for path in (gallery / "t2i" / "pages").iterdir()) == ["1", "2"]
+    assert sorted(path.name for path in (gallery / "i2t" / "pages").iterdir()) == ["1", "2"]
+    assert json.loads((gallery / "data.json").read_text())["queries"][0]["rank"] == 3
+    pictures = 0
+    for page in gallery.rglob("index.html"):
+        addresses = Addresses()
+        addresses.feed(page.read_text(encoding="utf-8"))
+        for address in addresses.found:
+            if not address.startswith("#"):
+                target = (page.parent / unquote(address)).resolve()
+                assert target.is_file(), f"{page}: {address}"
+                pictures += "/pictures/" in address
+    assert pictures > 5 * PAGE
