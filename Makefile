@@ -19,8 +19,10 @@ demo-build: $(VENV)/.test
 serve: demo $(VENV)/.board
 	$(BIN)/tellapart serve
 
+# Two processes, each test file whole in one of them; JOBS=0 runs all in one.
+JOBS ?= 2
 test: $(VENV)/.test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 # Every small mistake in every metric must fail a test; `make test` tries a sample of them.
 mutants: $(VENV)/.test

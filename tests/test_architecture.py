@@ -10,6 +10,8 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -192,3 +194,12 @@ def test_no_name_of_the_root_is_also_a_module_which_would_replace_it() -> None:
 def test_an_unknown_name_of_the_root_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'tellapart' has no attribute 'nonsense'"):
         tellapart.nonsense  # noqa: B018
+
+
+def test_pytest_passes_over_no_folder_of_tests_or_of_the_package() -> None:
+    root = SOURCE.parents[1]
+    told = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
+    holding = {path.parent for top in told["testpaths"] for path in (root / top).rglob("*.py")}
+    names = {part for folder in holding for part in folder.relative_to(root).parts}
+    assert "build" in names  # which pytest's own list passes over
+    assert not [name for name in names if any(fnmatch(name, pattern) for pattern in told["norecursedirs"])]
