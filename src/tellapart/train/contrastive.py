@@ -8,9 +8,8 @@ gradients, and each vector's gradient flows on. Memory is that of a few pairs, t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tellapart.catalog import load
@@ -19,6 +18,7 @@ from tellapart.train.config import TrainConfig, loss_options
 from tellapart.train.encoders import Encoded, Inputs, TrainedDual
 from tellapart.train.losses.batch import Batch, Parts
 from tellapart.train.order import choices
+from tellapart.train.prepared import PreparedImages
 from tellapart.train.rows import Rows
 
 if TYPE_CHECKING:
@@ -111,12 +111,13 @@ class Contrastive:
     accelerator: Any
     module: Any
     threads: int = 2
-    _prepared: dict[int, Inputs] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._needs = needs(self.config, self.rows)
         self._loss, self._options = load("loss", str(self.config.loss["name"])), loss_options(self.config.loss)
-        self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="images")
+        self._prepared = PreparedImages(
+            self.rows, self.encoder.image, keep=self.config.data.keep_images, threads=self.threads
+        )
 
     def draw(self, numbers: Sequence[int], step: int) -> Drawn:
         """Return what a step encodes of this rank's rows: the draws depend on the seed, the step and each row alone."""
@@ -132,15 +133,7 @@ class Contrastive:
 
     def read(self, drawn: Drawn) -> list[Any]:
         """Begin to read and prepare a step's images; the threads go on while another step is computed."""
-        return [self._pool.submit(self._image, number) for number in drawn.rows]
-
-    def _image(self, number: int) -> Inputs:
-        if number in self._prepared:
-            return self._prepared[number]
-        prepared = self.encoder.image(self.rows.pixels(number))
-        if self.config.data.keep_images:
-            self._prepared[number] = prepared
-        return prepared
+        return self._prepared.read(drawn.rows)
 
     def backward(self, drawn: Drawn, images: list[Any], step: int) -> Parts:
         """Take the loss of a step and leave its gradients in the parameters; return its parts, detached."""
@@ -243,7 +236,7 @@ class Contrastive:
 
     def close(self) -> None:
         """Let the reading threads go."""
-        self._pool.shutdown(cancel_futures=True)
+        self._prepared.close()
 
 
 def _dot(values: Tensor, leaf: Tensor, start: int, gradient: Tensor | None = None) -> Tensor:

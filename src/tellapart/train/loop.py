@@ -121,7 +121,6 @@ def train(training: Training, *, limit: int | None = None, progress: Progress | 
     >>> train.__name__
     'train'
     """
-    torch = import_torch()
     config, trained = training.config, training.trained
     accelerator = training.accelerator
     order = Order(training.rows, config.batch.size, config.seed, config.data.together)
@@ -169,7 +168,6 @@ def train(training: Training, *, limit: int | None = None, progress: Progress | 
         steps.close()
     read_weights(training.files.best, trained.module)
     trained.module.eval()
-    torch.set_grad_enabled(True)
     return state
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tellapart.catalog import load
@@ -24,6 +23,7 @@ from tellapart.train.losses.itc import itc
 from tellapart.train.losses.matches import Matches, Negatives, counterparts, hard_negatives
 from tellapart.train.losses.ranks import gathered, own_rank, rank_count
 from tellapart.train.order import choices
+from tellapart.train.prepared import PreparedImages
 from tellapart.train.rows import Rows
 
 if TYPE_CHECKING:
@@ -130,7 +130,6 @@ class Matching:
     accelerator: Any
     module: Any
     threads: int = 2
-    _prepared: dict[int, Inputs] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         name = str(self.config.loss["name"])
@@ -145,7 +144,9 @@ class Matching:
                 "matching.hardest: the model has no unimodal towers whose similarities say what is hardest; leave it out, "
                 'or mine negatives and set matching.source = "rows"'
             )
-        self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="images")
+        self._prepared = PreparedImages(
+            self.rows, self.encoder.image, keep=self.config.data.keep_images, threads=self.threads
+        )
 
     def draw(self, numbers: Sequence[int], step: int) -> Crossed:
         """Return what a step encodes of this rank's rows: mined negatives are drawn by seed, step and row alone."""
@@ -166,15 +167,7 @@ class Matching:
 
     def read(self, drawn: Crossed) -> list[Any]:
         """Begin to read and prepare a step's images; the threads go on while another step is computed."""
-        return [self._pool.submit(self._image, number) for number in drawn.rows]
-
-    def _image(self, number: int) -> Inputs:
-        if number in self._prepared:
-            return self._prepared[number]
-        prepared = self.encoder.image(self.rows.pixels(number))
-        if self.config.data.keep_images:
-            self._prepared[number] = prepared
-        return prepared
+        return self._prepared.read(drawn.rows)
 
     def backward(self, drawn: Crossed, images: list[Any], step: int) -> Parts:
         """Take the loss of a step and leave its gradients in the parameters; return its parts, detached."""
@@ -251,7 +244,7 @@ class Matching:
 
     def close(self) -> None:
         """Let the reading threads go."""
-        self._pool.shutdown(cancel_futures=True)
+        self._prepared.close()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
