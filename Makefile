@@ -16,7 +16,7 @@ demo-build: $(VENV)/.test
 	$(BIN)/tellapart build docs/recipes/scenes.toml --out runs/demo-build --workers 2 --open
 
 # What `make demo` measured, and every other run below runs/, in the browser.
-serve: demo $(VENV)/.board
+serve: demo
 	$(BIN)/tellapart serve
 
 # Two processes, each test file whole in one of them; JOBS=0 runs all in one.
@@ -57,10 +57,6 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.core: pyproject.toml | $(BIN)/python
-	$(PIP) install --quiet --editable .
-	@touch $@
-
-$(VENV)/.board: pyproject.toml | $(BIN)/python
 	$(PIP) install --quiet --editable ".[board]"
 	@touch $@
 
