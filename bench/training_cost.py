@@ -27,8 +27,9 @@ from tellapart.train.contrastive import Contrastive
 from tellapart.train.encoders import open_dual
 from tellapart.train.fresh import write_fresh
 from tellapart.train.fusion_encoder import open_fusion
-from tellapart.train.loop import open_accelerator
 from tellapart.train.matching import Matching
+from tellapart.train.prepared import PreparedImages
+from tellapart.train.ranks import open_accelerator
 from tellapart.train.rows import Rows, read_rows
 
 #: Loss -> what it is compared with; `@3` takes three negatives a pair. NegCLIP and TROHN-Img are as published: both encode
@@ -118,6 +119,7 @@ def steps_of(
     """Return for each loss what takes its step of that number."""
     torch = import_torch()
     optimiser = torch.optim.AdamW(encoder.module.parameters(), lr=1e-5, foreach=False)
+    images = PreparedImages(rows, encoder.image, keep=True, threads=2)
 
     def taking(told: TrainConfig) -> Callable[[int], None]:
         accelerator = open_accelerator(told)
@@ -126,7 +128,7 @@ def steps_of(
         def take(step: int) -> None:
             drawn = steps.draw([(step * size + k) % len(rows) for k in range(size)], step)
             optimiser.zero_grad(set_to_none=True)
-            steps.backward(drawn, steps.read(drawn), step)
+            steps.backward(drawn, [image.result() for image in images.read(drawn.rows)], step)
             optimiser.step()
 
         return take

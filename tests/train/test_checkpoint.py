@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +72,35 @@ def test_a_folder_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_folder(tmp_path / "best", {"a.json": {"a": 1}, "b.json": {"b": float("nan")}})
     assert list(tmp_path.iterdir()) == []
+
+
+@contextmanager
+def little_room() -> Iterator[None]:
+    """No file may have more than 4 KiB."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize("content", [{"w": torch.zeros(4096)}, {"text": "x" * 8192}])
+def test_a_folder_that_does_not_fit_on_the_disk_is_said_and_nothing_is_left(tmp_path: Path, content: Any) -> None:
+    name = "state.json" if "text" in content else "weights.safetensors"
+    message = r"best: cannot be written \(.*[Ff]ile too large.*\); make room for it, and go on with --resume"
+    with little_room(), pytest.raises(RunError, match=message):
+        write_folder(tmp_path / "best", {name: content})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    write_folder(tmp_path / "best", {"a.json": {"a": 1}})
+    write_folder(tmp_path / "best", {"b.json": {"b": 1}})
+    assert [path.name for path in tmp_path.rglob("*.json")] == ["b.json"]
+    (tmp_path / "file").touch()
+    with pytest.raises(RunError, match=r"file/best: cannot be written \(.*\); make room"):
+        write_folder(tmp_path / "file" / "best", {})
 
 
 def cut(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A run's numbers are those of a plain loop, on any number of ranks, with any gradient cache, however often it is killed."""
+"""A run's numbers are those of a plain loop, with any gradient cache, however often it is killed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from training_sets import architecture, config, logged, squares, table, toml
+from training_sets import architecture, config, far, logged, squares, table, toml, weights
 
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, ModelError, RunError
@@ -20,22 +19,14 @@ from tellapart.models.find import find_model
 from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
 from tellapart.models.torch_backend import import_torch, read_state_dict
+from tellapart.train import openclip_encoder
+from tellapart.train.config import read_config
 from tellapart.train.encoders import open_dual
+from tellapart.train.fresh import write_fresh
 from tellapart.train.schedule import rate
 from tellapart.train.start import start
 
 torch = import_torch()
-
-
-def weights(out: Path) -> dict[str, Any]:
-    return read_state_dict(out / "model" / "open_clip_model.safetensors")
-
-
-def far(one: Path, other: Path) -> float:
-    """The greatest difference between two runs' trained weights."""
-    first, second = weights(one), weights(other)
-    assert first.keys() == second.keys()
-    return max(float((first[name] - second[name]).abs().max()) for name in first)
 
 
 def test_a_run_equals_a_plain_loop_of_torch(tmp_path: Path) -> None:
@@ -81,8 +72,7 @@ def test_every_loss_trains_and_a_gradient_cache_changes_no_number(tmp_path: Path
     start(config(tmp_path, loss={"name": loss}, batch={"micro": 3, "chunk": 2}), tmp_path, tmp_path / "cached")
     for one, other in zip(logged(tmp_path / "whole"), logged(tmp_path / "cached"), strict=True):
         assert one == pytest.approx(other, rel=1e-4, abs=1e-6)
-    assert far(tmp_path / "whole", tmp_path / "cached") < 2e-5
-    assert far(tmp_path / "whole", tmp_path / "whole") == 0
+    assert far(weights(tmp_path / "whole"), weights(tmp_path / "cached")) < 2e-5
     before = read_state_dict(tmp_path / "whole" / "start" / "open_clip_model.safetensors")
     assert all(
         float((weights(tmp_path / "whole")[name] - before[name]).abs().max()) > 0
@@ -139,7 +129,7 @@ def test_a_command_that_is_killed_goes_on_to_the_same_bytes(tmp_path: Path) -> N
     (tmp_path / "run.toml").write_text(toml(values), encoding="utf-8")
     command = [sys.executable, "-m", "tellapart", "train", str(tmp_path / "run.toml"), "--out"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True, env=environment)
+    start(read_config(tmp_path / "run.toml"), tmp_path, tmp_path / "whole")
     killed = subprocess.Popen(
         [*command, str(tmp_path / "killed")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
     )
@@ -152,27 +142,6 @@ def test_a_command_that_is_killed_goes_on_to_the_same_bytes(tmp_path: Path) -> N
     subprocess.run([*command, str(tmp_path / "killed"), "--resume"], check=True, capture_output=True, env=environment)
     for name in ("log.jsonl", "model/open_clip_model.safetensors"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "killed" / name).read_bytes()
-
-
-def test_two_ranks_train_as_one(tmp_path: Path) -> None:
-    values = table(tmp_path, loss={"name": "eqsim", "variant": "v2-all", "normalise": "none", "alpha": 0.0})
-    values["data"] |= {"negative_captions": 0, "validation": "folder:train"}
-    (tmp_path / "run.toml").write_text(toml(values), encoding="utf-8")
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
-    alone = [sys.executable, "-m", "tellapart", "train", str(tmp_path / "run.toml"), "--out", str(tmp_path / "one")]
-    subprocess.run(alone, check=True, capture_output=True, env=environment)
-    runner = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "tellapart"]
-    done = subprocess.run(
-        [*runner, "train", str(tmp_path / "run.toml"), "--out", str(tmp_path / "two")],
-        check=True,
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
-    assert done.stdout.count("measure with:") == 1
-    for one, other in zip(logged(tmp_path / "one"), logged(tmp_path / "two"), strict=True):
-        assert one == pytest.approx(other, rel=1e-4, abs=1e-6)
-    assert far(tmp_path / "one", tmp_path / "two") < 2e-5
 
 
 def test_the_scale_stays_below_its_limit_and_is_free_without_one(tmp_path: Path) -> None:
@@ -219,6 +188,44 @@ def test_pictures_of_a_reported_benchmark_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
     finished = start(told, tmp_path, tmp_path / "run", allow_leak=True)
     assert finished.comparison is not None and finished.comparison.b.endswith("start")
+
+
+def test_the_start_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def counted(name: str, device: str) -> openclip_encoder.OpenClipTrained:
+        opened.append(name)
+        return really(name, device)
+
+    really = openclip_encoder.open_openclip
+    monkeypatch.setattr(openclip_encoder, "open_openclip", counted)
+    benchmark = f"folder:{squares(tmp_path / 'test', count=4, seed=5)}"
+    told = config(tmp_path, report={"benchmarks": [benchmark], "alphas": [0.0]}, optimiser={"steps": 1})
+    drawn = write_fresh(tmp_path / "arch", tmp_path / "drawn", 0)
+    start(told.model_copy(update={"model": drawn}), tmp_path, tmp_path / "run", allow_leak=True)
+    assert opened == [drawn]
+
+
+def test_runs_of_one_process_may_differ_in_precision(tmp_path: Path) -> None:
+    for precision in ("float32", "bfloat16", "float32"):
+        start(config(tmp_path, precision=precision), tmp_path, tmp_path / f"run-{len(list(tmp_path.iterdir()))}")
+    first, half, again = (logged(out) for out in sorted(tmp_path.glob("run-*")))
+    assert first == again != half
+    assert [line["total"] for line in half] == pytest.approx([line["total"] for line in first], rel=0.02)
+
+
+def test_what_others_told_accelerate_is_kept_and_said(tmp_path: Path) -> None:
+    from accelerate import Accelerator
+    from accelerate.state import AcceleratorState
+
+    AcceleratorState._reset_state(reset_partial_state=True)
+    try:
+        theirs = Accelerator(cpu=True, mixed_precision="bf16")
+        with pytest.raises(RunError, match=r"was told another device or precision in this process.*process of its own"):
+            start(config(tmp_path), tmp_path, tmp_path / "run")
+        assert theirs.mixed_precision == "bf16" and not (tmp_path / "run").exists()
+    finally:
+        AcceleratorState._reset_state(reset_partial_state=True)
 
 
 def test_what_was_gained_and_what_lies_between_is_measured(tmp_path: Path) -> None:

@@ -1,17 +1,14 @@
-"""A fusion encoder's run equals a plain loop over the library's own model, on any number of ranks, however it is cut."""
+"""A fusion encoder's run equals a plain loop over the library's own model, however it is cut."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tiny_fusion import MODELS, blip, vilt
-from training_sets import config, logged, table, toml
+from training_sets import config, far, logged, table, weights
 
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, ModelError
@@ -35,12 +32,7 @@ def run(folder: Path, out: str, model: str = "blip", **changes: Any) -> tuple[An
     """Train a tiny model on squares; what came of it, and its weights."""
     name = f"hf:{folder / model}" if (folder / model).is_dir() else MODELS[model](folder / model)
     told = config(folder, model=name, **{"loss": {"name": "itm"}, "reading": "itm"} | changes)
-    return start(told, folder, folder / out), read_state_dict(folder / out / "model" / "model.safetensors")
-
-
-def far(one: dict[str, Any], other: dict[str, Any]) -> float:
-    assert one.keys() == other.keys()
-    return max(float((one[name] - other[name]).abs().max()) for name in one)
+    return start(told, folder, folder / out), weights(folder / out)
 
 
 def _rows(folder: Path) -> list[tuple[Any, str]]:
@@ -137,8 +129,8 @@ def test_mined_negatives_are_the_rows_own_and_their_first_are_close(tmp_path: Pa
     rows = read_rows(["folder:train"], tmp_path)
     from dataclasses import replace
 
-    from tellapart.train.loop import open_accelerator
     from tellapart.train.matching import Matching
+    from tellapart.train.ranks import open_accelerator
     from tellapart.train.rows import Rows
 
     mined = Rows(
@@ -158,8 +150,7 @@ def test_mined_negatives_are_the_rows_own_and_their_first_are_close(tmp_path: Pa
         numbers = [drawn.rows[place] for place in places]
         assert set(numbers) == {(own + k) % 24 for k in (2, 5, 9)}
         assert [number == (own + 2) % 24 for number in numbers] == close
-    parts = steps.backward(drawn, steps.read(drawn), 0)
-    steps.close()
+    parts = steps.backward(drawn, [encoder.image(mined.pixels(number)) for number in drawn.rows], 0)
     assert sorted(parts) == ["itc", "rank", "total", "v1", "v2"]
 
 
@@ -202,40 +193,6 @@ def test_a_run_that_stops_goes_on_to_the_same_bytes(tmp_path: Path, source: str)
     assert start(told, tmp_path, tmp_path / "stopped", resume=True).resumed
     for name in ("log.jsonl", "model/model.safetensors"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
-
-
-#: Trains every configuration that it is told, one after the other, on however many ranks.
-_PROGRAM = """
-import sys
-from pathlib import Path
-from tellapart.train.config import read_config
-from tellapart.train.start import start
-for name in sys.argv[1:]:
-    start(read_config(Path(name)), Path(name).parent, Path(name).with_suffix(""))
-"""
-
-
-def test_two_ranks_cross_the_same_pairs_as_one(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(_PROGRAM, encoding="utf-8")
-    told = {"loss": {"name": "eqsim-itm", "alpha": 0.0}, "optimiser": {"steps": 3}, "matching": {"negatives": 2}}
-    for model in MODELS:
-        run(tmp_path, f"{model}-one", model, **told)
-        values = table(tmp_path, model=f"hf:{tmp_path / model}", reading="itm", **told)
-        (tmp_path / f"{model}-two.toml").write_text(toml(values), encoding="utf-8")
-    done = subprocess.run(  # noqa: PLW1510  (its own words are shown below)
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "program.py"]
-        + [f"{model}-two.toml" for model in MODELS],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"},
-    )
-    assert done.returncode == 0, done.stderr
-    for model in MODELS:
-        for one, other in zip(*(logged(tmp_path / f"{model}-{ranks}") for ranks in ("one", "two")), strict=True):
-            assert one == pytest.approx(other, rel=1e-4, abs=1e-5)
-        weights = [tmp_path / f"{model}-{ranks}" / "model" / "model.safetensors" for ranks in ("one", "two")]
-        assert far(*map(read_state_dict, weights)) < 2e-5
 
 
 def test_the_family_follows_from_the_loss() -> None:

@@ -215,7 +215,7 @@ def test_captions_that_are_too_few_or_broken_are_said(listed: Listed) -> None:
     ):
         coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), settings=asked)
     broken = Rows(tuple(replace(row, caption=f"{row.caption} \ud800") for row in rows.rows))
-    with pytest.raises(DataError, match=r"captions of .*0\.png: field 'texts.0': .*half a character"):
+    with pytest.raises(DataError, match=r"captions of .*0\.png: field 'texts\[0\]': .*half a character"):
         nearest_images(broken, Colours(), store=EmbeddingStore(None))
     with pytest.raises(DataError, match="0 hard of 15 negatives, from 128 nearest images"):
         MiningSettings(hard=0)

@@ -12,6 +12,7 @@ from PIL import Image
 
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
+from tellapart.models.torch_backend import read_state_dict
 from tellapart.train.config import TrainConfig
 
 COLOURS = {"red": (200, 30, 30), "green": (30, 180, 40), "blue": (30, 40, 200), "grey": (120, 120, 120)}
@@ -86,6 +87,18 @@ def toml(values: dict[str, Any]) -> str:
         if isinstance(inner, dict):
             lines += [f"[{key}]", *(f"{name} = {json.dumps(value)}" for name, value in inner.items())]
     return "\n".join(lines) + "\n"
+
+
+def weights(out: Path) -> dict[str, Any]:
+    """The trained model's tensors by name."""
+    (file,) = (out / "model").glob("*.safetensors")
+    return read_state_dict(file)
+
+
+def far(one: dict[str, Any], other: dict[str, Any]) -> float:
+    """The greatest difference between two models' weights."""
+    assert one.keys() == other.keys()
+    return max(float((one[name] - other[name]).abs().max()) for name in one)
 
 
 def logged(out: Path) -> list[dict[str, float]]:

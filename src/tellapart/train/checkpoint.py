@@ -6,7 +6,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ __all__ = [
     "weights_of",
     "write_checkpoint",
     "write_folder",
+    "written",
 ]
 
 #: Tensors of a module by name: what is trained, and buffers.
@@ -115,15 +117,17 @@ def read_weights(path: Path, module: nn.Module) -> None:
 def write_folder(folder: Path, files: Mapping[str, Weights | dict[str, Any]]) -> None:
     """Write safetensors and JSON files to a folder that gets its name when all of them are on the disk.
 
+    Raises:
+        RunError: it cannot be written.
+
     >>> import json, tempfile
     >>> with tempfile.TemporaryDirectory() as scratch:
     ...     write_folder(Path(scratch) / "a", {"state.json": {"step": 1}})
     ...     json.loads((Path(scratch) / "a" / "state.json").read_text())
     {'step': 1}
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
+    with written(folder) as draft:
+        draft.mkdir()
         for name, content in files.items():
             if name.endswith(".json"):
                 (draft / name).write_text(json.dumps(content, indent=1, allow_nan=False), encoding="utf-8")
@@ -131,12 +135,29 @@ def write_folder(folder: Path, files: Mapping[str, Weights | dict[str, Any]]) ->
                 require("safetensors.torch", extra="train").save_file(content, draft / name)
             with (draft / name).open("rb") as file:
                 os.fsync(file.fileno())
-        if folder.exists():  # of a run that was killed before it told anyone
-            shutil.rmtree(folder)
-        draft.chmod(0o755)
-        draft.rename(folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextmanager
+def written(folder: Path) -> Iterator[Path]:
+    """Give a path that is no file yet for a folder to be written to; it gets its name, and takes the old one's place, in the end.
+
+    Raises:
+        RunError: it cannot be written.
+
+    >>> with tempfile.TemporaryDirectory() as scratch, written(Path(scratch) / "a") as draft:
+    ...     draft.mkdir()
+    """
+    broken = require("safetensors", extra="train").SafetensorError
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
+            draft = Path(scratch) / folder.name
+            yield draft
+            if folder.exists():  # of a run that was killed before it told anyone
+                shutil.rmtree(folder)
+            draft.rename(folder)
+    except (OSError, broken) as error:
+        raise RunError(f"{folder}: cannot be written ({error}); make room for it, and go on with --resume") from error
 
 
 def write_checkpoint(folder: Path, module: nn.Module, optimiser: Optimizer, state: State, *, keep: int) -> None:

@@ -88,7 +88,7 @@ class OptimiserConfig(_Table):
     """
 
     learning_rate: float = Field(gt=0)
-    betas: tuple[float, float] = (0.9, 0.98)
+    betas: Annotated[tuple[float, float], Field(strict=False)] = (0.9, 0.98)  # TOML has lists
     epsilon: float = Field(default=1e-6, gt=0)
     weight_decay: float = Field(default=0.1, ge=0)
     warm_up: int = Field(default=0, ge=0)
@@ -97,13 +97,6 @@ class OptimiserConfig(_Table):
     steps: int | None = Field(default=None, ge=1)
     clip_norm: float | None = Field(default=None, gt=0)
     max_scale: float | None = Field(default=100.0, gt=1)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _betas(cls, values: Any) -> Any:
-        if isinstance(values, dict) and isinstance(values.get("betas"), list):
-            return {**values, "betas": tuple(values["betas"])}
-        return values
 
     @model_validator(mode="after")
     def _length(self) -> OptimiserConfig:

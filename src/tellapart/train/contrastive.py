@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING, Any
 from tellapart.catalog import load
 from tellapart.errors import DataError
 from tellapart.train.config import TrainConfig, loss_options
-from tellapart.train.encoders import Encoded, Inputs, TrainedDual
+from tellapart.train.encoders import Encoded, Inputs, Trained, autocast
 from tellapart.train.losses.batch import Batch, Parts
 from tellapart.train.order import choices
-from tellapart.train.prepared import PreparedImages
 from tellapart.train.rows import Rows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = ["Contrastive", "Drawn", "Needs", "needs"]
+
+#: Some prepared images and some texts that are encoded at a time.
+_Piece = tuple[Sequence[Inputs], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,25 +101,20 @@ class Contrastive:
         rows: what is trained on.
         accelerator: of accelerate; it knows the device, the precision and the ranks.
         module: the encoder's module, as the accelerator wrapped it.
-        threads: that read and prepare images.
 
     >>> Contrastive.backward.__name__
     'backward'
     """
 
     config: TrainConfig
-    encoder: TrainedDual
+    encoder: Trained
     rows: Rows
     accelerator: Any
     module: Any
-    threads: int = 2
 
     def __post_init__(self) -> None:
         self._needs = needs(self.config, self.rows)
         self._loss, self._options = load("loss", str(self.config.loss["name"])), loss_options(self.config.loss)
-        self._prepared = PreparedImages(
-            self.rows, self.encoder.image, keep=self.config.data.keep_images, threads=self.threads
-        )
 
     def draw(self, numbers: Sequence[int], step: int) -> Drawn:
         """Return what a step encodes of this rank's rows: the draws depend on the seed, the step and each row alone."""
@@ -131,18 +128,13 @@ class Contrastive:
         texts = self.rows.rows[number].negatives
         return [texts[k] for k in choices(range(len(texts)), self._needs.captions, self.config.seed, step, number)]
 
-    def read(self, drawn: Drawn) -> list[Any]:
-        """Begin to read and prepare a step's images; the threads go on while another step is computed."""
-        return self._prepared.read(drawn.rows)
-
-    def backward(self, drawn: Drawn, images: list[Any], step: int) -> Parts:
+    def backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> Parts:
         """Take the loss of a step and leave its gradients in the parameters; return its parts, detached."""
-        pixels = [image.result() for image in images]
         texts = [self.rows.rows[number].caption for number in drawn.rows]
         for row, false in zip(drawn.rows, drawn.negatives, strict=False):
             # A place without a false caption is filled by the true one, which the mask leaves out.
             texts += false + [self.rows.rows[row].caption] * (self._needs.captions - len(false))
-        pieces = list(self._pieces(pixels, texts))
+        pieces = list(self._pieces(images, texts))
         if len(pieces) == 1:
             parts = self._loss_of(drawn, self._encode(pieces[0], step, 0), step)
             self.accelerator.backward(parts["total"])
@@ -150,30 +142,29 @@ class Contrastive:
             parts = self._cached(drawn, pieces, step)
         return {name: part.detach() for name, part in parts.items()}
 
-    def _pieces(self, pixels: list[Inputs], texts: list[str]) -> Iterator[tuple[list[Inputs], list[str]]]:
+    def _pieces(self, images: Sequence[Inputs], texts: Sequence[str]) -> Iterator[_Piece]:
         """Cut images and texts into as many pieces, each with some of both."""
-        micro = self.config.batch.micro or len(pixels)
-        count = min(-(-len(pixels) // micro), len(pixels))
+        count = -(-len(images) // (self.config.batch.micro or len(images)))
         for k in range(count):
-            image = slice(k * len(pixels) // count, (k + 1) * len(pixels) // count)
+            image = slice(k * len(images) // count, (k + 1) * len(images) // count)
             text = slice(k * len(texts) // count, (k + 1) * len(texts) // count)
-            yield pixels[image], texts[text]
+            yield images[image], texts[text]
 
-    def _encode(self, piece: tuple[list[Inputs], list[str]], step: int, place: int) -> Encoded:
+    def _encode(self, piece: _Piece, step: int, place: int) -> Encoded:
         import torch
 
-        pixels, texts = piece
+        prepared, texts = piece
         device = self.accelerator.device
-        images = {name: torch.stack([one[name] for one in pixels]).to(device) for name in pixels[0]}
+        images = {name: torch.stack([one[name] for one in prepared]).to(device) for name in prepared[0]}
         tokens = {name: tensor.to(device) for name, tensor in self.encoder.tokens(texts).items()}
         # Dropout draws from the step, the rank and the piece alone: the second pass sees what the first saw.
         torch.manual_seed(
             ((self.config.seed * 1_000_003 + step) * 4099 + self.accelerator.process_index) * 4099 + place
         )
-        with self.accelerator.autocast():
+        with autocast(self.config.precision, device.type):
             return Encoded(*self.module(images, tokens))
 
-    def _cached(self, drawn: Drawn, pieces: list[tuple[list[Inputs], list[str]]], step: int) -> Parts:
+    def _cached(self, drawn: Drawn, pieces: Sequence[_Piece], step: int) -> Parts:
         import torch
 
         with torch.no_grad():
@@ -233,10 +224,6 @@ class Contrastive:
             mates=mates,
             **shared,
         )
-
-    def close(self) -> None:
-        """Let the reading threads go."""
-        self._prepared.close()
 
 
 def _dot(values: Tensor, leaf: Tensor, start: int, gradient: Tensor | None = None) -> Tensor:

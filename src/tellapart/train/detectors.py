@@ -9,7 +9,7 @@ side. There the vectors are not scaled to length one; here they are as the model
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from tellapart.data.pairset import PairSet, describe
 from tellapart.errors import DataError
 from tellapart.models.deferred import Deferred
 from tellapart.models.protocols import Model
+from tellapart.models.scoring import Progress
 from tellapart.models.store import EmbeddingStore
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.intervals import interval_for
@@ -29,8 +30,6 @@ from tellapart.train.held_out import FOLDS, held_out
 from tellapart.train.sigmoid_head import PENALTY, fit_head
 
 __all__ = ["Detection", "DetectorScore", "DetectorSettings", "Origins", "detect", "origins"]
-
-Progress = Callable[[str, int, int], None]
 
 #: What a detection reports, beside what `detector_outcomes` gives.
 _ACCURACIES = ("image_accuracy", "text_accuracy")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +14,11 @@ from tellapart.models.content import text_hash
 from tellapart.models.deferred import Deferred
 from tellapart.models.fill import Job, fill_images, fill_texts
 from tellapart.models.protocols import DualEncoder, Model, Vectors
+from tellapart.models.scoring import Progress
 from tellapart.models.store import EmbeddingStore
 from tellapart.models.writer import Writer
 
 __all__ = ["Embeddings", "embeddings"]
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,19 +1,21 @@
-"""Dual encoders as they are trained: their towers with gradients, their own preprocessing, and a folder to write."""
+"""Encoders as they are trained: their towers with gradients, their own preprocessing, and a folder to write."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tellapart.errors import ModelError
-from tellapart.models.protocols import DualEncoder, Pixels
+from tellapart.models.protocols import Model, Pixels
+from tellapart.models.torch_backend import import_torch
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["Encoded", "Inputs", "TrainedDual", "open_dual", "unit"]
+__all__ = ["Encoded", "Inputs", "Trained", "autocast", "open_dual", "unit"]
 
 #: Inputs of a tower by name, on the CPU; of many samples stacked along the first axis.
 Inputs = Mapping[str, "Tensor"]
@@ -38,20 +40,20 @@ class Encoded:
     bias: Tensor | None
 
 
-class TrainedDual(Protocol):
-    """A dual encoder with gradients.
+class Trained(Protocol):
+    """A model of any family with gradients.
 
-    >>> sorted(name for name in vars(TrainedDual) if not name.startswith("_"))
+    >>> sorted(name for name in vars(Trained) if not name.startswith("_"))
     ['image', 'log_scale', 'model', 'module', 'save', 'tokens']
     """
 
     @property
     def module(self) -> nn.Module:
-        """All that is trained; called with the inputs of images and of texts it returns `Encoded` as a tuple."""
+        """All that is trained; a dual encoder's, called with inputs of images and of texts, returns `Encoded` as a tuple."""
 
     @property
-    def log_scale(self) -> Tensor:
-        """The parameter whose exponential is the scale."""
+    def log_scale(self) -> Tensor | None:
+        """The parameter whose exponential is a contrastive scale, or None."""
 
     def image(self, pixels: Pixels) -> Inputs:
         """Prepare one image, uint8 `(height, width, 3)`, as the model's own preprocessing does."""
@@ -59,14 +61,14 @@ class TrainedDual(Protocol):
     def tokens(self, texts: Sequence[str]) -> Inputs:
         """Tokenise texts; `(m, length)`, cut to the context, as long as the longest needs."""
 
-    def model(self) -> DualEncoder:
+    def model(self) -> Model:
         """Return a model that measures with the weights as they are; it shares them."""
 
     def save(self, folder: Path) -> str:
         """Write the model to a new folder and return the name that `tellapart run -m` takes."""
 
 
-def open_dual(name: str, device: str) -> TrainedDual:
+def open_dual(name: str, device: str) -> Trained:
     """Open a dual encoder to train it.
 
     Args:
@@ -94,6 +96,19 @@ def open_dual(name: str, device: str) -> TrainedDual:
     raise ModelError(
         f"{name} cannot be trained: name a model of open_clip or a CLIP-like one of transformers, by hub id or folder"
     )
+
+
+def autocast(precision: str, device: str) -> AbstractContextManager[Any]:
+    """Return the context in which encoders compute: torch's autocast for `bfloat16`, nothing for `float32`.
+
+    >>> import torch
+    >>> with autocast("bfloat16", "cpu"):
+    ...     torch.nn.Linear(1, 1)(torch.zeros(1, 1)).dtype
+    torch.bfloat16
+    """
+    torch = import_torch()
+    found: AbstractContextManager[Any] = torch.autocast(device, torch.bfloat16, enabled=precision == "bfloat16")
+    return found
 
 
 def unit(vectors: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from tellapart.errors import ModelError, require
 from tellapart.models.huggingface_files import import_transformers, load_processor, quiet, read_config
 from tellapart.models.torch_backend import import_torch
+from tellapart.train.checkpoint import written
 
 __all__ = ["NEW", "fresh_facts", "write_fresh"]
 
@@ -50,6 +51,7 @@ def write_fresh(folder: Path, target: Path, seed: int) -> str:
 
     Raises:
         ModelError: the configuration is not one that its library builds.
+        RunError: the folder cannot be written.
 
     >>> import tempfile
     >>> write_fresh(Path("nowhere"), Path(tempfile.gettempdir()) / "never made", 0)  # doctest: +ELLIPSIS
@@ -57,12 +59,10 @@ def write_fresh(folder: Path, target: Path, seed: int) -> str:
     tellapart.errors.ModelError: new:nowhere: expected a folder with ...
     """
     fresh_facts(folder)
-    draft = target.with_name(f".{target.name}")
-    shutil.rmtree(draft, ignore_errors=True)
     if not target.exists():
         import_torch().manual_seed(seed)
-        (_draw_open_clip if (folder / _OPEN_CLIP).is_file() else _draw_transformers)(folder, draft)
-        draft.rename(target)
+        with written(target) as draft:
+            (_draw_open_clip if (folder / _OPEN_CLIP).is_file() else _draw_transformers)(folder, draft)
     return f"local-dir:{target}" if (target / _OPEN_CLIP).is_file() else f"hf:{target}"
 
 

@@ -79,6 +79,9 @@ class FusionTrained:
         where: device and dtype.
         reading: of the head in `model()`.
 
+    Attributes:
+        module: the model in its wrapper; called with a function, it calls that with itself: one forward of a whole step.
+
     Raises:
         ModelError: the image processor is not the model's.
 
@@ -100,13 +103,7 @@ class FusionTrained:
         self._preparation = Preparation(images, processor.tokenizer, processor_facts(processor))
         self._texts = TokenReader(processor.tokenizer, min(halves.context, int(processor.tokenizer.model_max_length)))
         halves.module.requires_grad_(True)
-        self._module = _matcher()(halves, towers)
-
-    @property
-    def module(self) -> nn.Module:
-        """The model in its wrapper; called with a function, it calls that with itself: one forward of a whole step."""
-        module: nn.Module = self._module
-        return module
+        self.module: nn.Module = _matcher()(halves, towers)
 
     def image(self, pixels: Pixels) -> Inputs:
         """Prepare one image, uint8 `(height, width, 3)`, as the model's own processor does."""

@@ -60,6 +60,9 @@ class HuggingFaceTrained:
         towers: how its architecture encodes.
         where: device and dtype.
 
+    Attributes:
+        module: the model in its wrapper.
+
     >>> HuggingFaceTrained.save.__name__
     'save'
     """
@@ -72,13 +75,7 @@ class HuggingFaceTrained:
             processor.tokenizer, context_length(name, model.config, processor.tokenizer, towers), whole=towers.whole
         )
         model.requires_grad_(True)
-        self._module = _both()(model, towers)
-
-    @property
-    def module(self) -> nn.Module:
-        """The model in its wrapper."""
-        module: nn.Module = self._module
-        return module
+        self.module: nn.Module = _both()(model, towers)
 
     @property
     def log_scale(self) -> Tensor:

@@ -15,12 +15,11 @@ from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.data.images import decode, pixel_hash
 from tellapart.data.perceptual import Prints, near, perceptual_hash, prints, thumbnail
 from tellapart.errors import DataError
+from tellapart.models.scoring import Progress
 from tellapart.tasks.registry import find_task
 from tellapart.train.rows import Rows
 
 __all__ = ["Leak", "leaks", "refuse"]
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,13 @@ A run is a folder. Killed anywhere, it goes on from its last checkpoint with the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from tellapart.data.pairset import PairSet
-from tellapart.errors import DataError, RunError, require
-from tellapart.models.protocols import Model
+from tellapart.errors import DataError, RunError
+from tellapart.models.scoring import Progress
 from tellapart.models.torch_backend import import_torch
 from tellapart.train.checkpoint import (
     State,
@@ -24,62 +23,40 @@ from tellapart.train.checkpoint import (
     write_folder,
 )
 from tellapart.train.config import TrainConfig
+from tellapart.train.encoders import Inputs, Trained
 from tellapart.train.losses.batch import Parts
 from tellapart.train.order import Order
+from tellapart.train.prepared import PreparedImages
+from tellapart.train.ranks import Ranks
 from tellapart.train.rows import Rows
 from tellapart.train.run_files import RunFiles
 from tellapart.train.schedule import rate
 from tellapart.train.validation import metric_of, value_of
 
-__all__ = ["Steps", "Trained", "Training", "open_accelerator", "train"]
+__all__ = ["Steps", "Training", "train"]
 
-Progress = Callable[[str, int, int], None]
-"""Called with the stage, what is done of it, and the total."""
-
-
-class Trained(Protocol):
-    """A model of any family as it is trained.
-
-    >>> sorted(name for name in vars(Trained) if not name.startswith("_"))
-    ['log_scale', 'model', 'module', 'save']
-    """
-
-    @property
-    def module(self) -> Any:
-        """All that is trained, a `torch.nn.Module`."""
-
-    @property
-    def log_scale(self) -> Any:
-        """The parameter whose exponential is a contrastive scale, or None."""
-
-    def model(self) -> Model:
-        """Return a model that measures with the weights as they are; it shares them."""
-
-    def save(self, folder: Path) -> str:
-        """Write the model to a new folder and return the name that `tellapart run -m` takes."""
+#: Threads that read and prepare a step's images while another step is computed.
+_READERS = 2
 
 
 class Steps(Protocol):
     """How one family takes a step.
 
     >>> sorted(name for name in vars(Steps) if not name.startswith("_"))
-    ['backward', 'close', 'draw', 'read']
+    ['backward', 'draw']
     """
 
-    def draw(self, numbers: list[int], step: int) -> Any:
-        """Return what a step computes of this rank's rows: by the seed, the step and each row alone."""
+    def draw(self, numbers: Sequence[int], step: int) -> Any:
+        """Return what a step computes of this rank's rows, by the seed, the step and each row alone.
 
-    def read(self, drawn: Any) -> Any:
-        """Begin to read a step's images; return what `backward` waits for."""
+        Its `rows` are the numbers of the rows whose images it needs.
+        """
 
-    def backward(self, drawn: Any, images: Any, step: int) -> Parts:
-        """Take the loss, leave its gradients in the parameters, and return its parts, detached."""
-
-    def close(self) -> None:
-        """Let threads go."""
+    def backward(self, drawn: Any, images: Sequence[Inputs], step: int) -> Parts:
+        """Take the loss of what was drawn and its images; leave gradients in the parameters, return its parts, detached."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Training:
     """All that a loop needs.
 
@@ -87,10 +64,10 @@ class Training:
         config: of the run.
         trained: the model.
         rows: what is trained on.
-        steps: made of the accelerator and the wrapped module.
+        family: makes its steps of configuration, model, rows, accelerator and wrapped module.
         files: the run's folder.
         validation: what weights are chosen by, if there is such a set.
-        accelerator: of accelerate, which knows the device, the precision and the ranks.
+        ranks: that train together.
 
     >>> Training.__dataclass_fields__["validation"].type
     'PairSet | None'
@@ -99,14 +76,14 @@ class Training:
     config: TrainConfig
     trained: Trained
     rows: Rows
-    steps: Callable[[Any, Any], Steps]
+    family: Callable[[TrainConfig, Trained, Rows, Any, Any], Steps]
     files: RunFiles
     validation: PairSet | None
-    accelerator: Any
+    ranks: Ranks
 
 
 def train(training: Training, *, limit: int | None = None, progress: Progress | None = None) -> State:
-    """Train, from the last checkpoint if there is one; leave the chosen weights in the model and in `best/`.
+    """Train, from the last checkpoint if there is one; leave the chosen weights in the first rank's model and in `best/`.
 
     Args:
         training: what to train, and on what.
@@ -114,80 +91,54 @@ def train(training: Training, *, limit: int | None = None, progress: Progress | 
         progress: told how far it is.
 
     Raises:
-        DataError: the batch does not fit the rows or the ranks.
-        RunError: a loss is not finite, or a checkpoint is damaged.
-        MissingDependencyError: accelerate is not installed.
+        DataError: the batch does not fit the rows or the ranks, or an image cannot be read.
+        RunError: a loss is not finite, a checkpoint is damaged, or the folder cannot be written.
 
     >>> train.__name__
     'train'
     """
-    config, trained = training.config, training.trained
-    accelerator = training.accelerator
+    config, trained, ranks = training.config, training.trained, training.ranks
     order = Order(training.rows, config.batch.size, config.seed, config.data.together)
-    if config.batch.size % accelerator.num_processes:
-        raise DataError(f"batch.size: {config.batch.size} pairs cannot be shared by {accelerator.num_processes} ranks")
+    if config.batch.size % ranks.of:
+        raise DataError(f"batch.size: {config.batch.size} pairs cannot be shared by {ranks.of} ranks")
     told = config.optimiser
     total = told.steps or (told.epochs or 0) * order.steps_per_epoch
     total = min(total, limit) if limit else total
     optimiser = _optimiser(trained.module, config)
     state = _begin(training, optimiser)
-    if accelerator.is_main_process:
-        training.files.cut_log(state.step)
     trained.module.train()
-    module = accelerator.prepare(trained.module)
-    steps = training.steps(accelerator, module)
-    rank, ranks = accelerator.process_index, accelerator.num_processes
+    module = ranks.accelerator.prepare(trained.module)
+    steps = training.family(config, trained, training.rows, ranks.accelerator, module)
+    images = PreparedImages(training.rows, trained.image, keep=config.data.keep_images, threads=_READERS)
 
-    def drawn(step: int) -> tuple[Any, Any]:
-        found = steps.draw(order.batch(step, rank, ranks), step)
-        return found, steps.read(found)
+    def begun(step: int) -> tuple[Any, list[Any]]:
+        drawn = steps.draw(order.batch(step, ranks.number, ranks.of), step)
+        return drawn, images.read(drawn.rows)
 
     try:
-        ahead = drawn(state.step) if state.step < total else None
+        ahead = [begun(state.step)] if state.step < total else []
         for step in range(state.step, total):
-            now, ahead = ahead, drawn(step + 1) if step + 1 < total else None
-            assert now is not None  # noqa: S101  (for the type checker)
+            (drawn, reading), ahead = ahead[0], [begun(step + 1)] if step + 1 < total else []
+            with ranks.together():
+                read = [image.result() for image in reading]
             for group in optimiser.param_groups:
                 group["lr"] = told.learning_rate * rate(step, total, told.warm_up, told.decay)
             optimiser.zero_grad(set_to_none=True)
-            parts = steps.backward(*now, step)
-            norm = _update(trained, optimiser, config)
+            parts = steps.backward(drawn, read, step)
+            numbers = _numbers(parts, _update(trained, optimiser, config), optimiser, trained)
             state.step = step + 1
-            if accelerator.is_main_process:
-                training.files.log(state.step, _numbers(parts, norm, optimiser, trained))
-            if state.step % config.validation.every == 0 or state.step == total:
-                _validate(training, state, accelerator)
-                if accelerator.is_main_process:
-                    write_checkpoint(
-                        training.files.checkpoints, trained.module, optimiser, state, keep=config.validation.keep
-                    )
-                accelerator.wait_for_everyone()
-            if progress is not None and accelerator.is_main_process:
-                progress("steps", state.step, total)
+            with ranks.together():
+                if ranks.leads:
+                    _kept(training, optimiser, state, numbers, last=state.step == total)
+                    if progress is not None:
+                        progress("steps", state.step, total)
     finally:
-        steps.close()
-    read_weights(training.files.best, trained.module)
-    trained.module.eval()
+        images.close()
+    with ranks.together():
+        if ranks.leads:
+            read_weights(training.files.best, trained.module)
+            trained.module.eval()
     return state
-
-
-def open_accelerator(config: TrainConfig) -> Any:
-    """Return accelerate's view of this process: one of several under torchrun.
-
-    Raises:
-        RunError: the device is not to be had.
-        MissingDependencyError: accelerate is not installed.
-
-    >>> table = {"name": "a", "model": "m", "data": {"train": ["a"]}, "loss": {"name": "itc"}, "batch": {"size": 2}}
-    >>> open_accelerator(TrainConfig(**table, optimiser={"learning_rate": 1.0, "steps": 1})).num_processes
-    1
-    """
-    accelerate = require("accelerate", extra="train")
-    mixed = "bf16" if config.precision == "bfloat16" else "no"
-    accelerator = accelerate.Accelerator(cpu=config.device == "cpu", mixed_precision=mixed)
-    if accelerator.device.type != config.device:
-        raise RunError(f"device {config.device!r} is not to be had; accelerate finds {accelerator.device.type!r}")
-    return accelerator
 
 
 def _optimiser(module: Any, config: TrainConfig) -> Any:
@@ -209,8 +160,20 @@ def _optimiser(module: Any, config: TrainConfig) -> Any:
 
 
 def _begin(training: Training, optimiser: Any) -> State:
-    checkpoint = latest(training.files.checkpoints)
-    return read_checkpoint(checkpoint, training.trained.module, optimiser) if checkpoint else State()
+    """Go on from the last checkpoint, if there is one, on every rank from the same."""
+    ranks, files = training.ranks, training.files
+    found = latest(files.checkpoints)
+    name = found and found.name
+    first = ranks.first(lambda: name)
+    with ranks.together():
+        if name != first:
+            raise RunError(
+                f"{files.checkpoints}: the last checkpoint is {name} here and {first} for rank 0; all machines must see one folder"
+            )
+        state = State() if found is None else read_checkpoint(found, training.trained.module, optimiser)
+        if ranks.leads:
+            files.cut_log(state.step)
+    return state
 
 
 def _update(trained: Trained, optimiser: Any, config: TrainConfig) -> float:
@@ -243,21 +206,28 @@ def _numbers(parts: Parts, norm: float, optimiser: Any, trained: Trained) -> dic
     return found
 
 
-def _validate(training: Training, state: State, accelerator: Any) -> None:
-    """Measure the validation set on rank 0, and keep the weights if they are the best so far."""
-    trained, pairs = training.trained, training.validation
-    if accelerator.is_main_process:
-        if pairs is None:
-            state.best_step = state.step  # without such a set, the last weights are as good as any
-        else:
-            trained.module.eval()
-            metric = metric_of(training.config, pairs.shape)
-            value = value_of(metric, trained.model(), pairs)
-            trained.module.train()
-            state.history.append((state.step, value))
-            training.files.log(state.step, {f"validation_{metric}": value})
-            if state.best is None or value > state.best:
-                state.best, state.best_step = value, state.step
-        if state.best_step == state.step:
-            write_folder(training.files.best.parent, {training.files.best.name: weights_of(trained.module)})
-    accelerator.wait_for_everyone()
+def _kept(training: Training, optimiser: Any, state: State, numbers: dict[str, float], *, last: bool) -> None:
+    """Log a step; if it is one to validate after, choose weights and write a checkpoint."""
+    files, told = training.files, training.config.validation
+    files.log(state.step, numbers)
+    if state.step % told.every == 0 or last:
+        _validate(training, state)
+        write_checkpoint(files.checkpoints, training.trained.module, optimiser, state, keep=told.keep)
+
+
+def _validate(training: Training, state: State) -> None:
+    """Measure the validation set, and keep the weights if they are the best so far."""
+    trained, pairs, best = training.trained, training.validation, training.files.best
+    if pairs is None:
+        state.best_step = state.step  # without such a set, the last weights are as good as any
+    else:
+        trained.module.eval()
+        metric = metric_of(training.config, pairs.shape)
+        value = value_of(metric, trained.model(), pairs)
+        trained.module.train()
+        state.history.append((state.step, value))
+        training.files.log(state.step, {f"validation_{metric}": value})
+        if state.best is None or value > state.best:
+            state.best, state.best_step = value, state.step
+    if state.best_step == state.step:
+        write_folder(best.parent, {best.name: weights_of(trained.module)})

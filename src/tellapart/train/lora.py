@@ -16,7 +16,7 @@ from tellapart.models.protocols import Model, Pixels
 from tellapart.models.torch_backend import import_torch
 from tellapart.train.checkpoint import Weights
 from tellapart.train.config import LoraConfig
-from tellapart.train.encoders import Inputs
+from tellapart.train.encoders import Inputs, Trained
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -32,6 +32,9 @@ class Adapted:
         told: rank, weight, dropout, and which layers.
         seed: of the updates' directions; they begin with no length, so the model begins as it is.
 
+    Attributes:
+        module: the model's, with updates.
+
     Raises:
         ModelError: there is no such layer.
         MissingDependencyError: peft is not installed.
@@ -40,9 +43,9 @@ class Adapted:
     'save'
     """
 
-    def __init__(self, trained: Any, told: LoraConfig, seed: int) -> None:
+    def __init__(self, trained: Trained, told: LoraConfig, seed: int) -> None:
         peft = require("peft", extra="train")
-        self._trained = trained
+        self._trained, self.module = trained, trained.module
         names = linear_layers(trained.module, told.targets)
         import_torch().manual_seed(seed)
         config = peft.LoraConfig(
@@ -56,37 +59,26 @@ class Adapted:
             trained.log_scale.requires_grad_(True)
 
     @property
-    def module(self) -> nn.Module:
-        """The model's, with updates."""
-        module: nn.Module = self._trained.module
-        return module
-
-    @property
     def log_scale(self) -> Tensor | None:
         """The model's."""
-        scale: Tensor | None = self._trained.log_scale
-        return scale
+        return self._trained.log_scale
 
     def image(self, pixels: Pixels) -> Inputs:
         """Prepare one image as the model does."""
-        inputs: Inputs = self._trained.image(pixels)
-        return inputs
+        return self._trained.image(pixels)
 
     def tokens(self, texts: Sequence[str]) -> Inputs:
         """Tokenise texts as the model does."""
-        inputs: Inputs = self._trained.tokens(texts)
-        return inputs
+        return self._trained.tokens(texts)
 
     def model(self) -> Model:
         """Return a model that measures with the weights and the updates as they are."""
-        model: Model = self._trained.model()
-        return model
+        return self._trained.model()
 
     def save(self, folder: Path) -> str:
         """Write an ordinary model, which has the updates in its weights."""
         with merged(self.module):
-            name: str = self._trained.save(folder)
-        return name
+            return self._trained.save(folder)
 
 
 def linear_layers(module: nn.Module, ends: Sequence[str] = ()) -> list[str]:

@@ -16,14 +16,12 @@ from tellapart.catalog import load
 from tellapart.errors import DataError, ModelError
 from tellapart.models.fusion_torch import Tensors, padded
 from tellapart.train.config import MatchingConfig, TrainConfig, loss_options
-from tellapart.train.encoders import Inputs
-from tellapart.train.fusion_encoder import FusionTrained
+from tellapart.train.encoders import Inputs, Trained, autocast
 from tellapart.train.losses.batch import Batch, Parts
 from tellapart.train.losses.itc import itc
 from tellapart.train.losses.matches import Matches, Negatives, counterparts, hard_negatives
 from tellapart.train.losses.ranks import gathered, own_rank, rank_count
 from tellapart.train.order import choices
-from tellapart.train.prepared import PreparedImages
 from tellapart.train.rows import Rows
 
 if TYPE_CHECKING:
@@ -114,7 +112,6 @@ class Matching:
         rows: what is trained on.
         accelerator: of accelerate; it knows the device, the precision and the ranks.
         module: the encoder's module, as the accelerator wrapped it.
-        threads: that read and prepare images.
 
     Raises:
         DataError: as `matching_settings`.
@@ -125,11 +122,10 @@ class Matching:
     """
 
     config: TrainConfig
-    encoder: FusionTrained
+    encoder: Trained
     rows: Rows
     accelerator: Any
     module: Any
-    threads: int = 2
 
     def __post_init__(self) -> None:
         name = str(self.config.loss["name"])
@@ -144,9 +140,6 @@ class Matching:
                 "matching.hardest: the model has no unimodal towers whose similarities say what is hardest; leave it out, "
                 'or mine negatives and set matching.source = "rows"'
             )
-        self._prepared = PreparedImages(
-            self.rows, self.encoder.image, keep=self.config.data.keep_images, threads=self.threads
-        )
 
     def draw(self, numbers: Sequence[int], step: int) -> Crossed:
         """Return what a step encodes of this rank's rows: mined negatives are drawn by seed, step and row alone."""
@@ -165,20 +158,16 @@ class Matching:
             close.append([k < (self._told.close or 0) for k in drawn])
         return Crossed(found, len(numbers), negatives, None if self._told.close is None else close)
 
-    def read(self, drawn: Crossed) -> list[Any]:
-        """Begin to read and prepare a step's images; the threads go on while another step is computed."""
-        return self._prepared.read(drawn.rows)
-
-    def backward(self, drawn: Crossed, images: list[Any], step: int) -> Parts:
+    def backward(self, drawn: Crossed, images: Sequence[Inputs], step: int) -> Parts:
         """Take the loss of a step and leave its gradients in the parameters; return its parts, detached."""
         import torch
 
         device, seed = self.accelerator.device, self.config.seed * 1_000_003 + step
-        inputs = [{name: tensor.to(device) for name, tensor in image.result().items()} for image in images]
+        inputs = [{name: tensor.to(device) for name, tensor in image.items()} for image in images]
         texts = [self.rows.rows[number].caption for number in drawn.rows]
         tokens = {name: tensor.to(device) for name, tensor in self.encoder.tokens(texts).items()}
         torch.manual_seed(seed * 4099 + self.accelerator.process_index)  # of dropout
-        with self.accelerator.autocast():
+        with autocast(self.config.precision, device.type):
             found = self.module(lambda fusion: self._crossed(fusion, drawn, inputs, tokens, step))
         matches, batch = found["matches"], found["batch"]
         parts: Parts = dict(self._loss(matches) if self._options is None else self._loss(matches, self._options))
@@ -241,10 +230,6 @@ class Matching:
             negative_image_ids=_ids(ids, pairs.images),
             close=None if drawn.close is None else torch.tensor(drawn.close, device=device),
         )
-
-    def close(self) -> None:
-        """Let the reading threads go."""
-        self._prepared.close()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -55,6 +55,9 @@ class OpenClipTrained:
         config: its architecture.
         device: where it computes.
 
+    Attributes:
+        module: the model in its wrapper.
+
     >>> OpenClipTrained.save.__name__
     'save'
     """
@@ -66,13 +69,7 @@ class OpenClipTrained:
         self._tokens = Tokens(parts.tokenizer)
         self._tower = TextTower(parts.model)
         parts.model.requires_grad_(True)
-        self._module = _towers()(parts.model, self._tower, scale)
-
-    @property
-    def module(self) -> nn.Module:
-        """The model in its wrapper."""
-        module: nn.Module = self._module
-        return module
+        self.module: nn.Module = _towers()(parts.model, self._tower, scale)
 
     @property
     def log_scale(self) -> Tensor:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tellapart.errors import RunError
+from tellapart.run_folder import write_whole
 
 __all__ = ["RunFiles"]
 
@@ -91,10 +92,7 @@ class RunFiles:
         if found is None:
             if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
                 raise RunError(f"{self.folder} holds something already; train to a new folder with --out")
-            self.folder.mkdir(parents=True, exist_ok=True)
-            draft = path.with_suffix(".draft")
-            draft.write_text(json.dumps({"fingerprint": fingerprint}) + "\n", encoding="utf-8")
-            draft.rename(path)
+            write_whole(path, json.dumps({"fingerprint": fingerprint}) + "\n")
             return False
         if found != fingerprint:
             raise RunError(
@@ -124,9 +122,7 @@ class RunFiles:
             except (ValueError, KeyError, TypeError):  # the line that was being written when the run was killed
                 continue
             kept += [line + "\n"] if fits else []
-        draft = self.log_path.with_suffix(".draft")
-        draft.write_text("".join(kept), encoding="utf-8")
-        draft.replace(self.log_path)
+        write_whole(self.log_path, "".join(kept))
 
     def log(self, step: int, numbers: Mapping[str, float]) -> None:
         """Add a line to the log, and tell whoever else is told.

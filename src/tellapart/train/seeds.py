@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from tellapart.data.scores import named
 from tellapart.errors import RunError
 from tellapart.stats.multiple import holm
 from tellapart.train.config import TrainConfig
+from tellapart.train.ranks import open_ranks
 from tellapart.train.record import TrainRecord, read_record
 from tellapart.train.start import Finished
 
@@ -65,7 +67,7 @@ def train_seeds(
     resume: bool = False,
     limit: int | None = None,
 ) -> list[TrainRecord]:
-    """Train under the configuration's seed and those after it, each to `out/seed-N`; return the records.
+    """Train under the configuration's seed and those after it, each to `out/seed-N`; return the records, to the first rank.
 
     Args:
         config: of all; its own seed is the first.
@@ -84,19 +86,20 @@ def train_seeds(
     >>> train_seeds.__name__
     'train_seeds'
     """
+    ranks = open_ranks(config)
     records: list[TrainRecord] = []
     for seed in range(config.seed, config.seed + count):
         told, folder = config.model_copy(update={"seed": seed}), out / f"seed-{seed:03d}"
-        found = _done(told, folder, limit) if resume else None
-        if found is None:
-            found = once(told, folder).record
-        if found is not None:  # ranks but the first have none
-            records.append(found)
+        done = ranks.first(partial(_done, told, folder, limit)) if resume else None
+        record = done or once(told, folder).record
+        if ranks.leads and record is not None:
+            records.append(record)
     odd = [f"seed-{record.config['seed']:03d}" for record in records if record.data != records[0].data]
-    if odd:
-        raise RunError(
-            f"{out}: {named(odd)} trained on other data than the rest; delete what is out of date, and resume"
-        )
+    with ranks.together():
+        if odd:
+            raise RunError(
+                f"{out}: {named(odd)} trained on other data than the rest; delete what is out of date, and resume"
+            )
     return records
 
 

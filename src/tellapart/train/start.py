@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from tellapart.compare import Comparison
 from tellapart.data.pairset import PairSet
-from tellapart.errors import DataError, RunError
 from tellapart.machine import this_machine, versions
+from tellapart.models.scoring import Progress
 from tellapart.models.torch_backend import import_torch
 from tellapart.run_folder import write_whole
-from tellapart.train.checkpoint import State, Weights, put_weights, weights_of
+from tellapart.train.checkpoint import State, Weights, put_weights, weights_of, written
 from tellapart.train.config import TrainConfig
 from tellapart.train.contrastive import Contrastive
-from tellapart.train.encoders import open_dual
-from tellapart.train.fresh import NEW, fresh_facts, write_fresh
-from tellapart.train.fusion_encoder import open_fusion
+from tellapart.train.encoders import Trained
 from tellapart.train.guard import guard
 from tellapart.train.leaks import Leak, leaks, refuse
-from tellapart.train.loop import Progress, Steps, Training, open_accelerator, train
-from tellapart.train.lora import Adapted, with_directions
+from tellapart.train.loop import Training, train
+from tellapart.train.lora import with_directions
 from tellapart.train.matching import Matching, is_matching
 from tellapart.train.model_card import model_card
+from tellapart.train.opening import adapted, draw_start, open_start, relative
+from tellapart.train.ranks import open_ranks
 from tellapart.train.record import DataRecord, TrainRecord, write_record
 from tellapart.train.rows import Rows, read_rows
 from tellapart.train.run_files import RunFiles
@@ -74,6 +72,7 @@ class _Begun:
     data: DataRecord
     leaks: tuple[Leak, ...]
     limit: int | None
+    resumed: bool
     ranks: int
 
 
@@ -107,63 +106,72 @@ def start(
     tellapart.errors.DataError: missing.toml: cannot be read (No such file or directory)
     """
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
-    rows, validation = _data(config, home)
-    accelerator = open_accelerator(config)
-    found = leaks(rows, config.report.benchmarks, progress) if accelerator.is_main_process else []
-    if not allow_leak:
-        refuse(found)
-    name = _relative(config.model, home)
-    files = RunFiles(out)
-    facts = (rows.fingerprint, _facts(name, config), version("tellapart"), str(limit))
-    data = _data_record(rows, validation)
-    begun = _Begun(
-        started, clock, config.fingerprint(*facts), facts[1], data, tuple(found), limit, accelerator.num_processes
-    )
-    resumed = _claimed(files, begun.fingerprint, resume, accelerator)
-    before = _start_model(name, files, config.seed, accelerator)
-    trained = _opened(before, config)
+    ranks, files, name = open_ranks(config), RunFiles(out), relative(config.model, home)
+    with ranks.together():
+        rows, validation = _data(config, home)
+        trained, facts = open_start(name, config)
 
-    def steps(accelerator: Any, module: Any) -> Steps:
-        return (Matching if _fusion(config) else Contrastive)(config, trained, rows, accelerator, module)
+    def begin() -> _Begun:
+        found = leaks(rows, config.report.benchmarks, progress)
+        if not allow_leak:
+            refuse(found)
+        told = config.fingerprint(rows.fingerprint, facts, version("tellapart"), str(limit))
+        data, resumed = _data_record(rows, validation), files.claim(told, resume=resume)
+        return _Begun(started, clock, told, facts, data, tuple(found), limit, resumed, ranks.of)
 
+    begun = ranks.first(begin)
+    if trained is None:
+        name, trained = draw_start(name, config, files.start, ranks)
+    with ranks.together():
+        trained = adapted(trained, config)
+        before = weights_of(trained.module) if ranks.leads and _sweeps(config) else {}
     import_torch().manual_seed(config.seed)
-    training = Training(config, trained, rows, steps, files, validation, accelerator)
+    family = Matching if is_matching(str(config.loss["name"])) else Contrastive
     with tracked(config.log, files.folder, config.name) as told:
         files.told += told
+        training = Training(config, trained, rows, family, files, validation, ranks)
         state = train(training, limit=limit, progress=progress)
-    found_all = Finished("", state, resumed)
-    if accelerator.is_main_process:
-        found_all = _reported(
-            config, before, trained, files, Finished(_saved(trained, files), state, resumed), progress
-        )
-        found_all = _recorded(config, begun, files, found_all)
-    accelerator.wait_for_everyone()
-    return found_all
+    done = Finished("", state, begun.resumed)
+    with ranks.together():
+        if ranks.leads:
+            done = replace(done, name=_saved(trained, files))
+            done = _reported(training, name, before, done, progress)
+            done = _recorded(config, begun, files, done)
+    return done
 
 
-def _reported(
-    config: TrainConfig, before: str, trained: Any, files: RunFiles, done: Finished, progress: Progress | None
-) -> Finished:
+def _sweeps(config: TrainConfig) -> bool:
+    return bool(config.report.benchmarks and config.report.alphas)
+
+
+def _reported(training: Training, start: str, before: Weights, done: Finished, progress: Progress | None) -> Finished:
     """Measure the start and the trained model, and what lies between, on what is reported."""
+    config, trained, files = training.config, training.trained, training.files
     benchmarks, told = config.report.benchmarks, None if progress is None else _staged(progress)
     if not benchmarks:
         return done
     comparison = guard(
-        before, done.name, benchmarks, files.report, device=config.device, reading=config.reading, progress=told
+        start, done.name, benchmarks, files.report, device=config.device, reading=config.reading, progress=told
     )
-    if not config.report.alphas:
+    if not _sweeps(config):
         return replace(done, comparison=comparison)
     after = weights_of(trained.module)
-    start = with_directions(weights_of(_opened(before, config).module), after)
 
     def save(weights: Weights, folder: Path) -> str:
         put_weights(weights, trained.module)
-        name: str = trained.save(folder)
-        return name
+        return trained.save(folder)
 
-    found = wise(start, after, config.report.alphas, save, benchmarks, files.wise, device=config.device, progress=told)
+    before = with_directions(before, after)
+    found = wise(before, after, config.report.alphas, save, benchmarks, files.wise, device=config.device, progress=told)
     put_weights(after, trained.module)
     return replace(done, comparison=comparison, sweep=found)
+
+
+def _saved(trained: Trained, files: RunFiles) -> str:
+    """Write the trained model, whole or not at all."""
+    with written(files.model) as draft:
+        name = trained.save(draft)
+    return name.replace(str(draft), str(files.model))
 
 
 def _recorded(config: TrainConfig, begun: _Begun, files: RunFiles, done: Finished) -> Finished:
@@ -210,86 +218,14 @@ def _staged(progress: Progress) -> Callable[[str], Progress]:
     return lambda title: lambda stage, done, total: progress(f"{title}: {stage}", done, total)
 
 
-def _fusion(config: TrainConfig) -> bool:
-    return is_matching(str(config.loss["name"]))
-
-
-def _opened(name: str, config: TrainConfig) -> Any:
-    """Open the start as its loss wants it: a fusion encoder or a dual one, with low-rank updates if those are trained."""
-    if _fusion(config):
-        contrast = config.matching is None or config.matching.contrast
-        trained: Any = open_fusion(name, config.device, config.reading, contrast=contrast)
-    elif config.matching is not None:
-        raise DataError(
-            f"[matching] is of fusion encoders' losses (itm, ranking, ...), and {config.loss['name']!r} is none"
-        )
-    else:
-        trained = open_dual(name, config.device)
-    return trained if config.lora is None else Adapted(trained, config.lora, config.seed)
-
-
-def _facts(name: str, config: TrainConfig) -> str:
-    """Return what the start's weights are: their fingerprint, or that of what they will be drawn for."""
-    if name.startswith(NEW):
-        return fresh_facts(Path(name.removeprefix(NEW)))
-    fingerprint: str = _opened(name, config.model_copy(update={"lora": None})).model().fingerprint
-    return fingerprint
-
-
-def _start_model(name: str, files: RunFiles, seed: int, accelerator: Any) -> str:
-    """Return the start's name; of a new model, once its weights are drawn and stand on the disk."""
-    if not name.startswith(NEW):
-        return name
-    if accelerator.is_main_process:
-        write_fresh(Path(name.removeprefix(NEW)), files.start, seed)
-    accelerator.wait_for_everyone()
-    return write_fresh(Path(name.removeprefix(NEW)), files.start, seed)
-
-
-def _claimed(files: RunFiles, fingerprint: str, resume: bool, accelerator: Any) -> bool:
-    """Claim the folder on rank 0; what goes wrong there is raised on every rank, so that none is left waiting."""
-    found: list[Any] = [None]
-    if accelerator.is_main_process:
-        try:
-            found = [files.claim(fingerprint, resume=resume)]
-        except RunError as error:
-            found = [error]
-    if accelerator.num_processes > 1:
-        import torch.distributed as dist
-
-        dist.broadcast_object_list(found)
-    if isinstance(found[0], RunError):
-        raise found[0]
-    return bool(found[0])
-
-
 def _data(config: TrainConfig, home: Path) -> tuple[Rows, PairSet | None]:
     """Read what is trained on, and the validation set: the named one, or the clusters that `share` leaves."""
     rows = read_rows(config.data.train, home, config.data.images, take=config.data.take)
     if config.data.validation is not None:
-        pairs = validation_set(_relative(config.data.validation, home), config.report.benchmarks)
+        pairs = validation_set(relative(config.data.validation, home), config.report.benchmarks)
         metric_of(config, pairs.shape)
         return rows, pairs
     if config.data.share == 1:
         return rows, None
     rows, rest = rows.split(config.data.share)
     return rows, left_over(rest)
-
-
-def _relative(name: str, home: Path) -> str:
-    """Return a model's or a set's name with its path relative to here, not to the configuration."""
-    prefix, colon, path = name.partition(":")
-    if colon and prefix in {"folder", "local-dir", "hf", "new"} and (home / path).exists():
-        return f"{prefix}:{home / path}"
-    return str(home / name) if (home / name / "config.json").is_file() else name
-
-
-def _saved(trained: Any, files: RunFiles) -> str:
-    """Write the trained model, whole or not at all."""
-    draft = files.model.with_name(".model")
-    shutil.rmtree(draft, ignore_errors=True)
-    name: str = trained.save(draft)
-    if files.model.exists():
-        shutil.rmtree(files.model)
-    draft.rename(files.model)
-    return name.replace(str(draft), str(files.model))

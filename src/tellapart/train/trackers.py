@@ -35,12 +35,13 @@ def tracked(config: LogConfig, folder: Path, name: str) -> Iterator[list[Tell]]:
     ...     told
     []
     """
-    opened: list[tuple[bool, Callable[[ExitStack, Path, str], Callable[[int], Tell]]]] = [
-        (config.tensorboard, _tensorboard),
-        (config.wandb is not None, lambda stack, folder, name: _wandb(stack, folder, name, config.wandb or "")),
-    ]
+    told: list[Tell] = []
     with ExitStack() as stack:
-        yield [_lazy(open_it(stack, folder, name)) for wanted, open_it in opened if wanted]
+        if config.tensorboard:
+            told.append(_lazy(_tensorboard(stack, folder)))
+        if config.wandb is not None:
+            told.append(_lazy(_wandb(stack, folder, name, config.wandb)))
+        yield told
 
 
 def _lazy(opened: Callable[[int], Tell]) -> Tell:
@@ -55,7 +56,7 @@ def _lazy(opened: Callable[[int], Tell]) -> Tell:
     return tell
 
 
-def _tensorboard(stack: ExitStack, folder: Path, _name: str) -> Callable[[int], Tell]:
+def _tensorboard(stack: ExitStack, folder: Path) -> Callable[[int], Tell]:
     writer_of = require("torch.utils.tensorboard", extra="train").SummaryWriter
 
     def opened(first: int) -> Tell:

@@ -13,7 +13,7 @@ from tellapart.models.scoring import Progress
 from tellapart.models.store import EmbeddingStore
 from tellapart.result import BenchmarkResult
 from tellapart.run import Settings, run
-from tellapart.run_folder import read_result
+from tellapart.run_folder import read_result, write_whole
 from tellapart.train.checkpoint import Weights
 from tellapart.train.interpolation import best_alpha, sweep
 
@@ -79,17 +79,15 @@ def wise(
         names[alpha] = save(weights, folder / "model")
         settings = Settings(models=(names[alpha],), benchmarks=tuple(benchmarks), device=device)
         run(settings, folder / "report", store=EmbeddingStore(None), command="tellapart train", progress=progress)
-        found = read_result(folder / "report").benchmarks
-        curve[alpha] = tuple(objective(found[name]) for name in benchmarks)
+        measured = read_result(folder / "report").benchmarks
+        curve[alpha] = tuple(objective(measured[name]) for name in benchmarks)
     best = best_alpha(curve)
     for alpha in curve:
         if alpha != best:
             shutil.rmtree(out / f"alpha-{alpha:.2f}" / "model")
-    found_sweep = Sweep(tuple(benchmarks), curve, best, names[best])
-    draft = out / ".curve.json"
-    draft.write_text(json.dumps(asdict(found_sweep), indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    draft.replace(out / "curve.json")
-    return found_sweep
+    found = Sweep(tuple(benchmarks), curve, best, names[best])
+    write_whole(out / "curve.json", json.dumps(asdict(found), indent=1, allow_nan=False) + "\n")
+    return found
 
 
 def objective(result: BenchmarkResult) -> float:
