@@ -184,7 +184,7 @@ def test_a_list_of_answers_is_json_or_lines(tmp_path) -> None:
     [
         (lambda key: key.update(units=[]), "has no units"),
         (lambda key: key["tasks"][0].update(unit="gone"), "task ann-00001 asks a unit that is not there"),
-        (lambda key: key.pop("seed"), "field 'seed': field required"),
+        (lambda key: key.pop("seed"), "field 'seed': is missing"),
         (lambda key: key.update(mood=1), "field 'mood'"),
     ],
 )

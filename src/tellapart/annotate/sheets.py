@@ -15,12 +15,10 @@ from tellapart.annotate.replies import Reply, field_names
 from tellapart.annotate.shown import Shown, asked_of, shown
 from tellapart.annotate.survey import Study, Survey
 from tellapart.data.rows import read_csv
+from tellapart.data.spreadsheet import spreadsheet_cell
 from tellapart.errors import DataError
 
 __all__ = ["read_sheet", "sheet"]
-
-#: Spreadsheet programs run a cell that begins with one of these as a formula; an apostrophe keeps it a text.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def sheet(survey: Survey, study: Study, annotator: str, address: Callable[[Shown], str]) -> str:
@@ -45,7 +43,7 @@ def sheet(survey: Survey, study: Study, annotator: str, address: Callable[[Shown
     writer.writerow(["study", "task", *names, *fields, "skip"])
     for task in asked_of(study, annotator):
         things = shown(study.unit_of[task.unit], task.order)
-        cells = [address(each) if each.image else _plain(each.value) for each in things]
+        cells = [address(each) if each.image else spreadsheet_cell(each.value) for each in things]
         writer.writerow([study.token, task.id, *cells, *("" for _ in fields), ""])
     return stream.getvalue()
 
@@ -79,7 +77,3 @@ def read_sheet(path: Path, survey: Survey, study: Study) -> Iterator[Reply]:
 
 def _filled(row: Mapping[str, str], fields: tuple[str, ...]) -> dict[str, str]:
     return {name: row[name] for name in fields if row[name].strip()}
-
-
-def _plain(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULA) else text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Callable
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
+
+from tellapart.options import Json, print_json
 
 if TYPE_CHECKING:
     from tellapart.build.pipeline import Built
@@ -53,7 +54,7 @@ def build_command(  # noqa: PLR0917
     ] = 0.0,
     card: Annotated[bool, typer.Option("--card", help="Audit the set; card.html and card.md into its folder.")] = False,
     open_card: Annotated[bool, typer.Option("--open", help="The same, and show card.html in a browser.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Build a pair set from a recipe; stopped in whatever way, the same command goes on where it was."""
     from tellapart.build.hub_export import write_imagefolder, write_parquet
@@ -108,7 +109,7 @@ def print_pairs(recipe: Path, out: Path, workers: int, limit: int | None, *, as_
     rejected = [(step, reason, count) for (step, reason), count in sorted(written.rejected.items())]
     if as_json:
         told = {"pairs": written.pairs, "rejected": rejected, "resumed": written.resumed, "out": str(out)}
-        sys.stdout.write(json.dumps(told, indent=1) + "\n")
+        print_json(told)
         return
     shown = table("step", "reason", "number", numbers_from=2)
     for step, reason, count in [*rejected, ("pairs", "", written.pairs)]:
@@ -163,7 +164,7 @@ def print_built(built: Built, page: Path | None = None, *, as_json: bool = False
             "resumed": built.resumed,
             "funnel": built.funnel.to_record(),
         }
-        sys.stdout.write(json.dumps(told, indent=1, allow_nan=False) + "\n")
+        print_json(told)
         return
     shown = table("step", "reason", "number", numbers_from=2)
     for step, reason, number in built.funnel.rows():

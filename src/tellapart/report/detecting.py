@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from tellapart.options import Cache, Data, Device, Images, Json
+
 if TYPE_CHECKING:
     from tellapart.train.detectors import Detection
 
@@ -25,25 +27,16 @@ def detect_command(  # noqa: PLR0917
         typer.Option("--trained-on", help="Fit the heads on this set; else on the other folds of the same one."),
     ] = None,
     folds: Annotated[int, typer.Option("--folds", min=2, help="Parts, whole clusters each.")] = 5,
-    data: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--data", envvar="TELLAPART_DATA", help="Benchmarks' files."),
-    ] = None,
-    images: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--images", help="Their images."),
-    ] = None,
-    device: Annotated[str, typer.Option("--device", help="cpu, cuda or mps.")] = "cpu",
+    data: Data = None,
+    images: Images = None,
+    device: Device = "cpu",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the folds and the bootstrap.")] = 0,
-    cache: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--cache", help="Folder of the embedding store."),
-    ] = None,
+    cache: Cache = None,
     out: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option("--out", help="Also write the record there, as JSON."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Tell natural from synthetic by frozen features, and play the benchmark by that alone."""
     from tellapart.audit.find import find_set

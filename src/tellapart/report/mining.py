@@ -9,6 +9,8 @@ from typing import Annotated, Optional
 
 import typer
 
+from tellapart.options import Cache, Device
+
 # The command is no name for other modules: its docstring is its help, its examples are in the tests of mining.
 __all__: list[str] = []
 
@@ -41,12 +43,9 @@ def mine_command(  # noqa: PLR0917
         Optional[int],  # noqa: UP045
         typer.Option("--limit", min=1, help="Only the first so many rows."),
     ] = None,
-    device: Annotated[str, typer.Option("--device", help="cpu, cuda or mps.")] = "cpu",
+    device: Device = "cpu",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of what is drawn.")] = 0,
-    cache: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--cache", help="Folder of the embedding store, which lets a stopped command go on."),
-    ] = None,
+    cache: Cache = None,
 ) -> None:
     """Find hard negatives among the training images and captions themselves.
 

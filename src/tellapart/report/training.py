@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from tellapart.errors import DataError
+from tellapart.options import Json, print_json
 
 if TYPE_CHECKING:
     from tellapart.train.config import TrainConfig
@@ -50,7 +50,7 @@ def train_command(
         Optional[Path],  # noqa: UP045
         typer.Option("--against", help="With --seeds: another configuration's folder of seeds, compared seed by seed."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Train a model to tell pairs apart; killed in whatever way, --resume goes on with the same numbers."""
     from tellapart.train.config import read_config
@@ -128,7 +128,7 @@ def print_trained(finished: Finished, *, as_json: bool = False) -> None:
             "comparison": None if finished.comparison is None else finished.comparison.model_dump(mode="json"),
             "sweep": None if finished.sweep is None else asdict(finished.sweep),
         }
-        sys.stdout.write(json.dumps(told, indent=1, allow_nan=False) + "\n")
+        print_json(told)
         return
     value = (
         ": no validation set, so the last ones"
@@ -186,7 +186,7 @@ def print_seeds(
             "start": [asdict(row) for row in rows],
             "against": None if versus is None else [asdict(row) for row in versus],
         }
-        sys.stdout.write(json.dumps(told, indent=1, allow_nan=False) + "\n")
+        print_json(told)
         return
     if not rows:
         sys.stdout.write("nothing was measured before and after: name benchmarks in report.benchmarks\n")

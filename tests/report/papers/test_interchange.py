@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -130,6 +131,61 @@ def test_mtebs_subsets_become_a_tag_and_their_plain_mean(tmp_path) -> None:
     path = mteb_file(tmp_path, "SugarCrepe", {}, scores={"test": entries})
     assert imported([path], tmp_path / "run", model="m") == {"sugarcrepe": {"choice_score": 0.375}}
     assert list(read_result(tmp_path / "run").benchmarks["sugarcrepe"].by["hf_subset"]) == ["test en", "test de"]
+
+
+def test_files_that_mteb_publishes_are_read(tmp_path) -> None:
+    # As its repository of results has them for openai/clip-vit-base-patch32, measured by mteb 1.14.15.
+    folder = tmp_path / "openai__clip-vit-base-patch32" / "3d74acf9a28c67741b2f4f2ea7635f0aaf6f0268"
+    held = {
+        "Winoground": {"accuracy": 0.09000000357627869, "image_acc": 0.11249999701976776, "text_acc": 0.3125},
+        "AROVisualRelation": {"accuracy": 0.0, "image_acc": 0.0, "text_acc": 0.5176087021827698},
+        "CIFAR10ZeroShot": {"accuracy": 0.8831},
+        "Flickr30kT2IRetrieval": {
+            "cv_recall_at_1": 0.5822, "nauc_recall_at_1000_diff1": math.nan, "nauc_recall_at_1_std": 0.0846, "recall_at_1": 0.5822
+        },
+    }  # fmt: skip
+    files = [mteb_file(folder, task, {**own, "main_score": 0.5}, mteb_version="1.14.15") for task, own in held.items()]
+    assert imported(files, tmp_path / "run") == {
+        "winoground": {
+            "text_score": 0.3125,
+            "image_score": 0.11249999701976776,
+            "group_score": 0.09000000357627869,
+        },
+        "aro-relation": {"choice_score": 0.5176087021827698},
+        "cifar10": {"top1_accuracy": 0.8831},
+        # An area under an abstention curve is no score, and is not a number where nothing was wrong.
+        "mteb:Flickr30kT2IRetrieval": {"cv_recall_at_1": 0.5822, "recall_at_1": 0.5822},
+    }
+    record = read_result(tmp_path / "run")
+    assert record.model.name == "openai/clip-vit-base-patch32"
+    assert {name: one.task for name, one in record.benchmarks.items()}["cifar10"] == "classification"
+
+
+def test_a_version_that_mteb_does_not_say_is_not_said(tmp_path) -> None:
+    import_results(
+        [mteb_file(tmp_path, "Winoground", {"text_acc": 0.5}, mteb_version=None)],
+        tmp_path / "run",
+        command="",
+        model="m",
+    )
+    assert read_result(tmp_path / "run").run.versions == {"mteb": "not said"}
+
+
+def test_another_language_and_a_trained_probe_are_other_sets(tmp_path) -> None:
+    arabic = {"acc1": 0.26514, "acc5": 0.4663, "mean_per_class_recall": 0.26506}
+    probe = {"acc1": 0.84616, "acc5": 0.97496, "lr": 0.01, "epochs": 10, "seed": 0, "fewshot_k": -1}
+    files = [
+        clip_file(tmp_path, "imagenet1k", "zeroshot_classification", arabic, language="ar"),
+        clip_file(tmp_path, "cifar10", "linear_probe", probe),
+    ]
+    assert imported(files, tmp_path / "run") == {
+        "CLIP_benchmark:imagenet1k:ar": {
+            "top1_accuracy": 0.26514,
+            "top5_accuracy": 0.4663,
+            "mean_per_class_recall": 0.26506,
+        },
+        "CLIP_benchmark:cifar10:linear_probe": {"acc1": 0.84616, "acc5": 0.97496},
+    }
 
 
 def test_an_imported_number_is_marked_and_claims_nothing(tmp_path) -> None:
@@ -290,6 +346,7 @@ def test_eval_results_read_back_as_huggingface_hub_reads_them(measured) -> None:
         ("facebook/winoground", name, metrics[name].value) for name in ("text_score", "image_score", "group_score")
     ]
     assert entries[0].notes.startswith("30 items, a tie is never right; 95% interval")
+    assert entries[0].date == measured.run.started
     only = measured.model_copy(update={"benchmarks": {"shapes": measured.benchmarks["shapes"]}})
     with pytest.raises(RunError, match="none of shapes is a dataset on the hub"):
         converted(only, "eval-results")
@@ -302,6 +359,7 @@ def test_a_card_says_that_a_number_was_imported(tmp_path) -> None:
     (first, *_) = hub.ModelCard(converted(result, "model-index")).data.eval_results
     assert "imported from CLIP_benchmark" in first.metric_args["imported"][0] and "items" not in first.metric_args
     assert "imported from CLIP_benchmark" in converted(result, "eval-results")
+    assert "date" not in converted(result, "eval-results")  # the import's is not the measurement's
 
 
 def test_lm_evals_layout_holds_every_score_with_its_error_and_parts(save) -> None:
@@ -312,6 +370,8 @@ def test_lm_evals_layout_holds_every_score_with_its_error_and_parts(save) -> Non
     assert entry["group_score,none"] == value.value
     assert entry["group_score_stderr,none"] == pytest.approx((value.high - value.low) / (2 * 1.959964), rel=1e-6)
     assert not any(name.startswith("v1") for name in entry)  # a deviation is no score
+    assert (entry["name"], entry["alias"], entry["sample_len"]) == ("shapes", "shapes", 30)
+    assert held["groups"] == {"shapes": entry}
     assert held["group_subtasks"]["shapes"] == [
         "shapes_side_left", "shapes_side_right", "shapes_type_colour", "shapes_type_place"
     ]  # fmt: skip

@@ -123,7 +123,7 @@ def test_a_matrix_holds_an_items_scores_with_captions_down_and_its_pictures(tmp_
     cells = [text.get_text() for text in drawn.axes[-1].texts]
     assert cells == ["0.9", "0.5", "0.25", "0.75"]
     assert [text.get_weight() for text in drawn.axes[-1].texts] == ["bold", "normal", "normal", "bold"]
-    assert "text right, image right, group right" in drawn.axes[-1].get_xlabel()
+    assert "text right, image right, group right" in " ".join(drawn.axes[-1].get_xlabel().split())
     pictures = [axes for axes in drawn.axes if axes.get_title(loc="center").startswith("image")]
     assert [len(axes.images) for axes in pictures] == [1, 1]
     assert item.texts[0].split()[0] in drawn.axes[0].texts[0].get_text()

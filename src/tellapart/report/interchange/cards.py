@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["eval_results", "eval_results_yaml", "model_index_yaml", "update_card"]
 
-#: Task -> the hub's word for it, where it has one.
+#: Task -> the hub's word for it; matching and retrieval have none there, and go by the field's.
 _HUB_TASKS = {
     "pairs": "image-text-matching",
     "retrieval": "image-text-retrieval",
@@ -119,7 +119,8 @@ def update_card(path: Path, result: Result) -> str:
 def eval_results_yaml(result: Result) -> str:
     """Return the text of a file for a model's folder `.eval_results/`: an entry a benchmark on the hub and metric.
 
-    The format has no place for a set that is not on the hub: such benchmarks are left out. A metric is an entry's `task_id`.
+    The format has no place for a set that is not on the hub: such benchmarks are left out. A metric is an entry's `task_id`; the
+    hub shows an entry once its dataset is registered there as a benchmark whose `eval.yaml` has a task of that id.
 
     Raises:
         RunError: no benchmark of the run is on the hub.
@@ -142,7 +143,8 @@ def eval_results_yaml(result: Result) -> str:
                     dataset_revision=_revision(source, record),
                     task_id=metric,
                     value=record.metrics[metric].value,
-                    date=result.run.started,
+                    # When another tool measured is not known; when its numbers were imported says nothing of them.
+                    date=None if is_imported(record) else result.run.started,
                     notes=_note(record, record.metrics[metric]),
                 )
                 for metric in first_metrics([record])

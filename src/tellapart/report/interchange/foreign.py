@@ -26,6 +26,9 @@ _CHOICE = {"text_acc": "choice_score"}
 
 _CLASSES = {"acc1": "top1_accuracy", "acc5": "top5_accuracy"}
 
+#: Numbers among CLIP_benchmark's metrics of a trained probe that say how it was trained.
+_SETTINGS = frozenset({"lr", "wd", "epochs", "seed", "fewshot_k"})
+
 #: CLIP_benchmark's name -> ours, where it is the same set.
 _CLIP_SETS = {
     "winoground": "winoground",
@@ -36,15 +39,22 @@ _CLIP_SETS = {
     "cifar100": "cifar100",
 }
 
-#: mteb's task -> our name of the set, and of its metrics.
+#: mteb's task -> our name of the set, our word for the task, and our names of its metrics.
 _MTEB_TASKS = {
-    "Winoground": ("winoground", _PAIRS),
-    "SugarCrepe": ("sugarcrepe", _CHOICE),
-    "AROCocoOrder": ("aro-coco-order", _CHOICE),
-    "AROFlickrOrder": ("aro-flickr-order", _CHOICE),
-    "AROVisualRelation": ("aro-relation", _CHOICE),
-    "AROVisualAttribution": ("aro-attribution", _CHOICE),
+    "Winoground": ("winoground", "pairs", _PAIRS),
+    "SugarCrepe": ("sugarcrepe", "pairs", _CHOICE),
+    "AROCocoOrder": ("aro-coco-order", "pairs", _CHOICE),
+    "AROFlickrOrder": ("aro-flickr-order", "pairs", _CHOICE),
+    "AROVisualRelation": ("aro-relation", "pairs", _CHOICE),
+    "AROVisualAttribution": ("aro-attribution", "pairs", _CHOICE),
+    **{
+        f"{theirs}ZeroShot": (ours, "classification", {"accuracy": "top1_accuracy"})
+        for theirs, ours in (("CIFAR10", "cifar10"), ("CIFAR100", "cifar100"), ("Imagenet1k", "imagenet"))
+    },
 }
+
+#: mteb's areas under abstention curves: how well a model's doubt tells its errors; NaN where there are none.
+_ABSTENTION = "nauc_"
 
 _RECALL = re.compile(r"(image|text)_retrieval_recall@(\d+)")
 
@@ -110,8 +120,10 @@ def _clip_benchmark(path: Path, held: Mapping[str, Any], model: str | None) -> F
     if dataset.startswith("sugar_crepe/"):
         part = ("subset", dataset.removeprefix("sugar_crepe/"))
         return Foreign("CLIP_benchmark", "", name, "sugarcrepe", "pairs", {part: _renamed(path, numbers, _CHOICE)})
-    benchmark = _CLIP_SETS.get(dataset, f"CLIP_benchmark:{dataset}")
-    task = str(held["task"])
+    task, language = str(held["task"]), str(held.get("language") or "en")
+    # Captions or classes in another language are another set.
+    theirs = f"CLIP_benchmark:{dataset}{'' if language == 'en' else f':{language}'}"
+    benchmark = _CLIP_SETS.get(dataset, theirs) if language == "en" else theirs
     if task == "image_caption_selection":
         # Of a set that is not known here nobody can tell whether its items have two images.
         metrics = _renamed(path, numbers, _PAIRS) if benchmark == "winoground" else numbers
@@ -121,7 +133,9 @@ def _clip_benchmark(path: Path, held: Mapping[str, Any], model: str | None) -> F
     if task == "zeroshot_classification":
         metrics = {_CLASSES.get(metric, metric): number for metric, number in numbers.items()}
         return Foreign("CLIP_benchmark", "", name, benchmark, "classification", {None: metrics})
-    return Foreign("CLIP_benchmark", "", name, benchmark, task, {None: numbers})
+    # A trained probe's accuracy is no zero-shot model's on the same set.
+    metrics = {metric: number for metric, number in numbers.items() if metric not in _SETTINGS}
+    return Foreign("CLIP_benchmark", "", name, f"{theirs}:{task}", task, {None: metrics})
 
 
 def _clip_model(held: Mapping[str, Any]) -> str:
@@ -145,7 +159,7 @@ def _recalls(numbers: Mapping[str, float]) -> dict[str, float]:
 
 def _mteb(path: Path, held: Mapping[str, Any], model: str | None) -> Foreign:
     task = str(held["task_name"])
-    benchmark, names = _MTEB_TASKS.get(task, (f"mteb:{task}", {}))
+    benchmark, kind, names = _MTEB_TASKS.get(task, (f"mteb:{task}", task, {}))
     scores = held["scores"]
     parts: dict[tuple[str, str] | None, Mapping[str, float]] = {}
     for split, entries in scores.items() if isinstance(scores, dict) else ():
@@ -157,8 +171,7 @@ def _mteb(path: Path, held: Mapping[str, Any], model: str | None) -> Foreign:
         raise RunError(f"{path} holds no scores")
     if len(parts) == 1:
         parts = {None: next(iter(parts.values()))}
-    kind = "pairs" if names else task
-    return Foreign("mteb", str(held["mteb_version"]), model or _mteb_model(path), benchmark, kind, parts)
+    return Foreign("mteb", str(held["mteb_version"] or ""), model or _mteb_model(path), benchmark, kind, parts)
 
 
 def _mteb_model(path: Path) -> str:
@@ -179,13 +192,19 @@ def _mteb_model(path: Path) -> str:
 
 
 def _numbers(path: Path, held: Any) -> dict[str, float]:
-    """Return the metrics of an object: its numbers; names of subsets and languages are none, `main_score` is one of the others."""
+    """Return the metrics of an object: its numbers; names of subsets and languages are none, `main_score` is one of the others.
+
+    Areas under abstention curves are left out: they are no scores, and NaN in most files of retrieval.
+    """
     if not isinstance(held, dict):
         raise RunError(f"{path}: expected an object of metrics; got {type(held).__name__}")
     found = {
         str(name): float(value)
         for name, value in held.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and name != "main_score"
+        if isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and name != "main_score"
+        and not str(name).startswith(_ABSTENTION)
     }
     if bad := [name for name, value in found.items() if not math.isfinite(value)]:
         raise RunError(f"{path}: {', '.join(bad)} is not finite")

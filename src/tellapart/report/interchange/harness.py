@@ -23,14 +23,20 @@ def harness_results(result: Result) -> dict[str, Any]:
     A metric `m` is `m,none`, as no filter was applied; its `m_stderr,none` is half the interval's width over the normal
     quantile of its level, and `N/A` where there is none. Deviations, for which neither high nor low is better, are left out.
 
+    Source: `result_schema.py` of lm-evaluation-harness 0.4.13; its `make_table` prints the result.
+
     >>> run = {"started": "2026-01-01T00:00:00+00:00", "seed": 0, "command": "", "versions": {}}
     >>> model = {"name": "m", "fingerprint": "0", "kind": "logit"}
     >>> harness_results(Result.model_validate({"run": run, "model": model, "benchmarks": {}}))["model_name"]
     'm'
     """
     tasks = {name: task for name, record in result.benchmarks.items() for name, task in _tasks(name, record).items()}
+    entries = {name: _entry(name, metrics) for name, (_, metrics, _) in tasks.items()}
+    groups = {name: entries[name] for name, record in result.benchmarks.items() if record.by}
     found: dict[str, Any] = {
-        "results": {name: _entry(name, metrics) for name, (_, metrics, _) in tasks.items()},
+        "results": entries,
+        # As there, where no task is a group there is no such field.
+        **({"groups": groups} if groups else {}),
         "group_subtasks": {
             name: [f"{name}_{tag}_{value}" for tag, values in record.by.items() for value in values]
             for name, record in result.benchmarks.items()
@@ -52,7 +58,7 @@ def harness_results(result: Result) -> dict[str, Any]:
             "model_args": f"model={result.model.name}",
             "model_dtype": result.model.dtype,
             "model_sha": result.model.fingerprint,
-            "batch_size": run.batch_size,
+            "batch_size": None if run.batch_size is None else str(run.batch_size),
             "device": run.device,
             "limit": run.limit,
             "random_seed": run.seed,
@@ -99,7 +105,7 @@ def _items(metrics: Mapping[str, Value]) -> int:
 
 
 def _entry(name: str, metrics: Mapping[str, Value]) -> dict[str, Any]:
-    entry: dict[str, Any] = {"alias": name}
+    entry: dict[str, Any] = {"name": name, "alias": name, "sample_len": _items(metrics)}
     for metric in _scores(metrics):
         entry[f"{metric},none"] = metrics[metric].value
         entry[f"{metric}_stderr,none"] = _standard_error(metrics[metric])

@@ -74,7 +74,7 @@ def laid_out(
 
 def table_command(  # noqa: PLR0917
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
-    latex: Annotated[bool, typer.Option("--latex", help="For the package booktabs.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="For the packages booktabs and graphicx.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="The default.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Numbers in full, without marks.")] = False,
     benchmark: Annotated[

@@ -8,99 +8,123 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
+from tellapart.data.spreadsheet import spreadsheet_cell
 from tellapart.report.numbers import plain
-from tellapart.report.paper_tables.layout import Cell, PaperTable, Row
+from tellapart.report.paper_tables.latex_text import fitted, latex_packages, latex_text
+from tellapart.report.paper_tables.layout import Cell, Column, PaperTable, Row
 
-__all__ = ["escaped", "write_csv", "write_latex", "write_markdown"]
+__all__ = ["write_csv", "write_latex", "write_markdown"]
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
-    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
-}
+#: A table in LaTeX with more columns of numbers takes the whole width of a page with two columns of text.
+_MOST_COLUMNS = 7
+
+#: With more than these, intervals stand below their numbers.
+_MOST_BESIDE = 4
 
 #: What Markdown would read as markup, and HTML within it.
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~])")
 
 
-def escaped(text: str) -> str:
-    r"""Return text that LaTeX prints as it stands.
-
-    >>> escaped("a_b & 50%"), escaped("\\")
-    ('a\\_b \\& 50\\%', '\\textbackslash{}')
-    """
-    return "".join(_LATEX.get(letter, letter) for letter in plain(text))
-
-
 def write_latex(table: PaperTable, *, intervals: bool = False) -> str:
-    r"""Return a `table` environment for a document that uses the package `booktabs`.
+    r"""Return a `table` environment for a document that uses the packages `booktabs` and `graphicx`.
+
+    A table that would be wider than the text is made smaller.
 
     Args:
         table: what to write.
-        intervals: write an interval beside its number, small.
+        intervals: write an interval beside its number, small; below it where there are many columns.
 
     >>> from tellapart.report.paper_tables.layout import Column
     >>> made = PaperTable("demo", ("model",), (Column("", "group"),), (Row("a_b", (Cell(50.0, best=True),)),))
     >>> print(write_latex(made))  # doctest: +ELLIPSIS
     % \usepackage{booktabs}
+    % \usepackage{graphicx}
     \begin{table}[t]
+    \centering
     ...
     a\_b & \textbf{50.00} \\
+    \bottomrule
     ...
     """
-    lines = [
-        r"% \usepackage{booktabs}",
-        r"\begin{table}[t]",
-        r"\centering",
-        rf"\caption{{{escaped(table.title)}}}",
+    wide = len(table.columns) > _MOST_COLUMNS
+    kind = "table*" if wide else "table"
+    tabular = [
         rf"\begin{{tabular}}{{{'l' * len(table.heads)}{'r' * len(table.columns)}}}",
         r"\toprule",
-        *_latex_headings(table),
+        *_latex_headings(table, stacked=wide),
         r"\midrule",
+        *_latex_rows(table, intervals=intervals, below=len(table.columns) > _MOST_BESIDE),
+        r"\bottomrule",
+        r"\end{tabular}",
     ]
-    for place, row in enumerate(table.rows):
-        before = table.rows[place - 1] if place else None
-        if before is not None and (row.plain != before.plain or row.block != before.block):
-            lines.append(r"\midrule")
-        block = [] if not table.blocks else [escaped(row.block) if before is None or row.block != before.block else ""]
-        cells = [_latex_cell(cell, intervals) for cell in row.cells]
-        lines.append(" & ".join([*block, escaped(row.label), *cells]) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}"]
-    if table.notes:
-        lines += ["", r"\smallskip", rf"{{\footnotesize {_latex_notes(table.notes)}}}"]
-    return "\n".join([*lines, r"\end{table}", ""])
+    made = "\n".join(
+        [
+            rf"\begin{{{kind}}}[t]",
+            r"\centering",
+            rf"\caption{{{latex_text(table.title)}}}",
+            *([r"\setlength{\tabcolsep}{3pt}"] if wide else []),
+            *fitted(tabular),
+            *(["", r"\smallskip", rf"{{\footnotesize {_latex_notes(table.notes)}}}"] if table.notes else []),
+            rf"\end{{{kind}}}",
+            "",
+        ]
+    )
+    return "\n".join([*latex_packages(made), made])
 
 
-def _latex_headings(table: PaperTable) -> list[str]:
+def _latex_headings(table: PaperTable, *, stacked: bool) -> list[str]:
+    def name_of(column: Column) -> str:
+        words = re.split(r"(?<=[-_/])| ", column.name) if stacked else [column.name]
+        lines = r"\\".join(map(latex_text, words))
+        return rf"\shortstack[r]{{{lines}}}" if len(words) > 1 else lines
+
     groups = [(name, len(list(own))) for name, own in groupby(column.group for column in table.columns)]
-    names = " & ".join([*map(escaped, table.heads), *(escaped(column.name) for column in table.columns)]) + r" \\"
+    names = " & ".join([*map(latex_text, table.heads), *map(name_of, table.columns)]) + r" \\"
     if not any(name for name, _ in groups):
         return [names]
     cells, rules, place = [], [], len(table.heads) + 1
     for name, width in groups:
-        cells.append(rf"\multicolumn{{{width}}}{{c}}{{{escaped(name)}}}" if name else " & ".join([""] * width))
+        cells.append(rf"\multicolumn{{{width}}}{{c}}{{{latex_text(name)}}}" if name else " & ".join([""] * width))
         if name:
             rules.append(rf"\cmidrule(lr){{{place}-{place + width - 1}}}")
         place += width
     return [" & ".join([*[""] * len(table.heads), *cells]) + r" \\", " ".join(rules), names]
 
 
-def _latex_cell(cell: Cell, intervals: bool) -> str:
+def _latex_rows(table: PaperTable, *, intervals: bool, below: bool) -> list[str]:
+    """Write the rows; intervals beside their numbers, or in a line of their own below them."""
+    lines: list[str] = []
+    for place, row in enumerate(table.rows):
+        before = table.rows[place - 1] if place else None
+        if before is not None and (row.plain != before.plain or row.block != before.block):
+            lines.append(r"\midrule")
+        begins = before is None or row.block != before.block
+        left = [row.block if begins else "", row.label] if table.blocks else [row.label]
+        bounds = [_latex_bounds(cell) if intervals else "" for cell in row.cells]
+        beside = [f" {own}" if own and not below else "" for own in bounds]
+        cells = [f"{_latex_number(cell, followed=bool(own))}{own}" for cell, own in zip(row.cells, beside, strict=True)]
+        lines.append(" & ".join([*map(latex_text, left), *cells]) + r" \\")
+        if below and any(bounds):
+            lines.append(" & ".join([*[""] * len(left), *bounds]) + r" \\")
+    return lines
+
+
+def _latex_number(cell: Cell, *, followed: bool) -> str:
     if cell.value is None:
         return "--"
     shown = rf"\textbf{{{cell.value:.2f}}}" if cell.best else f"{cell.value:.2f}"
-    mark = r"$^\dagger$" if cell.near and not cell.best else ""
-    bounds = rf" {{\scriptsize [{cell.low:.1f}, {cell.high:.1f}]}}" if intervals and cell.low is not None else ""
-    return f"{shown}{mark}{bounds}"
+    if cell.best or not cell.near:
+        return shown
+    # Without a width of its own, the last mark of a cell leaves digits under digits.
+    return shown + (r"$^\dagger$" if followed else r"\rlap{$^\dagger$}")
+
+
+def _latex_bounds(cell: Cell) -> str:
+    return "" if cell.low is None else rf"{{\scriptsize [{cell.low:.1f}, {cell.high:.1f}]}}"
 
 
 def _latex_notes(notes: Sequence[str]) -> str:
-    return ". ".join(escaped(note).replace("dagger:", r"$^\dagger$:") for note in notes) + "."
+    return ". ".join(re.sub(r"^dagger:", r"$^\\dagger$:", latex_text(note)) for note in notes) + "."
 
 
 def write_markdown(table: PaperTable, *, intervals: bool = False) -> str:
@@ -145,7 +169,8 @@ def write_markdown(table: PaperTable, *, intervals: bool = False) -> str:
 def write_csv(table: PaperTable, *, intervals: bool = False) -> str:
     r"""Return numbers in full for a spreadsheet or a program: no marks, an empty cell where nothing was measured.
 
-    With `intervals`, each column is followed by its `low` and its `high`.
+    With `intervals`, each column is followed by its `low` and its `high`. A name that a spreadsheet would run as a formula gets an
+    apostrophe before it.
 
     >>> from tellapart.report.paper_tables.layout import Column
     >>> made = PaperTable("demo", ("model",), (Column("Eq-SD", "text"),), (Row("a", (Cell(50.0, 40.0, 60.0),)),))
@@ -157,10 +182,11 @@ def write_csv(table: PaperTable, *, intervals: bool = False) -> str:
     parts: list[tuple[str, Callable[[Cell], float | None]]] = [("", lambda cell: cell.value)]
     if intervals:
         parts += [(" low", lambda cell: cell.low), (" high", lambda cell: cell.high)]
-    writer.writerow([*table.heads, *(f"{name}{suffix}" for name in _flat_names(table) for suffix, _ in parts)])
-    for row in table.rows:
-        cells = [read(cell) for cell in row.cells for _, read in parts]
-        writer.writerow([*_left(table, row), *("" if number is None else repr(number) for number in cells)])
+    rows: list[list[str | float | None]] = [
+        [*table.heads, *(f"{name}{suffix}" for name in _flat_names(table) for suffix, _ in parts)],
+        *([*_left(table, row), *(read(cell) for cell in row.cells for _, read in parts)] for row in table.rows),
+    ]
+    writer.writerows(map(spreadsheet_cell, row) for row in rows)
     return target.getvalue()
 
 

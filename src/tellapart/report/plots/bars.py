@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tellapart.report.measured import Measured, first_metrics, pick_benchmark, value_of
 from tellapart.report.numbers import plain, thousands
-from tellapart.report.plots.style import GREY, axes_of, legend_below, look
+from tellapart.report.plots.bar_rows import draw_rows
+from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, legend_below, look, titled
 from tellapart.result import BenchmarkResult, Value
 
 if TYPE_CHECKING:
@@ -19,9 +20,14 @@ __all__ = ["draw_bars", "title_of"]
 #: The share of a group's room that its bars take.
 _FULL = 0.8
 
+#: More models than this are set under each other: so many bars side by side have no room for a name or a hatch.
+_MOST_ACROSS = 8
+
 
 def draw_bars(runs: Sequence[Measured], benchmark: str | None = None, metrics: Sequence[str] = ()) -> Figure:
     """Draw a group of bars a metric, a bar a model, each with its interval; chance is a dashed line across the group.
+
+    More than eight models are set under each other, by name, a panel a metric.
 
     Args:
         runs: the models, in the order of the bars.
@@ -37,21 +43,30 @@ def draw_bars(runs: Sequence[Measured], benchmark: str | None = None, metrics: S
     """
     benchmark, own = pick_benchmark(runs, benchmark)
     metrics = tuple(metrics) or first_metrics([run.record(benchmark) for run in own])
-    figure, axes = axes_of(max(3.6, 0.9 + len(metrics) * max(0.7, 0.24 * len(own))), 3.0)
-    width = _FULL / len(own)
+    values = {run.name_on(benchmark): [value_of(run, benchmark, metric) for metric in metrics] for run in own}
+    title = title_of(benchmark, own[0].record(benchmark))
+    if len(own) > _MOST_ACROSS:
+        return draw_rows(values, metrics, title)
+    return _groups(values, metrics, title)
+
+
+def _groups(values: Mapping[str, Sequence[Value]], metrics: Sequence[str], title: str) -> Figure:
+    words = max(len(word) for metric in metrics for word in metric.split("_"))
+    room = len(metrics) * max(0.09 * len(values) / _FULL, 0.07 * words)
+    figure, axes = axes_of(COLUMN if room <= COLUMN - 0.6 else PAGE, 2.4)
+    width = _FULL / len(values)
     placed = []
-    for number, run in enumerate(own):
-        values = [value_of(run, benchmark, metric) for metric in metrics]
-        placed += _bars(axes, number, values, run.name_on(benchmark), width)
+    for number, (label, own) in enumerate(values.items()):
+        placed += _bars(axes, number, own, label, width)
     _broken_ties(axes, placed)
-    _chance(axes, [value_of(own[0], benchmark, metric) for metric in metrics], width)
-    axes.set_xticks(range(len(metrics)), [metric.replace("_", " ") for metric in metrics])
+    _chance(axes, next(iter(values.values())), width)
+    axes.set_xticks(range(len(metrics)), [metric.replace("_", "\n") for metric in metrics])
     axes.tick_params(axis="x", length=0)
     axes.set_ylabel("percent")
     # A corpus metric (CIDEr) may lie above one; shares are drawn on the whole scale, so that pictures compare.
     axes.set_ylim(0, max(100.0, axes.get_ylim()[1]))
     axes.grid(axis="y")
-    axes.set_title(title_of(benchmark, own[0].record(benchmark)))
+    titled(figure, title)
     legend_below(figure, axes, 3)
     return figure
 

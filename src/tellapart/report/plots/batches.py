@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tellapart.report.numbers import plain
 from tellapart.report.plots.costs import BatchCosts
-from tellapart.report.plots.style import axes_of, legend_below, look, plain_logarithm
+from tellapart.report.plots.style import COLUMN, axes_of, legend_below, look, plain_logarithm, titled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +21,7 @@ def draw_batches(costs: BatchCosts) -> Figure:
     >>> drawn.axes[0].get_ylabel()
     'seconds a step'
     """
-    figure, axes = axes_of(4.6, 3.2)
+    figure, axes = axes_of(COLUMN, 2.6)
     for number, (series, points) in enumerate(costs.of.items()):
         style = look(number)
         axes.plot(
@@ -37,7 +37,7 @@ def draw_batches(costs: BatchCosts) -> Figure:
     sizes = sorted({size for points in costs.of.values() for size, _ in points})
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    axes.set_title("cost against batch size")
+    titled(figure, "cost against batch size")
     axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
     axes.minorticks_off()
     plain_logarithm(axes.yaxis)

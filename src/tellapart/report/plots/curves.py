@@ -12,13 +12,16 @@ from tellapart.errors import RunError, require
 from tellapart.report.drawing import Plot, Trace, plot, share_a_scale
 from tellapart.report.measured import Measured, pick_benchmark, samples_of
 from tellapart.report.numbers import is_deviation, plain, thousands
-from tellapart.report.plots.style import GREY, legend_below, look
+from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, titled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["draw_curves"]
+
+#: Panels side by side on a page.
+_MOST_ACROSS = 4
 
 
 def draw_curves(runs: Sequence[Measured], benchmark: str | None = None, metrics: Sequence[str] = ()) -> Figure:
@@ -47,9 +50,9 @@ def draw_curves(runs: Sequence[Measured], benchmark: str | None = None, metrics:
     require("matplotlib", extra="plot")
     from matplotlib.figure import Figure
 
-    columns = min(4, len(names))
+    columns = min(_MOST_ACROSS, len(names))
     lines = -(-len(names) // columns)
-    figure = Figure(figsize=(0.6 + 1.9 * columns, 0.9 + 1.75 * lines * len(groups)))
+    figure = Figure(figsize=(COLUMN if columns == 1 else PAGE, 0.9 + 1.6 * lines * len(groups)))
     panels = figure.subplots(lines * len(groups), columns, squeeze=False)
     for row, group in enumerate(groups):
         for place, name in enumerate(names):
@@ -62,7 +65,7 @@ def draw_curves(runs: Sequence[Measured], benchmark: str | None = None, metrics:
         first.plot([], [], color=look(trace.style).colour, linestyle=look(trace.style).dash, label=trace.label)
     legend_below(figure, first, 3)
     items = len(next(iter(traces[0].values.values())))
-    figure.suptitle(f"{plain(benchmark)}, {thousands(items)} items: equivariance deviations", x=0.01, ha="left", size=9)
+    titled(figure, f"{plain(benchmark)}, {thousands(items)} items: equivariance deviations")
     return figure
 
 

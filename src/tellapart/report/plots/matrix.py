@@ -18,6 +18,7 @@ from tellapart.metrics.registry import headline
 from tellapart.report.items import true_pairs
 from tellapart.report.measured import Measured, pick_benchmark, samples_of
 from tellapart.report.numbers import plain
+from tellapart.report.plots.style import PAGE, folded, titled
 from tellapart.result import RunRecord, Sample
 
 if TYPE_CHECKING:
@@ -26,11 +27,18 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_matrix"]
 
+#: Inches: of a cell's or a picture's width, between blocks, of the captions; a block with one image is wider, for its model's name.
+_SIDE, _GAP, _CAPTION, _NARROWEST = 0.8, 0.15, 1.5, 1.2
+
+#: Width of a 7-point letter in inches.
+_LETTER = 0.062
+
 
 def draw_matrix(runs: Sequence[Measured], item: str, benchmark: str | None = None) -> Figure:
     """Draw an item: images across, captions down, a score in every cell, a block a model; true pairs are framed.
 
-    The darker the cell, the higher the score within the item; a model's verdicts stand above its block.
+    The darker the cell, the higher the score within the item; a model's verdicts stand under its block. As many blocks stand side by
+    side as a page is wide, under one row of pictures.
 
     Args:
         runs: models with scores of that item.
@@ -53,18 +61,27 @@ def draw_matrix(runs: Sequence[Measured], item: str, benchmark: str | None = Non
     require("matplotlib", extra="plot")
     from matplotlib.figure import Figure
 
-    side = 1.15
-    figure = Figure(figsize=(2.0 + len(own) * (side * images + 0.25), 0.75 + side + 0.62 * texts))
+    width = max(_SIDE * images, _NARROWEST)
+    block = width + _GAP
+    across = min(len(own), max(1, int((PAGE - _CAPTION) // block)))
+    down = -(-len(own) // across)
+    figure = Figure(figsize=(_CAPTION + across * block, 0.35 + _SIDE + down * (0.42 * texts + 0.5)))
     grid = figure.add_gridspec(
-        2, 1 + len(own), width_ratios=[1.75, *[side * images] * len(own)], height_ratios=[side, 0.62 * texts]
+        1 + down,
+        1 + across,
+        width_ratios=[_CAPTION, *[width] * across],
+        height_ratios=[_SIDE, *[0.42 * texts] * down],
     )
-    _captions(figure.add_subplot(grid[1, 0]), found[0], texts)
-    for block, (run, sample) in enumerate(zip(own, found, strict=True), start=1):
-        inner = grid[0, block].subgridspec(1, images, wspace=0.04)
+    for line in range(1, 1 + down):
+        _captions(figure.add_subplot(grid[line, 0]), found[0], texts)
+    for column in range(1, 1 + across):
+        inner = grid[0, column].subgridspec(1, images, wspace=0.04)
         for number in range(images):
             _picture(figure.add_subplot(inner[0, number]), number, pictures[number])
-        _cells(figure.add_subplot(grid[1, block]), sample, run.label)
-    figure.suptitle(f"{plain(benchmark)}, item {plain(item)}", x=0.01, ha="left", size=9)
+    for place, (run, sample) in enumerate(zip(own, found, strict=True)):
+        axes = figure.add_subplot(grid[1 + place // across, 1 + place % across])
+        _cells(axes, sample, run.label, int(width / _LETTER))
+    titled(figure, f"{plain(benchmark)}, item {plain(item)}")
     return figure
 
 
@@ -121,28 +138,39 @@ def _captions(axes: Axes, sample: Sample, texts: int) -> None:
     axes.set_ylim(texts, 0)
     captions = sample.texts or tuple(f"caption {number}" for number in range(texts))
     for row, caption in enumerate(captions):
-        shown = textwrap.fill(plain(caption), 28, max_lines=4, placeholder=" …")
+        shown = textwrap.fill(plain(caption), 26, max_lines=4, placeholder=" …")
         axes.text(1.0, row + 0.5, shown, ha="right", va="center", transform=axes.get_yaxis_transform(), size=7)
 
 
-def _cells(axes: Axes, sample: Sample, label: str) -> None:
+def _cells(axes: Axes, sample: Sample, label: str, letters: int) -> None:
     from matplotlib.patches import Rectangle
 
     values = np.array(sample.scores, dtype=np.float32).T  # (text, image): captions go down
     _bare(axes)
     spread: Any = np.ptp(values) or 1.0
     shade = (values - values.min()) / spread
-    axes.imshow(shade, cmap="Greys", vmin=-0.05, vmax=1.6, aspect="auto")
+    axes.imshow(shade, cmap="Greys", vmin=-0.05, vmax=2.0, aspect="auto")
+    written = _written(values)
     true = {(text, image) for image, text in true_pairs((values.shape[1], values.shape[0]))}
     for (row, column), value in np.ndenumerate(values):
         framed = (row, column) in true
         weight = "bold" if framed else "normal"
-        axes.text(column, row, f"{value:.4g}", ha="center", va="center", weight=weight)
+        axes.text(column, row, written[float(value)], ha="center", va="center", weight=weight, size=7)
         if framed:
             axes.add_patch(
                 Rectangle((column - 0.47, row - 0.46), 0.94, 0.92, fill=False, linewidth=1.8, edgecolor="black")
             )
-    axes.set_xlabel(f"{textwrap.fill(label, 26)}\n{_verdicts(sample)}", size=7)
+    axes.set_xlabel(f"{folded(label, letters)}\n{textwrap.fill(_verdicts(sample), letters)}", size=7)
+
+
+def _written(values: NDArray[np.float32]) -> dict[float, str]:
+    """Write scores with as many digits as tell different ones apart, at least four."""
+    numbers = sorted({float(value) for value in values.flat})
+    for digits in range(4, 10):  # nine tell any two of float32 apart
+        written = [f"{number:.{digits}g}" for number in numbers]
+        if len(set(written)) == len(numbers):
+            break
+    return dict(zip(numbers, written, strict=True))
 
 
 def _verdicts(sample: Sample) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,22 +13,22 @@ from tellapart.errors import RunError
 from tellapart.report.measured import Measured, first_metrics, value_of
 from tellapart.report.numbers import plain
 from tellapart.report.plots.costs import Costs
-from tellapart.report.plots.style import GREY, axes_of, look, plain_logarithm
+from tellapart.report.plots.point_names import name_points
+from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, look, plain_logarithm, titled
 from tellapart.result import Value
 from tellapart.stats.pareto import pareto_front
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.text import Annotation
 
 __all__ = ["Point", "draw_pareto", "points"]
 
 #: Costs that differ by more than this are drawn on a logarithmic axis.
 _WIDE = 20.0
 
-#: Where a name may stand, in points from its marker, the most legible first.
-_PLACES = ((7, 4), (-7, 4), (7, -4), (-7, -4), (0, 8), (0, -8))
+#: So many models with names of so many letters have room in a column.
+_FEW, _SHORT = 8, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,8 @@ def _interval(values: dict[str, Value]) -> tuple[float | None, float | None]:
 def draw_pareto(found: Sequence[Point], across: str, upward: str) -> Figure:
     """Draw models as points, those on the front joined by steps and filled, the others hollow.
 
+    Each point has its model's name beside it; where names would run into each other, numbers, and the names below the picture.
+
     Args:
         found: at least one.
         across, upward: what the axes say, with units.
@@ -109,72 +112,53 @@ def draw_pareto(found: Sequence[Point], across: str, upward: str) -> Figure:
     >>> drawn.axes[0].get_xlabel()
     'milliseconds'
     """
-    figure, axes = axes_of(4.6, 3.3)
+    narrow = len(found) <= _FEW and max(len(point.model) for point in found) <= _SHORT
+    figure, axes = axes_of(COLUMN if narrow else PAGE, 2.6 if narrow else 3.6)
     for number, point in enumerate(found):
-        style = look(number)
-        if point.low is not None and point.high is not None:
-            reach = [[point.score - point.low], [point.high - point.score]]
-            axes.errorbar(point.cost, point.score, yerr=reach, color=GREY, elinewidth=0.9, capsize=2.0)
-        axes.plot(
-            point.cost,
-            point.score,
-            marker=style.marker,
-            markersize=7,
-            color=style.colour,
-            markerfacecolor=style.colour if point.front else "white",
-            markeredgecolor="black",
-            markeredgewidth=0.8,
-            linestyle="none",
-        )
+        _mark(axes, number, point)
     costs = [point.cost for point in found]
     if max(costs) > _WIDE * min(costs):
         axes.set_xscale("log")
         plain_logarithm(axes.xaxis)
     axes.margins(x=0.16, y=0.14)
-    _front(axes, [point for point in found if point.front])
+    front = _front(axes, [point for point in found if point.front])
     axes.set_xlabel(across)
-    axes.set_ylabel(upward)
-    axes.set_title("filled: no other is as good and as cheap")
+    axes.set_ylabel("\n".join(textwrap.wrap(upward, 36 if narrow else 56)))
+    if all(0 <= point.score <= 100 for point in found):
+        # Room beside the points, but no share beyond what shares can be.
+        bottom, top = axes.get_ylim()
+        axes.set_yticks([tick for tick in axes.get_yticks() if max(0, bottom) <= tick <= min(100, top)])
+    titled(figure, "filled: no other is as good and as cheap")
     axes.grid()
-    _names(figure, axes, found)
+    name_points(figure, axes, [(point.model, point.cost, point.score) for point in found], front)
     return figure
 
 
-def _front(axes: Axes, found: Sequence[Point]) -> None:
-    """Draw the border of what the front's models dominate, out to the frame."""
+def _mark(axes: Axes, number: int, point: Point) -> None:
+    style = look(number)
+    if point.low is not None and point.high is not None:
+        reach = [[point.score - point.low], [point.high - point.score]]
+        axes.errorbar(point.cost, point.score, yerr=reach, color=GREY, elinewidth=0.9, capsize=2.0)
+    axes.plot(
+        point.cost,
+        point.score,
+        marker=style.marker,
+        markersize=6,
+        color=style.colour,
+        markerfacecolor=style.colour if point.front else "white",
+        markeredgecolor="black",
+        markeredgewidth=0.8,
+        linestyle="none",
+    )
+
+
+def _front(axes: Axes, found: Sequence[Point]) -> list[tuple[float, float]]:
+    """Draw the border of what the front's models dominate, out to the frame; return its corners."""
     ordered = sorted(found, key=lambda point: point.cost)
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
     across = [ordered[0].cost, *(point.cost for point in ordered), right]
     upward = [bottom, *(point.score for point in ordered), ordered[-1].score]
-    axes.step(across, upward, where="post", color=GREY, linewidth=1.0, linestyle="--", zorder=1)
+    (line,) = axes.step(across, upward, where="post", color=GREY, linewidth=1.0, linestyle="--", zorder=1)
     axes.set_xlim(left, right)
     axes.set_ylim(bottom, top)
-
-
-def _names(figure: Figure, axes: Axes, found: Sequence[Point]) -> None:
-    """Write each name beside its point, at the first place where it meets no point and no other name."""
-    from matplotlib.transforms import Bbox
-
-    figure.draw_without_rendering()  # the layout must be known before anything can meet
-    frame = axes.get_window_extent()
-    centres = [axes.transData.transform((point.cost, point.score)) for point in found]
-    taken = [Bbox.from_bounds(x - 5, y - 5, 10, 10) for x, y in centres]
-    for point in found:
-        name = axes.annotate(point.model, (point.cost, point.score), textcoords="offset points", xytext=(0, 0))
-        boxes = {}
-        for place in _PLACES:
-            _put(name, place)
-            box = name.get_window_extent()
-            inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
-            boxes[place] = (not inside, box.count_overlaps(taken), box)
-        best = min(boxes, key=lambda place: boxes[place][:2])
-        _put(name, best)
-        taken.append(boxes[best][2])
-
-
-def _put(name: Annotation, place: tuple[int, int]) -> None:
-    """Set a name off by so many points, on that side of its point."""
-    across, upward = place
-    name.xyann = place
-    name.set_horizontalalignment("left" if across > 0 else "right" if across < 0 else "center")
-    name.set_verticalalignment("bottom" if upward > 0 else "top" if upward < 0 else "center")
+    return [(x, y) for x, y in np.asarray(line.get_path().vertices).tolist()]

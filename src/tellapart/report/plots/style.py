@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-import os
-import tempfile
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tellapart.data.whole import whole_file
 from tellapart.errors import RunError, require
 
 if TYPE_CHECKING:
@@ -17,7 +17,26 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-__all__ = ["FORMATS", "GREY", "Look", "axes_of", "legend_below", "look", "plain_logarithm", "write_picture"]
+__all__ = [
+    "COLUMN",
+    "FORMATS",
+    "GREY",
+    "PAGE",
+    "Look",
+    "axes_of",
+    "folded",
+    "legend_below",
+    "look",
+    "plain_logarithm",
+    "titled",
+    "write_picture",
+]
+
+#: The two widths of a picture in inches, a paper's column and its page: put in at its own size, its letters are 7 to 9 points high.
+COLUMN, PAGE = 3.3, 6.9
+
+#: An 8-point letter's width in inches: DejaVu Sans, of names' usual letters the mean.
+_LETTER = 0.068
 
 #: Lines that are no model's: chance, zero, frames.
 GREY = "#595959"
@@ -47,6 +66,7 @@ _RULES = {
     "grid.linewidth": 0.5,
     "hatch.linewidth": 0.6,
     "legend.frameon": False,
+    "legend.handlelength": 2.6,
     "figure.dpi": 100,
     "figure.constrained_layout.use": True,
 }
@@ -125,6 +145,23 @@ def axes_of(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
+def folded(name: str, letters: int) -> str:
+    """Break a name into lines of at most so many letters, after a sign between its words where there is one.
+
+    >>> folded("open_clip:ViT-B-32/laion2b_s34b_b79k", 20).splitlines()
+    ['open_clip:ViT-B-32/', 'laion2b_s34b_b79k']
+    >>> folded("short", 20), folded("abcdef", 4)
+    ('short', 'abcd\\nef')
+    """
+    lines = [""]
+    for word in re.split(r"(?<=[/:@_ .-])", name):
+        for part in (word[start : start + letters] for start in range(0, len(word), letters)):
+            if len(lines[-1]) + len(part) > letters:
+                lines.append("")
+            lines[-1] += part
+    return "\n".join(lines)
+
+
 def legend_below(figure: Figure, axes: Axes, columns: int) -> None:
     """Name the models under the picture, where no bar or curve can hide behind their names.
 
@@ -136,18 +173,33 @@ def legend_below(figure: Figure, axes: Axes, columns: int) -> None:
     """
     handles, labels = axes.get_legend_handles_labels()
     order = sorted(range(len(labels)), key=lambda place: labels[place] == "chance")  # what is no model comes last
-    handles, labels = [handles[place] for place in order], [labels[place] for place in order]
+    handles = [handles[place] for place in order]
+    labels = [folded(labels[place], int((figure.get_figwidth() - 0.7) / _LETTER)) for place in order]
     fitting = [n for n in range(1, min(columns, len(labels)) + 1) if _inches(labels, n) <= figure.get_figwidth()]
     count = max(fitting, default=1)
+    lines = sum(label.count("\n") for label in labels) // count
     rows = -(-len(labels) // count)
-    figure.set_figheight(figure.get_figheight() + 0.17 * (rows - 1))  # more names must not squeeze the picture
+    # More names must not squeeze the picture.
+    figure.set_figheight(figure.get_figheight() + 0.17 * (rows - 1) + 0.14 * lines)
     figure.legend(handles, labels, loc="outside lower center", ncols=count)
 
 
 def _inches(labels: Sequence[str], columns: int) -> float:
-    """Estimate a legend's width: it is filled column by column; 8-point letters, a sample of the look before each name."""
+    """Estimate a legend's width: it is filled column by column; a sample of the look before each name."""
     rows = -(-len(labels) // columns)
-    return sum(0.48 + 0.068 * max(map(len, labels[start : start + rows])) for start in range(0, len(labels), rows))
+    widths = [max(map(len, label.splitlines()), default=0) for label in labels]
+    return sum(0.55 + _LETTER * max(widths[start : start + rows]) for start in range(0, len(labels), rows))
+
+
+def titled(figure: Figure, title: str) -> None:
+    """Write a title over the whole picture, in as many lines as its width asks for.
+
+    >>> figure, _ = axes_of(1.0, 3.0)
+    >>> titled(figure, "demo, 300 items")
+    >>> figure.get_suptitle()
+    'demo, 300 \\nitems'
+    """
+    figure.suptitle(folded(title, int(figure.get_figwidth() / (_LETTER * 9 / 8))), x=0.01, ha="left", size=9)
 
 
 def plain_logarithm(axis: Axis) -> None:
@@ -169,14 +221,7 @@ def plain_logarithm(axis: Axis) -> None:
 def _write(path: Path, content: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(content)
-            Path(draft).chmod(0o644)
-            Path(draft).replace(path)
-        except BaseException:
-            Path(draft).unlink(missing_ok=True)
-            raise
+        with whole_file(path) as draft:
+            draft.write_bytes(content)
     except OSError as error:
         raise RunError(f"cannot write {path}: {error.strerror}") from error

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 from tellapart.report.measured import Measured, first_metrics, outcomes_of, pick_benchmark, value_of
 from tellapart.report.plots.bars import title_of
-from tellapart.report.plots.style import GREY, axes_of, look
+from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, folded, look, titled
 from tellapart.stats.tiers import tiers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["draw_tiers"]
+
+#: Of a name in a line, where the picture is a column wide; longer names have two lines, or a page.
+_LETTERS = 20
 
 
 def draw_tiers(
@@ -38,7 +41,10 @@ def draw_tiers(
     metric = metric or first_metrics([run.record(benchmark) for run in own])[-1]
     values = {run.label: value_of(run, benchmark, metric) for run in own}
     outcomes = outcomes_of(own, benchmark, metric)
-    figure, axes = axes_of(5.6, 0.9 + 0.28 * len(own))
+    narrow = max(folded(name, _LETTERS).count("\n") for name in values) < 2
+    written = {name: folded(name, _LETTERS if narrow else 2 * _LETTERS) for name in values}
+    height = max(0.28, 0.14 * max(name.count("\n") + 1 for name in written.values()))
+    figure, axes = axes_of(COLUMN if narrow else PAGE, 0.9 + height * len(own))
     row = 0
     names: list[str] = []
     for band, tier in enumerate(tiers(outcomes.of, outcomes.clusters, seed=seed)):
@@ -59,9 +65,9 @@ def draw_tiers(
     if chance is not None:
         axes.axvline(100 * chance, color=GREY, linestyle="--", linewidth=1.2)
         axes.text(100 * chance, -0.55, " chance", color=GREY, va="bottom")
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), [written[name] for name in names], linespacing=0.9)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlabel(f"{metric.replace('_', ' ')}, percent")
     axes.grid(axis="x")
-    axes.set_title(title_of(benchmark, own[0].record(benchmark)), pad=14)
+    titled(figure, title_of(benchmark, own[0].record(benchmark)))
     return figure

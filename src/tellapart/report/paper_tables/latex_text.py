@@ -1,0 +1,114 @@
+"""What every table in LaTeX shares: text that prints as it stands, a width that fits, the packages a document needs."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from itertools import groupby
+
+__all__ = ["fitted", "latex_packages", "latex_text"]
+
+_COMMANDS = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\char34{}",  # \textquotedbl is not in LaTeX's first encoding
+    # After a line's end, a bracket or a star would be read as the line's own.
+    "[": "{[}",
+    "*": "{*}",
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+}
+
+#: Set as one sign where they follow each other: two hyphens are a dash, a question mark and an accent another mark.
+_JOINED = frozenset("-`',?!")
+
+#: Letters that pdflatex has in the encoding T1 only.
+_T1 = frozenset("«»ÐÞðþĄąĐđĘęĮįŊŋŲų")
+
+#: What pdflatex sets in any document; up to ž, but for what no encoding of its own has.
+_KNOWN = frozenset(map(chr, range(0xA1, 0x17F))) - _T1 - frozenset("\xadĦħĸĿŀŉŦŧ") | frozenset("ȘșȚț–—‘’“”†‡•…€™←↑→↓")
+
+#: Mathematics has them in every engine; capitals that look like Latin letters have no command.
+_GREEK_COMMANDS = r"""
+    \alpha \beta \gamma \delta \epsilon \zeta \eta \theta \iota \kappa \lambda \mu \nu \xi o \pi \rho \varsigma \sigma \tau \upsilon
+    \phi \chi \psi \omega \mathrm{A} \mathrm{B} \Gamma \Delta \mathrm{E} \mathrm{Z} \mathrm{H} \Theta \mathrm{I} \mathrm{K} \Lambda
+    \mathrm{M} \mathrm{N} \Xi \mathrm{O} \Pi \mathrm{P} \Sigma \mathrm{T} \Upsilon \Phi \mathrm{X} \Psi \Omega
+"""
+_GREEK = dict(zip("αβγδεζηθικλμνξοπρςστυφχψωΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ", _GREEK_COMMANDS.split(), strict=True))
+
+
+def latex_text(text: str) -> str:
+    r"""Return text that prints as it stands in pdflatex, xelatex and lualatex.
+
+    What pdflatex has no letters for (Chinese, Cyrillic, emoji) stands there for the other two, and pdflatex prints its code points;
+    what is not printable at all is its code point everywhere. Line ends and runs of spaces become one space.
+
+    >>> latex_text("a_b & 50%"), latex_text("\\"), latex_text("[new] β-CLIP -- é")
+    ('a\\_b \\& 50\\%', '\\textbackslash{}', '{[}new] \\ensuremath{\\beta}-CLIP -{}- é')
+    >>> print(latex_text("模型\u200b"))
+    \ifdefined\Umathcode 模型\else{[}U+6A21 U+578B]\fi{}{[}U+200B]
+    """
+    letters = unicodedata.normalize("NFC", " ".join(text.split()))
+    return "".join(_WRITERS[kind]("".join(run)) for kind, run in groupby(letters, key=_kind))
+
+
+def fitted(tabular: Sequence[str]) -> list[str]:
+    r"""Return the lines of a tabular that is made smaller where it would be wider than the text.
+
+    >>> print("\n".join(fitted([r"\begin{tabular}{l}", "a", r"\end{tabular}"])))
+    \noindent\resizebox{\ifdim\width>\linewidth \linewidth\else\width\fi}{!}{%
+    \begin{tabular}{l}
+    a
+    \end{tabular}}
+    """
+    *lines, last = tabular
+    return [r"\noindent\resizebox{\ifdim\width>\linewidth \linewidth\else\width\fi}{!}{%", *lines, f"{last}}}"]
+
+
+def latex_packages(latex: str) -> list[str]:
+    r"""Return the lines, as comments, that a document's preamble must hold for a table.
+
+    Args:
+        latex: the table, its texts as `latex_text` writes them, as wide as `fitted` makes it.
+
+    >>> latex_packages("a & 1.0"), latex_packages("ą")[2:]
+    (['% \\usepackage{booktabs}', '% \\usepackage{graphicx}'], ['% \\usepackage[T1]{fontenc}'])
+    """
+    lines = [r"% \usepackage{booktabs}", r"% \usepackage{graphicx}"]
+    if _T1 & frozenset(latex):
+        lines.append(r"% \usepackage[T1]{fontenc}")
+    if r"\ifdefined\Umathcode" in latex:
+        lines.append(
+            "% pdflatex prints code points, [U+...]; xelatex or lualatex and a font that has them print the letters"
+        )
+    return lines
+
+
+def _kind(letter: str) -> str:
+    if not letter.isprintable():
+        return "hidden"
+    return "known" if letter.isascii() or letter in _KNOWN or letter in _T1 or letter in _GREEK else "foreign"
+
+
+def _known(run: str) -> str:
+    written = []
+    for letter, following in zip(run, f"{run[1:]} ", strict=True):
+        kept_apart = "{}" if letter in _JOINED and following in _JOINED else ""
+        greek = rf"\ensuremath{{{_GREEK[letter]}}}" if letter in _GREEK else letter
+        written.append(_COMMANDS.get(letter, greek) + kept_apart)
+    return "".join(written)
+
+
+def _foreign(run: str) -> str:
+    # Both of the other engines have this command, and pdflatex has not.
+    return rf"\ifdefined\Umathcode {run}\else{_hidden(run)}\fi{{}}"
+
+
+def _hidden(run: str) -> str:
+    return f"{{[}}{' '.join(f'U+{ord(letter):04X}' for letter in run)}]"
+
+
+_WRITERS = {"known": _known, "foreign": _foreign, "hidden": _hidden}

@@ -1,0 +1,172 @@
+"""Pictures at the size they are printed: no letter under 7 points, nothing cut off, no name over another, however long names are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+import matplotlib as mpl
+from matplotlib.text import Text
+
+from tellapart.report.plots import style
+from tellapart.report.plots.bar_rows import draw_rows
+from tellapart.report.plots.command import PlotSettings, drawing
+from tellapart.report.plots.pareto import Point, draw_pareto
+from tellapart.report.plots.style import COLUMN, PAGE, folded, write_picture
+from tellapart.result import Value
+from tellapart.run_folder import read_samples
+from tellapart.stats.pareto import pareto_front
+
+LONG = (
+    "openai/clip-vit-base-patch32",
+    "open_clip:ViT-B-32/laion2b_s34b_b79k",
+    "open_clip:ViT-SO400M-14-SigLIP-384@open_clip_model.safetensors",
+    "google/siglip2-so400m-patch14-384",
+    "x" * 70,
+)
+
+
+def names(count: int) -> list[str]:
+    return [f"{LONG[number % len(LONG)]}-v{number}" for number in range(count)]
+
+
+@pytest.fixture(autouse=True)
+def rules():
+    """Draw as `write_picture` does."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(style._RULES)
+        yield
+
+
+def texts_of(figure: Any) -> dict[str, Any]:
+    """Every text that is shown, with its place on the paper in dots."""
+    figure.draw_without_rendering()
+    shown = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    for axes in figure.axes:  # a tick beyond its axis has a label that is not drawn
+        for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+            for tick in axis.get_major_ticks() + axis.get_minor_ticks():
+                if not min(limits) <= tick.get_loc() <= max(limits):
+                    shown = [text for text in shown if text not in {tick.label1, tick.label2}]
+    return {f"{number} {text.get_text()}": text for number, text in enumerate(shown)}
+
+
+def check(figure: Any, widths: tuple[float, ...] = (COLUMN, PAGE)) -> None:
+    shown = texts_of(figure)
+    boxes = {name: text.get_window_extent() for name, text in shown.items()}
+    assert figure.get_figwidth() in widths
+    assert min(text.get_fontsize() for text in shown.values()) >= 7
+    paper = figure.bbox
+    for name, box in boxes.items():
+        assert paper.x0 - 1 <= box.x0 and box.x1 <= paper.x1 + 1, f"{name} leaves the picture sideways"
+        assert paper.y0 - 1 <= box.y0 and box.y1 <= paper.y1 + 1, f"{name} leaves the picture up or down"
+    for (one, a), (other, b) in combinations(boxes.items(), 2):
+        # Two points of a line's leading are no collision.
+        over = min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0)
+        assert over[0] <= 2 or over[1] <= 3, f"{one!r} lies over {other!r}"
+
+
+def points(count: int, seed: int, model: Callable[[int], str]) -> list[Point]:
+    rng = np.random.default_rng(seed)
+    places = [
+        (float(score), float(cost))
+        for score, cost in zip(rng.uniform(20, 70, count), rng.uniform(5, 900, count), strict=True)
+    ]
+    front = pareto_front([(score, -cost) for score, cost in places])
+    return [
+        Point(model(number), cost, score, score - 2, score + 2, bool(on))
+        for number, ((score, cost), on) in enumerate(zip(places, front, strict=True))
+    ]
+
+
+@pytest.mark.parametrize("count", [2, 9])
+@pytest.mark.parametrize("kind", ["bars", "tiers", "curves"])
+def test_runs_with_long_names_are_drawn_without_collisions(save, kind, count) -> None:
+    folders = [save(name, skill=number / 4, seed=number) for number, name in enumerate(names(count))]
+    check(drawing(kind, folders, PlotSettings())())
+
+
+def test_an_items_blocks_stand_within_a_page(save) -> None:
+    folders = [save(name, seed=number) for number, name in enumerate(names(5))]
+    item = read_samples(folders[0], "shapes")[0].id
+    figure = drawing("matrix", folders, PlotSettings(item=item))()
+    assert figure.get_figwidth() <= PAGE
+    check(figure, (figure.get_figwidth(),))
+
+
+def test_scores_of_an_item_that_differ_are_written_so(save) -> None:
+    scores = np.full((30, 2, 2), -57411.0, np.float32)
+    scores[:, 1] += np.float32([-2, 1])
+    figure = drawing("matrix", [save("m", scores=scores)], PlotSettings(item="shapes-0000"))()
+    written = [text.get_text() for text in figure.axes[-1].texts]
+    assert written == ["-57411", "-57413", "-57411", "-57410"]
+
+
+@pytest.mark.parametrize("count", [9, 40])
+def test_many_models_are_named_beside_their_bars(count) -> None:
+    value = Value(value=0.5, low=0.4, high=0.6, tie_neutral=0.55, ties=3, method="wilson", n=9, clusters=9, average="")
+    figure = draw_rows({name: [value] * 3 for name in names(count)}, ["text_score", "image_score", "group_score"], "t")
+    check(figure)
+    assert [label.get_text().replace("\n", "") for label in figure.axes[0].get_yticklabels()] == names(count)
+
+
+def test_vlues_seven_models_are_named_at_their_points_within_a_column(vlue, vlue_costs, vlue_published) -> None:
+    settings = PlotSettings(benchmarks=("vlue-nlvr2", "vlue-vqa"), costs=vlue_costs)
+    figure = drawing("pareto", vlue, settings)()
+    check(figure, (COLUMN,))
+    assert {text.get_text() for text in figure.axes[0].texts} == set(vlue_published)
+    assert not figure.legends
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("count", [1, 5, 12])
+def test_names_of_points_meet_nothing_or_stand_in_a_key(count, seed) -> None:
+    found = points(count, seed, lambda number: f"model {number}")
+    figure = draw_pareto(found, "milliseconds", "percent")
+    check(figure)
+    said = [text.get_text() for text in figure.axes[0].texts]
+    key = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    assert said == [point.model for point in found] or key == [f"{k} model {k - 1}" for k in range(1, count + 1)]
+
+
+def test_forty_points_have_numbers_and_a_key_with_every_name() -> None:
+    figure = draw_pareto(points(40, 1, lambda number: names(40)[number]), "milliseconds", "percent")
+    key = [text.get_text().replace("\n", "") for text in figure.legends[0].get_texts()]
+    assert key == [f"{number} {name}" for number, name in enumerate(names(40), start=1)]
+    assert [text.get_text() for text in figure.axes[0].texts] == [str(number) for number in range(1, 41)]
+    paper = figure.bbox
+    for text in figure.legends[0].get_texts():
+        box = text.get_window_extent()
+        assert paper.x0 <= box.x0 and box.x1 <= paper.x1 and paper.y0 <= box.y0
+
+
+def test_shares_have_no_tick_below_nothing_or_above_all() -> None:
+    found = [Point("a", 1.0, 0.0, None, None, True), Point("b", 2.0, 100.0, None, None, True)]
+    ticks = draw_pareto(found, "ms", "percent").axes[0].get_yticks()
+    assert ticks[0] == 0 and ticks[-1] == 100
+
+
+def test_a_folded_name_is_the_name_again_and_no_line_is_longer() -> None:
+    for name in (*names(10), "", "a b", "-" * 50):
+        lines = folded(name, 20).split("\n")
+        assert "".join(lines) == name
+        assert max(map(len, lines)) <= 20
+
+
+@pytest.mark.parametrize("kind", ["tiers", "curves", "matrix", "pareto"])
+def test_every_kind_of_picture_has_the_same_bytes_twice(save, tmp_path: Path, kind) -> None:
+    folders = [save(name, seed=number) for number, name in enumerate(names(2))]
+    costs = tmp_path / "costs.csv"
+    costs.write_text("model,ms\n" + "".join(f"{name},{number + 1}\n" for number, name in enumerate(names(2))))
+    settings = PlotSettings(item="shapes-0000" if kind == "matrix" else None, costs=costs)
+    files = [tmp_path / f"{number}.pdf" for number in range(2)]
+    for file in files:
+        write_picture(file, drawing(kind, folders, settings))
+    assert files[0].read_bytes() == files[1].read_bytes()
