@@ -34,7 +34,7 @@ LEVELS = [
     {"run", "compare", "check", "export", "gap", "timing"},
     {"train"},
     {"distributed"},
-    {"report", "annotate", "audit", "board", "progress"},
+    {"report", "annotate", "audit", "board", "options", "progress"},
     {"cli", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
@@ -130,14 +130,14 @@ import socket, sys, time
 def refuse(*args, **kwargs):
     raise AssertionError("network")
 socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse
-started = time.perf_counter()
+started = time.process_time()
 {action}
-print(time.perf_counter() - started, *[name for name in {heavy!r} if name in sys.modules])
+print(time.process_time() - started, *[name for name in {heavy!r} if name in sys.modules])
 """
 
 
 def fastest(action: str) -> tuple[float, list[str]]:
-    """Run an action in fresh interpreters, and return its shortest time and the heavy modules it loaded."""
+    """Run an action in fresh interpreters, and return its least CPU time and the heavy modules it loaded."""
     seen = []
     for _ in range(3):
         done = subprocess.run(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tellapart.errors
-from tellapart.errors import MissingDependencyError, TellapartError, require
+from tellapart.errors import MissingDependencyError, TellapartError, first_line, first_sentence, require
 
 ROOT = Path(__file__).parents[1]
 KINDS = [kind for name in tellapart.errors.__all__ if isinstance(kind := getattr(tellapart.errors, name), type)]
@@ -33,6 +33,13 @@ def test_an_error_says_its_message_and_nothing_else(kind: type[TellapartError]) 
 def test_every_error_class_of_the_module_is_public() -> None:
     own = {n for n, v in vars(tellapart.errors).items() if isinstance(v, type) and issubclass(v, Exception)}
     assert own == {kind.__name__ for kind in KINDS}
+
+
+def test_an_error_is_told_by_its_first_line_or_sentence() -> None:
+    long = ValueError("\n too large. Perhaps:\n - that")
+    assert (first_line(long), first_sentence(long)) == ("too large. Perhaps:", "too large")
+    assert (first_line(ValueError("x" * 999)), first_sentence(ValueError("x" * 999))) == ("x" * 300, "x" * 200)
+    assert first_line(ZeroDivisionError()) == first_sentence(ZeroDivisionError()) == "ZeroDivisionError"
 
 
 def test_a_module_that_is_there_is_returned() -> None:

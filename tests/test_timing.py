@@ -306,8 +306,8 @@ def test_a_record_comes_back_from_its_file_as_it_was(measured: Timings, tmp_path
     ("text", "message"),
     [
         ('{"schema": 2}', "has schema 2, this version reads 1; update tellapart"),
-        ('{"schema": 1}', "is no file of `tellapart time`: started: Field required"),
-        ("[]", "is no file of `tellapart time`: the file: Input should be an object"),
+        ('{"schema": 1}', "is no file of `tellapart time`: field 'started': is missing"),
+        ("[]", "is no file of `tellapart time`: input should be an object"),
         ("{", "is no JSON file of `tellapart time`: Expecting property name"),
         (None, "cannot be read: No such file or directory; `tellapart time --out FILE` writes one"),
     ],

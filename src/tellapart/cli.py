@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -16,6 +15,20 @@ from tellapart.annotate.commands import app as annotate_app
 from tellapart.audit.commands import audit_command
 from tellapart.board.commands import board_app, serve_command
 from tellapart.errors import TellapartError
+from tellapart.options import (
+    BenchmarkName,
+    Cache,
+    Data,
+    Device,
+    Dtype,
+    Images,
+    Json,
+    NoCache,
+    Out,
+    Reading,
+    Seed,
+    print_json,
+)
 from tellapart.report.building import build_command
 from tellapart.report.detecting import detect_command
 from tellapart.report.interchange.commands import convert_command, import_command
@@ -42,32 +55,6 @@ app = typer.Typer(
 )
 app.add_typer(annotate_app, name="annotate")
 app.add_typer(board_app, name="board")
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the bootstrap and of models that draw.")]
-Cache = Annotated[Optional[Path], typer.Option("--cache", help="Folder of the embedding store.")]  # noqa: UP045  (typer reads it on 3.11)
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Keep embeddings in memory, for this run alone.")]
-Out = Annotated[Optional[Path], typer.Option("--out", help="The run folder; made if it is not there.")]  # noqa: UP045
-Data = Annotated[
-    Optional[Path],  # noqa: UP045
-    typer.Option(
-        "--data", envvar="TELLAPART_DATA", help="Benchmarks' files: DIR/<benchmark>, or DIR of one benchmark."
-    ),
-]
-Images = Annotated[
-    Optional[Path],  # noqa: UP045
-    typer.Option("--images", help="Their images: DIR/<benchmark> or DIR; beside the other files if not given."),
-]
-Device = Annotated[str, typer.Option("--device", help="cpu, cuda or mps.")]
-Dtype = Annotated[
-    str, typer.Option("--dtype", help="What torch models compute in: float32, bfloat16 or float16; scores are float32.")
-]
-Reading = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option(
-        "--reading", help="Which of a model's readings is scored: itc, itm, itm_logit, vqa, yes_no, likelihood, ..."
-    ),
-]
 
 
 def main() -> NoReturn:
@@ -182,7 +169,7 @@ def run_command(
 
 @app.command("score")
 def score_command(
-    benchmark: Annotated[str, typer.Argument(help="A benchmark (`tellapart ls benchmarks`) or folder:PATH.")],
+    benchmark: BenchmarkName,
     scores: Annotated[
         Path, typer.Option("--scores", help="The file of scores (.npz, .csv, .jsonl) or of a task's predictions.")
     ],
@@ -223,7 +210,7 @@ def score_command(
 
 @app.command("export")
 def export_command(
-    benchmark: Annotated[str, typer.Argument(help="A benchmark (`tellapart ls benchmarks`) or folder:PATH.")],
+    benchmark: BenchmarkName,
     to: Annotated[Path, typer.Option("--to", help="The file: .csv or .jsonl.")],
     data: Data = None,
     as_json: Json = False,
@@ -235,7 +222,7 @@ def export_command(
 
     written = export(find_benchmark(benchmark, Place(data)), to)
     if as_json:
-        _print_json({"to": str(to), written.noun: written.rows})
+        print_json({"to": str(to), written.noun: written.rows})
     else:
         named = ["--data", str(data)] if data else []
         again = shlex.join(["tellapart", "score", benchmark, "--scores", written.scores, *named])
@@ -264,7 +251,7 @@ def compare_command(
 
     comparison = compare(run_a, run_b, seed=seed)
     if as_json:
-        _print_json(comparison.model_dump(mode="json"))
+        print_json(comparison.model_dump(mode="json"))
     else:
         print_comparison(comparison)
 
@@ -280,7 +267,7 @@ def gap_command(
 
     found = gaps(runs)
     if as_json:
-        _print_json(found.model_dump(mode="json"))
+        print_json(found.model_dump(mode="json"))
     else:
         print_gaps(found)
 
@@ -331,7 +318,7 @@ def time_command(
     if out is not None:
         write_timings(out, timings)
     if as_json:
-        _print_json(timings.model_dump(mode="json", by_alias=True))
+        print_json(timings.model_dump(mode="json", by_alias=True))
     else:
         print_timings(timings)
 
@@ -357,7 +344,7 @@ def check_command(
             pairs = find_pairs("demo").pairs()
             gates += check_model(subject, pairs.select(chosen(len(pairs), "30")))
     if as_json:
-        _print_json(_gates_json(gates))
+        print_json(_gates_json(gates))
     else:
         print_gates(gates)
     if not all(gate.passed for gate in gates):
@@ -388,7 +375,7 @@ def ls_command(
 
     rows = listing(what, Place(data))
     if as_json:
-        _print_json(rows)
+        print_json(rows)
     else:
         print_listing(what, rows)
 
@@ -428,15 +415,10 @@ def _show(folder: Path, as_json: bool) -> None:
     report = write_run_report(folder)
     if as_json:
         runs = [read_result(each).model_dump(mode="json", by_alias=True) for each in find_runs(folder)]
-        _print_json({"out": str(folder), "report": None if report is None else str(report), "runs": runs})
+        print_json({"out": str(folder), "report": None if report is None else str(report), "runs": runs})
     else:
         print_runs(folder, report)
 
 
 def _gates_json(gates: list[Gate]) -> dict[str, Any]:
     return {"passed": all(gate.passed for gate in gates), "gates": [asdict(gate) for gate in gates]}
-
-
-def _print_json(value: Any) -> None:
-    # In ASCII, so that it can be printed whatever the terminal's encoding.
-    print(json.dumps(value, indent=1, allow_nan=False))

@@ -1,4 +1,4 @@
-"""The exception tree, and the one door to optional dependencies.
+"""The exception tree, what libraries raise in one line, and the one door to optional dependencies.
 
 Every error that tellapart raises on purpose is a `TellapartError`; its message says what was asked, what was got
 and what to do next. The command line prints the message alone and exits with 2.
@@ -19,6 +19,8 @@ __all__ = [
     "StoreError",
     "TellapartError",
     "UnknownNameError",
+    "first_line",
+    "first_sentence",
     "require",
 ]
 
@@ -103,6 +105,25 @@ class MissingDependencyError(TellapartError):
     Traceback (most recent call last):
     tellapart.errors.MissingDependencyError: a_module_nobody_has is needed here and is not installed; run: pip install "tellapart[train]"
     """
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of what a library raised, 300 characters of it, or the error's name if it says nothing.
+
+    >>> first_line(ValueError("\\n  too big. Did you mean small?\\nSee the docs")), first_line(KeyError())
+    ('too big. Did you mean small?', 'KeyError')
+    """
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return line[:300]
+
+
+def first_sentence(error: BaseException) -> str:
+    """Return the first sentence of that line, 200 characters of it: where a library goes on to explain itself.
+
+    >>> first_sentence(ValueError("\\n  too big. Did you mean small?\\nSee the docs"))
+    'too big'
+    """
+    return first_line(error)[:200].partition(". ")[0]
 
 
 def require(module: str, *, extra: str) -> ModuleType:

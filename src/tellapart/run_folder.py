@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +12,8 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from tellapart.catalog import REFERENCES
+from tellapart.data.invalid import Problem
+from tellapart.data.whole import whole_file
 from tellapart.errors import RunError
 from tellapart.result import SCHEMA, Result, Sample
 
@@ -65,6 +65,7 @@ def write_whole(path: Path, text: str) -> None:
     Raises:
         RunError: the folder cannot be made, or the file cannot be written.
 
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as scratch:
     ...     write_whole(Path(scratch) / "a.json", "{}")
     ...     (Path(scratch) / "a.json").read_text()
@@ -72,15 +73,8 @@ def write_whole(path: Path, text: str) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            Path(draft).chmod(0o644)
-            Path(draft).replace(path)
-        except BaseException:
-            Path(draft).unlink(missing_ok=True)
-            raise
+        with whole_file(path) as draft:
+            draft.write_text(text, encoding="utf-8")
     except OSError as error:
         raise RunError(f"cannot write {path}: {error.strerror}") from error
 
@@ -150,6 +144,7 @@ def _rank(folder: Path) -> tuple[int, str]:
 def write_samples(folder: Path, benchmark: str, samples: Iterable[Sample]) -> None:
     """Write `samples/<benchmark>.jsonl`, one item a line, in the benchmark's order.
 
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as scratch:
     ...     write_samples(Path(scratch), "demo", [Sample(id="a", cluster="a", scores=((0.5,),), outcomes={})])
     ...     [sample.id for sample in read_samples(Path(scratch), "demo")]
@@ -194,6 +189,4 @@ def _validated(record: type[Record], text: str, where: str) -> Record:
     try:
         return record.model_validate_json(text)
     except ValidationError as error:
-        problem = error.errors()[0]
-        field = ".".join(str(part) for part in problem["loc"]) or "the whole"
-        raise RunError(f"{where} is not a record this version reads: {field}: {problem['msg']}") from error
+        raise RunError(f"{where} is not a record this version reads: {Problem.first(error)}") from error

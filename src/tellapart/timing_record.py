@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from tellapart.data.invalid import Problem
 from tellapart.errors import RunError
 from tellapart.result import ModelRecord
 from tellapart.run_folder import write_whole
@@ -188,6 +189,4 @@ def read_timings(path: Path) -> Timings:
     try:
         return Timings.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise RunError(f"{path} is no file of `tellapart time`: {place}: {first['msg']}") from error
+        raise RunError(f"{path} is no file of `tellapart time`: {Problem.first(error)}") from error

@@ -305,7 +305,7 @@ def test_parquet_holds_the_images_and_says_so_to_datasets(command, recipe: Calla
 
 def test_an_export_leaves_a_full_folder_alone(command, recipe: Callable[..., Path], tmp_path: Path) -> None:
     ran = command("build", recipe(), "--out", "set", "--imagefolder", recipe().parent)
-    assert (ran.code, "holds something already; export to a new folder" in ran.err) == (2, True)
+    assert (ran.code, "holds something already; name a new folder" in ran.err) == (2, True)
 
 
 def test_the_command_audits_what_it_built_and_ends_with_the_page(

@@ -64,11 +64,11 @@ def test_a_mark_at_the_start_is_no_matter(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"captions": []}, "f: row 3: field 'image': field required"),
-        ({"image": 7, "captions": []}, "f: row 3: field 'image': input should be a valid string, got 7"),
+        ({"captions": []}, "f: row 3: field 'image': is missing"),
+        ({"image": 7, "captions": []}, "f: row 3: field 'image': expected a string, got 7"),
         ({"image": "a", "captions": ["x", None]}, r"f: row 3: field 'captions\[1\]': .*got None"),
         ({"image": "a", "captions": "x"}, "f: row 3: field 'captions': .*got 'x'"),
-        ({"image": "a", "captions": [], "extra": 1}, "f: row 3: field 'extra': extra inputs are not permitted, got 1"),
+        ({"image": "a", "captions": [], "extra": 1}, "f: row 3: field 'extra': is unknown, got 1"),
         ([], "f: row 3: expected an object with image, captions; got an empty one"),
         ("a", "f: row 3: expected an object with image, captions; got a string"),
     ],

@@ -362,11 +362,11 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     home = tmp_path / "set"
     home.mkdir()
     write_pair_set(home, [pair()], GOOD, {"title": "first"})
-    with pytest.raises(DataError, match=r"/set exists already; write a pair set to a new folder$"):
+    with pytest.raises(DataError, match=r"/set holds something already; name a new folder$"):
         write_pair_set(home, [pair("b")], GOOD, {"title": "second"})
     assert read_pair_set(home).card == {"title": "first"}
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(DataError, match="exists already"):
+    with pytest.raises(DataError, match="holds something already"):
         write_pair_set(tmp_path / "file", [pair()], GOOD, {})
     with pytest.raises(DataError, match=r"/file/set cannot be written \("):
         write_pair_set(tmp_path / "file" / "set", [pair()], GOOD, {})

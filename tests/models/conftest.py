@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.models.vectors import dot_products, normalise
+
+sys.path.append(str(Path(__file__).parent))
 
 WORDS = ["red", "blue", "one", "two", "cup", "bowl", "left", "right"]
 
@@ -121,3 +124,27 @@ def picture_set(tmp_path: Path) -> Callable[..., PairSet]:
         return PairSet("pictures", tuple(items), folder)
 
     return make
+
+
+@pytest.fixture
+def new_model(request: pytest.FixtureRequest) -> Callable[[], Any]:
+    """Make a fresh model of the parametrised kind."""
+    if isinstance(request.param, str):
+        if request.param == "onnx":
+            from tellapart.models.onnx import OnnxDualEncoder
+
+            folder = request.getfixturevalue("tiny_encoder").folder
+            return lambda: OnnxDualEncoder.load(folder)
+        return request.getfixturevalue(request.param)  # type: ignore[no-any-return]
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Let torch compute in one thread: tiny models are no faster for more, and far slower where others want the cores."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

@@ -28,12 +28,7 @@ pytest.importorskip("torch", reason="torch is not installed (the models extra)")
 torch = import_torch()
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Any:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_torchvision_and_open_clip_import_after_torch_was_imported_through_the_backend() -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Optional
 
 import typer
+
+from tellapart.options import BenchmarkName, Data, Images, Json, print_json
 
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
 @app.callback()
@@ -23,7 +22,7 @@ def _annotate() -> None:
 @app.command("export")
 def export_command(  # noqa: PLR0917
     survey: Annotated[str, typer.Argument(help="A survey (`tellapart annotate ls`).")],
-    benchmark: Annotated[str, typer.Argument(help="A benchmark (`tellapart ls benchmarks`) or folder:PATH.")],
+    benchmark: BenchmarkName,
     to: Annotated[Path, typer.Option("--to", help="The study's folder; new or empty.")],
     annotators: Annotated[str, typer.Option("--annotators", help="How many (3), or their names (ann,bob).")] = "1",
     each: Annotated[
@@ -45,14 +44,8 @@ def export_command(  # noqa: PLR0917
     prefix: Annotated[
         str, typer.Option("--prefix", help="The folder's path below Label Studio's local files; its name if not given.")
     ] = "",
-    data: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--data", envvar="TELLAPART_DATA", help="Benchmarks' files."),
-    ] = None,
-    images: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--images", help="Their images."),
-    ] = None,
+    data: Data = None,
+    images: Images = None,
     as_json: Json = False,
 ) -> None:
     """Write a survey of a pair set: Label Studio projects and spreadsheets, one an annotator, and the key."""
@@ -69,7 +62,7 @@ def export_command(  # noqa: PLR0917
     write_study(to, found, study, pairs, Given(embed, prefix))
     if as_json:
         counts = {"units": len(study.units), "tasks": len(study.tasks), "annotators": study.annotators}
-        return _print_json({"to": str(to), "survey": found.name, **counts})
+        return print_json({"to": str(to), "survey": found.name, **counts})
     typer.echo(f"{len(study.units):,} units, {len(study.tasks):,} tasks for {', '.join(study.annotators)} in {to}")
     typer.echo(f"Label Studio: a project an annotator, with {to}/label_studio/config.xml and tasks_NAME.json")
     if not embed:
@@ -131,7 +124,7 @@ def import_command(
     if as_json:
         rows = [{"task": answer.task, "problems": answer.problems} for answer in broken]
         counts = {"answers": len(answers), "skipped": skipped, "of": len(key.tasks)}
-        return _print_json({"to": str(to), **counts, "broken": rows})
+        return print_json({"to": str(to), **counts, "broken": rows})
     typer.echo(f"{len(answers):,} of {len(key.tasks):,} tasks answered, {skipped:,} of them skipped; in {to}")
     for answer in broken[:20]:
         typer.echo(f"  not used: task {answer.task}: {'; '.join(answer.problems)}")
@@ -167,7 +160,7 @@ def agree_command(
     if scores:
         write_scores(human_scores(answered), scores)
     if as_json:
-        return _print_json(found.model_dump(mode="json"))
+        return print_json(found.model_dump(mode="json"))
     print_findings(found)
     if scores:
         typer.echo(f"people's scores are in {scores}; tellapart score BENCHMARK --scores {scores} --name human")
@@ -180,7 +173,7 @@ def ls_command(as_json: Json = False) -> None:
     from tellapart.annotate.surveys import SURVEYS
 
     if as_json:
-        return _print_json(
+        return print_json(
             [{"name": each.name, "title": each.title, "source": each.source} for each in SURVEYS.values()]
         )
     wide = max(map(len, SURVEYS))
@@ -198,8 +191,3 @@ def _names(given: str) -> tuple[str, ...]:
             raise DataError(f"--annotators {given}: give 1 to 999, or names")
         return tuple(f"annotator-{number}" for number in range(1, int(given) + 1))
     return tuple(name.strip() for name in given.split(","))
-
-
-def _print_json(value: Any) -> None:
-    # In ASCII, so that it can be printed whatever the terminal's encoding.
-    typer.echo(json.dumps(value, indent=1, allow_nan=False))

@@ -10,9 +10,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +22,7 @@ from tellapart.annotate.survey import Answer, Earlier, Study, Survey, Unit
 from tellapart.data.annotations import checked
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl, read_object
+from tellapart.data.whole import whole_file, whole_folder
 from tellapart.errors import DataError
 
 __all__ = ["Given", "read_answers", "read_earlier", "read_study", "write_answers", "write_rows", "write_study"]
@@ -66,21 +64,8 @@ def write_study(folder: Path, survey: Survey, study: Study, pairs: PairSet, give
     ...     sorted(path.name for path in Path(scratch, "study").rglob("*.*"))
     ['6b86b273ff34fce1.png', 'ann.csv', 'config.xml', 'study.json', 'tasks_ann.json']
     """
-    try:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise DataError(f"{folder} exists already; write a study to a new folder")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        try:
-            _fill(draft, survey, study, pairs, Given(given.embed, given.prefix or folder.resolve().name))
-            draft.chmod(0o755)
-            if folder.exists():
-                folder.rmdir()
-            draft.rename(folder)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
-    except OSError as error:
-        raise DataError(f"{folder} cannot be written ({error})") from error
+    with whole_folder(folder) as draft:
+        _fill(draft, survey, study, pairs, Given(given.embed, given.prefix or folder.resolve().name))
 
 
 def _fill(folder: Path, survey: Survey, study: Study, pairs: PairSet, given: Given) -> None:
@@ -164,12 +149,10 @@ def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     lines = [json.dumps(row, ensure_ascii=False) for row in rows]
     listed = ",\n".join(lines)
     text = f"[{listed}]\n" if path.suffix == ".json" else "".join(f"{line}\n" for line in lines)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        with whole_file(path) as draft:
+            draft.write_text(text, encoding="utf-8")
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise DataError(f"{path} cannot be written ({error.strerror or error})") from error
 
 

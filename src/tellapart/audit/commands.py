@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
+
+from tellapart.options import Data, Images, Json, print_json
 
 __all__ = ["audit_command"]
 
@@ -37,16 +38,10 @@ def audit_command(  # noqa: PLR0917
     ] = None,
     no_images: Annotated[bool, typer.Option("--no-images", help="Read no picture: captions and tags alone.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a check warns.")] = False,
-    data: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--data", envvar="TELLAPART_DATA", help="Benchmarks' files."),
-    ] = None,
-    images: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--images", help="Their images."),
-    ] = None,
+    data: Data = None,
+    images: Images = None,
     open_card: Annotated[bool, typer.Option("--open", help="With --to: show its card.html in a browser.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Look for artefacts in a pair set, and write its data card.
 
@@ -77,8 +72,7 @@ def audit_command(  # noqa: PLR0917
         )
     said = write_audit(to, pairs, found) if to is not None else []
     if as_json:
-        # In ASCII, so that it can be printed whatever the terminal's encoding.
-        typer.echo(json.dumps(found.model_dump(mode="json"), indent=1, allow_nan=False))
+        print_json(found.model_dump(mode="json"))
     else:
         print_audit(found)
         for line in said:

@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tellapart.benchmarks.annotations import expect_count, made, read_json, row_of, string
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.image_sources import FolderImages, crop_reference, cropped
 from tellapart.benchmarks.place import Place, find_files
+from tellapart.data.annotations import expect_count, made, read_list, row_of, string
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ScoreError
@@ -66,7 +66,7 @@ def original_choice(benchmark: str, scores: ArrayLike) -> NDArray[np.float64]:
 
 def _load_boxes(place: Place, *, name: str, file: str, tag: str) -> PairSet:
     path = find_files(place.folder(name) or Path(), file)[0]
-    rows = read_json(path, list)
+    rows = read_list(path)
     items = [_boxed(row_of(row, f"{path}: row {k}"), str(k), tag, f"{path}: row {k}") for k, row in enumerate(rows)]
     images = place.pictures(name, "images")
     return _pairs(name, path, items, images, cropped(FolderImages(images)))
@@ -88,7 +88,7 @@ def _boxed(row: Mapping[str, Any], number: str, tag: str, where: str) -> Item:
 
 def _load_order(place: Place, *, name: str, file: str) -> PairSet:
     path = find_files(place.folder(name) or Path(), file)[0]
-    rows = read_json(path, list)
+    rows = read_list(path)
     items = [_ordered(row_of(row, f"{path}: row {k}"), str(k), f"{path}: row {k}") for k, row in enumerate(rows)]
     images = place.pictures(name, "val2014", "flickr30k-images", "images")
     return _pairs(name, path, items, images, FolderImages(images))

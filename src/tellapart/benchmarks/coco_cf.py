@@ -13,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from tellapart.benchmarks.annotations import expect_count, made, string
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.image_sources import FolderImages, ZipImages
 from tellapart.benchmarks.place import Place, find_files
+from tellapart.data.annotations import expect_count, made, string
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_csv, read_jsonl
 

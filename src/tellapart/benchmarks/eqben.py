@@ -21,12 +21,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tellapart.benchmarks.annotations import expect_count, made, read_json, row_of, string
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.place import Place, find_files
+from tellapart.data.annotations import expect_count, made, read_list, row_of, string
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.data.rows import read_json
 from tellapart.errors import DataError, MetricError
 from tellapart.metrics.averages import mean
 
@@ -121,7 +122,7 @@ def _load(place: Place) -> PairSet:
 def _flat(path: Path) -> list[Item]:
     """Put the quadruples of the flat list together, in the order of their global counter."""
     quadruples: dict[tuple[int, str], dict[str, tuple[str, str]]] = {}
-    for number, value in enumerate(read_json(path, list)):
+    for number, value in enumerate(read_list(path)):
         where = f"{path}: row {number}"
         row = row_of(value, where)
         count, dataset, corner = _private(row.get("private_info"), where)
@@ -166,9 +167,8 @@ def _joined(corners: Mapping[str, tuple[str, str]], where: str, dataset: str, co
 def _subset(path: Path) -> list[Item]:
     """Read one subset's own file."""
     dataset = path.stem
-    rows = _nested(read_json(path, (dict if path.read_bytes().lstrip()[:1] == b"{" else list)), ())
     items = []
-    for number, (keys, value) in enumerate(rows):
+    for number, (keys, value) in enumerate(_nested(read_json(path), ())):
         where = f"{path}: row {number}" + (f" ({'/'.join(keys)})" if keys else "")
         items.append(_winoground_row(row_of(value, where), where, dataset, str(number), keys[0] if keys else None))
     expect_count(path, len(items), SUBSETS[dataset][1])
@@ -189,7 +189,7 @@ def _nested(value: Any, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
 def _listed(path: Path) -> list[Item]:
     """Read one list of rows from any subsets."""
     items = []
-    for number, value in enumerate(read_json(path, list)):
+    for number, value in enumerate(read_list(path)):
         where = f"{path}: row {number}"
         row = row_of(value, where)
         dataset = string(row, "image0", where).partition("/")[0]

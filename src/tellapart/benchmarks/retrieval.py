@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
-from tellapart.benchmarks.annotations import string
 from tellapart.benchmarks.coco_cf import COCO_COUNTERFACTUALS
 from tellapart.benchmarks.place import Place, find_files
 from tellapart.benchmarks.task_benchmark import TaskBenchmark, one_file
 from tellapart.benchmarks.vlue import read_retrieval
+from tellapart.data.annotations import string
 from tellapart.data.rows import read_csv
 from tellapart.data.tasks import RetrievalSet
 from tellapart.errors import DataError

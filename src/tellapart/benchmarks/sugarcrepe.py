@@ -15,10 +15,10 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from tellapart.benchmarks.annotations import expect_count, made, read_json, row_of, string
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.place import Place, find_files
+from tellapart.data.annotations import expect_count, made, read_mapping, row_of, string
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 
@@ -56,7 +56,7 @@ def _load(place: Place) -> PairSet:
         path = find_files(folder, f"{subset}.json")[0]
         found = [
             _item(subset, key, row, f"{path}: item {key!r:.40}")
-            for key, row in read_json(path, dict).items()
+            for key, row in read_mapping(path).items()
             if key != "accuracy"
         ]
         expect_count(path, len(found), *published)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tellapart.data.pairset import PairSet
+from tellapart.data.whole import whole_file
 from tellapart.errors import DataError
 
 __all__ = ["write_lines", "write_template"]
@@ -57,13 +57,10 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
     """
     if path.exists():
         raise DataError(f"{path} exists already, perhaps with scores in it; name another file")
-    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        with partial.open("w", encoding="utf-8", newline="") as stream:
+        with whole_file(path) as draft, draft.open("w", encoding="utf-8", newline="") as stream:
             stream.writelines(lines)
-        partial.replace(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise DataError(f"{path} cannot be written ({error.strerror or error})") from error
 
 

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tellapart.benchmarks.annotations import expect_count, made, read_json, row_of, string
 from tellapart.benchmarks.benchmark import ALL, Benchmark
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.place import Place, find_files
+from tellapart.data.annotations import expect_count, made, read_mapping, row_of, string
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
@@ -45,7 +45,7 @@ def _load(place: Place) -> PairSet:
     items: list[Item] = []
     for instrument, (published, passing) in INSTRUMENTS.items():
         path = find_files(folder, f"{instrument}.json")[0]
-        rows = read_json(path, dict)
+        rows = read_mapping(path)
         expect_count(path, len(rows), published)
         found = [_item(instrument, key, row, f"{path}: item {key!r:.60}") for key, row in rows.items()]
         valid = [item for item in found if item is not None]

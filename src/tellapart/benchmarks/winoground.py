@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tellapart.benchmarks.annotations import expect_count, made, string
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.benchmarks.place import Place, find_files
+from tellapart.data.annotations import expect_count, made, string
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet
 from tellapart.data.rows import read_jsonl

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.data.whole import whole_file, whole_folder
 from tellapart.errors import DataError, require
 
 __all__ = ["write_imagefolder", "write_parquet"]
@@ -31,28 +30,15 @@ def write_imagefolder(pairs: PairSet, folder: Path) -> None:
     >>> item = Item(id="a", images=("gone.png",), texts=("x", "y"))
     >>> write_imagefolder(PairSet("s", (item,), Path(".")), Path(__file__).parent)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    tellapart.errors.DataError: ... holds something already; export to a new folder
+    tellapart.errors.DataError: ... holds something already; name a new folder
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError(f"{folder} holds something already; export to a new folder")
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        try:
-            with (draft / "metadata.jsonl").open("w", encoding="utf-8", newline="\n") as lines:
-                for item in pairs.items:
-                    lines.write(json.dumps(_row(item), ensure_ascii=False) + "\n")
-            for reference in dict.fromkeys(image for item in pairs.items for image in item.images):
-                (draft / reference).parent.mkdir(parents=True, exist_ok=True)
-                (draft / reference).write_bytes(pairs.read_bytes(reference))
-            draft.chmod(0o755)
-            if folder.exists():
-                folder.rmdir()
-            draft.rename(folder)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
-    except OSError as error:
-        raise DataError(f"{folder} cannot be written ({error})") from error
+    with whole_folder(folder) as draft:
+        with (draft / "metadata.jsonl").open("w", encoding="utf-8", newline="\n") as lines:
+            for item in pairs.items:
+                lines.write(json.dumps(_row(item), ensure_ascii=False) + "\n")
+        for reference in dict.fromkeys(image for item in pairs.items for image in item.images):
+            (draft / reference).parent.mkdir(parents=True, exist_ok=True)
+            (draft / reference).write_bytes(pairs.read_bytes(reference))
 
 
 def _row(item: Item) -> dict[str, Any]:
@@ -94,17 +80,13 @@ def write_parquet(pairs: PairSet, path: Path) -> None:
     }
     about = {"huggingface": json.dumps({"info": {"features": features}})}
     schema = arrow.schema(fields, metadata=about)
-    draft = path.with_name(f".{path.name}.part")
     try:
-        with parquet.ParquetWriter(draft, schema) as writer:
+        with whole_file(path) as draft, parquet.ParquetWriter(draft, schema) as writer:
             for start in range(0, len(pairs), _GROUP):
                 rows = [_record(pairs, item) for item in pairs.items[start : start + _GROUP]]
                 writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
-        draft.replace(path)
     except OSError as error:
         raise DataError(f"{path} cannot be written ({error})") from error
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _record(pairs: PairSet, item: Item) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from importlib import metadata
 from typing import Any, TypeVar
 
 from tellapart.build.crew import Lost
-from tellapart.errors import RunError, TellapartError, require
+from tellapart.errors import RunError, TellapartError, first_line, require
 
 __all__ = ["RayCluster"]
 
@@ -156,7 +156,7 @@ def _joined(address: str, workers: int | None) -> Iterator[Any]:
             ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise RunError(
-            f"no Ray cluster answers at {address!r} ({str(error).splitlines()[0]:.200}); start one with `ray start --head`, "
+            f"no Ray cluster answers at {address!r} ({first_line(error)}); start one with `ray start --head`, "
             "join it on this machine with `ray start --address HOST:PORT`, or say --ray local"
         ) from error
     try:

@@ -33,6 +33,7 @@ from tellapart.build.builder import Builder, BuilderType, Start
 from tellapart.build.item_filters import FILTERS, ItemFilter
 from tellapart.build.selections import SELECTIONS, Selection, selection_type
 from tellapart.catalog import load, nearest
+from tellapart.data.invalid import Problem
 from tellapart.data.rows import read_toml
 from tellapart.errors import DataError, UnknownNameError
 
@@ -105,13 +106,9 @@ def checked(model: type[Model], values: Mapping[str, Any], where: str) -> Model:
     try:
         return model.model_validate(dict(values))
     except ValidationError as invalid:
-        problem = invalid.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in problem["loc"])
-        said = str(problem["msg"]).removeprefix("Value error, ")
-        if not place:  # of the whole table, not of one of its keys
-            raise DataError(f"{where}: {said}") from invalid
-        got = "" if problem["type"] == "missing" else f", got {problem['input']!r:.80}"
-        raise DataError(f"{where}: key {place!r}: {said}{got}") from invalid
+        key, _, says, got = Problem.first(invalid)
+        # What has no key is of the whole table.
+        raise DataError(f"{where}: key {key!r}: {says}{got}" if key else f"{where}: {says}") from invalid
 
 
 def read_recipe_file(path: Path) -> RecipeFile:

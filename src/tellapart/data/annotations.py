@@ -1,4 +1,4 @@
-"""Annotation files that are one JSON document, read so that whatever is wrong names its file, row and field."""
+"""Annotation files and their rows, read so that whatever is wrong names its file, row and field."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from tellapart.data.invalid import Problem
+from tellapart.data.item import Item
 from tellapart.data.rows import read_json
 from tellapart.errors import DataError
 
-__all__ = ["Row", "checked", "read_list", "read_mapping"]
+__all__ = ["Row", "checked", "expect_count", "made", "read_list", "read_mapping", "row_of", "string"]
 
 
 class Row(BaseModel):
@@ -77,18 +79,81 @@ def checked(row: type[R], found: Any, where: str) -> R:
     ...     image: str
     >>> checked(Caption, {"image": 7}, "captions.json: row 4")
     Traceback (most recent call last):
-    tellapart.errors.DataError: captions.json: row 4: field 'image': input should be a valid string, got 7
+    tellapart.errors.DataError: captions.json: row 4: field 'image': expected a string, got 7
     """
     if not isinstance(found, Mapping):
         raise DataError(f"{where}: expected an object with {', '.join(row.model_fields)}; got {_kind(found)}")
     try:
         return row.model_validate(found)
     except ValidationError as error:
-        problem = error.errors()[0]
-        field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"]).lstrip(".")
-        got = "" if problem["type"] == "missing" else f", got {problem['input']!r:.60}"
-        said = problem["msg"][0].lower() + problem["msg"][1:]
-        raise DataError(f"{where}: field {field!r}: {said}{got}") from error
+        raise DataError(f"{where}: {Problem.first(error)}") from error
+
+
+def row_of(value: Any, where: str) -> Mapping[str, Any]:
+    """Return a row that is an object.
+
+    Raises:
+        DataError: it is something else.
+
+    >>> row_of(["a cat"], "a.json: row 0")
+    Traceback (most recent call last):
+    tellapart.errors.DataError: a.json: row 0: expected an object {...}, got ['a cat']
+    """
+    if not isinstance(value, Mapping):
+        raise DataError(f"{where}: expected an object {{...}}, got {value!r:.60}")
+    return value
+
+
+def string(row: Mapping[str, Any], field: str, where: str) -> str:
+    """Return a row's field that is a string and not blank.
+
+    Raises:
+        DataError: it is missing or something else.
+
+    >>> string({"caption": None}, "caption", "a.json: row 0")
+    Traceback (most recent call last):
+    tellapart.errors.DataError: a.json: row 0: field 'caption': expected text, got None
+    """
+    value = row.get(field)
+    if not isinstance(value, str) or not value.strip():
+        raise DataError(
+            f"{where}: field {field!r}: {f'expected text, got {value!r:.60}' if field in row else 'is missing'}"
+        )
+    return value
+
+
+def made(where: str, **fields: Any) -> Item:
+    """Return an item of these fields.
+
+    Raises:
+        DataError: they make none.
+
+    >>> made("a.json: row 0", id="0", images=("a.png",), texts=())
+    Traceback (most recent call last):
+    tellapart.errors.DataError: a.json: row 0: field 'texts': is empty, got ()
+    """
+    try:
+        return Item(**fields)
+    except ValidationError as error:
+        raise DataError(f"{where}: {Problem.first(error)}") from error
+
+
+def expect_count(where: object, found: int, *published: int, what: str = "items") -> None:
+    """Check a number of rows against the published one: a file that was cut between two rows shows in nothing else.
+
+    Raises:
+        DataError: it differs.
+
+    >>> expect_count("a.json", 3, 4)
+    Traceback (most recent call last):
+    tellapart.errors.DataError: a.json holds 3 items where the published benchmark has 4; the file is incomplete or of another version
+    """
+    if found not in published:
+        wanted = " or ".join(f"{number:,}" for number in published)
+        raise DataError(
+            f"{where} holds {found:,} {what} where the published benchmark has {wanted}; the file is incomplete or of "
+            "another version"
+        )
 
 
 def _kind(found: Any) -> str:

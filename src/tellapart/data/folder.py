@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from posixpath import normpath
@@ -15,9 +13,11 @@ from pydantic import ValidationError
 from tellapart.catalog import nearest
 from tellapart.data.imagefolder import fields_of
 from tellapart.data.images import check_reference, resolve
+from tellapart.data.invalid import Problem
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_csv, read_jsonl, read_object
+from tellapart.data.whole import whole_folder
 from tellapart.errors import DataError
 
 __all__ = ["read_pair_set", "write_pair_set"]
@@ -27,14 +27,6 @@ _KNOWN = f"a pair set is a folder with {_LISTS[0]}, {_LISTS[1]} or {_LISTS[2]}"
 _FIELDS = tuple(Item.model_fields)
 
 #: What pydantic calls a problem, in the words of the file.
-_PROBLEMS = {
-    "missing": "is missing",
-    "too_short": "is empty",
-    "string_too_short": "is empty",
-    "string_type": "expected a string",
-    "tuple_type": "expected a list",
-    "dict_type": "expected an object",
-}
 
 
 def read_pair_set(folder: Path, name: str | None = None) -> PairSet:
@@ -112,30 +104,17 @@ def write_pair_set(
     _check_images(listed.items, images)
     rows = [_json(item.model_dump(), f"item {item.id!r:.200}") for item in listed.items]
     listing, about = b"".join(rows), _json(dict(card), "the card", indent=1)
-    try:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise DataError(f"{folder} exists already; write a pair set to a new folder")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        try:
-            for done, reference in enumerate(images):
-                if progress is not None:
-                    progress(done, len(images))
-                (draft / reference).parent.mkdir(parents=True, exist_ok=True)
-                (draft / reference).write_bytes(images[reference])
-            (draft / "pairs.jsonl").write_bytes(listing)
-            (draft / "card.json").write_bytes(about)
-            read_pair_set(draft)
-            draft.chmod(0o755)
-            if folder.exists():
-                folder.rmdir()
-            draft.rename(folder)
+    with whole_folder(folder) as draft:
+        for done, reference in enumerate(images):
             if progress is not None:
-                progress(len(images), len(images))
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
-    except OSError as error:
-        raise DataError(f"{folder} cannot be written ({error})") from error
+                progress(done, len(images))
+            (draft / reference).parent.mkdir(parents=True, exist_ok=True)
+            (draft / reference).write_bytes(images[reference])
+        (draft / "pairs.jsonl").write_bytes(listing)
+        (draft / "card.json").write_bytes(about)
+        read_pair_set(draft)
+    if progress is not None:
+        progress(len(images), len(images))
 
 
 def _own(folder: Path, row: Mapping[str, Any]) -> Item:
@@ -155,11 +134,7 @@ def _item(folder: Path, row: Mapping[str, Any], sources: Mapping[str, str]) -> I
     try:
         item = Item.model_validate(dict(row))
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        parts = [part for part in problem["loc"] if part != "[key]"]
-        field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
-        says = _PROBLEMS.get(problem["type"], problem["msg"])
-        got = "" if problem["type"] == "missing" else f", got {problem['input']!r:.60}"
+        field, _, says, got = Problem.first(error)
         raise DataError(f"field {sources.get(field, field)!r:.200}: {says}{got}") from error
     for k, reference in enumerate(item.images):
         field = f"images[{k}]"

@@ -145,9 +145,10 @@ def _repeated(names: Sequence[str]) -> str | None:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if (name := _repeated([key for key, _ in pairs])) is not None:
-        raise ValueError(f"key {name!r:.60} stands twice in one object")
-    return dict(pairs)
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError(f"key {_repeated([key for key, _ in pairs])!r:.60} stands twice in one object")
+    return found
 
 
 def _refuse(constant: str) -> Never:

@@ -16,7 +16,6 @@ import csv
 import io
 import json
 import math
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 
 from tellapart.data.npz import read_arrays
 from tellapart.data.scores import ScoreKind, Scores, named
+from tellapart.data.whole import whole_file
 from tellapart.errors import ScoreError
 
 __all__ = ["RawScores", "created_ties", "read_raw_scores", "read_scores", "round_scores", "write_scores"]
@@ -287,12 +287,10 @@ def write_scores(scores: Scores, path: Path | str) -> None:
     if bad:
         raise ScoreError(f"{path}: ids cannot hold a NUL or a lone surrogate: {named(bad)}")
     data = {".npz": _npz_bytes, ".csv": _csv_bytes, ".jsonl": _jsonl_bytes}[path.suffix](scores)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        partial.write_bytes(data)
-        partial.replace(path)
+        with whole_file(path) as draft:
+            draft.write_bytes(data)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise ScoreError(f"{path} cannot be written: {error.strerror or error}") from error
 
 

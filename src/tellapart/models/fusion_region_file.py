@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.images import decode, pixel_hash, resolve
-from tellapart.errors import DataError, ModelError, require
+from tellapart.errors import DataError, ModelError, first_sentence, require
 from tellapart.models.huggingface_images import Prepared
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch_forward import bucket, first_line
+from tellapart.models.torch_forward import bucket
 
 __all__ = ["RegionFile"]
 
@@ -61,7 +61,7 @@ class RegionFile:
         try:
             self._arrays = _OPENERS[path.suffix](path)
         except _DAMAGED as error:
-            raise ModelError(f"{path} is no {path.suffix} file of plain arrays: {first_line(error)}") from error
+            raise ModelError(f"{path} is no {path.suffix} file of plain arrays: {first_sentence(error)}") from error
         keys = {name.rpartition("/")[0]: None for name in self._arrays}
         lost = [f"{key}/{part}" for key in keys for part in _PARTS if f"{key}/{part}" not in self._arrays]
         if lost or not keys:
@@ -121,7 +121,7 @@ class RegionFile:
                 raise TypeError(f"expected floats, got {array.dtype}")
             return np.asarray(array, np.float32)
         except (*_DAMAGED, TypeError) as error:
-            raise ModelError(f"{self.path}: {name} cannot be read: {first_line(error)}") from error
+            raise ModelError(f"{self.path}: {name} cannot be read: {first_sentence(error)}") from error
 
     def _check(self, key: str, features: NDArray[np.float32], boxes: NDArray[np.float32]) -> None:
         said = f"{self.path}: {key}:"

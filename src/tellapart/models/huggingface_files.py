@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tellapart.errors import ModelError, require
+from tellapart.data.scores import named
+from tellapart.errors import ModelError, first_sentence, require
 from tellapart.models.torch_backend import Runtime, import_torch
-from tellapart.models.torch_forward import first_line
 
 __all__ = [
     "config_facts",
@@ -25,6 +25,7 @@ __all__ = [
     "processor_facts",
     "quiet",
     "read_config",
+    "silent",
 ]
 
 #: Buffers that older versions saved and that hold nothing learnt: they count up from zero, or are zero.
@@ -62,16 +63,27 @@ def quiet(*, downloads: bool = False) -> Iterator[None]:
     ...     import_transformers().utils.logging.is_progress_bar_enabled()
     False
     """
-    log = import_transformers().utils.logging
-    verbosity, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    with silent(import_transformers().utils.logging, bars=downloads):
+        yield
+
+
+@contextmanager
+def silent(log: Any, *, bars: bool = False) -> Iterator[None]:
+    """Keep a library of Hugging Face silent, through its `utils.logging`; `bars` are left where something may be fetched.
+
+    >>> with silent(import_transformers().utils.logging):
+    ...     import_transformers().utils.logging.get_verbosity() == logging.CRITICAL
+    True
+    """
+    verbosity, shown = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity(logging.CRITICAL)
-    if not downloads:
+    if not bars:
         log.disable_progress_bar()
     try:
         yield
     finally:
         log.set_verbosity(verbosity)
-        if bars:
+        if shown:
             log.enable_progress_bar()
 
 
@@ -129,7 +141,7 @@ def load_weights(architecture: Any, source: str, runtime: Runtime, *, unused: Se
     shapes = {key: f"{key} {tuple(have)}, not {tuple(want)}" for key, have, want in found["mismatched_keys"]}
     problems = {"missing": found["missing_keys"], "unexpected": found["unexpected_keys"], "of another shape": shapes}
     said = [
-        f"{len(keys)} {problem} ({_some([shapes.get(key, key) for key in keys])})"
+        f"{len(keys)} {problem} ({named([shapes.get(key, key) for key in keys], 3)})"
         for problem, listed in problems.items()
         if (keys := sorted(key for key in listed if not key.startswith(heads) and not _COUNTERS.search(key)))
     ]
@@ -260,10 +272,6 @@ def _without(value: Any, keys: set[str]) -> Any:
     return [_without(item, keys) for item in value] if isinstance(value, list) else value
 
 
-def _some(keys: list[str], limit: int = 3) -> str:
-    return ", ".join(keys[:limit]) + (f" and {len(keys) - limit} more" if len(keys) > limit else "")
-
-
 def _place(source: str) -> str:
     """Return the folder, if it is one, else the hub id."""
     folder = Path(source).expanduser()
@@ -306,7 +314,7 @@ def _file(source: str, name: str) -> Path:
     except hub.errors.EntryNotFoundError as error:
         raise ModelError(f"{source} has no {name} on the hub ({page}); it is no model of transformers") from error
     except (hub.errors.HfHubHTTPError, OSError) as error:
-        raise ModelError(f"{source}: its {name} cannot be fetched from the hub: {first_line(error)}") from error
+        raise ModelError(f"{source}: its {name} cannot be fetched from the hub: {first_sentence(error)}") from error
     finally:
         log.setLevel(level)
 
@@ -331,4 +339,4 @@ def _told(source: str, failure: str, advice: str) -> Iterator[None]:
             "save them as .safetensors"
         ) from error
     except Exception as error:  # files that do not fit fail anywhere in the library, with any exception
-        raise ModelError(f"{source} {failure} ({first_line(error)}); {advice}") from error
+        raise ModelError(f"{source} {failure} ({first_sentence(error)}); {advice}") from error

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tellapart.errors import ModelError
+from tellapart.errors import ModelError, first_sentence
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch_forward import first_line
 
 __all__ = ["ImageInputs", "Prepared", "check_images", "image_inputs"]
 
@@ -53,7 +52,7 @@ def image_inputs(name: str, processor: Any) -> ImageInputs:
             made = processor(picture, input_data_format="channels_last", return_tensors="pt")
         except (ValueError, TypeError, AttributeError, ZeroDivisionError) as error:
             kind, (width, height) = type(processor).__name__, picture.size
-            raise ModelError(f"{name}: {kind} fails on {width} x {height} pixels: {first_line(error)}") from error
+            raise ModelError(f"{name}: {kind} fails on {width} x {height} pixels: {first_sentence(error)}") from error
         return {key: made[key][0] for key in _INPUTS if key in made}
 
     return inputs

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.scores import ScoreKind
-from tellapart.errors import ModelError
+from tellapart.errors import ModelError, first_line
 from tellapart.models.onnx_folder import ModelFolder, OnnxConfig, read_folder
 from tellapart.models.onnx_format import weight_count
+from tellapart.models.prefetch import available_cores
 from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.vectors import dot_products, normalise
 
@@ -55,7 +56,7 @@ class OnnxDualEncoder:
         self.parameters = weight_count(folder.files["image.onnx"]) + weight_count(folder.files["text.onnx"])
         self.truncated = 0
         self._fingerprint = folder.fingerprint
-        self._threads = threads or _available_cores()
+        self._threads = threads or available_cores()
         self._tokenizer = _load_tokenizer(folder)
         self._image = _Graph(folder, "image.onnx", device)
         self._text = _Graph(folder, "text.onnx", device)
@@ -208,7 +209,7 @@ class _Graph:
                 provider = (provider, {"device_id": int(os.environ.get("LOCAL_RANK", "0"))})
             self.session = onnxruntime.InferenceSession(folder.files[file], options, providers=[provider])
         except Exception as error:  # its exceptions share no base class but this one
-            raise ModelError(f"{self.path} cannot be loaded by onnxruntime: {_first_line(error)}") from error
+            raise ModelError(f"{self.path} cannot be loaded by onnxruntime: {first_line(error)}") from error
         self.inputs = {node.name: node for node in self.session.get_inputs()}
         self.dtypes: dict[str, np.dtype[Any]] = {}
         if len(self.session.get_outputs()) != 1:
@@ -236,7 +237,7 @@ class _Graph:
         try:
             (output,) = self.session.run(None, inputs)
         except Exception as error:  # as above
-            raise ModelError(f"{self.path} failed: {_first_line(error)}") from error
+            raise ModelError(f"{self.path} failed: {first_line(error)}") from error
         if output.shape != (1, dimensions) or output.dtype != np.float32:
             raise ModelError(
                 f"{self.path}: expected a float32 output (n, {dimensions}); "
@@ -252,18 +253,10 @@ def _load_tokenizer(folder: ModelFolder) -> Any:
     try:
         tokenizer = Tokenizer.from_str(folder.files["tokenizer.json"].decode())
     except Exception as error:  # the library raises bare Exception
-        raise ModelError(f"{path} is not a file of the tokenizers library: {_first_line(error)}") from error
+        raise ModelError(f"{path} is not a file of the tokenizers library: {first_line(error)}") from error
     pad = tokenizer.token_to_id(config.pad_token)
     if pad is None:
         raise ModelError(f"{path} has no token {config.pad_token!r}, which config.json names as pad_token")
     tokenizer.enable_truncation(config.context_length)
     tokenizer.enable_padding(length=config.context_length, pad_id=pad, pad_token=config.pad_token)
     return tokenizer
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def _available_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

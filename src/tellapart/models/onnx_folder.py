@@ -12,6 +12,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from tellapart.data.invalid import Problem
 from tellapart.errors import ModelError
 from tellapart.models.onnx_format import external_tensors
 
@@ -152,16 +153,13 @@ def _parse(path: Path, data: bytes) -> OnnxConfig:
 
 
 def _explain(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    field = ".".join(map(str, first["loc"]))
-    if first["type"] == "extra_forbidden":
-        known = list(OnnxConfig.model_fields)
-        near = difflib.get_close_matches(field, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
-        return f"unknown field {field!r}; {hint}"
-    if first["type"] == "missing":
-        return f"field {field!r} is missing"
-    return f"field {field!r}: {first['msg']}; got {first['input']!r}" if field else first["msg"]
+    first = Problem.first(error)
+    if first.kind != "extra_forbidden":
+        return str(first)
+    known = list(OnnxConfig.model_fields)
+    near = difflib.get_close_matches(first.field, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+    return f"unknown field {first.field!r}; {hint}"
 
 
 def _refuse_external_data(path: Path, data: bytes) -> None:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tellapart.errors import ModelError, require
+from tellapart.data.scores import named
+from tellapart.errors import ModelError, first_line, require
 from tellapart.models.openclip_source import Source
 from tellapart.models.torch_backend import import_torch, read_state_dict
 
@@ -121,7 +122,7 @@ def _load(source: Source, model: Any, activation: str) -> None:
         "unexpected": [name for name in found if name not in wanted],
         "of another shape": shapes,
     }
-    said = [f"{len(names)} {problem} ({_some(names)})" for problem, names in problems.items() if names]
+    said = [f"{len(names)} {problem} ({named(names, 3)})" for problem, names in problems.items() if names]
     if said:
         raise ModelError(
             f"{source.name}: {source.checkpoint.name} does not fit {source.architecture}: {'; '.join(said)}"
@@ -212,10 +213,6 @@ def _check_tokenizer(source: Source, model: Any, tokenizer: Any) -> None:
         )
 
 
-def _some(names: list[str], limit: int = 3) -> str:
-    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
-
-
 @contextmanager
 def _told(source: Source, failure: str, fix: str = "") -> Iterator[None]:
     """Turn what the libraries raise, which is of every kind, into one line."""
@@ -224,8 +221,7 @@ def _told(source: Source, failure: str, fix: str = "") -> Iterator[None]:
     except ModelError:
         raise
     except Exception as error:
-        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise ModelError(f"{source.name}: {failure}: {reason.rstrip('.')}{fix}") from error
+        raise ModelError(f"{source.name}: {failure}: {first_line(error).rstrip('.')}{fix}") from error
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tellapart.errors import ModelError, require
+from tellapart.errors import ModelError, first_line, require
 
 if TYPE_CHECKING:
     from tellapart.models.find import ModelOptions
@@ -213,7 +213,7 @@ def _read_safetensors(path: Path) -> Any:
     try:
         return load_file(path)
     except Exception as error:  # the library raises its own bare Exception
-        raise ModelError(f"{path} is no safetensors file: {_first_line(error)}") from error
+        raise ModelError(f"{path} is no safetensors file: {first_line(error)}") from error
 
 
 def _read_torch(path: Path) -> Any:
@@ -233,7 +233,7 @@ def _read_torch(path: Path) -> Any:
                 f"{path} holds more than tensors, and loading it could run code; save its state dict as "
                 ".safetensors, or with torch.save(model.state_dict(), path)"
             ) from error
-        raise ModelError(f"{path} is no checkpoint of torch.save: {_first_line(error)}") from error
+        raise ModelError(f"{path} is no checkpoint of torch.save: {first_line(error)}") from error
 
 
 def _tensors(path: Path, found: Any) -> dict[str, Any]:
@@ -271,7 +271,3 @@ def weights_fingerprint(model: Any, *extra: str) -> str:
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         digest.update(memoryview(flat.view(torch.uint8).numpy()))
     return digest.hexdigest()
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -6,10 +6,10 @@ from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from tellapart.errors import ModelError
+from tellapart.errors import ModelError, first_sentence
 from tellapart.models.torch_backend import import_torch
 
-__all__ = ["bucket", "first_line", "forward", "grouped"]
+__all__ = ["bucket", "forward", "grouped"]
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -56,14 +56,4 @@ def forward(name: str, model: Any) -> Iterator[None]:
     except torch.cuda.OutOfMemoryError:
         raise
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        raise ModelError(f"{name}: {type(model).__name__} fails: {first_line(error)}") from error
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first sentence of what a library raised, or the error's name if it says nothing.
-
-    >>> first_line(ValueError("\\n  too big. Did you mean small?\\nSee the docs")), first_line(KeyError())
-    ('too big', 'KeyError')
-    """
-    line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return f"{line:.200}".partition(". ")[0]
+        raise ModelError(f"{name}: {type(model).__name__} fails: {first_sentence(error)}") from error

@@ -34,11 +34,9 @@ from tellapart.models.scoring import score
 from tellapart.models.vectors import normalise
 from tellapart.tasks.predictions import read_predictions, text
 from tellapart.tasks.task import Session
+from tellapart.tasks.vectors import similarity_table, stored_vectors
 
 __all__ = ["Classified", "class_vectors", "classify_pairs", "classify_vectors", "named_classes", "read_classes"]
-
-#: Images and classes whose similarity is computed at once.
-_IMAGES, _CLASSES = 64, 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,8 +73,8 @@ def classify_vectors(model: DualEncoder, records: ClassificationSet, session: Se
     pairs = PairSet(records.name, _covering(records), Path(), read=session.pictures)
     score(model, pairs, store=session.store, batch_size=session.batch_size, progress=session.progress)
     hash_of = image_hashes(pairs, store=session.store)
-    images = _vectors(model, session, [hash_of[picture.image] for picture in records.pictures])
-    prompts = [_vectors(model, session, [text_hash(prompt) for prompt in row]) for row in records.prompts]
+    images = stored_vectors(model, session, [hash_of[picture.image] for picture in records.pictures])
+    prompts = [stored_vectors(model, session, [text_hash(prompt) for prompt in row]) for row in records.prompts]
     table = _similarity(model, images, class_vectors(prompts))
     return Classified(place_labels(table, [picture.label for picture in records.pictures]))
 
@@ -150,21 +148,11 @@ def _covering(records: ClassificationSet) -> tuple[Item, ...]:
     )
 
 
-def _vectors(model: DualEncoder, session: Session, keys: list[str]) -> Vectors:
-    stored = session.store.vectors(model.fingerprint, set(keys))
-    return np.stack([stored[key] for key in keys])
-
-
 def _similarity(model: DualEncoder, images: Vectors, classes: Vectors) -> NDArray[np.float32]:
     if images.shape[1] == classes.shape[1]:
         return cosines(images, classes)
     # An image of several vectors (BLIP-2): the model says which of them counts.
-    whole = np.empty((len(images), len(classes)), np.float32)
-    for top in range(0, len(images), _IMAGES):
-        for left in range(0, len(classes), _CLASSES):
-            block = model.similarity(images[top : top + _IMAGES], classes[left : left + _CLASSES])
-            whole[top : top + _IMAGES, left : left + _CLASSES] = block
-    return whole
+    return similarity_table(model, images, classes)
 
 
 def read_classes(path: Path, records: ClassificationSet) -> Classified:

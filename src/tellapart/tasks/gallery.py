@@ -6,21 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.tasks import RetrievalSet
 from tellapart.metrics.retrieval import Retrieval, embeddings_both_ways, scores_both_ways
 from tellapart.models.content import image_hashes, text_hash
-from tellapart.models.protocols import DualEncoder, Vectors
+from tellapart.models.protocols import DualEncoder
 from tellapart.models.scoring import score
 from tellapart.tasks.task import Session
+from tellapart.tasks.vectors import similarity_table, stored_vectors
 
 __all__ = ["rank_gallery"]
-
-#: Images and captions whose scores are computed at once where the cosine does not decide.
-_IMAGES, _CAPTIONS = 64, 1024
 
 
 def rank_gallery(model: DualEncoder, records: RetrievalSet, session: Session) -> Retrieval:
@@ -40,29 +37,15 @@ def rank_gallery(model: DualEncoder, records: RetrievalSet, session: Session) ->
     pairs = PairSet(records.name, tuple(_items(records)), Path(), read=session.pictures)
     score(model, pairs, store=session.store, batch_size=session.batch_size, progress=session.progress)
     hash_of = image_hashes(pairs, store=session.store)
-    images = _vectors(model, session, [hash_of[reference] for reference in records.images])
-    captions = _vectors(model, session, [text_hash(caption) for caption in records.captions])
+    images = stored_vectors(model, session, [hash_of[reference] for reference in records.images])
+    captions = stored_vectors(model, session, [text_hash(caption) for caption in records.captions])
     true = np.array(records.pairs)
     if getattr(model, "ranks_by_cosine", False) and images.shape[1] == captions.shape[1]:
         return embeddings_both_ways(images, captions, true)
-    return scores_both_ways(_matrix(model, images, captions), true)
+    return scores_both_ways(similarity_table(model, images, captions), true)
 
 
 def _items(records: RetrievalSet) -> Iterator[Item]:
     """A pair for each true one: together they hold every image and every caption."""
     for number, (image, caption) in enumerate(records.pairs):
         yield Item(id=str(number), images=(records.images[image],), texts=(records.captions[caption],))
-
-
-def _vectors(model: DualEncoder, session: Session, keys: list[str]) -> Vectors:
-    stored = session.store.vectors(model.fingerprint, set(keys))
-    return np.stack([stored[key] for key in keys])
-
-
-def _matrix(model: DualEncoder, images: Vectors, captions: Vectors) -> NDArray[np.float32]:
-    whole = np.empty((len(images), len(captions)), np.float32)
-    for top in range(0, len(images), _IMAGES):
-        for left in range(0, len(captions), _CAPTIONS):
-            block = model.similarity(images[top : top + _IMAGES], captions[left : left + _CAPTIONS])
-            whole[top : top + _IMAGES, left : left + _CAPTIONS] = block
-    return whole

@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tellapart.build.captions.perplexity import CausalLanguageModel
 from tellapart.build.captions.replacing import Gap, MaskedLanguageModel
 from tellapart.build.captions.similarity import MeanPooledEncoder, cosines
 from tellapart.build.captions.stages import CaptionOptions, open_stages
 from tellapart.build.captions.tagging import NltkTagger
 from tellapart.build.captions.wordnet import WordNet
 from tellapart.errors import ModelError
+from tellapart.models.causal_likelihood import CausalLikelihood
+from tellapart.models.text_model import TextModel
 from tellapart.models.torch_backend import Runtime
 
 CPU = Runtime("cpu")
@@ -115,7 +116,7 @@ def test_no_stages_answer_depends_on_the_texts_beside_it(parts: Path) -> None:
     encoder = MeanPooledEncoder.load(str(parts / "encoder"), CPU)
     alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
     np.testing.assert_array_equal(encoder.encode(TEXTS), alone)
-    judge = CausalLanguageModel.load(str(parts / "causal"), CPU)
+    judge = CausalLikelihood.from_second_token(str(parts / "causal"), CPU)
     each = np.concatenate([judge.score_texts([text]) for text in TEXTS[:4]])
     np.testing.assert_array_equal(judge.score_texts(TEXTS[:4]), each)
     assert encoder.encode([]).shape == (0, 32)
@@ -154,7 +155,7 @@ def test_perplexity_is_the_librarys_own_loss(parts: Path) -> None:
         with torch.inference_mode():
             expected.append(-model(input_ids=ids, labels=ids).loss.item())
     np.testing.assert_allclose(
-        CausalLanguageModel.load(str(parts / "causal"), CPU).score_texts(TEXTS), expected, rtol=2e-6
+        CausalLikelihood.from_second_token(str(parts / "causal"), CPU).score_texts(TEXTS), expected, rtol=2e-6
     )
 
 
@@ -163,7 +164,9 @@ def test_what_a_model_cannot_read_is_an_error_that_names_it(parts: Path) -> None
         MeanPooledEncoder.load(str(parts / "encoder"), CPU),
         MaskedLanguageModel.load(str(parts / "masked"), CPU),
     )
-    with pytest.raises(ModelError, match=r"encoder reads 1 to 32 tokens; 'dog dog .* has 42: leave the caption out"):
+    with pytest.raises(
+        ModelError, match=r"encoder reads 1 to 32 tokens; 'dog dog .* has 42: shorten the text, or leave it out"
+    ):
         encoder.encode(["dog " * 40])
     with pytest.raises(ModelError, match=r"a caption holds '\[MASK\]', by which the model knows a gap"):
         masked.fill([Gap("a [MASK] and a ", "")], 3)
@@ -172,8 +175,6 @@ def test_what_a_model_cannot_read_is_an_error_that_names_it(parts: Path) -> None
 
 
 def _without_mask(parts: Path) -> None:
-    from tellapart.build.captions.text_model import TextModel
-
     loaded = TextModel.load("AutoModelForMaskedLM", str(parts / "masked"), CPU)
     loaded.tokenizer.mask_token = None
     MaskedLanguageModel(loaded)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from tellapart.data.folder import read_pair_set
 from tellapart.data.item import Item
 from tellapart.errors import DataError, ModelError, UnknownNameError
 from tellapart.models.protocols import TextScorer
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.text_model import TextModel
+from tellapart.models.torch_backend import Runtime, import_torch
 
 TEXTS = ["two dogs", "a red cup on a table", "x", "two dogs", "a man rides a horse beside a very long river bank"]
 
@@ -145,16 +147,38 @@ def test_a_scorer_that_cannot_be_had_is_named(folders: Path, name: str, error: t
 def test_a_text_that_a_model_cannot_read_is_named(folders: Path) -> None:
     with pytest.raises(ModelError, match=r"reads 1 to 64 tokens; '' has 0"):
         find_text_scorer("likelihood:causal", folders).score_texts(["x", ""])
-    with pytest.raises(ModelError, match=r"reads 60 tokens; 'dog dog .*'\.\.\. has 202: shorten the text"):
+    with pytest.raises(
+        ModelError, match=r"reads 1 to 60 tokens; 'dog dog .*' has 202: shorten the text, or leave it out"
+    ):
         find_text_scorer("classifier:regressor", folders).score_texts(["dog " * 50])
 
 
 def test_roberta_s_two_positions_before_a_text_are_not_the_text_s(folders: Path) -> None:
     scorer = find_text_scorer("classifier:roberta", folders)
-    scorer.tokenizer.model_max_length = 10**6  # as some are saved
+    scorer.text_model.tokenizer.model_max_length = 10**6  # as some are saved
     assert np.isfinite(scorer.score_texts(["x" * 60])).all()  # and the two marks
-    with pytest.raises(ModelError, match="reads 62 tokens"):
+    with pytest.raises(ModelError, match="reads 1 to 62 tokens"):
         scorer.score_texts(["x" * 61])
+
+
+def test_a_model_without_a_table_of_positions_reads_any_number_of_tokens(folders: Path) -> None:
+    _, tokenizer = loaded("AutoModelForCausalLM", folders / "causal")
+    model = TextModel("m", SimpleNamespace(config=SimpleNamespace(model_type="bloom")), tokenizer, Runtime("cpu"))
+    assert model.limit is None
+    assert [len(row) for row in model.ids(["x" * 500], special=False)] == [500]
+    with pytest.raises(ModelError, match="m reads 1 to any number of tokens; '' has 0"):
+        model.ids([""], special=False)
+    capped = TextModel("m", model.model, tokenizer, Runtime("cpu"), tokenizer_limit=True)
+    assert capped.limit == 60
+
+
+def test_rows_and_dtype_are_part_of_a_fingerprint_and_not_of_the_weights(folders: Path) -> None:
+    one, other, half = (
+        TextModel.load("AutoModelForCausalLM", str(folders / "causal"), Runtime("cpu", dtype), rows=rows)
+        for rows, dtype in ((4, "float32"), (8, "float32"), (4, "bfloat16"))
+    )
+    assert len({one.fingerprint(), other.fingerprint(), half.fingerprint()}) == 3
+    assert one.weights_digest() == other.weights_digest() != half.weights_digest()
 
 
 def test_a_score_that_is_no_number_is_refused() -> None:

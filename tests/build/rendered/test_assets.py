@@ -179,7 +179,7 @@ def test_names_that_cannot_be_used_are_refused(tmp_path: Path, text: str, messag
 
 def test_a_table_without_its_columns_is_refused_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "names.csv").write_text("folder,noun\nBrick,\n")
-    with pytest.raises(DataError, match=r"names.csv, line 2: needs the columns folder and noun"):
+    with pytest.raises(DataError, match=r"names.csv:2: needs the columns folder and noun"):
         read_names(tmp_path / "names.csv")
 
 

@@ -41,15 +41,15 @@ def test_half_of_the_items_show_held_out_pairs_and_none_where_none_are_wanted() 
     [
         (
             GOOD.replace("seed", "sead"),
-            r"recipe.toml: unknown key 'sead'; did you mean 'seed'\?; the keys are name, seed",
+            r"recipe.toml: unknown key 'sead'; did you mean 'seed'\? the keys are name, seed",
         ),
-        (GOOD.replace("seed = 3", "seed = -1"), r"field 'seed': .*greater than or equal to 0, got -1"),
-        (GOOD.replace("seed = 3", 'seed = "3"'), r"field 'seed': .*valid integer, got '3'"),
-        (GOOD.replace("counting", "colour"), r"field 'items.colour.*got 'colour'"),
-        (GOOD + 'wording = "loose"\n', r"field 'items.wording"),
-        ('wording = "loose"\n' + GOOD, r"field 'wording': .*'minimal' or 'paper', got 'loose'"),
+        (GOOD.replace("seed = 3", "seed = -1"), r"key 'seed': .*greater than or equal to 0, got -1"),
+        (GOOD.replace("seed = 3", 'seed = "3"'), r"key 'seed': .*valid integer, got '3'"),
+        (GOOD.replace("counting", "colour"), r"key 'items.colour.*got 'colour'"),
+        (GOOD + 'wording = "loose"\n', r"key 'items.wording"),
+        ('wording = "loose"\n' + GOOD, r"key 'wording': .*'minimal' or 'paper', got 'loose'"),
         ("name = few", r"recipe.toml: is not TOML"),
-        ('name = "few"\nseed = 1\n', r"field 'items': Field required"),
+        ('name = "few"\nseed = 1\n', r"key 'items': is missing"),
     ],
 )
 def test_a_wrong_recipe_is_named_with_file_key_and_value(tmp_path: Path, text: str, message: str) -> None:

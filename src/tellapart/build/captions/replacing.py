@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from tellapart.build.captions.text_model import ROWS, TextModel
 from tellapart.errors import ModelError
 from tellapart.models.huggingface_files import read_config
-from tellapart.models.torch_backend import Runtime, fixed_batches, import_torch
-from tellapart.models.torch_forward import bucket, forward, grouped
+from tellapart.models.text_model import ROWS, TextModel
+from tellapart.models.torch_backend import Runtime, import_torch
+from tellapart.models.torch_forward import forward
 
 __all__ = ["Gap", "MaskedLanguageModel", "Proposal", "Replacer"]
 
@@ -79,7 +79,7 @@ class MaskedLanguageModel:
             raise ModelError(
                 f"{text_model.source}: its tokenizer has no mask; name a masked language model, such as roberta-base"
             )
-        self.fingerprint = text_model.fingerprint
+        self.fingerprint = text_model.fingerprint()
 
     @classmethod
     def load(cls, source: str, runtime: Runtime, rows: int = ROWS) -> Self:
@@ -98,13 +98,12 @@ class MaskedLanguageModel:
         Raises:
             ModelError: a sentence holds the mask's own name, or is longer than the model's context.
         """
-        rows, limit = self._rows(gaps), self._text_model.limit
+        rows = self._rows(gaps)
         found: list[list[Proposal]] = [[] for _ in gaps]
-        for length, members in grouped(bucket(len(row), limit) for row in rows).items():
-            for batch, real in fixed_batches(members, self._text_model.rows):
-                tops = self._tops([rows[member] for member in batch], length, choices)
-                for member, (ids, chances) in zip(batch[:real], tops[:real], strict=True):
-                    found[member] = self._words(gaps[member], rows[member], ids, chances)
+        for places, inputs in self._text_model.batches(rows):
+            tops = self._tops(inputs, choices)[: len(places)]
+            for place, (ids, chances) in zip(places, tops, strict=True):
+                found[place] = self._words(gaps[place], rows[place], ids, chances)
         return found
 
     def _rows(self, gaps: Sequence[Gap]) -> list[list[int]]:
@@ -116,14 +115,13 @@ class MaskedLanguageModel:
                 )
         return self._text_model.ids([f"{gap.before}{mask}{gap.after}" for gap in gaps])
 
-    def _tops(self, rows: Sequence[list[int]], length: int, choices: int) -> list[tuple[list[int], list[float]]]:
+    def _tops(self, inputs: dict[str, Any], choices: int) -> list[tuple[list[int], list[float]]]:
         """Return the best tokens at each row's mask with their probabilities; among equals the lower id."""
-        torch, model = import_torch(), self._text_model.model
-        places = [row.index(self._tokenizer.mask_token_id) for row in rows]
+        model = self._text_model.model
         with forward(self._text_model.source, model):
-            logits = model(**self._text_model.padded(rows, length)).logits  # (row, token, vocabulary)
-            at = logits[torch.arange(len(rows)), places]
-            chances = at.float().softmax(-1).cpu().numpy()
+            logits = model(**inputs).logits  # (row, token, vocabulary)
+            places = (inputs["input_ids"] == self._tokenizer.mask_token_id).int().argmax(1)
+            chances = logits[import_torch().arange(len(places)), places].float().softmax(-1).cpu().numpy()
         best = np.argsort(-chances, axis=1, kind="stable")[:, :choices]
         return [(ids.tolist(), row[ids].tolist()) for ids, row in zip(best, chances, strict=True)]
 

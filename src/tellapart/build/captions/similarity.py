@@ -6,14 +6,14 @@ Source: Reimers and Gurevych, Sentence-BERT, EMNLP 2019 (mean pooling), as all-M
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.build.captions.text_model import ROWS, TextModel
-from tellapart.models.torch_backend import Runtime, fixed_batches
-from tellapart.models.torch_forward import bucket, forward, grouped
+from tellapart.models.text_model import ROWS, TextModel
+from tellapart.models.torch_backend import Runtime
+from tellapart.models.torch_forward import forward
 from tellapart.models.vectors import normalise
 
 __all__ = ["MeanPooledEncoder", "SentenceEncoder", "cosines"]
@@ -57,7 +57,7 @@ class MeanPooledEncoder:
     """
 
     def __init__(self, text_model: TextModel) -> None:
-        self._text_model, self.fingerprint = text_model, text_model.fingerprint
+        self._text_model, self.fingerprint = text_model, text_model.fingerprint()
 
     @classmethod
     def load(cls, source: str, runtime: Runtime, rows: int = ROWS) -> Self:
@@ -75,16 +75,14 @@ class MeanPooledEncoder:
         Raises:
             ModelError: a text is longer than the model's context.
         """
-        rows, limit = self._text_model.ids(texts), self._text_model.limit
+        rows = self._text_model.ids(texts)
         found = np.zeros((len(rows), int(self._text_model.model.config.hidden_size)), np.float32)
-        for length, members in grouped(bucket(len(row), limit) for row in rows).items():
-            for batch, real in fixed_batches(members, self._text_model.rows):
-                found[batch[:real]] = self._pooled([rows[member] for member in batch], length)[:real]
+        for places, inputs in self._text_model.batches(rows):
+            found[places] = self._pooled(inputs)[: len(places)]
         return normalise(found)
 
-    def _pooled(self, rows: Sequence[list[int]], length: int) -> NDArray[np.float32]:
-        inputs, model = self._text_model.padded(rows, length), self._text_model.model
-        mask = inputs["attention_mask"]
+    def _pooled(self, inputs: dict[str, Any]) -> NDArray[np.float32]:
+        mask, model = inputs["attention_mask"], self._text_model.model
         with forward(self._text_model.source, model):
             states = model(**inputs).last_hidden_state.float()  # (row, token, dimension)
             found: NDArray[np.float32] = ((states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)).cpu().numpy()

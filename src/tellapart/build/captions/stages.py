@@ -10,15 +10,15 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tellapart.build.captions.perplexity import CausalLanguageModel
 from tellapart.build.captions.replacing import MaskedLanguageModel, Replacer
 from tellapart.build.captions.similarity import MeanPooledEncoder, SentenceEncoder
 from tellapart.build.captions.tagging import NltkTagger, Tagger
-from tellapart.build.captions.text_model import ROWS
 from tellapart.build.captions.wordnet import WordNet
 from tellapart.errors import ModelError
+from tellapart.models.causal_likelihood import CausalLikelihood
 from tellapart.models.find import ModelOptions
 from tellapart.models.protocols import TextScorer
+from tellapart.models.text_model import ROWS
 from tellapart.models.tinystories import TinyStories
 from tellapart.models.torch_backend import runtime
 
@@ -150,7 +150,7 @@ def open_stages(options: CaptionOptions, home: Path) -> Stages:
     if options.language_model.startswith(_TINY):
         judge = file(_stories, options.language_model.removeprefix(_TINY))
     elif options.language_model != OFF:
-        judge = model(CausalLanguageModel.load, options.language_model)
+        judge = model(CausalLikelihood.from_second_token, options.language_model)
     replacer = model(MaskedLanguageModel.load, options.masked_lm, options.rows)
     return Stages(tagger, replacer, encoder, judge, wordnet)
 

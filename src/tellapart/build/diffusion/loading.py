@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tellapart.data.rows import read_object
 from tellapart.errors import DataError, ModelError, require
-from tellapart.models.huggingface_files import quiet
+from tellapart.models.huggingface_files import quiet, silent
 from tellapart.models.torch_backend import import_torch
 
 __all__ = ["PIPELINES", "Checkpoint", "DiffusionModel", "open_checkpoint", "quiet_diffusion"]
@@ -168,18 +168,9 @@ def quiet_diffusion() -> Iterator[None]:
     >>> quiet_diffusion.__name__
     'quiet_diffusion'
     """
-    log = require("diffusers", extra="diffusion").utils.logging
-    verbosity, bars = log.get_verbosity(), log.is_progress_bar_enabled()
-    log.set_verbosity_error()
-    log.disable_progress_bar()
-    try:
-        with quiet(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            yield
-    finally:
-        log.set_verbosity(verbosity)
-        if bars:
-            log.enable_progress_bar()
+    with silent(require("diffusers", extra="diffusion").utils.logging), quiet(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
 
 
 def _find(name: str, revision: str, home: Path, variant: str, check: Callable[[Path, str], None]) -> tuple[Path, str]:

@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.find import ModelOptions
-from tellapart.models.huggingface_files import config_facts, load_tokenizer, load_weights, read_config
-from tellapart.models.torch_backend import fixed_batches, import_torch, runtime, weights_fingerprint
-from tellapart.models.torch_forward import bucket, forward, grouped
+from tellapart.models.huggingface_files import read_config
+from tellapart.models.text_model import TextModel
+from tellapart.models.torch_backend import runtime
+from tellapart.models.torch_forward import forward
 
 __all__ = ["TextClassifier"]
 
+_ARCHITECTURE = "AutoModelForSequenceClassification"
+
 #: Texts of one forward; part of what the scorer is.
 _ROWS = 8
-_SHIFTED = ("roberta", "camembert", "xlm-roberta", "xlm-roberta-xl")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -31,8 +33,8 @@ class TextClassifier:
     depends on batch size, order or neighbours.
 
     Attributes:
+        text_model: a classifier or regressor.
         name: of the model's class, with the label.
-        model, tokenizer: in evaluation mode, on its device.
         fingerprint: of the weights, the configuration, the vocabulary and the label.
         column: of the label among the outputs.
 
@@ -41,9 +43,8 @@ class TextClassifier:
     tellapart.errors.ModelError: ... has no config.json; expected the folder of a model of transformers
     """
 
+    text_model: TextModel
     name: str
-    model: Any
-    tokenizer: Any
     fingerprint: str
     column: int
     kind: ClassVar[ScoreKind] = "logit"
@@ -61,21 +62,20 @@ class TextClassifier:
             MissingDependencyError: torch or transformers is not installed.
         """
         read_config(source)
-        tokenizer = load_tokenizer(source)
-        model = load_weights("AutoModelForSequenceClassification", source, runtime(ModelOptions()))
-        labels = {name: column for column, name in model.config.id2label.items()}
+        where = runtime(ModelOptions())
+        loaded = TextModel.load(_ARCHITECTURE, source, where, rows=_ROWS, tokenizer_limit=True)
+        labels = {name: column for column, name in loaded.model.config.id2label.items()}
         if label is None and len(labels) > 1:
             raise ModelError(
                 f"{source} has the labels {', '.join(labels)}; say which is the good one: classifier:...#LABEL"
             )
         if label is not None and label not in labels:
             raise ModelError(f"{source} has no label {label!r}; its labels are {', '.join(labels)}")
-        kind, facts = type(model).__name__, (config_facts(model.config), repr(sorted(tokenizer.get_vocab().items())))
+        kind = type(loaded.model).__name__
         return cls(
+            text_model=loaded,
             name=f"{kind}-{label}" if label else kind,
-            model=model,
-            tokenizer=tokenizer,
-            fingerprint=f"tellapart:classifier:1:{label}:{weights_fingerprint(model, *facts)}",
+            fingerprint=f"tellapart:classifier:1:{label}:{loaded.weights_digest()}",
             column=int(labels[label]) if label else 0,
         )
 
@@ -85,31 +85,15 @@ class TextClassifier:
         Raises:
             ModelError: a text has more tokens than the model can read.
         """
-        limit = self._limit()
-        tokens = [list(self.tokenizer(text).input_ids) for text in texts]
-        for text, ids in zip(texts, tokens, strict=True):
-            if len(ids) > limit:
-                raise ModelError(f"{self.name} reads {limit} tokens; {text[:60]!a}... has {len(ids)}: shorten the text")
-        scores = np.zeros(len(texts), np.float32)
-        for length, places in grouped(bucket(len(ids), limit) for ids in tokens).items():
-            for batch, real in fixed_batches(places, _ROWS):
-                found = self._logits([tokens[place] for place in batch], length)
-                scores[batch[:real]] = found[:real]
+        rows = self.text_model.ids(texts)
+        scores = np.zeros(len(rows), np.float32)
+        for places, inputs in self.text_model.batches(rows):
+            scores[places] = self._log_odds(inputs)[: len(places)]
         return scores
 
-    def _limit(self) -> int:
-        config = self.model.config
-        longest = int(getattr(config, "max_position_embeddings", None) or 10**9)
-        # Their positions begin behind the padding token's number, so that two of the table are no text's.
-        return min(int(self.tokenizer.model_max_length), longest - 2 * (config.model_type in _SHIFTED))
-
-    def _logits(self, rows: Sequence[list[int]], length: int) -> NDArray[np.float32]:
-        torch = import_torch()
-        pad = self.tokenizer.pad_token_id or 0
-        ids = torch.tensor([row + [pad] * (length - len(row)) for row in rows], device=self.model.device)
-        mask = torch.tensor([[1] * len(row) + [0] * (length - len(row)) for row in rows], device=self.model.device)
-        with forward(self.name, self.model):
-            logits = self.model(input_ids=ids, attention_mask=mask).logits.float()
+    def _log_odds(self, inputs: dict[str, Any]) -> NDArray[np.float32]:
+        with forward(self.name, self.text_model.model):
+            logits = self.text_model.model(**inputs).logits.float()
             chosen = logits[:, self.column]
             if logits.shape[1] > 1:
                 others = [column for column in range(logits.shape[1]) if column != self.column]

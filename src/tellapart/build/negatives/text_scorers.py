@@ -136,9 +136,9 @@ def _tinystories(place: str, home: Path, *, per_token: bool) -> TextScorer:
 
 
 def _likelihood(place: str, home: Path, *, per_token: bool) -> TextScorer:
-    from tellapart.build.negatives.causal_likelihood import CausalLikelihood
+    from tellapart.models.causal_likelihood import CausalLikelihood
 
-    return CausalLikelihood.load(beside(place, home), per_token=per_token)
+    return CausalLikelihood.from_mark(beside(place, home), per_token=per_token)
 
 
 def _classifier(place: str, home: Path) -> TextScorer:

@@ -7,10 +7,8 @@ is called, in words, and its category is that of its `metadata.pbtxt` or its las
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import re
-import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from tellapart.build.rendered.assets import Up, find_assets, read_asset, registe
 from tellapart.build.rendered.grammar import Noun
 from tellapart.build.rendered.materials import PALETTE
 from tellapart.build.rendered.vocabulary import Vocabulary, add_vocabulary
+from tellapart.data.rows import read_csv, read_toml
 from tellapart.errors import DataError
 
 __all__ = ["AssetVocabulary", "asset_vocabulary", "called", "read_names"]
@@ -59,28 +58,19 @@ def read_names(path: Path) -> dict[str, tuple[str, str]]:
     Traceback (most recent call last):
     tellapart.errors.DataError: missing.toml: no such file; write Folder_Name = "red coffee mug" for each asset (TOML), or a CSV of folder,noun
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError as missing:
+    if not path.exists():
         raise DataError(
             f'{path}: no such file; write Folder_Name = "red coffee mug" for each asset (TOML), or a CSV of folder,noun'
-        ) from missing
-    except UnicodeDecodeError as broken:
-        raise DataError(f"{path}: is not UTF-8 text: {broken}") from broken
+        )
     names: dict[str, tuple[str, str]] = {}
     if path.suffix == ".csv":
-        reader = csv.DictReader(text.splitlines())
-        for row in reader:
-            folder, noun = (str(row.get(column) or "").strip() for column in ("folder", "noun"))
+        for line, row in read_csv(path):
+            folder, noun = (row.get(column, "").strip() for column in ("folder", "noun"))
             if not folder or not noun:
-                raise DataError(f"{path}, line {reader.line_num}: needs the columns folder and noun, got {row}")
-            names[folder] = (noun, str(row.get("category") or "").strip())
+                raise DataError(f"{path}:{line}: needs the columns folder and noun, got {row}")
+            names[folder] = (noun, row.get("category", "").strip())
         return names
-    try:
-        entries = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as broken:
-        raise DataError(f"{path}: is not TOML: {broken}") from broken
-    for folder, value in entries.items():
+    for folder, value in read_toml(path).items():
         told = value if isinstance(value, dict) else {"noun": value}
         phrase, category = told.get("noun"), told.get("category", "")
         if (

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
+from tellapart.build.recipe_file import checked
 from tellapart.build.rendered.grammar import ASPECTS, Aspect
 from tellapart.build.rendered.quadruple import Key, Wording
 from tellapart.build.rendered.render import Settings
-from tellapart.catalog import nearest
+from tellapart.data.rows import read_toml
 from tellapart.errors import DataError
 
 __all__ = ["Recipe", "read_recipe"]
@@ -119,19 +119,6 @@ def read_recipe(path: Path) -> Recipe:
     Traceback (most recent call last):
     tellapart.errors.DataError: missing.toml: no such recipe; name a TOML file with the keys name, seed, size, samples, depth, quality, wording, held_out_every, attempts, items, vocabulary
     """
-    fields = list(Recipe.model_fields)
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as missing:
-        raise DataError(f"{path}: no such recipe; name a TOML file with the keys {', '.join(fields)}") from missing
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
-        raise DataError(f"{path}: is not TOML: {broken}") from broken
-    for key in values:
-        if key not in fields:
-            raise DataError(f"{path}: unknown key {key!r}{nearest(key, fields)}; the keys are {', '.join(fields)}")
-    try:
-        return Recipe(**values)
-    except ValidationError as invalid:
-        first = invalid.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise DataError(f"{path}: field {place!r}: {first['msg']}, got {first['input']!r}") from invalid
+    if not path.exists():
+        raise DataError(f"{path}: no such recipe; name a TOML file with the keys {', '.join(Recipe.model_fields)}")
+    return checked(Recipe, read_toml(path), str(path))

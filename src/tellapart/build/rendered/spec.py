@@ -24,6 +24,7 @@ from tellapart.build.rendered.render import Settings
 from tellapart.build.rendered.renderers import MITSUBA, Renderer
 from tellapart.build.rendered.scene import Camera, Ground, Light, Scene, Thing
 from tellapart.data.folder import read_pair_set
+from tellapart.data.invalid import Problem
 from tellapart.data.item import Item
 from tellapart.errors import DataError, UnknownNameError
 
@@ -143,19 +144,17 @@ def read_spec(path: Path) -> Spec:
             f"{path}: no such scene; write one with python -m tellapart.build.rendered.spec export"
         ) from missing
     except ValidationError as invalid:
-        first = invalid.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "file"
-        raise DataError(f"{path}: field '{place}': {first['msg']}; correct it, or export the scene again") from invalid
+        raise DataError(f"{path}: {Problem.first(invalid)}; correct it, or export the scene again") from invalid
     if read.ground.floor not in FLOORS:
         raise DataError(f"{path}: field 'ground.floor': no floor {read.ground.floor!r}; there are {', '.join(FLOORS)}")
     for number, thing in enumerate(read.things):
         try:
             shape(thing.shape)
         except UnknownNameError as unknown:
-            raise DataError(f"{path}: field 'things.{number}.shape': {unknown}") from unknown
+            raise DataError(f"{path}: field 'things[{number}].shape': {unknown}") from unknown
         if thing.colour not in {"", "metallic", *PALETTE}:
             raise DataError(
-                f"{path}: field 'things.{number}.colour': no colour {thing.colour!r}; there are metallic, "
+                f"{path}: field 'things[{number}].colour': no colour {thing.colour!r}; there are metallic, "
                 f"{', '.join(PALETTE)} and none ('')"
             )
     values = read.model_dump(exclude={"things", "settings", "format"})

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -27,6 +26,7 @@ from tellapart.build.rendered.quadruple import Key, Quadruple, draw
 from tellapart.build.rendered.render import Settings, render
 from tellapart.build.rendered.verify import check
 from tellapart.build.rendered.workers import spread
+from tellapart.data.whole import whole_file
 from tellapart.errors import DataError
 
 __all__ = ["Plan", "main", "record", "training_quadruple", "write_shard"]
@@ -144,10 +144,8 @@ def write_shard(plan: Plan, shard: int) -> Counter[str]:
         (plan.out / f"shard-{shard:05d}.npy", lambda f: np.save(f, pixels)),
         (lines, lambda f: f.write(("\n".join(records) + "\n").encode())),
     ):
-        partial = path.with_name(f".{path.name}.{os.getpid()}")
-        with partial.open("wb") as file:
+        with whole_file(path) as draft, draft.open("wb") as file:
             write(file)
-        partial.rename(path)
     return funnel
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from tellapart.errors import DataError, require
+from tellapart.errors import DataError, first_line, require
 
 __all__ = ["FACE_DETECTORS", "FaceDetector", "FaceOptions", "face_detector"]
 
@@ -105,9 +105,8 @@ class _OpenCV:
         self.models = {"opencv": self.cv2.__version__}
 
     def refused(self, error: Exception) -> DataError:
-        said = str(error).strip().splitlines()[0][:200]
         return DataError(
-            f"[options] face_model: {self.path} is no model of the detector {self.options.faces!r} ({said})"
+            f"[options] face_model: {self.path} is no model of the detector {self.options.faces!r} ({first_line(error)})"
         )
 
     def sized(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.benchmarks.annotations import made
+from tellapart.data.annotations import made
 from tellapart.data.pairset import PairSet
 from tellapart.models.deferred import Deferred
 from tellapart.models.protocols import Model

@@ -1,0 +1,62 @@
+"""What pydantic refused is told in one line: the field's place, what is wrong there, and what stands there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from tellapart.data.invalid import Problem
+
+
+class Box(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    corners: list[int] = Field(min_length=2)
+    name: str = Field(default="box", min_length=1)
+    tags: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Box:
+        if self.corners[0] > self.corners[1]:
+            raise ValueError("the left corner lies right of the right one")
+        return self
+
+
+class Page(BaseModel):
+    boxes: tuple[Box, ...]
+
+
+@pytest.mark.parametrize(
+    ("box", "said"),
+    [
+        ({}, "field 'boxes[0].corners': is missing"),
+        ({"corners": []}, "field 'boxes[0].corners': is empty, got []"),
+        (
+            {"corners": [1]},
+            "field 'boxes[0].corners': list should have at least 2 items after validation, not 1, got [1]",
+        ),
+        ({"corners": [1, "x"]}, "field 'boxes[0].corners[1]': input should be a valid integer"),
+        ({"corners": "ab"}, "field 'boxes[0].corners': expected a list, got 'ab'"),
+        ({"corners": [1, 2], "name": 7}, "field 'boxes[0].name': expected a string, got 7"),
+        ({"corners": [1, 2], "name": ""}, "field 'boxes[0].name': is empty, got ''"),
+        ({"corners": [1, 2], "colour": "red"}, "field 'boxes[0].colour': is unknown, got 'red'"),
+        ({"corners": [1, 2], "tags": []}, "field 'boxes[0].tags': expected an object, got []"),
+        ({"corners": [1, 2], "tags": {1: "x"}}, "field 'boxes[0].tags[1]': expected a string, got 1"),
+        ({"corners": [2, 1]}, "field 'boxes[0]': the left corner lies right of the right one, got "),
+        ({"corners": "x" * 999}, f"field 'boxes[0].corners': expected a list, got '{'x' * 59}"),
+    ],
+)
+def test_a_problem_names_the_field_what_is_wrong_and_what_stands_there(box: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Page.model_validate({"boxes": [box]})
+    assert str(Problem.first(caught.value)).startswith(said)
+    assert len(str(Problem.first(caught.value))) < 200
+
+
+def test_a_problem_of_the_whole_has_no_field() -> None:
+    with pytest.raises(ValidationError) as caught:
+        Box.model_validate({"corners": [2, 1]})
+    problem = Problem.first(caught.value)
+    assert (problem.field, str(problem)) == ("", "the left corner lies right of the right one")

@@ -1,0 +1,71 @@
+"""A file or folder is there whole or not at all, and what was there before is not lost to half of another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tellapart.data.whole import whole_file, whole_folder
+from tellapart.errors import DataError
+
+
+def test_a_file_takes_its_name_when_all_of_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with whole_file(path) as draft:
+        draft.write_text("new")
+        assert path.read_text() == "old"
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("a.txt", "new")]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_file_that_was_begun_leaves_the_old_one_and_nothing_else(tmp_path: Path, error: type[BaseException]) -> None:
+    (tmp_path / "a.txt").write_text("old")
+    with pytest.raises(error), whole_file(tmp_path / "a.txt") as draft:
+        draft.write_text("ne")
+        raise error
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("a.txt", "old")]
+
+
+def test_two_who_write_one_file_at_once_do_not_meet(tmp_path: Path) -> None:
+    with whole_file(tmp_path / "a.txt") as one, whole_file(tmp_path / "a.txt") as other:
+        one.write_text("one")
+        other.write_text("other")
+    assert (tmp_path / "a.txt").read_text() == "one"  # the last to finish
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_file_where_none_can_be_is_the_systems_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "gone/a.txt", tmp_path / "file/a.txt"):
+        with pytest.raises(OSError, match=r"No such file or directory|Not a directory"), whole_file(path) as draft:
+            draft.write_text("x")
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_folder_takes_its_name_when_it_is_filled_and_all_may_read_it(tmp_path: Path, there: bool) -> None:
+    home = tmp_path / "deep/set"
+    if there:
+        home.mkdir(parents=True)
+    with whole_folder(home) as draft:
+        (draft / "a.txt").write_text("x")
+        assert not list(home.glob("*"))
+    assert home.stat().st_mode & 0o777 == 0o755
+    assert [path.name for path in home.parent.rglob("*")] == ["set", "a.txt"]
+
+
+def test_a_folder_that_holds_something_is_refused_and_one_that_failed_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set/mine.txt").touch()
+    (tmp_path / "file").touch()
+    for taken in ("set", "file"):
+        with (
+            pytest.raises(DataError, match=f"{taken} holds something already; name a new folder"),
+            whole_folder(tmp_path / taken),
+        ):
+            pytest.fail("it was given")
+    with pytest.raises(DataError, match=r"new cannot be written \(.*full"), whole_folder(tmp_path / "new") as draft:
+        (draft / "a.txt").touch()
+        raise OSError(28, "the disk is full")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "set"]

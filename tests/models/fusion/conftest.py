@@ -1,0 +1,26 @@
+"""A tiny checkpoint of each family in turn."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent))
+
+FAMILIES = ["vilt", "blip", "blip-2", "blip-2 with image tokens", "flava", "bridgetower"]
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def folder(family: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tiny_fusion_encoders import MAKERS, save
+
+    assert list(MAKERS) == FAMILIES
+    return save(tmp_path_factory.mktemp(family) / "model", MAKERS[family])

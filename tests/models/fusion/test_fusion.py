@@ -1,0 +1,171 @@
+"""Matching heads of the five fusion encoders, on tiny random checkpoints, against the library's own forward."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tellapart.models.fusion_scoring import FusionEncoder, FusionScorer
+from tellapart.models.huggingface_files import import_transformers, quiet
+from tellapart.models.protocols import DualEncoder, PairScorer
+from tellapart.models.torch_backend import import_torch
+
+pytest.importorskip("torch", reason="fusion encoders need the extra 'models'")
+pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
+
+from tiny_fusion_encoders import MAKERS, TEXTS, blip, change_weights, pictures, save, scorer
+
+torch = import_torch()
+transformers = import_transformers()
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def library_logits(family: str, model: Any, processor: Any, image: NDArray[np.uint8], text: str) -> Any:
+    """Return the matching head's logits for one pair as the library's documentation has it, alone and unpadded."""
+    from PIL import Image
+
+    length = {"bridgetower": 96, "blip-2 with image tokens": 16 + 3}.get(family, 16)
+    room = {"truncation": True, "max_length": length}
+    if family == "blip-2":  # the library's processor fails on a length if there are no image tokens to leave room for
+        inputs = processor.tokenizer(text, return_tensors="pt", return_token_type_ids=False, **room)
+        inputs.update(processor(images=Image.fromarray(image), return_tensors="pt"))
+    else:
+        inputs = processor(images=Image.fromarray(image), text=text, return_tensors="pt", **room)
+    with torch.no_grad(), quiet():
+        if family == "vilt":
+            return model(**inputs).logits[0]
+        if family == "blip":
+            logits = model(**inputs, use_itm_head=True).itm_score
+        elif family.startswith("blip-2"):
+            logits = model(**inputs, use_image_text_matching_head=True).logits_per_image
+        elif family == "flava":
+            logits = model(**inputs, return_loss=False).itm_logits
+        else:
+            logits = model(**inputs).logits
+    return logits[0]
+
+
+def test_every_pair_gets_the_librarys_own_number(family: str, folder: Path) -> None:
+    with quiet():
+        model = type(MAKERS[family]()[0]).from_pretrained(folder).eval()
+        processor = transformers.AutoProcessor.from_pretrained(folder, backend="pil")
+    pairs = [(image, text) for image in pictures() for text in TEXTS]
+    logits = torch.stack([library_logits(family, model, processor, *pair) for pair in pairs])
+    single = logits.shape[1] == 1
+    expected = np.asarray(logits[:, 0] if single else logits.softmax(1)[:, 1])
+    probability, logit = (
+        scorer(folder, reading=reading).score_pairs([image for image, _ in pairs], [text for _, text in pairs])
+        for reading in ("itm", "itm_logit")
+    )
+    assert probability.dtype == logit.dtype == np.float32
+    # Fixed shapes against single, unpadded pairs: other kernels, the same mathematics.
+    np.testing.assert_allclose(probability, expected, rtol=2e-5, atol=1e-6)
+    np.testing.assert_allclose(logit, expected if single else logits[:, 1] - logits[:, 0], rtol=2e-5, atol=1e-5)
+    np.testing.assert_allclose(probability, logit if single else 1 / (1 + np.exp(-logit)), rtol=1e-6)
+    assert (np.less.outer(logit, logit) >= np.less.outer(probability, probability)).all()
+    table = expected.reshape(len(pictures()), len(TEXTS))
+    assert table.std(axis=0).min() > 1e-4 and table.std(axis=1).min() > 1e-4  # both sides count
+
+
+def test_batches_order_and_neighbours_change_no_bit(family: str, folder: Path) -> None:
+    pairs = [(image, text) for image in pictures() for text in TEXTS]
+
+    def scores(model: FusionScorer, order: list[int], size: int) -> NDArray[np.float32]:
+        parts = [order[k : k + size] for k in range(0, len(order), size)]
+        found = [model.score_pairs([pairs[k][0] for k in part], [pairs[k][1] for k in part]) for part in parts]
+        return np.concatenate(found)[np.argsort(order)]
+
+    straight = list(range(len(pairs)))
+    reference = scores(scorer(folder), straight, len(pairs))
+    shuffled = [int(k) for k in np.random.default_rng(2).permutation(len(pairs))]
+    for order, size in ((straight, 1), (straight, 5), (straight[::-1], 7), (shuffled, len(pairs))):
+        np.testing.assert_array_equal(scores(scorer(folder), order, size), reference)
+
+
+def test_each_half_is_computed_once_for_all_pairs(family: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = scorer(folder)
+    samples = {"images": 0, "texts": 0}
+
+    def counted(name: str) -> Any:
+        encode = getattr(model.encoder, f"encode_{name}")
+
+        def encode_and_count(batch: Any) -> Any:
+            samples[name] += len(batch)
+            return encode(batch)
+
+        return encode_and_count
+
+    for name in samples:
+        monkeypatch.setattr(model.encoder, f"encode_{name}", counted(name))
+    for image in pictures():
+        model.score_pairs([image.copy() for _ in TEXTS], TEXTS)
+    assert samples == {"images": 4, "texts": 8} == {"images": model.images_encoded, "texts": model.texts_encoded}
+
+
+def test_it_is_a_pair_scorer_of_probabilities(family: str, folder: Path) -> None:
+    model = scorer(folder)
+    assert isinstance(model, PairScorer) and not isinstance(model, DualEncoder)
+    assert isinstance(model.encoder, FusionEncoder)
+    assert model.kind == ("logit" if family == "vilt" else "probability")
+    assert scorer(folder, reading="itm_logit").kind == "logit"
+    assert model.name == str(folder)
+
+
+def test_texts_that_lose_their_end_are_counted_once(family: str, folder: Path) -> None:
+    model = scorer(folder)
+    image, long = pictures()[0], "a red cup on the small blue bowl " * 12
+    scores = model.score_pairs([image] * 3, [long, long + "dog", "a cup"])
+    assert scores[0] == scores[1] != scores[2]
+    assert model.truncated == 2
+    model.score_pairs([pictures()[1]], [long])
+    assert model.truncated == 2
+
+
+def test_half_precision_weights_give_nearby_float32_scores(family: str, folder: Path) -> None:
+    images, texts = pictures()[:2], TEXTS[:2]
+    exact, rounded = (scorer(folder, dtype=dtype).score_pairs(images, texts) for dtype in ("float32", "bfloat16"))
+    assert rounded.dtype == np.float32
+    np.testing.assert_allclose(rounded, exact, atol=0.15)
+    assert (rounded != exact).any()
+
+
+def test_the_logit_tells_apart_what_the_probability_rounds_to_certainty(tmp_path: Path) -> None:
+    folder = save(tmp_path, blip)
+
+    def sure(tensors: dict[str, Any]) -> None:
+        tensors["itm_head.weight"] *= 1000
+
+    change_weights(folder, sure)
+    pairs = [(image, text) for image in pictures() for text in TEXTS]
+    probability, logit = (
+        scorer(folder, reading=reading).score_pairs([image for image, _ in pairs], [text for _, text in pairs])
+        for reading in ("itm", "itm_logit")
+    )
+    assert len(set(probability.tolist())) < len(set(logit.tolist())) == len(pairs)
+    assert (np.less.outer(logit, logit) >= np.less.outer(probability, probability)).all()
+
+
+def test_prepared_images_score_as_plain_ones(family: str, folder: Path) -> None:
+    model, texts = scorer(folder), TEXTS[:4]
+    prepared = [model.prepare_image(picture) for picture in pictures()]
+    np.testing.assert_array_equal(model.score_pairs(prepared, texts), scorer(folder).score_pairs(pictures(), texts))
+
+
+def test_a_text_that_fills_its_bucket_shares_no_batch_with_one_that_is_padded(tmp_path: Path) -> None:
+    encoder: Any = scorer(save(tmp_path, blip)).encoder
+    full, other_full, short, longer = encoder.encode_texts(
+        ["a the red blue green small", "cup cup cup cup cup cup", "a", "a red cup on the blue bowl"]
+    )
+    assert [state.tensors[0].shape for state in (full, other_full, short, longer)] == [(8,), (8,), (8,), (16,)]
+    assert full.group == other_full.group and len({full.group, short.group, longer.group}) == 3
+
+
+def test_a_state_holds_its_own_memory_and_not_its_batches(family: str, folder: Path) -> None:
+    encoder: Any = scorer(folder).encoder
+    for state in (*encoder.encode_images(pictures()), *encoder.encode_texts(TEXTS)):
+        assert sum(tensor.untyped_storage().nbytes() for tensor in state.tensors) == state.nbytes

@@ -1,0 +1,168 @@
+"""Probabilities of answers and captions are the library's own, pair by pair, whatever is asked beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tellapart.errors import ModelError
+from tellapart.models import generative_chat
+from tellapart.models.find import ModelOptions
+from tellapart.models.generative import (
+    load_likelihood,
+    load_mean_likelihood,
+    load_yes,
+    load_yes_over_no,
+)
+from tellapart.models.generative_text import Asked
+from tellapart.models.huggingface_files import import_transformers
+from tellapart.models.protocols import Generator, PairScorer
+from tellapart.models.torch_backend import import_torch
+
+pytest.importorskip("torch", reason="generative models need the extra 'models'")
+pytest.importorskip("transformers", reason="generative models need the extra 'models'")
+
+from tiny_generative import CHATS, CLOSE, IMAGES, PAIRS, asked, both, direct, load
+
+torch = import_torch()
+transformers = import_transformers()
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.mark.parametrize("family", CHATS)
+def test_p_yes_is_that_of_the_library_pair_by_pair(folders: dict[str, Path], family: str) -> None:
+    scorer = load_yes(str(folders[family]), ModelOptions())
+    model, processor = load(folders[family])
+    got = scorer.score_pairs(*both(PAIRS))
+    question = 'Does this figure show "{}"? Please answer yes or no.'
+    want = [direct(model, processor, i, asked(processor, question.format(t)), "Yes", False) for i, t in PAIRS]
+    assert isinstance(scorer, PairScorer)
+    assert scorer.kind == "probability"
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, np.exp(want), rtol=CLOSE)
+    assert len(set(got.tolist())) == len(PAIRS)  # it looks at both
+
+
+@pytest.mark.parametrize("family", CHATS)
+def test_a_caption_and_its_end_are_as_likely_as_to_the_library(folders: dict[str, Path], family: str) -> None:
+    scorer = load_likelihood(str(folders[family]), ModelOptions())
+    model, processor = load(folders[family])
+    prompt = asked(processor, "Describe this image in one sentence.")
+    got = scorer.log_likelihoods(*both(PAIRS))
+    want = [direct(model, processor, image, prompt, text, True) for image, text in PAIRS]
+    assert isinstance(scorer, Generator)
+    np.testing.assert_allclose(got, want, rtol=CLOSE)
+
+
+def blip_direct(folder: Path, image: Any, text: str) -> tuple[float, int]:
+    model, processor = load(folder)
+    inputs = processor(images=Image.fromarray(image), text="a picture of " + text, return_tensors="pt")
+    ids = inputs["input_ids"][0]
+    ids[0] = model.config.text_config.bos_token_id
+    with torch.no_grad():
+        logs = model(**inputs).logits[0].log_softmax(-1)
+    return sum(float(logs[place - 1, ids[place]]) for place in range(4, len(ids))), len(ids) - 4
+
+
+def test_blips_captioner_finds_a_caption_as_likely_as_the_library_does(folders: dict[str, Path]) -> None:
+    got = load_likelihood(str(folders["blip"]), ModelOptions()).log_likelihoods(*both(PAIRS))
+    mean = load_mean_likelihood(str(folders["blip"]), ModelOptions()).log_likelihoods(*both(PAIRS))
+    sums, tokens = np.transpose([blip_direct(folders["blip"], *pair) for pair in PAIRS])
+    np.testing.assert_allclose(got, sums, rtol=CLOSE)
+    np.testing.assert_allclose(mean, sums / tokens, rtol=CLOSE)
+
+
+@pytest.mark.parametrize("family", [*CHATS, "blip"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_no_number_depends_on_batch_order_or_neighbours(folders: dict[str, Path], family: str, dtype: str) -> None:
+    scorer = load_likelihood(str(folders[family]), ModelOptions(dtype=dtype))
+    # Five texts of one length, so that a batch of texts is full and another begun.
+    pairs = PAIRS + [(IMAGES[0], f"a {colour} cup") for colour in ("cat", "box", "dog", "two", "the")]
+    together = scorer.log_likelihoods(*both(pairs))
+    alone = np.concatenate([scorer.log_likelihoods([image], [text]) for image, text in pairs])
+    mixed = np.random.default_rng(1).permutation(len(pairs))
+    shuffled = scorer.log_likelihoods(*both([pairs[k] for k in mixed]))
+    assert together.dtype == np.float32
+    assert np.isfinite(together).all()
+    np.testing.assert_array_equal(together, alone)
+    np.testing.assert_array_equal(together[mixed], shuffled)
+
+
+def test_a_family_that_reads_everything_anew_gets_the_same_numbers(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = load_yes(str(folders["llava_next"]), ModelOptions()).score_pairs(*both(PAIRS))
+    kept_logs = load_likelihood(str(folders["qwen2_vl"]), ModelOptions()).log_likelihoods(*both(PAIRS))
+    monkeypatch.setattr(generative_chat, "_KEEPS_IMAGE", frozenset())
+    anew = load_yes(str(folders["llava_next"]), ModelOptions()).score_pairs(*both(PAIRS))
+    anew_logs = load_likelihood(str(folders["qwen2_vl"]), ModelOptions()).log_likelihoods(*both(PAIRS))
+    np.testing.assert_allclose(kept, anew, rtol=CLOSE)
+    np.testing.assert_allclose(kept_logs, anew_logs, rtol=CLOSE)
+
+
+def test_an_image_is_read_once_however_many_texts_are_asked_about(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer = load_yes_over_no(str(folders["llava"]), ModelOptions())
+    seen: list[Any] = []
+    encode = generative_chat.ChatModel._encode
+    monkeypatch.setattr(
+        generative_chat.ChatModel, "_encode", lambda self, *given: seen.append(given) or encode(self, *given)
+    )
+    scorer.score_pairs(*both(PAIRS[::-1] + PAIRS[:3]))
+    assert len(seen) == len(IMAGES)
+
+
+def test_yes_over_no_is_the_share_of_yes(folders: dict[str, Path]) -> None:
+    share = load_yes_over_no(str(folders["llava"]), ModelOptions())
+    model, processor = load(folders["llava"])
+    got = share.score_pairs(*both(PAIRS))
+    question = 'Does this figure show "{}"? Please answer yes or no.'
+    for (image, text), value in zip(PAIRS, got, strict=True):
+        prompt = asked(processor, question.format(text))
+        yes, no = (np.exp(direct(model, processor, image, prompt, word, False)) for word in ("Yes", "No"))
+        assert value == pytest.approx(yes / (yes + no), rel=1e-4)
+
+
+@pytest.mark.parametrize("family", ["llava", "blip"])
+def test_a_text_beyond_the_context_is_cut_and_counted(folders: dict[str, Path], family: str) -> None:
+    scorer = load_likelihood(str(folders[family]), ModelOptions())
+    whole = " ".join(["a", "red", "cup", "and"] * 99)
+    values = scorer.log_likelihoods([IMAGES[0]] * 3, [whole, whole + " the cat", "a cat"])
+    assert scorer.truncated == 2
+    assert values[0] == values[1]  # what was cut off cannot matter
+    assert values[0] != values[2]
+
+
+def test_a_question_keeps_its_end_when_the_caption_in_it_is_cut(folders: dict[str, Path]) -> None:
+    scorer = load_yes(str(folders["llava"]), ModelOptions())
+    form, context = scorer._reader.format, scorer._reader.format.context
+    long = " ".join(["a", "red", "cup", "and"] * 99)
+    values = scorer.score_pairs([IMAGES[0]] * 2, [long, long + " no"])
+    assert scorer.truncated == 2
+    assert values[0] == values[1]
+    cut = form.fit(long, lambda text: Asked(scorer.prompt.fill(text=text), "Yes"), added=20)
+    assert cut.rendered.endswith('"? Please answer yes or no. ASSISTANT:')
+    assert context - 20 - 4 <= len(cut.prompt) + len(cut.answer) <= context - 20
+
+
+def test_a_prompt_that_fills_the_context_alone_is_refused(folders: dict[str, Path]) -> None:
+    model = load_likelihood(str(folders["llava"]), ModelOptions())
+    with pytest.raises(ModelError, match=r"image, prompt and answer take \d+ tokens and its context holds 512"):
+        model.answer([[IMAGES[0]]], ["why? " * 300])
+    captioner = load_likelihood(str(folders["blip"]), ModelOptions())
+    with pytest.raises(ModelError, match="its context holds 24"):
+        captioner.answer([[IMAGES[0]]], ["a cat " * 20])
+
+
+def test_a_caption_that_holds_the_mark_for_an_image_is_refused(folders: dict[str, Path]) -> None:
+    scorer = load_yes(str(folders["llava"]), ModelOptions())
+    with pytest.raises(ModelError, match=r"holds '<image>', the model's mark for an image"):
+        scorer.score_pairs([IMAGES[0]], ["a <image> of a cat"])
+    with pytest.raises(ModelError, match="the model's mark for an image"):
+        scorer.answer([[IMAGES[0]]], ["what is <image>?"])

@@ -1,0 +1,150 @@
+"""Answers, captions, boxes and choices are the library's greedy ones, read as each family writes them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tellapart.errors import ModelError
+from tellapart.models.find import ModelOptions
+from tellapart.models.generative import (
+    Answerer,
+    load_likelihood,
+    load_yes,
+)
+from tellapart.models.generative_choice import Chooser, load_choice, side_by_side, squared
+from tellapart.models.huggingface_files import import_transformers
+from tellapart.models.prompts import EQBEN_CHOICE
+from tellapart.models.torch_backend import import_torch
+
+pytest.importorskip("torch", reason="generative models need the extra 'models'")
+pytest.importorskip("transformers", reason="generative models need the extra 'models'")
+
+from tiny_generative import CHATS, CLOSE, IMAGES, PAIRS, asked, both, load
+
+torch = import_torch()
+transformers = import_transformers()
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.mark.parametrize("family", CHATS)
+def test_an_answer_is_the_librarys_greedy_one_whatever_the_checkpoint_samples(
+    folders: dict[str, Path], family: str, tmp_path: Path
+) -> None:
+    shutil.copytree(folders[family], tmp_path / "sampling")
+    settings = json.loads((tmp_path / "sampling/generation_config.json").read_text())
+    settings |= {"do_sample": True, "temperature": 5.0, "repetition_penalty": 3.0, "top_k": 9}
+    (tmp_path / "sampling/generation_config.json").write_text(json.dumps(settings))
+    answerer = load_yes(str(tmp_path / "sampling"), ModelOptions())
+    model, processor = load(folders[family])
+    questions = ["what is this?", "is the cup red? " * 3, "two cats?"]
+    want = []
+    for image, question in zip(IMAGES, questions, strict=True):
+        inputs = processor(images=Image.fromarray(image), text=asked(processor, question), return_tensors="pt")
+        out = model.generate(**inputs, max_new_tokens=6, do_sample=False)[0][inputs["input_ids"].shape[1] :]
+        want.append(processor.tokenizer.decode(out, skip_special_tokens=True).strip())
+    assert isinstance(answerer, Answerer)
+    assert answerer.answer([[image] for image in IMAGES], questions, max_new_tokens=6) == want
+    backwards = answerer.answer([[image] for image in IMAGES[::-1]], questions[::-1], max_new_tokens=6)
+    assert backwards[::-1] == want
+
+
+def test_two_images_may_be_asked_about_at_once(folders: dict[str, Path]) -> None:
+    answerer = load_yes(str(folders["qwen2_vl"]), ModelOptions())
+    prompt = answerer.task_prompt("nlvr2").fill(sentence="both show a cup")
+    pair = answerer.answer([IMAGES[:2]], [prompt], max_new_tokens=8)
+    assert pair != answerer.answer([IMAGES[1::-1]], [prompt], max_new_tokens=8)
+    with pytest.raises(ModelError, match="1 prompts and images for 2; give one list for each"):
+        answerer.answer([[IMAGES[0]], [IMAGES[1]]], [prompt])
+
+
+def test_blips_captioner_writes_the_librarys_caption_without_its_beginning(folders: dict[str, Path]) -> None:
+    captioner = load_likelihood(str(folders["blip"]), ModelOptions())
+    model, processor = load(folders["blip"])
+    inputs = processor(images=Image.fromarray(IMAGES[1]), text="a picture of ", return_tensors="pt")
+    out = model.generate(**inputs, max_new_tokens=6, do_sample=False)
+    assert processor.decode(out[0][:4]) == "[DEC] a picture of"
+    prompt = captioner.task_prompt("caption").fill()
+    want = processor.decode(out[0][4:], skip_special_tokens=True)
+    assert want
+    assert captioner.answer([[IMAGES[1]]], [prompt], max_new_tokens=6) == [want]
+    with pytest.raises(ModelError, match="reads one image at a time; 2 were given"):
+        captioner.answer([IMAGES[:2]], [prompt])
+    with pytest.raises(ModelError, match="a model of type 'blip', has no task 'vqa'; it has caption"):
+        captioner.task_prompt("vqa")
+    with pytest.raises(ModelError, match="what a model of type 'blip' means by the numbers of a box is not known"):
+        captioner.read_box("[0, 0, 1, 1]", IMAGES[0])
+
+
+def test_blips_answerer_says_what_the_library_says_and_as_surely(folders: dict[str, Path]) -> None:
+    source = str(folders["blip_vqa"])
+    scorer = load_yes(source, ModelOptions())
+    model = transformers.BlipForQuestionAnswering.from_pretrained(source).eval()
+    _, processor = load(folders["blip"])
+    want, said = [], []
+    for image, text in PAIRS:
+        question = f'Does this figure show "{text}"? Please answer yes or no.'
+        inputs = processor(images=Image.fromarray(image), text=question, return_tensors="pt")
+        out = model.generate(
+            **inputs, max_new_tokens=4, do_sample=False, output_logits=True, return_dict_in_generate=True
+        )
+        yes = processor.tokenizer.convert_tokens_to_ids("yes")
+        want.append(float(out.logits[0][0].softmax(-1)[yes]))
+        said.append(processor.tokenizer.decode(out.sequences[0][1:], skip_special_tokens=True))
+    got = scorer.score_pairs(*both(PAIRS))
+    np.testing.assert_allclose(got, want, rtol=CLOSE)
+    alone = [scorer.score_pairs([image], [text])[0] for image, text in PAIRS[::-1]]
+    np.testing.assert_array_equal(alone[::-1], got)
+    questions = [scorer.prompt.fill(text=text) for _, text in PAIRS]
+    assert scorer.answer([[image] for image, _ in PAIRS], questions, max_new_tokens=4) == said
+    assert scorer.task_prompt("vqa").fill(question="is it red?") == "is it red?"
+    scorer.score_pairs([IMAGES[0]] * 2, ["a red cup " * 20, "a red cup " * 30])
+    assert scorer.truncated == 2
+    with pytest.raises(ModelError, match="reads one image at a time; 2 were given"):
+        scorer.answer([IMAGES[:2]], ["is it red?"])
+    with pytest.raises(ModelError, match="its context holds 48"):
+        scorer.answer([[IMAGES[0]]], ["is it red? " * 20])
+    with pytest.raises(ModelError, match="answers questions and writes no captions; score it by the reading 'vqa'"):
+        load_likelihood(source, ModelOptions())
+
+
+def test_boxes_are_read_as_each_family_writes_them(folders: dict[str, Path]) -> None:
+    picture = np.zeros((50, 200, 3), np.uint8)
+    boxes = {"llava": "[0.5, 0, 1, 1]", "qwen2_vl": "(500,0),(1000,1000)"}
+    for family, answer in boxes.items():
+        model = load_yes(str(folders[family]), ModelOptions())
+        assert "a cup" in model.task_prompt("grounding").fill(text="a cup")
+        assert model.read_box(answer, picture) == (100.0, 0.0, 200.0, 50.0)
+    model = load_yes(str(folders["qwen2_5_vl"]), ModelOptions())
+    grid = load(folders["qwen2_5_vl"])[1].image_processor(Image.fromarray(picture), return_tensors="np")[
+        "image_grid_thw"
+    ]
+    height, width = (int(side) * 4 for side in grid[0][1:])
+    assert (height, width) != picture.shape[:2]
+    answer = json.dumps([{"bbox_2d": [width // 2, 0, width, height]}])
+    assert model.read_box(answer, picture) == (100.0, 0.0, 200.0, 50.0)
+    assert model.read_box("there is none", picture) is None
+
+
+@pytest.mark.parametrize("family", ["llava", "qwen2_vl"])
+def test_the_choice_shows_both_images_in_one_picture_and_asks_with_the_papers_prompt(
+    folders: dict[str, Path], family: str
+) -> None:
+    chooser = load_choice(str(folders[family]), ModelOptions())
+    left, right = IMAGES[0], IMAGES[1]
+    got = chooser.choose([(left, right), (right, left)], [("a cat", "a cup"), ("a cup", "a cat")])
+    whole = side_by_side(left, right)
+    # LLaVA's processor would cut this picture to its middle; Qwen's takes it as it is.
+    shown = squared(whole) if family == "llava" else whole
+    prompt = EQBEN_CHOICE.fill(first="a cat", second="a cup")
+    assert got[0] == load_yes(str(folders[family]), ModelOptions()).answer([[shown]], [prompt], max_new_tokens=48)[0]
+    assert got[0] != got[1]
+    assert isinstance(chooser, Chooser)
+    with pytest.raises(ModelError, match="1 pairs of images and 2 of captions; give as many"):
+        chooser.choose([(left, right)], [("a", "b"), ("c", "d")])

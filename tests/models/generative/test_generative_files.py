@@ -1,0 +1,154 @@
+"""A generative model is found by its folder, and what its files lack or cannot do is an error that says so."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellapart.errors import ModelError
+from tellapart.models.find import ModelOptions, find_model
+from tellapart.models.generative import (
+    Generative,
+    load_likelihood,
+    load_mean_likelihood,
+    load_yes,
+    load_yes_over_no,
+)
+from tellapart.models.generative_choice import load_choice
+from tellapart.models.huggingface_files import import_transformers, load_processor
+from tellapart.models.torch_backend import import_torch
+
+pytest.importorskip("torch", reason="generative models need the extra 'models'")
+pytest.importorskip("transformers", reason="generative models need the extra 'models'")
+
+from tiny_generative import LANGUAGE, LLAVA_CHAT, MARKS, SAVERS, VISION, save, save_llava, tokenizer
+
+torch = import_torch()
+transformers = import_transformers()
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.mark.parametrize("reading", ["vqa", "yes_no", "likelihood", "mean_likelihood", "choice", None])
+def test_a_folder_is_found_by_its_name_and_read_as_asked(folders: dict[str, Path], reading: str | None) -> None:
+    model = find_model(str(folders["qwen2_vl"]), ModelOptions(reading=reading))
+    loaders = {"yes_no": load_yes_over_no, "likelihood": load_likelihood, "mean_likelihood": load_mean_likelihood}
+    wanted = (loaders | {"choice": load_choice}).get(reading or "", load_yes)(model.name, ModelOptions())
+    assert type(model) is type(wanted) and model.fingerprint == wanted.fingerprint
+    assert model.name == str(folders["qwen2_vl"])
+
+
+@pytest.mark.parametrize("family", list(SAVERS))
+def test_pictures_are_prepared_by_pillow(folders: dict[str, Path], family: str) -> None:
+    processor = load_processor(str(folders[family]))
+    assert type(processor.image_processor).__name__.endswith("Pil")
+
+
+def test_a_tokenizer_without_its_vocabulary_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copytree(folders["blip"], tmp_path / "mute")
+    (tmp_path / "mute/tokenizer.json").unlink()
+    with pytest.raises(ModelError, match=r"mute has no vocabulary: expected tokenizer.json, or vocab.txt; copy it"):
+        load_likelihood(str(tmp_path / "mute"), ModelOptions())
+
+
+def test_blips_captioner_is_not_asked_questions(folders: dict[str, Path]) -> None:
+    with pytest.raises(
+        ModelError, match="ForConditionalGeneration, answers no questions; score it by the reading 'like"
+    ):
+        load_yes(str(folders["blip"]), ModelOptions())
+    with pytest.raises(ModelError, match="a BlipForConditionalGeneration, follows no instructions"):
+        load_choice(str(folders["blip"]), ModelOptions())
+
+
+def test_a_known_family_without_a_template_is_prompted_as_it_was_trained(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    save_llava(tmp_path / "bare", chat=None)
+    with_template = load_yes(str(folders["llava"]), ModelOptions())
+    without = load_yes(str(tmp_path / "bare"), ModelOptions())
+    assert without._reader.format.render(1, "is it?") == "USER: <image>\nis it? ASSISTANT:"
+    # The template writes one blank more, and what is read is another prompt.
+    assert with_template._reader.format.render(1, "is it?") == "USER: <image>\nis it? ASSISTANT:"
+    assert without.fingerprint != with_template.fingerprint
+
+
+def test_another_family_without_a_template_is_an_error_that_says_what_to_add(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    shutil.copytree(folders["qwen2_vl"], tmp_path / "bare")
+    (tmp_path / "bare/chat_template.jinja").unlink()
+    with pytest.raises(ModelError, match=r"no prompt format is known for the family 'qwen2_vl'; add the chat_template"):
+        load_yes(str(tmp_path / "bare"), ModelOptions())
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of PaliGemma's processor
+def test_a_family_that_looks_ahead_in_its_answer_is_refused(tmp_path: Path) -> None:
+    words = tokenizer(MARKS, "bos_token eos_token pad_token")
+    images = transformers.SiglipImageProcessor(size={"height": 16, "width": 16})
+    images.image_seq_length = 16
+    chat = "{% for c in messages[0]['content'] %}{{ '<image>' if c['type'] == 'image' else c['text'] }}{% endfor %}"
+    processor = transformers.PaliGemmaProcessor(images, words, chat_template=chat)
+    language = LANGUAGE | {"model_type": "gemma", "vocab_size": len(words), "num_key_value_heads": 1, "head_dim": 8}
+    config = transformers.PaliGemmaConfig(
+        vision_config=VISION | {"model_type": "siglip_vision_model", "projection_dim": 32},
+        text_config=language | {"max_position_embeddings": 256},
+        image_token_id=words.convert_tokens_to_ids("<image>"),
+        projection_dim=32,
+    )
+    save(tmp_path, transformers.PaliGemmaForConditionalGeneration(config), processor)
+    with pytest.raises(ModelError, match=r"the family 'paligemma' looks ahead in its own answer"):
+        load_likelihood(str(tmp_path), ModelOptions())
+
+
+def test_an_encoder_decoder_language_model_is_refused(tmp_path: Path) -> None:
+    words = tokenizer(MARKS, "bos_token eos_token pad_token")
+    size = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
+    language = {"model_type": "t5", "vocab_size": len(words), "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 1}
+    config = transformers.Blip2Config(
+        vision_config=size | {"image_size": 16, "patch_size": 4},
+        qformer_config=size | {"vocab_size": 20, "encoder_hidden_size": 32},
+        text_config=language | {"num_heads": 4, "decoder_start_token_id": 0},
+        num_query_tokens=4,
+        image_token_index=3,
+    )
+    images = transformers.BlipImageProcessor(size={"height": 16, "width": 16})
+    processor = transformers.Blip2Processor(images, words, num_query_tokens=4)
+    save(tmp_path, transformers.Blip2ForConditionalGeneration(config), processor)
+    with pytest.raises(ModelError, match=r"its language model \(t5\) is an encoder and a decoder"):
+        load_yes(str(tmp_path), ModelOptions())
+
+
+def test_weights_that_do_not_fit_and_a_missing_processor_are_errors(folders: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copytree(folders["llava"], tmp_path / "more")
+    config = json.loads((tmp_path / "more/config.json").read_text())
+    config["text_config"]["num_hidden_layers"] += 1
+    (tmp_path / "more/config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match=r"\d+ missing"):
+        load_yes(str(tmp_path / "more"), ModelOptions())
+    shutil.copytree(folders["llava"], tmp_path / "mute")
+    for name in ("processor_config.json", "tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / "mute" / name).unlink()
+    with pytest.raises(ModelError, match=r"mute has no processor that can be read \("):
+        load_yes(str(tmp_path / "mute"), ModelOptions())
+
+
+def test_the_fingerprint_follows_what_is_computed_and_not_where_it_lies(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    def of(folder: Path, loader: Callable[..., Generative] = load_yes, **options: Any) -> str:
+        return loader(str(folder), ModelOptions(**options)).fingerprint
+
+    shutil.copytree(folders["llava"], tmp_path / "copy")
+    shutil.copytree(folders["llava"], tmp_path / "chatty")
+    (tmp_path / "chatty/chat_template.jinja").write_text(LLAVA_CHAT.replace("'ASSISTANT:'", "'assistant:'"))
+    own = of(folders["llava"])
+    others = [of(folders["llava"], dtype="bfloat16"), of(tmp_path / "chatty"), of(folders["llava_next"])]
+    loaders = (load_yes_over_no, load_likelihood, load_mean_likelihood, load_choice)
+    others += [of(folders["llava"], loader) for loader in loaders]
+    assert own == of(tmp_path / "copy")
+    assert len({own, *others}) == len(others) + 1

@@ -1,0 +1,199 @@
+"""Tiny chat models, captioners and answerers of each family, saved as their authors save them, and the library's own numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from tellapart.models.huggingface_files import import_transformers
+from tellapart.models.torch_backend import import_torch
+
+torch = import_torch()
+transformers = import_transformers()
+
+#: Float32 rounding of another order of summation, on log-probabilities of a few hundred nats at most.
+CLOSE = 2e-5
+
+MARKS = ["<s>", "</s>", "<pad>", "<image>"]
+
+QWEN_MARKS = [
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|image_pad|>",
+    "<|video_pad|>",
+]
+
+LLAVA_CHAT = (
+    "{% for m in messages %}{{ m['role'].upper() + ': ' }}"
+    "{% for c in m['content'] if c['type'] == 'image' %}{{ '<image>\n' }}{% endfor %}"
+    "{% for c in m['content'] if c['type'] == 'text' %}{{ c['text'] + ' ' }}{% endfor %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}"
+)
+
+QWEN_CHAT = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{% for c in m['content'] %}{% if c['type'] == 'image' %}"
+    "<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ c['text'] }}{% endif %}{% endfor %}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+CLIP_SIZE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4}
+VISION = CLIP_SIZE | {"image_size": 16, "patch_size": 4, "initializer_range": 0.5}
+LANGUAGE = CLIP_SIZE | {"initializer_range": 0.5, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
+SQUARE = {"size": {"shortest_edge": 16}, "crop_size": {"height": 16, "width": 16}}
+TEXTS = ["a red cup", "a cat and two dog on the blue box and a red cup", "a cat"]
+DRAW = np.random.default_rng(0)
+IMAGES = [DRAW.integers(0, 256, shape, dtype=np.uint8) for shape in ((20, 24, 3), (24, 60, 3), (50, 16, 3))]
+PAIRS = [(image, text) for image in IMAGES for text in TEXTS]
+
+
+def tokenizer(marks: list[str], roles: str) -> Any:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer, bpe.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=340, special_tokens=marks, initial_alphabet=alphabet, show_progress=False)
+    bpe.train_from_iterator(
+        ["USER: is this a cat ? ASSISTANT: Yes No", 'Does this figure show "a red cup"?'] * 3, trainer
+    )
+    special = {role: mark for role, mark in zip(roles.split(), marks, strict=False) if role != "_"}
+    rest = [mark for mark in marks if mark not in special.values()]
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=bpe, additional_special_tokens=rest, **special)
+
+
+def save_llava(folder: Path, kind: str = "Llava", chat: str | None = LLAVA_CHAT, **extra: Any) -> None:
+    words = tokenizer(MARKS, "bos_token eos_token pad_token")
+    language = LANGUAGE | {"model_type": "llama", "vocab_size": len(words), "max_position_embeddings": 512}
+    config = getattr(transformers, f"{kind}Config")(
+        vision_config=VISION | {"model_type": "clip_vision_model"},
+        text_config=language,
+        image_token_id=3,
+        vision_feature_layer=-2,
+        vision_feature_select_strategy="default",
+        **extra,
+    )
+    images = transformers.CLIPImageProcessor(**SQUARE)
+    if kind == "LlavaNext":
+        images = transformers.LlavaNextImageProcessor(**SQUARE, **extra)
+    processor = getattr(transformers, f"{kind}Processor")(
+        images,
+        words,
+        patch_size=4,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        chat_template=chat,
+    )
+    save(folder, getattr(transformers, f"{kind}ForConditionalGeneration")(config), processor)
+
+
+def save_qwen(folder: Path, kind: str = "Qwen2VL") -> None:
+    words = tokenizer(QWEN_MARKS, "pad_token _ eos_token")
+    vision = {"depth": 2, "num_heads": 4, "patch_size": 4, "spatial_merge_size": 2, "initializer_range": 0.5}
+    if kind == "Qwen2VL":
+        vision |= {"embed_dim": 32, "hidden_size": 32, "mlp_ratio": 2}
+    else:
+        vision |= {"hidden_size": 32, "out_hidden_size": 32, "intermediate_size": 64, "window_size": 16}
+        vision |= {"fullatt_block_indexes": [1]}
+    rotary = {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 10000.0}
+    language = CLIP_SIZE | {"initializer_range": 0.5, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 0}
+    language |= {
+        "vocab_size": len(words),
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 512,
+        "rope_parameters": rotary,
+    }
+    name = {"Qwen2VL": "Qwen2VL", "Qwen2_5VL": "Qwen2_5_VL"}[kind]
+    ids = words.convert_tokens_to_ids
+    config = getattr(transformers, f"{name}Config")(
+        text_config=language,
+        vision_config=vision,
+        image_token_id=ids("<|image_pad|>"),
+        video_token_id=ids("<|video_pad|>"),
+        vision_start_token_id=ids("<|vision_start|>"),
+        vision_end_token_id=ids("<|vision_end|>"),
+    )
+    cuts = {"patch_size": 4, "merge_size": 2, "temporal_patch_size": 2}
+    images = transformers.Qwen2VLImageProcessor(**cuts, min_pixels=64, max_pixels=1024)
+    videos = transformers.Qwen2VLVideoProcessor(**cuts)
+    processor = getattr(transformers, f"{name}Processor")(images, words, videos, chat_template=QWEN_CHAT)
+    save(folder, getattr(transformers, f"{name}ForConditionalGeneration")(config), processor)
+
+
+def save_blip(folder: Path, kind: str = "BlipForConditionalGeneration") -> None:
+    words = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        "[DEC]",
+        "a",
+        "picture",
+        "of",
+        *TEXTS[1].split(),
+        "red",
+        "cup",
+    ]
+    words = [*dict.fromkeys(words)]
+    language = CLIP_SIZE | {"vocab_size": len(words), "encoder_hidden_size": 32}
+    language |= {"max_position_embeddings": 48 if kind.endswith("QuestionAnswering") else 24}
+    language |= {"bos_token_id": 5, "sep_token_id": 3, "eos_token_id": 2, "pad_token_id": 0, "initializer_range": 0.5}
+    config = transformers.BlipConfig(text_config=language, vision_config=VISION)
+    bert = transformers.BertTokenizer(vocab={word: place for place, word in enumerate(words)}, do_lower_case=True)
+    images = transformers.BlipImageProcessor(size={"height": 16, "width": 16})
+    save(folder, getattr(transformers, kind)(config), transformers.BlipProcessor(images, bert))
+
+
+def save(folder: Path, model: Any, processor: Any) -> None:
+    torch.manual_seed(0)
+    model.init_weights()
+    model.save_pretrained(folder)
+    processor.save_pretrained(folder)
+
+
+SAVERS: dict[str, Callable[[Path], None]] = {
+    "llava": save_llava,
+    "llava_next": lambda folder: save_llava(folder, "LlavaNext", image_grid_pinpoints=[[16, 32], [32, 16]]),
+    "qwen2_vl": save_qwen,
+    "qwen2_5_vl": lambda folder: save_qwen(folder, "Qwen2_5VL"),
+    "blip": save_blip,
+    "blip_vqa": lambda folder: save_blip(folder, "BlipForQuestionAnswering"),
+}
+
+CHATS = [family for family in SAVERS if "blip" not in family]
+
+
+def both(pairs: list[tuple[Any, str]]) -> tuple[list[Any], list[str]]:
+    return [image for image, _ in pairs], [text for _, text in pairs]
+
+
+def load(folder: Path) -> tuple[Any, Any]:
+    """The library's own model and processor; images by Pillow, as everywhere here."""
+    processor = transformers.AutoProcessor.from_pretrained(folder)
+    processor.image_processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
+    return transformers.AutoModelForImageTextToText.from_pretrained(folder).eval(), processor
+
+
+def asked(processor: Any, prompt: str) -> str:
+    content = [{"type": "image"}, {"type": "text", "text": prompt}]
+    return str(processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True))
+
+
+def direct(model: Any, processor: Any, image: Any, prompt: str, answer: str, end: bool) -> float:
+    """Log P(answer | image, prompt) by one forward over everything, as the library's documentation has it."""
+    blank = "" if prompt.endswith("\n") else " "
+    mark = processor.tokenizer.eos_token if end else ""
+    inputs = processor(images=Image.fromarray(image), text=prompt + blank + answer + mark, return_tensors="pt")
+    length = len(processor.tokenizer(blank + answer + mark, add_special_tokens=False).input_ids)
+    with torch.no_grad():
+        logs = model(**inputs).logits[0].log_softmax(-1)
+    ids = inputs["input_ids"][0]
+    places = range(len(ids) - length, len(ids))
+    return sum(float(logs[place - 1, ids[place]]) for place in places)

@@ -1,0 +1,50 @@
+"""open_clip with tiny architectures, and their checkpoints."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="module")
+def open_clip(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """open_clip, with the tiny architectures among its own and without the hub."""
+    import open_clip
+    from open_clip import factory
+    from tiny_openclip import ARCHITECTURES
+
+    folder = tmp_path_factory.mktemp("architectures")
+    for name, config in ARCHITECTURES.items():
+        (folder / f"{name}.json").write_text(json.dumps(config))
+    configs = dict(factory._MODEL_CONFIGS)
+    open_clip.add_model_config(folder)
+    yield open_clip
+    factory._MODEL_CONFIG_PATHS.remove(folder)
+    factory._MODEL_CONFIGS.clear()
+    factory._MODEL_CONFIGS.update(configs)
+
+
+@pytest.fixture(scope="module")
+def checkpoints(open_clip: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Make a checkpoint of random weights of an architecture, large enough that every step shows."""
+    import torch
+
+    made: dict[str, Path] = {}
+
+    def make(architecture: str) -> Path:
+        if architecture not in made:
+            torch.manual_seed(len(made))
+            model = open_clip.create_model(architecture)
+            state = {key: value * 4 if value.ndim > 1 else value for key, value in model.state_dict().items()}
+            made[architecture] = tmp_path_factory.mktemp("weights") / f"{architecture}.pt"
+            torch.save(state, made[architecture])
+        return made[architecture]
+
+    return make

@@ -1,0 +1,252 @@
+"""Dual encoders of open_clip: equal to open_clip's own forward, the same for any batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tellapart.errors import ModelError
+from tellapart.models.find import ModelOptions, find_model
+from tellapart.models.openclip import OpenClipEncoder
+from tellapart.models.openclip_text import TextTower
+from tellapart.models.scoring import score
+from tellapart.models.store import EmbeddingStore
+from tellapart.models.torch_backend import import_torch
+
+pytest.importorskip("torch", reason="torch is not installed (the models extra)")
+
+from tiny_openclip import (
+    CLIP,
+    PREPROCESSING,
+    TEXT,
+    TEXTS,
+    VISION,
+    library_vectors,
+    named,
+    pictures,
+    saved_folder,
+    spoilt,
+)
+
+torch = import_torch()
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.mark.parametrize("architecture", ["tiny", "tiny-quickgelu", "tiny-bidirectional", "tiny-custom", "tiny-coca"])
+def test_scores_are_open_clips_own_pair_by_pair(
+    open_clip: Any, checkpoints: Callable[[str], Path], architecture: str
+) -> None:
+    file = checkpoints(architecture)
+    model = find_model(f"open_clip:{named(architecture)}@{file}")
+    assert isinstance(model, OpenClipEncoder)
+    images, texts = library_vectors(open_clip, architecture, file)
+    found = model.similarity(model.encode_images(pictures()), model.encode_texts(TEXTS))
+    assert found.dtype == np.float32
+    # Batches of one shape and texts of another length sum in another order: rounding, no more.
+    np.testing.assert_allclose(found, images @ texts.T, atol=1e-5)
+    assert np.ptp(found) > 0.1  # the comparison could fail
+
+
+def test_the_activation_is_that_of_the_name_and_moves_the_scores(checkpoints: Callable[[str], Path]) -> None:
+    file = checkpoints("tiny")
+    quick, plain = (find_model(f"open_clip:{name}@{file}") for name in ("tiny-quickgelu", "tiny-gelu"))
+    assert (quick.activation, plain.activation) == ("QuickGELU", "GELU")
+    assert np.abs(quick.encode_texts(TEXTS) - plain.encode_texts(TEXTS)).max() > 1e-3
+    assert quick.fingerprint != plain.fingerprint
+
+
+@pytest.mark.parametrize("architecture", ["tiny", "tiny-bidirectional"])
+def test_no_bit_changes_with_the_batch_the_order_or_the_neighbours(
+    checkpoints: Callable[[str], Path], architecture: str
+) -> None:
+    model = find_model(f"open_clip:{named(architecture)}@{checkpoints(architecture)}")
+    images, texts = model.encode_images(pictures()), model.encode_texts(TEXTS)
+    rng = np.random.default_rng(1)
+    for _ in range(4):
+        some = rng.permutation(len(TEXTS))[: rng.integers(1, 8)].tolist() * 3
+        assert np.array_equal(model.encode_texts([TEXTS[k] for k in some]), texts[some])
+        some = rng.permutation(4)[: rng.integers(1, 5)].tolist() * 7
+        assert np.array_equal(model.encode_images([pictures()[k] for k in some]), images[some])
+
+
+def test_a_run_has_the_same_scores_for_any_batch_size(
+    checkpoints: Callable[[str], Path], picture_set: Callable[..., Any]
+) -> None:
+    pairs = picture_set(9)
+    model = find_model(f"open_clip:tiny-gelu@{checkpoints('tiny')}")
+    runs = [score(model, pairs, store=EmbeddingStore(None), batch_size=size).scores.values for size in (None, 1, 7)]
+    assert all(np.array_equal(runs[0], run) for run in runs[1:])
+
+
+def test_items_scored_together_have_the_bits_of_items_scored_apart(checkpoints: Callable[[str], Path]) -> None:
+    model = find_model(f"open_clip:tiny-gelu@{checkpoints('tiny')}")
+    images, texts = model.encode_images(pictures()).reshape(2, 2, -1), model.encode_texts(TEXTS[:6]).reshape(2, 3, -1)
+    apart = np.stack([model.similarity(*sides) for sides in zip(images, texts, strict=True)])
+    assert np.array_equal(model.similarities(images, texts), apart)
+
+
+def test_nothing_in_gives_nothing_out(checkpoints: Callable[[str], Path]) -> None:
+    model = find_model(f"open_clip:tiny-gelu@{checkpoints('tiny')}")
+    assert model.encode_images([]).shape == model.encode_texts([]).shape == (0, 24)
+
+
+@pytest.mark.parametrize("architecture", ["tiny", "tiny-custom"])
+def test_a_short_text_is_padded_to_a_bucket_and_means_the_same(
+    open_clip: Any, checkpoints: Callable[[str], Path], architecture: str
+) -> None:
+    model = open_clip.create_model(architecture, str(checkpoints(architecture))).eval()
+    tower, ids = TextTower(model), open_clip.get_tokenizer(architecture)(TEXTS)
+    lengths = tower.lengths(ids)
+    # Start, end and 8, 8, 2, 0, 3, 20 tokens, and one that is too long.
+    assert lengths == [16, 16, 8, 8, 8, 24, 77]
+    with torch.inference_mode():
+        whole = model.encode_text(ids)
+        for row, length in enumerate(lengths):
+            torch.testing.assert_close(
+                tower.encode(ids[row : row + 1, :length]), whole[row : row + 1], rtol=1e-5, atol=1e-5
+            )
+
+
+def test_what_stands_behind_the_end_of_a_text_does_not_move_it(
+    open_clip: Any, checkpoints: Callable[[str], Path]
+) -> None:
+    model = open_clip.create_model("tiny", str(checkpoints("tiny"))).eval()
+    ids = open_clip.get_tokenizer("tiny")(TEXTS[:1])
+    other = ids.clone()
+    other[0, 12:] = 500
+    with torch.inference_mode():
+        assert torch.equal(model.encode_text(ids), model.encode_text(other))
+
+
+@pytest.mark.parametrize("architecture", ["tiny-bidirectional", "tiny-coca"])
+def test_a_tower_that_sees_its_padding_gets_the_whole_context(
+    open_clip: Any, checkpoints: Callable[[str], Path], architecture: str
+) -> None:
+    model = open_clip.create_model(architecture, str(checkpoints(architecture))).eval()
+    tower, ids = TextTower(model), open_clip.get_tokenizer(architecture)(TEXTS)
+    assert not tower.shortens
+    assert set(tower.lengths(ids)) == {ids.shape[1]}
+
+
+def test_texts_that_lose_their_end_are_counted(checkpoints: Callable[[str], Path]) -> None:
+    model = find_model(f"open_clip:tiny-gelu@{checkpoints('tiny')}")
+    model.encode_texts(TEXTS)
+    assert model.truncated == 1
+    fits = " ".join(["cat"] * 75)  # with start and end 77 tokens
+    model.encode_texts([fits, f"{fits} cat"])
+    assert model.truncated == 2
+
+
+@pytest.mark.parametrize("mode", ["shortest", "squash", "longest"])
+def test_images_are_prepared_bit_for_bit_as_by_open_clips_own_transform(
+    open_clip: Any, checkpoints: Callable[[str], Path], tmp_path: Path, mode: str
+) -> None:
+    from PIL import Image
+
+    stated = {"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.4], "interpolation": "bilinear", "resize_mode": mode}
+    model = find_model(f"local-dir:{saved_folder(tmp_path, checkpoints('tiny'), preprocess_cfg=stated)}")
+    transform = open_clip.transform.image_transform_v2(
+        open_clip.transform.PreprocessCfg(size=32, **stated), is_train=False
+    )
+    given: list[Any] = []
+    model._model.encode_image = lambda pixels: (given.append(pixels), torch.ones(len(pixels), 24))[1]
+    model.encode_images(pictures())
+    expected = torch.stack([transform(Image.fromarray(picture)) for picture in pictures()])
+    assert torch.equal(given[0][:4], expected)
+
+
+def test_prepared_images_and_pixels_have_the_same_vectors(checkpoints: Callable[[str], Path]) -> None:
+    model = find_model(f"open_clip:tiny-gelu@{checkpoints('tiny')}")
+    prepared = [model.prepare_image(picture) for picture in pictures()]
+    assert {tuple(image.shape) for image in prepared} == {(32, 32, 3)}
+    assert np.array_equal(model.encode_images([prepared[0], *pictures()[1:]]), model.encode_images(pictures()))
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("bfloat16", 0.05), ("float16", 0.01)])
+def test_half_precision_is_near_float32_and_filed_apart(
+    checkpoints: Callable[[str], Path], dtype: str, tolerance: float
+) -> None:
+    name = f"open_clip:tiny-gelu@{checkpoints('tiny')}"
+    exact, half = find_model(name), find_model(name, ModelOptions(dtype=dtype))
+    scores = [model.similarity(model.encode_images(pictures()), model.encode_texts(TEXTS)) for model in (exact, half)]
+    difference = np.abs(scores[0] - scores[1]).max()
+    assert 0 < difference < tolerance
+    assert scores[1].dtype == np.float32
+    assert exact.fingerprint != half.fingerprint
+
+
+@pytest.fixture(scope="module")
+def transformers_folder(open_clip: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A model whose text tower and tokenizer are of transformers, as open_clip saves it."""
+    import transformers
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    folder = tmp_path_factory.mktemp("with-transformers")
+    words = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", *sorted({word for text in TEXTS for word in text.split()})]
+    unknown = {"unk_token": "[UNK]"}
+    backend = Tokenizer(models.WordLevel({word: k for k, word in enumerate(words)}, **unknown))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    backend.post_processor = processors.TemplateProcessing(
+        "[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+    )
+    special = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", **unknown}
+    transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **special).save_pretrained(folder)
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    transformers.BertConfig(vocab_size=len(words), **shape).save_pretrained(folder)
+    text = {
+        "hf_model_name": str(folder),
+        "hf_tokenizer_name": "its own",
+        "context_length": 24,
+        "hf_proj_type": "linear",
+    }
+    config = {"embed_dim": 24, "vision_cfg": VISION, "text_cfg": text | {"hf_pooler_type": "mean_pooler"}}
+    (folder / "open_clip_config.json").write_text(json.dumps({"model_cfg": config, "preprocess_cfg": PREPROCESSING}))
+    torch.manual_seed(0)
+    torch.save(
+        open_clip.create_model(f"local-dir:{folder}", load_weights=False, pretrained_text=False).state_dict(),
+        folder / "open_clip_pytorch_model.bin",
+    )
+    return folder, config
+
+
+def test_a_text_tower_and_a_tokenizer_of_transformers_score_as_by_open_clip(
+    open_clip: Any, transformers_folder: tuple[Path, Any]
+) -> None:
+    name = f"local-dir:{transformers_folder[0]}"
+    model = find_model(name)
+    library, tokenizer = open_clip.create_model(name).eval(), open_clip.get_tokenizer(name)
+    with torch.inference_mode():
+        expected = [library.encode_text(tokenizer([text]), normalize=True)[0].numpy() for text in TEXTS]
+    np.testing.assert_allclose(model.encode_texts(TEXTS), expected, atol=1e-5)
+    assert model.truncated == 1
+    assert model.encode_texts([]).shape == (0, 24)
+    assert model.activation == "GELU"
+
+
+def test_a_tokenizer_with_more_entries_than_embeddings_is_refused(
+    open_clip: Any, transformers_folder: tuple[Path, dict[str, Any]], checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    text = TEXT | {"vocab_size": 5, "hf_tokenizer_name": "its own", "pool_type": "last"}
+    for file in transformers_folder[0].glob("tokenizer*"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    file = spoilt(
+        tmp_path, checkpoints("tiny"), lambda state: state.update({"token_embedding.weight": torch.ones(5, 32)})
+    )
+    folder = saved_folder(tmp_path, file, model_cfg=CLIP | {"text_cfg": text})
+    with pytest.raises(ModelError, match=r"its tokenizer has \d+ entries, its token embeddings 5 rows"):
+        find_model(f"local-dir:{folder}")
+
+
+def test_loading_leaves_the_users_logging_as_it_was(checkpoints: Callable[[str], Path]) -> None:
+    import logging
+
+    root = logging.getLogger()
+    before = list(root.handlers), root.manager.disable
+    find_model(f"open_clip:tiny-gelu@{checkpoints('tiny')}")
+    assert (list(root.handlers), root.manager.disable) == before

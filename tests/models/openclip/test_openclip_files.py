@@ -1,0 +1,171 @@
+"""Files of open_clip's models: one fingerprint wherever they lie, and what does not fit is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellapart.errors import ModelError
+from tellapart.models.find import find_model
+from tellapart.models.torch_backend import import_torch
+
+pytest.importorskip("torch", reason="torch is not installed (the models extra)")
+
+from tiny_openclip import CLIP, MEAN, PREPROCESSING, TEXT, saved_folder, spoilt
+
+torch = import_torch()
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_one_set_of_weights_has_one_fingerprint_wherever_it_lies(
+    checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    from safetensors.torch import save_file
+
+    file = checkpoints("tiny")
+    state = torch.load(file, weights_only=True)
+    torch.save(
+        {"epoch": 5, "name": "run", "state_dict": {f"module.{key}": value for key, value in state.items()}},
+        tmp_path / "epoch_5.pt",
+    )
+    save_file(state, tmp_path / "a.safetensors")
+    folders = [saved_folder(tmp_path / name, file) for name in ("one", "two")]
+    names = [f"open_clip:tiny-gelu@{path}" for path in (file, tmp_path / "epoch_5.pt", tmp_path / "a.safetensors")]
+    models = [find_model(name) for name in (*names, *(f"local-dir:{folder}" for folder in folders))]
+    assert len({model.fingerprint for model in models}) == 1
+    assert [model.name for model in models[:3]] == names
+
+
+def test_the_fingerprint_changes_with_preprocessing_and_with_what_no_weight_shows(
+    checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    file = checkpoints("tiny")
+    one_head = CLIP | {"text_cfg": TEXT | {"heads": 1}}
+    folders = [
+        saved_folder(tmp_path / "a", file),
+        saved_folder(tmp_path / "b", file, preprocess_cfg=PREPROCESSING | {"interpolation": "bilinear"}),
+        saved_folder(tmp_path / "c", file, model_cfg=one_head),
+        saved_folder(tmp_path / "d", file, model_cfg=CLIP | {"quick_gelu": True}),
+        saved_folder(
+            tmp_path / "e", file, model_cfg=CLIP | {"text_cfg": TEXT | {"tokenizer_kwargs": {"clean": "canonicalize"}}}
+        ),
+    ]
+    assert len({find_model(f"local-dir:{folder}").fingerprint for folder in folders}) == len(folders)
+
+
+def test_a_folders_preferred_file_is_taken_and_one_of_several_is_not_guessed(
+    checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    folder = saved_folder(tmp_path / "a", checkpoints("tiny"), file="first.pt")
+    assert find_model(f"local-dir:{folder}").activation == "GELU"
+    saved_folder(folder, checkpoints("tiny"), file="second.pt")
+    with pytest.raises(ModelError, match=r"expected open_clip_model.safetensors in .* it has first.pt, second.pt"):
+        find_model(f"local-dir:{folder}")
+    saved_folder(folder, checkpoints("tiny"))
+    assert find_model(f"local-dir:{folder}").activation == "GELU"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda state: state.pop("ln_final.bias"), r"1 missing \(ln_final.bias\)"),
+        (lambda state: [state.pop(key) for key in list(state)[:5]], r"5 missing \(.*, .*, .* and 2 more\)"),
+        (lambda state: state.update(head=torch.ones(2)), r"1 unexpected \(head\)"),
+        (
+            lambda state: state.update(positional_embedding=torch.ones(64, 32)),
+            r"1 of another shape \(positional_embedding \(64, 32\), not \(77, 32\)\)",
+        ),
+        (lambda state: state["ln_final.bias"].fill_(float("nan")), "holds NaN or infinity, first in ln_final.bias"),
+        (lambda state: state.update({"vision_model.a": torch.ones(1)}), "is a checkpoint of transformers"),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_names_what_is_wrong(
+    checkpoints: Callable[[str], Path], tmp_path: Path, change: Callable[[dict[str, Any]], Any], message: str
+) -> None:
+    file = spoilt(tmp_path, checkpoints("tiny"), change)
+    with pytest.raises(ModelError, match=message) as caught:
+        find_model(f"open_clip:tiny-gelu@{file}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("other", ["tiny-wide", "tiny-40"])
+def test_a_checkpoint_of_another_architecture_is_answered_with_that_one(
+    checkpoints: Callable[[str], Path], other: str
+) -> None:
+    with pytest.raises(ModelError, match=f"does not fit tiny: .* of another shape .*; did you mean '{other}'"):
+        find_model(f"open_clip:tiny-gelu@{checkpoints(other)}")
+
+
+def test_a_missing_bias_is_not_filled_in(checkpoints: Callable[[str], Path], tmp_path: Path) -> None:
+    file = spoilt(tmp_path, checkpoints("tiny-bidirectional"), lambda state: state.pop("logit_bias"))
+    with pytest.raises(ModelError, match=r"1 missing \(logit_bias\)"):
+        find_model(f"open_clip:tiny-bidirectional@{file}")
+
+
+def test_names_and_shapes_that_open_clip_itself_renames_are_read(
+    checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    def as_older_versions_did(state: dict[str, Any]) -> None:
+        for key in [key for key in state if key.startswith("text.")]:
+            state[key.removeprefix("text.")] = state.pop(key)
+        state["logit_scale"] = state["logit_scale"].reshape(1)
+
+    file = spoilt(tmp_path, checkpoints("tiny-custom"), as_older_versions_did)
+    models = [find_model(f"open_clip:tiny-custom@{path}") for path in (file, checkpoints("tiny-custom"))]
+    assert models[0].fingerprint == models[1].fingerprint
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"model_cfg": None}, "has no 'model_cfg'"),
+        ({"preprocess_cfg": {"mean": MEAN}}, "says nothing of std, interpolation, resize_mode; add"),
+        (
+            {"preprocess_cfg": PREPROCESSING | {"size": 224}},
+            r"makes images of \(224, 224\) pixels, .* takes \(32, 32\)",
+        ),
+        ({"preprocess_cfg": PREPROCESSING | {"resize_mode": "crop"}}, "open_clip cannot build it"),
+        ({"model_cfg": CLIP | {"wings": 2}}, "open_clip cannot build it: .*wings"),
+        (
+            {"model_cfg": CLIP | {"text_cfg": TEXT | {"vocab_size": 500}}},
+            r"token_embedding.weight \(49408, 32\), not \(500, 32\)",
+        ),
+        (
+            {"model_cfg": CLIP | {"text_cfg": TEXT | {"tokenizer_kwargs": {"reduction_mask": "random"}}}},
+            "leaves out words of long texts at random",
+        ),
+        (
+            {"model_cfg": CLIP | {"text_cfg": TEXT | {"tokenizer_kwargs": {"additional_special_tokens": ["<x>"]}}}},
+            "its tokenizer has 49409 entries, its token embeddings 49408 rows",
+        ),
+        (
+            {"model_cfg": CLIP | {"text_cfg": TEXT | {"pool_type": "eos", "eos_id": 2}}},
+            "its text tower pools at token 2, its tokenizer ends texts with 49407",
+        ),
+        (
+            {"model_cfg": CLIP | {"text_cfg": TEXT | {"hf_tokenizer_name": "x"}}},
+            "its tokenizer cannot be loaded: .*; open_clip takes it from the hub: load",
+        ),
+    ],
+)
+def test_a_configuration_that_does_not_fit_is_refused_in_one_line(
+    checkpoints: Callable[[str], Path], tmp_path: Path, config: dict[str, Any], message: str
+) -> None:
+    folder = saved_folder(tmp_path / "model", checkpoints("tiny"), **config)
+    with pytest.raises(ModelError, match=message) as caught:
+        find_model(f"local-dir:{folder}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_without_a_configuration_and_a_file_that_is_none_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"has no open_clip_config.json"):
+        find_model(f"local-dir:{tmp_path}")
+    (tmp_path / "open_clip_config.json").write_text("{")
+    with pytest.raises(ModelError, match=r"open_clip_config.json cannot be read"):
+        find_model(f"local-dir:{tmp_path}")
+    with pytest.raises(ModelError, match=r"gone.pt is no file; name a checkpoint file"):
+        find_model(f"open_clip:ViT-B-32-quickgelu@{tmp_path / 'gone.pt'}")
