@@ -7,6 +7,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +25,10 @@ from tellapart.data.item import Item
 # No deadline: a test is no slower for being run beside others. A fixed seed where the run must decide, a new one elsewhere.
 settings.register_profile("tellapart", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
 settings.load_profile("tellapart")
+
+# A job in a shell's background ignores Ctrl-C, and so would every program that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 WORDS = ("red", "blue", "one", "two", "cup", "bowl", "left", "right")
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+
+from tellapart.cli import app
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.md")]
@@ -23,6 +28,18 @@ def test_every_quoted_output_is_what_the_command_prints() -> None:
 def test_the_readme_opens_with_the_two_commands_that_do_everything() -> None:
     commands = re.findall(r"^make \w+", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert commands[:2] == ["make demo", "make test"]
+
+
+def test_the_help_of_every_command_is_quoted() -> None:
+    quoted = set(re.findall(r"<!-- run: tellapart ([a-z -]+) --help -->", (ROOT / "docs" / "commands.md").read_text()))
+
+    def names(group: Any, before: str = "") -> Iterator[str]:
+        for name, command in group.commands.items():
+            yield f"{before}{name}"
+            if hasattr(command, "commands"):
+                yield from names(command, f"{before}{name} ")
+
+    assert quoted >= set(names(typer.main.get_group(app)))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
