@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from tellapart.compare import Comparison
+from tellapart.data.invalid import Problem
 from tellapart.errors import RunError
 from tellapart.run_folder import write_whole
 from tellapart.timing_record import Machine
@@ -121,6 +122,5 @@ def read_record(folder: Path) -> TrainRecord:
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror})") from error
     except (ValidationError, UnicodeDecodeError) as error:
-        first = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise RunError(f"{path}: is damaged: {place}: {first['msg']}; train again with --resume") from error
+        what = Problem.first(error) if isinstance(error, ValidationError) else error
+        raise RunError(f"{path}: is damaged: {what}; train again with --resume") from error
