@@ -1,6 +1,7 @@
-"""Take the README's pictures of the report, `docs/report.png` and `docs/report-items.png`.
+"""Take the README's pictures: `docs/report.png` and `docs/report-items.png` of a report, `docs/board.png` of a board.
 
-`python docs/screenshot.py runs/demo/report.html` needs Chromium on the PATH and the `dev` extra.
+`tellapart board export --runs runs/demo --out site`, then `python docs/screenshot.py runs/demo/report.html site`; it needs
+Chromium on the PATH and the `dev` extra.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ DOCS = Path(__file__).parent
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
 
 
-def photograph(report: Path) -> None:
-    """Photograph the head of the report and its first items."""
+def photograph(report: Path, site: Path) -> None:
+    """Photograph the head of the report, its first items, and a leaderboard of the board."""
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         page = browser.new_page(viewport={"width": 1180, "height": 860}, color_scheme="light")
@@ -24,8 +25,11 @@ def photograph(report: Path) -> None:
         page.screenshot(path=DOCS / "report.png")
         page.get_by_role("heading", name="Items", exact=True).first.evaluate("heading => heading.scrollIntoView()")
         page.screenshot(path=DOCS / "report-items.png")
+        page.set_viewport_size({"width": 1180, "height": 1000})
+        page.goto((site / "benchmarks" / "demo" / "index.html").resolve().as_uri())
+        page.screenshot(path=DOCS / "board.png")
         browser.close()
 
 
 if __name__ == "__main__":
-    photograph(Path(sys.argv[1]))
+    photograph(Path(sys.argv[1]), Path(sys.argv[2]))
