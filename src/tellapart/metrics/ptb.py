@@ -31,7 +31,7 @@ Kept on purpose: `-lrb-` and `-rrb-` stay in (the list of punctuation has them i
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from tellapart.metrics.ptb_characters import DIGITS, LETTERS, MARKS, SYMBOLS
 
@@ -173,7 +173,6 @@ _RULES = (
     rf"([{_QUOTES}]{{1,2}}|''|')",
     rf"([{SYMBOLS}\u2026\xa2\xa3\xa4\u20a0\u20ac\xbc\xbd\xbe\u2153\u2154\x80!-/:-@\[-`{{-~])",
 )
-_COMPILED = tuple(re.compile(rule, re.ASCII) for rule in _RULES)
 
 _SPELLING = {
     **{"&lt;": "<", "&gt;": ">"},
@@ -205,6 +204,12 @@ _LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\v\f\x85\u2028\u2029", " "))
 _ENTITY = re.compile("|".join(_ENTITIES))
 
 
+@cache
+def _compiled() -> tuple[re.Pattern[str], ...]:
+    """Compile the rules for the first caption: at import they would take longer than all else that a run imports."""
+    return tuple(re.compile(rule, re.ASCII) for rule in _RULES)
+
+
 def _spelled(token: str) -> str:
     """Write a token as the program does: brackets and money by name, plain quotes, lower case."""
     if token in _SPELLING:
@@ -221,7 +226,7 @@ def _cut(text: str) -> str:
     at = 0
     while at < len(text):
         longest, end = None, at
-        for rule in _COMPILED:
+        for rule in _compiled():
             found = rule.match(text, at)
             if found and found.end() > end:
                 longest, end = found, found.end()
