@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,16 +16,26 @@ pytest.importorskip("sqlmodel", reason='the board needs: pip install "tellapart[
 pytest.importorskip("alembic", reason='the board needs: pip install "tellapart[board]"')
 
 from fastapi.testclient import TestClient
+from typer.testing import CliRunner
 
 from tellapart.board.app import create_app
 from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
+from tellapart.cli import app
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import Scores
 from tellapart.measure import measure
 from tellapart.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
 from tellapart.run_folder import write_result, write_samples
+
+# Fixtures of tests in a real browser, for the tests of hidden benchmarks, too.
+_spec = importlib.util.spec_from_file_location("in_browser", Path(__file__).with_name("in_browser.py"))
+assert _spec is not None
+assert _spec.loader is not None
+_in_browser = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_in_browser)
+axe, chromium, serving = _in_browser.axe, _in_browser.chromium, _in_browser.serving
 
 HOSTILE = """<script>alert(1)</script>"'&{{7*7}}"""
 
@@ -118,3 +130,43 @@ def store(settings: BoardSettings, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture(scope="session")
 def client(settings: BoardSettings, store: Store) -> Any:
     return TestClient(create_app(settings, store))
+
+
+GALLERY = 24  # images, with two captions each
+
+
+@pytest.fixture(scope="session")
+def gallery(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A gallery of real pictures, and in `runs` the run folder of scores that were made elsewhere.
+
+    Caption 0 finds its image third, behind two that are tied.
+    """
+    from PIL import Image
+
+    folder = tmp_path_factory.mktemp("gallery")
+    (folder / "data").mkdir()
+    (folder / "images").mkdir()
+    rows = []
+    for k in range(GALLERY):
+        Image.new("RGB", (24, 16), (10 * k, 0, 255 - 10 * k)).save(folder / "images" / f"{k}.png")
+        rows.append({"image": f"{k}.png", "caption": [f"caption {k} a <b>", f"caption {k} b"]})
+    (folder / "data" / "coco_test.json").write_text(json.dumps(rows))
+    scores = np.random.default_rng(0).normal(size=(GALLERY, 2 * GALLERY)).astype(np.float32)
+    scores[:, 0] = -np.arange(GALLERY)
+    scores[[0, 7, 5], 0] = (5, 9, 9)
+    image_ids, caption_ids = (np.array([str(k) for k in range(size)]) for size in (GALLERY, 2 * GALLERY))
+    np.savez(folder / "mine.npz", image_ids=image_ids, caption_ids=caption_ids, scores=scores)
+    given = {"--scores": "mine.npz", "--data": "data", "--images": "images", "--out": "runs/mine"}
+    options = [part for option, path in given.items() for part in (option, str(folder / path))]
+    done = CliRunner().invoke(app, ["score", "coco-retrieval", *options])
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+@pytest.fixture(scope="session")
+def gallery_store(gallery: Path) -> Iterator[Store]:
+    problems: list[str] = []
+    with Store(f"sqlite:///{gallery / 'board.sqlite'}") as opened:
+        read_in(opened, BoardSettings(runs=(gallery / "runs",)), problems.append)
+        assert problems == []
+        yield opened

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +15,13 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tellapart.board.app import create_app
+from tellapart.board.downloads import as_latex
 from tellapart.board.headers import HEADERS
 from tellapart.board.links import path_of
 from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
+from tellapart.board.views.view import Table
 from tellapart.compare import compare
 from tellapart.run_folder import read_result, read_samples
 
@@ -218,13 +224,72 @@ def test_hostile_names_are_text_on_every_page(client) -> None:
         assert "{{7*7}}" in text, path  # and it is no template either
 
 
-def test_a_formula_in_a_name_is_text_in_a_spreadsheet(write_run, tmp_path: Path) -> None:
-    write_run(tmp_path / "a", "=HYPERLINK(1)", skill=1.0)
+#: A formula, what LaTeX reads as its own, letters that pdflatex does not have, and marks that nobody sees.
+NAMES = ("=HYPERLINK(1)", "[a] 50% & $x$ #1 {y} _z_ ~^\\ <|>", "*b* ą β 模型 🤖", "x\u200by\u202e", "@SUM(1);=2")
+
+
+@pytest.fixture
+def named(write_run, tmp_path: Path) -> Iterator[TestClient]:
+    """A board of models with such names."""
+    for number, name in enumerate(NAMES):
+        write_run(tmp_path / "runs" / str(number), name, skill=3.0 - number / 2, seed=number, n=20)
     with Store("sqlite://") as store:
-        settings = BoardSettings(runs=(tmp_path,))
+        settings = BoardSettings(runs=(tmp_path / "runs",))
         read_in(store, settings, pytest.fail)
-        text = TestClient(create_app(settings, store)).get("/benchmarks/shapes?format=csv").text
-    assert "\n'=HYPERLINK(1)," in text
+        yield TestClient(create_app(settings, store))
+
+
+def pages_with_tables(client: TestClient) -> list[str]:
+    models = client.get("/compare?format=json").json()["models"]
+    first, second = (model["slug"] for model in models[:2])
+    return [
+        path.replace("good", first).replace("poor", second)
+        for path in PAGES
+        if path not in NO_TABLE | {"/models/random"}
+    ]
+
+
+def test_a_formula_in_a_name_is_text_in_a_spreadsheet_and_numbers_stay_numbers(named: TestClient) -> None:
+    rows = list(csv.reader(io.StringIO(named.get("/benchmarks/shapes?format=csv").text)))
+    assert {row[0] for row in rows[1:]} == {f"'{NAMES[0]}", *NAMES[1:4], "'@SUM(1);'=2"}
+    assert all(0 <= float(cell) <= 1 for row in rows[1:] for cell in row[2:5])
+    for path in pages_with_tables(named):
+        for row in csv.reader(io.StringIO(named.get(f"{path}?format=csv").text)):
+            assert not [cell for cell in row if cell.startswith(("=", "+", "@", "-")) and not _is_number(cell)]
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex on the PATH")
+def test_every_table_compiles_and_fits_with_the_packages_that_it_names(named: TestClient, tmp_path: Path) -> None:
+    tables = [named.get(f"{path}?format=latex").text for path in pages_with_tables(named)]
+    preamble = sorted({line for table in tables for line in re.findall(r"^% (\\usepackage.*)$", table, re.MULTILINE)})
+    lines = [r"\documentclass{article}", *preamble, r"\begin{document}", "\n\n".join(tables), r"\end{document}"]
+    (tmp_path / "paper.tex").write_text("\n".join(lines), encoding="utf-8")
+    command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "paper.tex"]
+    done = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, errors="replace")
+    assert done.returncode == 0, done.stdout[-3000:]
+    log = (tmp_path / "paper.log").read_text(encoding="utf-8", errors="replace")
+    assert "Missing character" not in log and "Overfull \\hbox" not in log
+
+
+def test_latex_sets_an_interval_beside_its_number_a_count_whole_and_a_tiny_p_value_as_a_power() -> None:
+    rows = (
+        ("a", "n", "difference", "low", "high", "p"),
+        ("x" * 41, 60, 0.5, 0.4, 0.6, 1.24e-9),
+        ("b", 7, 0.5, None, None, 0.01),
+    )
+    text = as_latex(Table.model_construct(title="t", rows=rows))
+    assert "begin{tabular}{p{0.4\\linewidth}rrr}" in text
+    assert "a & n & difference & p \\\\" in text
+    assert r" & 60 & 0.5000 {\scriptsize [0.4000, 0.6000]} & $1.2 \cdot 10^{-9}$ \\" in text
+    assert r"b & 7 & 0.5000 & 0.0100 \\" in text
 
 
 def test_a_page_that_did_not_change_is_not_sent_again_and_a_new_run_changes_it(write_run, tmp_path: Path) -> None:

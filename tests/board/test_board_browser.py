@@ -2,56 +2,32 @@
 
 from __future__ import annotations
 
-import shutil
-import socket
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from tellapart.board.app import create_app
-
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
-uvicorn = pytest.importorskip("uvicorn", reason='the board needs: pip install "tellapart[board]"')
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
-
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
+from tellapart.board.settings import BoardSettings
 
 Visit = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def address(settings, store) -> Iterator[str]:
+def address(serving, settings, store) -> Iterator[str]:
     """Serve the board for real."""
-    listening = socket.socket()
-    listening.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(create_app(settings, store), log_level="warning", lifespan="off"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    server.should_exit = True
-    thread.join(timeout=10)
-    listening.close()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=[*ARGUMENTS, "--disable-dev-shm-usage"])
-        yield started
-        started.close()
+    with serving(create_app(settings, store)) as at:
+        yield at
 
 
 @pytest.fixture
-def visit(browser, address: str) -> Iterator[Visit]:
+def visit(chromium, address: str) -> Iterator[Visit]:
     """Open a page; any message on the console, and any request elsewhere, fails the test."""
     problems: list[str] = []
     pages = []
 
     def open_page(path: str, **options: Any) -> Any:
-        page = browser.new_page(**{"viewport": {"width": 1200, "height": 900}} | options)
+        page = chromium.new_page(**{"viewport": {"width": 1200, "height": 900}} | options)
         page.set_default_timeout(15_000)
         page.on("console", lambda message: problems.append(f"console: {message.text} {message.location}"))
         page.on("pageerror", lambda error: problems.append(f"error: {error}"))
@@ -129,21 +105,94 @@ def test_everything_is_read_without_scripts(visit) -> None:
     assert page.locator("tbody tr").count() == 4
 
 
-def test_the_keyboard_skips_to_the_content_and_reaches_the_table(visit) -> None:
+def test_the_keyboard_skips_to_the_content(visit) -> None:
     page = visit("/benchmarks/shapes")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    assert page.evaluate("document.activeElement.getBoundingClientRect().left") >= 0
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.closest('main') !== null")
+
+
+CONTROLS = "a[href], button, select, input:not([type=hidden]), summary, [tabindex='0']"
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/benchmarks/shapes", "/benchmarks/shapes/items/0", "/models/good", "/compare", "/ranks"]
+)
+def test_the_tab_key_reaches_every_control_in_order_and_shows_where_it_is(visit, path: str) -> None:
+    page = visit(path)
+    there = page.eval_on_selector_all(CONTROLS, "all => all.forEach((one, k) => one.dataset.place = k) || all.length")
     reached = []
-    for _ in range(20):
-        reached.append(page.evaluate("document.activeElement.textContent.trim()"))
+    for _ in range(there):
         page.keyboard.press("Tab")
-    assert {"Items", "good", "poor"} <= set(reached)
+        place, outline, width = page.evaluate(
+            """() => {
+                const one = document.activeElement, style = getComputedStyle(one);
+                return [Number(one.dataset.place), style.outlineStyle, parseFloat(style.outlineWidth)];
+            }"""
+        )
+        assert outline == "solid", place
+        assert width >= 2, place
+        reached.append(place)
+    assert reached == list(range(there))
 
 
-def test_a_screen_reader_finds_names_for_everything(visit) -> None:
+def test_columns_are_chosen_by_keyboard(visit, address: str) -> None:
+    page = visit("/benchmarks/shapes")
+    page.get_by_role("navigation", name="Columns").get_by_role("link", name="type").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("thead >> text=type: colour")
+    assert page.url == f"{address}/benchmarks/shapes/by/type/group_score"
+    metric = page.get_by_role("navigation", name="Metric").get_by_role("link", name="text_score")
+    metric.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/by/type/text_score")
+
+
+def test_every_head_of_a_table_says_what_it_heads(visit, address: str) -> None:
+    page = visit("/")
+    for path in (
+        "/",
+        "/benchmarks/shapes",
+        "/benchmarks/shapes/items/0",
+        "/models/good",
+        "/compare/good/poor",
+        "/ranks",
+    ):
+        page.goto(f"{address}{path}")
+        scopes = page.eval_on_selector_all("th", "all => all.map(one => one.getAttribute('scope'))")
+        assert scopes
+        assert set(scopes) <= {"col", "row"}, path
+        rows = page.locator("main tbody tr")
+        assert rows.count() == page.locator("main tbody tr:has(> th[scope=row])").count(), path
+
+
+def test_signs_are_explained_where_they_stand_and_only_there(visit) -> None:
+    page = visit("/benchmarks/shapes")
+    words = page.locator(".key dt").all_inner_texts()
+    assert words == ["[88.8, 94.8]", "chance", "T1 T4", "reference"]
+    assert "Holm" in page.inner_text(".key")
+    assert visit("/benchmarks/shapes/by/type/group_score").locator(".key dt").all_inner_texts() == [
+        "[88.8, 94.8]",
+        "chance",
+        "reference",
+    ]
+
+
+def test_numbers_of_a_column_stand_under_each_other(visit) -> None:
+    page = visit("/benchmarks/shapes")
+    for column in range(3, 6):
+        ends = page.eval_on_selector_all(
+            f"tr > :nth-child({column}) .value", "all => all.map(one => one.getBoundingClientRect().right)"
+        )
+        assert len(ends) == 5  # three models, a reference model, chance
+        assert max(ends) - min(ends) < 1
+
+
+def test_a_screen_reader_finds_names_for_everything(visit, address: str) -> None:
+    page = visit("/")
     for path in (
         "/",
         "/benchmarks/shapes",
@@ -152,7 +201,7 @@ def test_a_screen_reader_finds_names_for_everything(visit) -> None:
         "/pareto/latency",
         "/compare",
     ):
-        page = visit(path)
+        page.goto(f"{address}{path}")
         assert page.locator("h1").count() == 1
         assert page.locator("html[lang]").count() == 1
         assert page.evaluate("[...document.querySelectorAll('img')].filter(i => !i.alt).length") == 0
@@ -198,7 +247,45 @@ def test_text_stands_out_in_both_colour_schemes(visit, scheme: str) -> None:
             assert contrast(item, f".shade{shade}") >= 4.5, shade
 
 
-def test_a_narrow_screen_scrolls_the_table_and_not_the_page(visit) -> None:
-    for path in ("/benchmarks/shapes", "/benchmarks/shapes/items/0", "/ranks", "/pareto/latency"):
-        page = visit(path, viewport={"width": 380, "height": 800})
+def test_a_narrow_screen_scrolls_the_table_and_not_the_page(visit, address: str) -> None:
+    page = visit("/", viewport={"width": 380, "height": 800})
+    for path in (
+        "/",
+        "/benchmarks/shapes",
+        "/benchmarks/shapes/items/0",
+        "/benchmarks/shapes/items/pages/1",
+        "/models/good",
+        "/compare",
+        "/compare/good/poor",
+        "/ranks",
+        "/pareto/latency",
+    ):
+        page.goto(f"{address}{path}")
         assert page.evaluate("document.documentElement.scrollWidth") <= 380, path
+
+
+def test_a_gallery_is_walked_through_and_its_pictures_are_shown(chromium, serving, gallery, gallery_store) -> None:
+    problems: list[str] = []
+    with serving(create_app(BoardSettings(runs=(gallery / "runs",)), gallery_store)) as at:
+        page = chromium.new_page(color_scheme="dark")
+        page.on("console", lambda message: problems.append(message.text))
+        page.on("response", lambda answer: answer.status < 400 or problems.append(f"{answer.status} {answer.url}"))
+        page.goto(f"{at}/models/mine")
+        page.click("text=Retrieval gallery")
+        assert page.locator("article.query").count() == 20
+        assert page.locator("article.query").first.locator(".badge").first.inner_text() == "✕ at rank 3"
+        first = page.locator("article.query").first.locator("img")
+        for picture in first.all():
+            picture.scroll_into_view_if_needed()
+        page.wait_for_function("[...document.images].slice(0, 5).every(one => one.complete && one.naturalWidth === 24)")
+        assert first.nth(2).get_attribute("alt") == "found at place 3, true"
+        assert page.locator(".pager").first.locator("li").all_inner_texts() == ["1", "2", "3"]
+        page.locator(".pager").first.get_by_role("link", name="3", exact=True).click()
+        page.wait_for_url("**/t2i/pages/3")
+        assert page.locator("article.query").count() == 8
+        page.click(".choices >> text=images to captions")
+        page.wait_for_url("**/i2t/pages/1")
+        page.wait_for_selector(".found.texts .said >> nth=0")
+        assert page.locator("h1").inner_text() == "Retrieval gallery: images to captions"
+        page.close()
+    assert problems == []

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 import pytest
 
 from tellapart.board.export import export_site
+from tellapart.board.views.leaderboard import all_benchmarks
 from tellapart.errors import RunError
 
 
@@ -19,6 +20,12 @@ class Addresses(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found += [value for name, value in attrs if name in {"href", "src", "action", "hx-get"} and value]
+
+
+def addresses_of(page: Path) -> list[str]:
+    addresses = Addresses()
+    addresses.feed(page.read_text(encoding="utf-8"))
+    return addresses.found
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +39,7 @@ def site(store, settings, tmp_path_factory) -> Path:
 def test_every_address_is_a_file_of_the_site(site: Path) -> None:
     seen = 0
     for page in site.rglob("index.html"):
-        addresses = Addresses()
-        addresses.feed(page.read_text(encoding="utf-8"))
-        for address in addresses.found:
+        for address in addresses_of(page):
             assert not address.startswith(("/", "http", "?")), f"{page}: {address}"
             if not address.startswith("#"):
                 target = (page.parent / unquote(address)).resolve()
@@ -55,6 +60,20 @@ def test_only_the_items_that_most_models_fail_have_pages(site: Path, client) -> 
     shown = {int(path.name) for path in (site / "benchmarks/shapes/items").iterdir() if path.name.isdigit()}
     worst = client.get("/benchmarks/shapes/items/pages/1?format=json").json()["items"][:5]
     assert shown == {item["position"] for item in worst}
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_the_models_that_the_first_page_begins_with_are_compared_and_no_others(
+    store, settings, tmp_path: Path, most: int
+) -> None:
+    export_site(store, settings, tmp_path, most_items=0, most_compared=most)
+    with store.reading() as session:
+        first = {row.model.slug for row in all_benchmarks(session, settings).rows[:most]}
+    found = {frozenset(page.parts[-3:-1]) for page in tmp_path.glob("compare/*/*/index.html")}
+    assert found == ({frozenset(first)} if most == 2 else set())
+    for page in tmp_path.glob("models/*/index.html"):
+        linked = {"/".join(a.split("/")[-3:-1]) for a in addresses_of(page) if "/compare/" in a}
+        assert all(set(each.split("/")) <= first for each in linked - {"../compare"})
 
 
 def test_it_holds_no_script(site: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -14,59 +13,37 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
-from typer.testing import CliRunner
+from sqlalchemy import event
 
 from tellapart.board.app import create_app
 from tellapart.board.export import export_site
 from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
-from tellapart.board.views.gallery import PAGE
-from tellapart.cli import app
+from tellapart.board.tables import Item
+from tellapart.board.views.gallery import PAGE, gallery_page
 from tellapart.run_folder import read_samples, write_samples
 
-IMAGES = 24
 HERE = "/benchmarks/coco-retrieval/gallery/mine"
 
 
-def scores() -> np.ndarray:
-    """Two captions an image; caption 0 finds its image third, behind two that are tied."""
-    found = np.random.default_rng(0).normal(size=(IMAGES, 2 * IMAGES)).astype(np.float32)
-    found[:, 0] = -np.arange(IMAGES)
-    found[[0, 7, 5], 0] = (5, 9, 9)
-    return found
+@pytest.fixture
+def folder(gallery: Path) -> Path:
+    return gallery
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A gallery of real pictures, and the run folder of scores that were made elsewhere."""
-    folder = tmp_path_factory.mktemp("gallery")
-    (folder / "data").mkdir()
-    (folder / "images").mkdir()
-    rows = []
-    for k in range(IMAGES):
-        Image.new("RGB", (24, 16), (10 * k, 0, 255 - 10 * k)).save(folder / "images" / f"{k}.png")
-        rows.append({"image": f"{k}.png", "caption": [f"caption {k} a <b>", f"caption {k} b"]})
-    (folder / "data" / "coco_test.json").write_text(json.dumps(rows))
-    image_ids, caption_ids = (np.array([str(k) for k in range(size)]) for size in (IMAGES, 2 * IMAGES))
-    np.savez(folder / "mine.npz", image_ids=image_ids, caption_ids=caption_ids, scores=scores())
-    given = {"--scores": "mine.npz", "--data": "data", "--images": "images", "--out": "runs/mine"}
-    options = [part for option, path in given.items() for part in (option, str(folder / path))]
-    done = CliRunner().invoke(app, ["score", "coco-retrieval", *options])
-    assert done.exit_code == 0, done.output
-    return folder
+@pytest.fixture
+def store(gallery_store: Store) -> Store:
+    return gallery_store
 
 
-@pytest.fixture(scope="module")
-def store(folder: Path) -> Iterator[Store]:
-    problems: list[str] = []
-    with Store(f"sqlite:///{folder / 'board.sqlite'}") as opened:
-        read_in(opened, BoardSettings(runs=(folder / "runs",)), problems.append)
-        assert problems == []
-        yield opened
+@pytest.fixture
+def scores(gallery: Path) -> np.ndarray:
+    with np.load(gallery / "mine.npz") as file:
+        return file["scores"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def client(store: Store, folder: Path) -> TestClient:
     return TestClient(create_app(BoardSettings(runs=(folder / "runs",)), store))
 
@@ -86,8 +63,10 @@ def test_a_caption_has_its_five_images_ties_in_gallery_order_and_the_true_one_ma
     assert [link["args"]["side"] for link in found["sides"] if not link["current"]] == ["i2t"]
 
 
-def test_every_query_of_every_page_has_what_a_full_sort_of_the_scores_gives(client: TestClient) -> None:
-    for side, own in (("t2i", scores().T), ("i2t", scores())):
+def test_every_query_of_every_page_has_what_a_full_sort_of_the_scores_gives(
+    client: TestClient, scores: np.ndarray
+) -> None:
+    for side, own in (("t2i", scores.T), ("i2t", scores)):
         pages = client.get(f"{HERE}/{side}/pages/1?format=json").json()["pages"]
         found = [
             query
@@ -116,7 +95,21 @@ def test_the_page_shows_pictures_that_are_there_and_is_linked_from_the_models_pa
     assert 'alt="the image that is asked for captions of"' in backwards
     rows = list(csv.reader(io.StringIO(client.get(f"{HERE}?format=csv").text)))
     assert len(rows) == 1 + 5 * PAGE
-    assert rows[3] == ["caption query 0", "caption 0 a <b>", "3", "3", "0.png", "5.0", "yes"]
+    assert rows[3] == ["caption 0", "caption 0 a <b>", "3", "3", "0.png", "5.0", "yes"]
+
+
+def test_a_page_reads_its_own_queries_and_what_they_find_and_no_other_item(store: Store) -> None:
+    read: list[object] = []
+
+    def note(item: object, _: object) -> None:
+        read.append(item)
+
+    event.listen(Item, "load", note)
+    with store.session() as session:
+        page = gallery_page(session, BoardSettings(), "coco-retrieval", "mine", "i2t", 2)
+    event.remove(Item, "load", note)
+    assert (page.asked, len(page.queries)) == (24, 4)
+    assert len(read) == 4 + len({one.position for query in page.queries for one in query.first})
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,9 @@ from tellapart.errors import DataError, StoreError
 GOOD = '[[hidden]]\nname = "clocks"\npairs = "clocks"\n'
 
 
+NAMED = '[[hidden]]\nname = "clocks"\nbenchmark = "{}"\n'
+
+
 def board_file(folder: Path, text: str) -> Path:
     file = folder / "board.toml"
     file.write_text(text)
@@ -33,19 +36,35 @@ def test_folders_are_relative_to_the_board_file(tmp_path: Path) -> None:
     found = read_hidden(board_file(tmp_path, GOOD))
     assert found is not None
     assert (found.hidden[0].pairs, found.submissions.state) == (tmp_path / "clocks", tmp_path / "state")
+    found = read_hidden(board_file(tmp_path, NAMED.format("vlue-nlvr2") + 'data = "vlue"\nimages = "/srv/marvl"\n'))
+    assert found is not None
+    (task,) = found.hidden
+    assert (task.data, task.images, task.protocol) == (tmp_path / "vlue", Path("/srv/marvl"), "predictions")
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
         ("[[hidden", "is not TOML"),
-        (GOOD + "dayly = 3\n", "field 'hidden.0.dayly': Extra inputs are not permitted"),
-        (GOOD.replace("clocks", "Big Clocks", 1), "field 'hidden.0.name': String should match"),
+        (GOOD + "dayly = 3\n", "field 'hidden\\[0\\].dayly': is unknown"),
+        (GOOD.replace("clocks", "Big Clocks", 1), "field 'hidden\\[0\\].name': string should match"),
         (GOOD + "step = 0.03\n", "a step of 0.03 does not divide 1"),
-        (GOOD + "public_share = 1.0\n", "field 'hidden.0.public_share'"),
-        (GOOD + "closes = 2027-01-01T00:00:00\n", "field 'hidden.0.closes': Input should have timezone info"),
+        (GOOD + "public_share = 1.0\n", "field 'hidden\\[0\\].public_share'"),
+        (GOOD + "closes = 2027-01-01T00:00:00\n", "field 'hidden\\[0\\].closes': input should have timezone info"),
+        (GOOD.replace("pairs", "source"), "field 'hidden\\[0\\].source': is unknown"),
+        (
+            '[[hidden]]\nname = "clocks"\n',
+            "field 'hidden\\[0\\]': .*either `pairs`, a pair set's folder, or `benchmark`",
+        ),
+        (GOOD + 'benchmark = "demo"\n', "field 'hidden\\[0\\]': .*either `pairs`"),
+        (GOOD + 'images = "photos"\n', "`data` and `images` are of a `benchmark`"),
+        (GOOD + 'protocol = "predictions"\n', "protocol 'predictions': of this benchmark scores or answers are taken"),
+        (NAMED.format("vlue-nlvr2") + 'protocol = "scores"\n', "of this benchmark predictions are taken"),
+        (NAMED.format("vlue-nlvr3"), "no benchmark 'vlue-nlvr3'; did you mean 'vlue-nlvr2'"),
+        (NAMED.format("pairing:demo"), "'pairing:demo' is not of the catalogue"),
+        (NAMED.format("coco-captions"), "the task 'captions' of coco-captions cannot be hidden"),
         (GOOD + GOOD, "two hidden benchmarks are called 'clocks'"),
-        ("[submissions]\nstat = 's'\n" + GOOD, "field 'submissions.state': Field required"),
+        ("[submissions]\nstat = 's'\n" + GOOD, "field 'submissions.state': is missing"),
     ],
 )
 def test_a_board_file_that_is_not_right_is_refused_by_its_field(tmp_path: Path, text: str, why: str) -> None:
@@ -79,7 +98,7 @@ def test_a_set_too_small_for_two_splits_is_refused_and_leaves_nothing(
     tmp_path: Path, made_set: Callable[..., Path]
 ) -> None:
     benchmark = HiddenBenchmark(name="clocks", pairs=made_set(n=6, clusters=1))
-    with pytest.raises(DataError, match=r"6 items in 1 clusters give [06] public ones; both splits need some"):
+    with pytest.raises(DataError, match=r"6 items, .*, give [06] public ones; both splits need some"):
         prepare(benchmark, tmp_path / "hidden", b"key")
     assert not (tmp_path / "hidden").exists() or not list((tmp_path / "hidden").iterdir())
 
@@ -92,8 +111,12 @@ def test_an_image_that_cannot_be_decoded_leaves_no_task_file(tmp_path: Path, mad
     assert list((tmp_path / "hidden").iterdir()) == []
 
 
-def test_a_truth_that_was_damaged_is_no_truth(tmp_path: Path) -> None:
-    (tmp_path / "truth.json").write_text('{"items": []}')
+@pytest.mark.parametrize(
+    "found",
+    ['{"items": []}', '{"task": "nlvr3"}', '{"task": "nlvr2", "records": {"name": "n", "statements": [{"id": 1}]}}'],
+)
+def test_a_truth_that_was_damaged_is_no_truth(tmp_path: Path, found: str) -> None:
+    (tmp_path / "truth.json").write_text(found)
     with pytest.raises(DataError, match="is not the truth of a hidden benchmark"):
         read_truth(tmp_path / "truth.json")
 

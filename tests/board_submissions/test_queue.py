@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -15,6 +16,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from tellapart.board.submissions import queue
+from tellapart.run_folder import read_result
+
 MakeBoard = Callable[..., Any]
 
 #: A server without pages: it works the queue of a board file until it is killed.
@@ -25,6 +29,18 @@ from tellapart.board.hidden import read_hidden
 from tellapart.board.submissions.service import Submissions
 Submissions(read_hidden(Path(sys.argv[1]))).start()
 threading.Event().wait()
+"""
+
+#: Kills the server as it starts its second process: a file has been read, and nothing is there yet that measures it.
+BETWEEN = """
+import os, signal, sys
+started = []
+def hook(event, _):
+    if event == "subprocess.Popen":
+        started.append(event)
+        if len(started) == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(hook)
 """
 
 
@@ -72,8 +88,9 @@ def test_of_files_sent_at_once_each_user_gets_the_last_place_once(board: MakeBoa
     assert len([path for path in made.queue.folder.iterdir() if path.is_dir()]) == len(users)
 
 
+@pytest.mark.parametrize("killer", ["", BETWEEN], ids=["while it measures", "between reading and measuring"])
 def test_a_server_killed_in_mid_measurement_measures_the_file_once_when_it_is_back(
-    board: MakeBoard, tmp_path: Any
+    board: MakeBoard, tmp_path: Any, killer: str
 ) -> None:
     made = board(60)
     file = tmp_path / "board.toml"
@@ -82,9 +99,10 @@ def test_a_server_killed_in_mid_measurement_measures_the_file_once_when_it_is_ba
         'metrics = ["group_score"]\ntotal = 2\n'
     )
     first, second = (made.send(made.npz(made.right(share))).json()["id"] for share in (1.0, 0.5))
-    server = subprocess.Popen([sys.executable, "-c", SERVER, str(file)], env={**os.environ, "OMP_NUM_THREADS": "1"})
+    code, quiet = f"{killer}{SERVER}", {**os.environ, "OMP_NUM_THREADS": "1"}
+    server = subprocess.Popen([sys.executable, "-c", code, str(file)], env=quiet)
     try:
-        until(lambda: state(made, first) == "measuring")
+        until(lambda: server.poll() is not None if killer else state(made, first) == "measuring")
     finally:
         server.send_signal(signal.SIGKILL)
         server.wait()
@@ -189,3 +207,146 @@ def test_a_full_disk_under_the_database_takes_nothing(board: MakeBoard, monkeypa
     taken = {answer.json()["id"] for answer in answers if answer.status_code == 202}
     assert {path.name for path in made.queue.folder.iterdir()} == taken
     assert {row["id"] for row in made.service.database.all("SELECT id FROM submission")} == taken
+
+
+def test_useless_files_are_not_looked_at_without_end(board: MakeBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = board(4)
+    monkeypatch.setattr(queue, "REFUSED_A_DAY", 3)
+    for _ in range(3):
+        made.queue._end(made.send(b"x").json()["id"], "refused", "no")
+    answer = made.send(b"x")
+    assert answer.status_code == 429
+    assert answer.json()["detail"].startswith(
+        "3 files of ann were refused today, and no more are looked at; the next day"
+    )
+    assert made.send(b"x", user="bob").status_code == 202
+    made.clock.now += 86_400
+    assert made.send(b"x").status_code == 202
+
+
+def test_who_sends_many_files_does_not_keep_others_waiting(board: MakeBoard) -> None:
+    made = board(4, limits={"daily": 9, "total": 9})
+    order = [made.send(b"x", user=user).json()["id"] for user in ("ann", "ann", "ann", "bob", "root")]
+    measured = []
+    with made.queue.held():
+        made.queue._measure = lambda id_, *_: (measured.append(id_), made.queue._end(id_, "failed", ""))
+        while made.queue.work_one():
+            pass
+    assert measured == [order[k] for k in (0, 3, 4, 1, 2)]
+
+
+def test_whatever_goes_wrong_with_one_file_the_next_is_measured(
+    board: MakeBoard, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = board(limits={"daily": 9, "total": 9})
+    bad, good = (made.send(made.npz(made.right())).json()["id"] for _ in range(2))
+    measure = made.queue._measure
+
+    def fail(id_: str, *more: Any) -> None:
+        if id_ == bad:
+            raise RuntimeError("can't start new thread")
+        measure(id_, *more)
+
+    made.queue._measure = fail
+    made.service.start()
+    made.service._worker.every = 0.05
+    until(lambda: state(made, good) == "done" and state(made, bad) == "failed")
+    made.service.stop()
+    assert sum("it is tried again" in record.getMessage() for record in caplog.records) == 3
+
+
+def test_a_result_is_kept_until_the_disk_takes_it(board: MakeBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = board(4)
+    id_ = made.send(b"x").json()["id"]
+    monkeypatch.setattr(queue, "_AGAIN", 0.01)
+    other = sqlite3.connect(made.service.database.path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")  # nobody else can write
+    monkeypatch.setattr(type(made.service.database), "_open", in_no_time(type(made.service.database)._open))
+    with ThreadPoolExecutor(1) as pool:
+        ending = pool.submit(made.queue._end, id_, "failed", "kept")
+        time.sleep(0.2)
+        assert not ending.done()
+        other.execute("ROLLBACK")
+        ending.result(timeout=10)
+    other.close()
+    assert state(made, id_) == "failed"
+
+
+def in_no_time(opened: Callable[..., Any]) -> Callable[..., Any]:
+    """Open a database that does not wait for others."""
+
+    @contextmanager
+    def open_(self: Any) -> Any:
+        with opened(self) as rows:
+            rows.execute("PRAGMA busy_timeout = 0")
+            yield rows
+
+    return open_
+
+
+def test_a_benchmark_closed_by_its_date_stays_closed_when_the_clock_is_set_back(board: MakeBoard) -> None:
+    made = board(4, limits={"closes": "2024-10-05T00:00:00Z"})  # day 20,001 since 1970
+    made.clock.now += 86_401
+    assert made.client.get("/hidden/clocks").json()["benchmark"]["closed"]
+    assert told(made, "benchmark closed") == 1
+    made.clock.now -= 2 * 86_400
+    assert made.client.get("/hidden/clocks").json()["benchmark"]["closed"]
+    assert made.send(b"x").status_code == 409
+    later = made.settings.hidden[0].model_copy(update={"closes": None})
+    made.settings = made.settings.model_copy(update={"hidden": (later,)})
+    made.open()  # with a board file that says otherwise
+    assert made.send(b"x").status_code == 409
+    assert made.service.is_closed("clocks")
+    assert told(made, "benchmark closed") == 1
+
+
+def test_a_file_that_came_before_the_closing_and_is_measured_after_it_counts(board: MakeBoard) -> None:
+    made = board(limits={"closes": "2024-10-05T00:00:00Z"})
+    made.clock.now += 86_399
+    answer = made.send(made.npz(made.right()))
+    made.clock.now += 2
+    assert made.send(b"x").status_code == 409
+    with made.queue.held():
+        made.queue.work_one()
+    assert made.see(answer)["private"]["values"] == {"group_score": 1.0}
+
+
+def test_a_running_board_shows_private_numbers_once_the_date_has_come(board: MakeBoard) -> None:
+    made = board(limits={"closes": "2024-10-05T00:00:00Z"})
+    made.measured(made.npz(made.right()))
+    made.service.start()
+    made.service._worker.every = 0.05
+    made.service.queue.news.set()
+    (record,) = (made.service.records / "clocks").iterdir()
+    splits = lambda: set(read_result(record).benchmarks["clocks"].by["split"])  # noqa: E731
+    assert splits() == {"public"}
+    made.clock.now += 2 * 86_400
+    until(lambda: splits() == {"public", "private"})
+
+
+def test_two_servers_on_one_state_measure_each_file_once_and_share_the_limits(board: MakeBoard) -> None:
+    made = board(limits={"daily": 2})
+    first, through_first = made.service, made.client
+    first.start()
+    made.open()  # a second server on the same folder
+    made.service.start()
+    params = {"model": "m", "file": "s.npz"}
+    try:
+        sent = {"params": params, "content": made.npz(made.right()), "headers": made.of("ann")}
+        answers = [client.post("/hidden/clocks/submissions", **sent) for client in (through_first, made.client)]
+        ids = [answer.json()["id"] for answer in answers]
+        assert made.client.post("/hidden/clocks/submissions", **sent).status_code == 429
+        assert through_first.post("/hidden/clocks/submissions", **sent).status_code == 429
+        until(lambda: all(state(made, id_) == "done" for id_ in ids), every=0.05)
+    finally:
+        first.stop()
+        through_first.close()
+    assert told(made, "submission done") == 2
+    assert told(made, "submission taken up again") == 0
+
+
+def test_a_clock_that_is_set_back_gives_no_places_back(board: MakeBoard) -> None:
+    made = board(4, limits={"daily": 1})
+    assert made.send(b"x").status_code == 202
+    made.clock.now -= 3 * 86_400
+    assert made.send(b"x").status_code == 429

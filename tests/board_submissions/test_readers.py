@@ -15,6 +15,7 @@ import pytest
 import uvicorn
 
 from tellapart.board.app import create_app
+from tellapart.board.connections import Connection
 from tellapart.board.records import read_in
 from tellapart.board.settings import read_settings
 from tellapart.board.store import Store
@@ -32,7 +33,7 @@ def served(board: Callable[..., Any], tmp_path: Path) -> Iterator[tuple[Any, str
         read_in(store, settings, print)
         listening.bind(("127.0.0.1", 0))
         app = create_app(settings, store, made.service)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none", http=Connection))
         thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         made.service.start()

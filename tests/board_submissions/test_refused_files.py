@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tellapart.board.submissions.measuring import read_sent
-from tellapart.board.submissions.shuffled import Hidden, hide
+from tellapart.board.submissions.reading import read_sent
+from tellapart.board.submissions.shuffled import hide
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ScoreError, TellapartError
@@ -29,9 +29,9 @@ def made(board: MakeBoard) -> Any:
 
 
 @pytest.fixture(scope="module")
-def hidden() -> Hidden:
+def published() -> PairSet:
     items = tuple(Item(id=str(k), images=(f"{k}a.png", f"{k}b.png"), texts=(f"x {k}", f"y {k}")) for k in range(24))
-    return hide(PairSet("set", items, Path()), b"secret", 0.5)
+    return PairSet("set", hide(PairSet("set", items, Path()), b"secret", 0.5).published(), Path())
 
 
 def lines(ids: list[str], score: Any = 0.5) -> list[str]:
@@ -81,13 +81,13 @@ def bad_files(ids: list[str]) -> dict[str, tuple[str, bytes, str]]:
 
 @pytest.mark.parametrize("name", list(bad_files(["a"] * 24)))
 def test_a_file_that_is_not_one_of_this_benchmark_is_refused_with_the_reason(
-    hidden: Hidden, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    published: PairSet, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, data, why = bad_files([item.id for item in hidden.items])[name]
+    file, data, why = bad_files([item.id for item in published.items])[name]
     monkeypatch.chdir(tmp_path)
     Path(file).write_bytes(data)
     with pytest.raises(TellapartError, match=why) as caught:
-        read_sent(Path(file), hidden, "scores")
+        read_sent(Path(file), published, "pairs")
     assert str(tmp_path) not in str(caught.value)  # the server's own paths are nobody's business
 
 
@@ -112,23 +112,186 @@ ARCHIVES = {
 
 @pytest.mark.parametrize("name", list(ARCHIVES))
 def test_an_archive_that_is_a_trap_is_refused_from_its_table_of_contents(
-    hidden: Hidden, name: str, tmp_path: Path
+    published: PairSet, name: str, tmp_path: Path
 ) -> None:
     data, why = ARCHIVES[name]
     (tmp_path / "s.npz").write_bytes(data)
     with pytest.raises(ScoreError, match=why):
-        read_sent(tmp_path / "s.npz", hidden, "scores")
+        read_sent(tmp_path / "s.npz", published, "pairs")
 
 
 def test_a_table_of_contents_that_lies_about_a_size_unpacks_to_no_more_than_it_says(
-    hidden: Hidden, tmp_path: Path
+    published: PairSet, tmp_path: Path
 ) -> None:
     data = bytearray(members(**{"scores.npy": (zipfile.ZIP_DEFLATED, bytes(64 << 20)), "ids.npy": (0, b"x")}))
     for signature, offset in ((b"PK\x01\x02", 24), (b"PK\x03\x04", 22)):
         data[(at := data.index(signature) + offset) : at + 4] = struct.pack("<I", 100)
     (tmp_path / "s.npz").write_bytes(data)
     with pytest.raises(ScoreError, match="is not an npz file of plain arrays"):
-        read_sent(tmp_path / "s.npz", hidden, "scores")
+        read_sent(tmp_path / "s.npz", published, "pairs")
+
+
+def npy(
+    shape: str, descr: str = "'<f8'", *, data: bytes = b"", version: bytes = b"\x01\x00", order: bool = False
+) -> bytes:
+    """An array's file with a head that says whatever is wanted."""
+    head = f"{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}}}\n".encode()
+    return b"\x93NUMPY" + version + struct.pack("<H" if version == b"\x01\x00" else "<I", len(head)) + head + data
+
+
+HEADS = {
+    "a shape of terabytes": npy("(1000000, 1000000)"),
+    "a shape beyond any number": npy(f"({10**30}, 2, 2)"),
+    "a shape below nothing": npy("(-1, 2, 2)", data=bytes(96)),
+    "a shape below nothing twice": npy("(-24, -2, 2)", data=bytes(96 * 8)),
+    "a shape that is no number": npy("('a', 2, 2)"),
+    "a shape with code": npy("(__import__('os').getpid(), 2, 2)"),
+    "a shape of many places": npy("(" + "1, " * 70 + ")", data=bytes(8)),
+    "nothing, a million times": npy("(1000000000000, 2, 2)", "'<U0'"),
+    "objects": npy("(24, 2, 2)", "'|O'", data=b"\x80\x04." * 96),
+    "fields of objects": npy("(24, 2, 2)", "[('a', '|O')]", data=bytes(96 * 8)),
+    "fields": npy("(24, 2, 2)", "[('a', '<f4'), ('b', '<f4')]", data=bytes(96 * 8)),
+    "times": npy("(24, 2, 2)", "'<M8[s]'", data=bytes(96 * 8)),
+    "complex numbers": npy("(24, 2, 2)", "'<c16'", data=bytes(96 * 16)),
+    "truths": npy("(24, 2, 2)", "'|b1'", data=bytes(96)),
+    "raw bytes": npy("(24, 2, 2)", "'|V8'", data=bytes(96 * 8)),
+    "a kind that is none": npy("(24, 2, 2)", "'<z9'"),
+    "a head of a later version": npy("(24, 2, 2)", version=b"\x09\x00", data=bytes(96 * 8)),
+    "a head without end": b"\x93NUMPY\x02\x00" + struct.pack("<I", 1 << 31) + b"{",
+    "a head nested without end": b"\x93NUMPY\x01\x00" + struct.pack("<H", 9000) + b"(" * 9000,
+    "half a head": b"\x93NUMPY\x01",
+    "nothing": b"",
+    "a pickle": b"\x80\x04K\x01.",
+    "too little": npy("(24, 2, 2)", data=bytes(96 * 8 - 1)),
+}
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="how much memory is used is read from /proc")
+@pytest.mark.parametrize("name", list(HEADS))
+def test_an_array_whose_head_lies_is_refused_and_takes_nothing(published: PairSet, name: str, tmp_path: Path) -> None:
+    ids = io.BytesIO()
+    np.save(ids, np.array([item.id for item in published.items]))
+    data = members(**{"ids.npy": (zipfile.ZIP_STORED, ids.getvalue()), "scores.npy": (zipfile.ZIP_STORED, HEADS[name])})
+    (tmp_path / "s.npz").write_bytes(data)
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (256 << 20), hard))
+    try:
+        with pytest.raises(ScoreError):
+            read_sent(tmp_path / "s.npz", published, "pairs")
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+@pytest.mark.parametrize("version", [b"\x01\x00", b"\x02\x00", b"\x03\x00"])
+@pytest.mark.parametrize("order", [False, True])
+def test_an_array_in_any_of_numpys_ways_is_read(
+    published: PairSet, version: bytes, order: bool, tmp_path: Path
+) -> None:
+    values = np.random.default_rng(0).normal(size=(24, 2, 2))
+    data = npy("(24, 2, 2)", data=values.tobytes("F" if order else "C"), version=version, order=order)
+    ids = io.BytesIO()
+    np.save(ids, np.array([item.id for item in published.items]))
+    (tmp_path / "s.npz").write_bytes(members(**{"ids.npy": (0, ids.getvalue()), "scores.npy": (0, data)}))
+    read = read_sent(tmp_path / "s.npz", published, "pairs")
+    assert np.array_equal(read.values, np.float32(values))
+
+
+def changed(data: bytes, *fields: tuple[bytes, int, str, int]) -> bytes:
+    """Change numbers in a zip file: behind each record of a signature, at an offset."""
+    found = bytearray(data)
+    for signature, offset, kind, value in fields:
+        at = -1
+        while (at := found.find(signature, at + 1)) >= 0:
+            struct.pack_into(kind, found, at + offset, value)
+    return bytes(found)
+
+
+def twice(name: str) -> bytes:
+    stream = io.BytesIO()
+    with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(stream, "w") as archive:
+        for _ in range(2):
+            archive.writestr(name, bytes(4096))
+    return stream.getvalue()
+
+
+ONE = members(**{"scores.npy": (zipfile.ZIP_STORED, bytes(4096)), "ids.npy": (zipfile.ZIP_STORED, bytes(4096))})
+LIARS = {
+    "members that overlap": lambda: changed(ONE, (b"PK\x01\x02", 42, "<I", 0)),
+    "a member twice": lambda: twice("scores.npy"),
+    "a table elsewhere": lambda: changed(ONE, (b"PK\x05\x06", 16, "<I", 1 << 31)),
+    "a table of other length": lambda: changed(ONE, (b"PK\x05\x06", 12, "<I", 7)),
+    "sixty thousand members that are not there": lambda: changed(ONE, (b"PK\x05\x06", 10, "<H", 60_000)),
+    "zip64 sizes that are not there": lambda: changed(ONE, (b"PK\x01\x02", 24, "<I", 0xFFFFFFFF)),
+    "a member beyond the end": lambda: changed(ONE, (b"PK\x01\x02", 42, "<I", 1 << 30)),
+    "encrypted": lambda: changed(ONE, (b"PK\x01\x02", 8, "<H", 1)),
+    "a wrong check sum": lambda: changed(ONE, (b"PK\x01\x02", 16, "<I", 1)),
+    "a version of the future": lambda: changed(ONE, (b"PK\x01\x02", 6, "<H", 999)),
+    "a thousand members": lambda: members(**{f"a{k}": (zipfile.ZIP_STORED, b"") for k in range(1000)}),
+    "an archive within": lambda: members(**{"scores.npy": (zipfile.ZIP_STORED, ONE)}),
+    "something before it": lambda: b"#!/bin/sh\n" + ONE,
+}
+
+
+@pytest.mark.parametrize("name", list(LIARS))
+def test_an_archive_that_lies_about_its_members_is_refused(published: PairSet, name: str, tmp_path: Path) -> None:
+    (tmp_path / "s.npz").write_bytes(LIARS[name]())
+    with pytest.raises(ScoreError) as caught:
+        read_sent(tmp_path / "s.npz", published, "pairs")
+    assert len(str(caught.value)) < 1000
+
+
+def labelled(ids: list[str], score: str) -> str:
+    return "\n".join(row.replace("0.5", score) for row in lines(ids))
+
+
+def csv_of(ids: list[str], score: str, end: str = "\n") -> str:
+    rows = [f"{i},{image},{text},{score}" for i in ids for image in (0, 1) for text in (0, 1)]
+    return end.join(["id,image,text,score", *rows, ""])
+
+
+#: Spellings of numbers, ids and lines that some readers take for others.
+SPELT: dict[str, tuple[str, Callable[[list[str]], str], bool]] = {
+    "infinity": ("s.jsonl", lambda ids: labelled(ids, "Infinity"), False),
+    "less than any": ("s.jsonl", lambda ids: labelled(ids, "-Infinity"), False),
+    "beyond doubles": ("s.jsonl", lambda ids: labelled(ids, "1e999"), False),
+    "a million digits": ("s.jsonl", lambda ids: lines(ids[:1], 0)[0].replace("0}", "1" * 1_000_000 + "}"), False),
+    "digits behind a point": ("s.jsonl", lambda ids: labelled(ids, "0." + "1" * 1000), True),
+    "null": ("s.jsonl", lambda ids: labelled(ids, "null"), False),
+    "true": ("s.jsonl", lambda ids: labelled(ids, "true"), False),
+    "a list": ("s.jsonl", lambda ids: labelled(ids, "[0.5]"), False),
+    "objects in objects": ("s.jsonl", lambda _: '{"a":' * 90_000, False),
+    "a key twice": ("s.jsonl", lambda ids: labelled(ids, '1, "score": NaN'), False),
+    "ids in wide digits": (
+        "s.jsonl",
+        lambda ids: labelled([i.replace(i[0], chr(ord(i[0]) + 0xFEE0)) for i in ids], "1"),
+        False,
+    ),
+    "ids in capitals": ("s.jsonl", lambda ids: labelled([i.upper() + "A" for i in ids], "1"), False),
+    "ids with a joiner": ("s.jsonl", lambda ids: labelled([f"{i}\u200d" for i in ids], "1"), False),
+    "places in other digits": ("s.jsonl", lambda ids: labelled(ids, "1").replace("_c0", "_c\u0660"), False),
+    "a mark at the start": ("s.jsonl", lambda ids: "\ufeff" + labelled(ids, "0.5"), True),
+    "lines of windows": ("s.jsonl", lambda ids: labelled(ids, "0.5").replace("\n", "\r\n"), True),
+    "csv of windows": ("s.csv", lambda ids: "\ufeff" + csv_of(ids, "0.5", "\r\n"), True),
+    "csv with nothing in it": ("s.csv", lambda ids: csv_of(ids, "0.5\0"), False),
+    "csv with a quote without end": ("s.csv", lambda ids: csv_of(ids, '"0.5'), False),
+    "csv with infinity": ("s.csv", lambda ids: csv_of(ids, "inf"), False),
+    "csv with a formula": ("s.csv", lambda ids: csv_of(ids, "=1+1"), False),
+    "csv with wide rows": ("s.csv", lambda _: "id,image,text,score" + ",x" * 1_000_000 + "\n1\n", False),
+}
+
+
+@pytest.mark.parametrize("name", list(SPELT))
+def test_numbers_and_ids_are_what_they_are_spelt_and_nothing_else(
+    published: PairSet, name: str, tmp_path: Path
+) -> None:
+    file, write, good = SPELT[name]
+    (tmp_path / file).write_text(write([item.id for item in published.items]), newline="")
+    if good:
+        assert np.isfinite(read_sent(tmp_path / file, published, "pairs").values).all()
+        return
+    with pytest.raises(TellapartError):
+        read_sent(tmp_path / file, published, "pairs")
 
 
 def test_a_refused_file_is_told_why_leaves_nothing_and_does_not_count(board: MakeBoard) -> None:
@@ -137,7 +300,7 @@ def test_a_refused_file_is_told_why_leaves_nothing_and_does_not_count(board: Mak
     values[2, 0, 0] = np.nan
     seen = made.measured(made.npz(values))
     assert seen["state"] == "refused"
-    assert "sent.npz: 1 scores are not finite in float32" in seen["error"]
+    assert "scores.npz: 1 scores are not finite in float32" in seen["error"]
     assert seen["public"] is None
     assert [path.name for path in made.queue.folder.iterdir()] == [".lock"]
     assert made.measured(made.npz(made.right()))["state"] == "done"
@@ -238,6 +401,23 @@ def test_a_path_in_the_files_name_goes_nowhere(made: Any) -> None:
     seen = made.measured(made.npz(made.right()), file="../../../../tmp/evil.npz")
     assert seen["state"] == "done"
     assert {path.name for path in (made.queue.folder / seen["id"]).iterdir()} == {"sent.npz"}
+
+
+@pytest.mark.parametrize(
+    ("file", "shown"),
+    [
+        ("mine.NPZ", "mine.npz"),
+        ("C:\\Users\\ann\\my scores.npz", "my scores.npz"),
+        ("../../etc/a.b.npz", "a.b.npz"),
+        ("\u202eturned\x1b[2J\n.npz", "turned[2J.npz"),
+        ("a" * 500 + ".npz", "a" * 76 + ".npz"),
+        ("\x00.npz", "file.npz"),
+        ("sent.csv.npz", "sent.csv.npz"),
+    ],
+)
+def test_who_sent_a_file_is_told_its_name_and_nothing_that_a_name_could_hide(made: Any, file: str, shown: str) -> None:
+    seen = made.measured(b"no archive", file=file)
+    assert (seen["state"], seen["error"].split(" is not")[0]) == ("refused", shown)
 
 
 @pytest.mark.parametrize("model", ["", " ", "a" * 101, "two\nlines", "turned\u202eround", "nul\0"])

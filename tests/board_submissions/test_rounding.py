@@ -84,6 +84,43 @@ def test_after_the_first_label_each_submission_tells_one_more() -> None:
     assert server.asked <= submissions_for_one_label(items, step) + 20
 
 
+class Statements:
+    """Measures statements that are true or false: no prediction is wrong for certain, and none can be left out."""
+
+    def __init__(self, items: int, step: float, seed: int) -> None:
+        self.labels = np.random.default_rng(seed).integers(0, 2, items).astype(bool)
+        self.step, self.asked = step, 0
+
+    def score(self, said: np.ndarray) -> float:  # type: ignore[type-arg]
+        self.asked += 1
+        return round_to(float(np.mean(said == self.labels)), self.step)
+
+
+@pytest.mark.parametrize(("items", "step"), [(4000, 0.01), (600, 0.05), (40, 0.01)])
+def test_one_label_of_a_statement_takes_longer_on_average_than_is_said(items: int, step: float) -> None:
+    """Two files of different numbers, and a binary search between them for the one statement that makes the difference."""
+    asked = []
+    for seed in range(20):
+        server, rng = Statements(items, step, seed), np.random.default_rng(seed)
+        low = np.ones(items, dtype=bool)
+        at_low = server.score(low)
+        high, at_high = low, at_low
+        while at_high == at_low:
+            high = rng.integers(0, 2, items).astype(bool)
+            at_high = server.score(high)
+        while (differ := np.flatnonzero(low != high)).size > 1:
+            middle = low.copy()
+            middle[differ[: differ.size // 2]] = high[differ[: differ.size // 2]]
+            at_middle = server.score(middle)
+            low, at_low, high, at_high = (
+                (low, at_low, middle, at_middle) if at_middle != at_low else (middle, at_middle, high, at_high)
+            )
+        (item,) = differ
+        assert server.labels[item] == (high if at_high > at_low else low)[item]
+        asked.append(server.asked)
+    assert np.mean(asked) > submissions_for_one_label(items, step, None)
+
+
 @given(st.floats(0, 1), STEPS)
 def test_a_rounded_number_is_a_multiple_within_half_a_step(value: float, step: float) -> None:
     found = round_to(value, step)

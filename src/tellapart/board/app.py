@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from tellapart.board.downloads import as_csv, as_latex
 from tellapart.board.headers import SecurityHeaders
 from tellapart.board.links import PATTERNS, ServerLinks, path_of
+from tellapart.board.made_first import MadeFirst, accepted
 from tellapart.board.made_pages import Body, MadePages
 from tellapart.board.pictures import picture
 from tellapart.board.rendering import asset, render
@@ -70,7 +71,14 @@ def create_app(settings: BoardSettings, store: Store, submissions: Submissions |
     'Ours'
     """
     # No documentation page: the usual ones load scripts from elsewhere.
-    app = FastAPI(title=settings.title, description=settings.about, version="1", docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title=settings.title,
+        description=settings.about,
+        version="1",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,  # such a redirect goes to whatever host the request names
+    )
     made = MadePages()
     for page in PAGES.values():
         app.add_api_route(
@@ -85,6 +93,7 @@ def create_app(settings: BoardSettings, store: Store, submissions: Submissions |
         app.include_router(router_of(submissions))
     _add_files(app, store)
     _add_errors(app, settings)
+    app.add_middleware(MadeFirst, made=made, store=store)
     app.add_middleware(SecurityHeaders)
     return app
 
@@ -98,18 +107,19 @@ def _endpoint(
     def answer(request: Request, format: Format | None = None, **args: Any) -> Response:  # noqa: A002
         if page.name == "choose" and args.get("a") and args.get("b"):
             return RedirectResponse(path_of("compare", a=args["a"], b=args["b"]), HTTPStatus.SEE_OTHER)
-        wanted = format or _accepted(request)
-        key = (page.name, *(args[name] for name in names), wanted)
-        if (found := made.find(store.latest(), key)) is not None:
-            return _sent(request, found)
-        with store.session() as session:
+        own = {name: args[name] for name in names}
+        wanted = format or accepted(request.headers.get("accept", ""))
 
-            def make() -> Body:
-                view = page.gather(session, settings, **{name: args[name] for name in names})
-                return _body(page, view, wanted, settings, hidden=hidden)
+        def make() -> Body:
+            with store.reading() as session:
+                return _body(page, page.gather(session, settings, **own), wanted, settings, hidden=hidden)
 
-            body = made.get(store.version(session), key, make)
-        return _sent(request, body)
+        # The version comes first: what changes while the page is made makes it old.
+        body = made.get(store.latest(), (path_of(page.name, **own), wanted), make)
+        status, headers, content = body.answer(
+            request.headers.get("if-none-match", ""), request.headers.get("accept-encoding", "")
+        )
+        return Response(content, status, headers)
 
     parameters = [inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)]
     parameters += [
@@ -128,13 +138,7 @@ def _endpoint(
     return answer
 
 
-def _accepted(request: Request) -> Format:
-    """HTML for browsers; JSON for whoever asks for it and not for HTML."""
-    accept = request.headers.get("accept", "")
-    return "json" if "application/json" in accept and "text/html" not in accept else "html"
-
-
-def _body(page: Page, view: View, wanted: Format, settings: BoardSettings, *, hidden: bool) -> Body:
+def _body(page: Page, view: View, wanted: str, settings: BoardSettings, *, hidden: bool) -> Body:
     if wanted == "html":
         text = render(page.template, view, ServerLinks(), settings, hidden=hidden)
     elif wanted == "json":
@@ -148,21 +152,9 @@ def _body(page: Page, view: View, wanted: Format, settings: BoardSettings, *, hi
     return Body(_MEDIA[wanted], text.encode(), filename)
 
 
-def _sent(request: Request, body: Body) -> Response:
-    # One address has several forms, and a page is old as soon as a record is new.
-    headers = {"ETag": body.tag, "Vary": "Accept, Accept-Encoding", "Cache-Control": "no-cache"}
-    if request.headers.get("if-none-match") == body.tag:
-        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-    if body.filename:
-        headers["Content-Disposition"] = f'attachment; filename="{body.filename}"'
-    if body.packed and "gzip" in request.headers.get("accept-encoding", ""):
-        return Response(body.packed, media_type=body.media_type, headers=headers | {"Content-Encoding": "gzip"})
-    return Response(body.content, media_type=body.media_type, headers=headers)
-
-
 def _add_files(app: FastAPI, store: Store) -> None:
     @app.get(PATTERNS["static"], include_in_schema=False)
-    def static(name: _SLUG) -> Response:
+    async def static(name: _SLUG) -> Response:
         try:
             content = asset(name)
         except FileNotFoundError:
@@ -187,7 +179,7 @@ def _add_files(app: FastAPI, store: Store) -> None:
 
 def _add_errors(app: FastAPI, settings: BoardSettings) -> None:
     def told(request: Request, status: int, title: str, text: str) -> Response:
-        if _accepted(request) == "json" or request.query_params.get("format") == "json":
+        if accepted(request.headers.get("accept", "")) == "json" or request.query_params.get("format") == "json":
             content = View(title=title).model_dump() | {"detail": text}
             import json
 

@@ -38,14 +38,26 @@ Database = Annotated[
 def serve_command(
     runs: Runs = None,
     board: BoardFile = None,
+    *,
     host: Annotated[str, typer.Option("--host", help="0.0.0.0 for the whole network.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535)] = 8421,
     database: Database = None,
+    name: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            "--name", help="A name under which browsers reach it; requests for another are refused. Repeatable."
+        ),
+    ] = None,
+    proxy: Annotated[
+        str, typer.Option("--proxy", help="Addresses of proxies that are believed about whom they serve, by commas.")
+    ] = "127.0.0.1",
 ) -> None:
     """Show runs in the browser: leaderboards, models, items, comparisons, the Pareto front."""
     require("fastapi", extra="board")
     uvicorn = require("uvicorn", extra="board")
     from tellapart.board.app import create_app
+    from tellapart.board.connections import Connection
+    from tellapart.board.headers import LOOPBACK, KnownNames
     from tellapart.board.submissions.service import opened
     from tellapart.board.watch import Watch
 
@@ -55,8 +67,20 @@ def serve_command(
         Watch(store, settings, _warn),
     ):
         typer.echo(f"the board is at http://{host}:{port}/ (stop it with Ctrl-C)")
+        own = {host if ":" not in host else f"[{host}]", *LOOPBACK}
         app = create_app(settings, store, submissions)
-        uvicorn.run(app, host=host, port=port, log_level="warning", server_header=False)
+        app.add_middleware(KnownNames, names={*own, *name} if name else own if own <= {*LOOPBACK} else ())
+        uvicorn.run(
+            app,
+            host=host,
+            port=port,
+            log_level="warning",
+            server_header=False,
+            http=Connection,
+            ws="none",
+            forwarded_allow_ips=proxy,
+            timeout_graceful_shutdown=10,
+        )
 
 
 @board_app.command("export")
@@ -68,13 +92,17 @@ def export_command(
     items: Annotated[
         int, typer.Option("--items", min=0, help="Items of a benchmark that get a page: those most models fail.")
     ] = 500,
+    comparisons: Annotated[
+        int,
+        typer.Option("--comparisons", min=0, help="Models that are compared, each with each: the first page's best."),
+    ] = 25,
 ) -> None:
     """Write the board as a static site: it opens from the disk, and any web server can hold it."""
     require("fastapi", extra="board")
     from tellapart.board.export import export_site
 
     with _opened(runs, board, database) as (settings, store):
-        pages = export_site(store, settings, out, most_items=items)
+        pages = export_site(store, settings, out, most_items=items, most_compared=comparisons)
     typer.echo(f"{pages:,} pages; open {out / 'index.html'}")
 
 

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 
 from tellapart.board.views.view import Table
+from tellapart.data.spreadsheet import spreadsheet_cell
+from tellapart.report.paper_tables.latex_text import fitted, latex_packages, latex_text
 
 __all__ = ["as_csv", "as_latex"]
 
-_TEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-}
+#: Letters from which on a text is set in lines.
+_LONG = 40
 
 Cell = str | float | None
 
@@ -34,47 +27,73 @@ def as_csv(table: Table) -> str:
     "model,score\\r\\n'=1+1,0.5\\r\\nb,\\r\\n"
     """
     target = io.StringIO()
-    csv.writer(target).writerows([_plain(cell) for cell in row] for row in table.rows)
+    csv.writer(target).writerows(map(spreadsheet_cell, row) for row in table.rows)
     return target.getvalue()
 
 
 def as_latex(table: Table) -> str:
-    """Return a table in the manner of booktabs; fractions with four decimals.
+    """Return a table in the manner of booktabs; fractions with four decimals, an interval small beside its number.
 
-    >>> print(as_latex(Table(title="50 %", rows=(("model", "score"), ("a_b", 0.5)))), end="")
+    >>> rows = (("model", "score", "score low", "score high"), ("a_b", 0.5, 0.4, 0.6))
+    >>> print(as_latex(Table(title="50 %", rows=rows)), end="")
+    % \\usepackage{booktabs}
+    % \\usepackage{graphicx}
     % 50 \\%
+    \\noindent\\resizebox{\\ifdim\\width>\\linewidth \\linewidth\\else\\width\\fi}{!}{%
     \\begin{tabular}{lr}
     \\toprule
     model & score \\\\
     \\midrule
-    a\\_b & 0.5000 \\\\
+    a\\_b & 0.5000 {\\scriptsize [0.4000, 0.6000]} \\\\
     \\bottomrule
-    \\end{tabular}
+    \\end{tabular}}
     """
-    head, *rows = [[_tex(cell) for cell in row] for row in table.rows]
-    lines = [
-        # A title ends with its line, or what follows it would be set.
-        f"% {_tex(' '.join(table.title.split()))}",
-        f"\\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}",
+    head, *rows = table.rows
+    shown = [place for place, name in enumerate(head) if not _bound(head, place)]
+    tabular = [
+        f"\\begin{{tabular}}{{{''.join(_alignment([row[place] for row in rows]) for place in shown)}}}",
         "\\toprule",
-        " & ".join(head) + " \\\\",
+        " & ".join(_written(head[place]) for place in shown) + " \\\\",
         "\\midrule",
-        *(" & ".join(row) + " \\\\" for row in rows),
+        *(" & ".join(_with_interval(head, row, place) for place in shown) + " \\\\" for row in rows),
         "\\bottomrule",
         "\\end{tabular}",
     ]
-    return "\n".join(lines) + "\n"
+    made = "\n".join([f"% {latex_text(table.title)}", *fitted(tabular), ""])
+    return "\n".join([*latex_packages(made), made])
 
 
-def _plain(cell: Cell) -> str | float | None:
-    if isinstance(cell, str) and cell[:1] in {"=", "+", "-", "@", "\t", "\r"}:
-        return f"'{cell}"
-    return cell
+def _bound(head: Sequence[Cell], place: int) -> bool:
+    """Whether a column is the low or the high of an interval, and not a number of its own."""
+    return any(_has_interval(head, place - back) for back in (1, 2) if place >= back)
 
 
-def _tex(cell: Cell) -> str:
+def _has_interval(head: Sequence[Cell], place: int) -> bool:
+    name, following = head[place], list(head[place + 1 : place + 3])
+    return following in (["low", "high"], [f"{name} low", f"{name} high"])
+
+
+def _alignment(column: Sequence[Cell]) -> str:
+    texts = [cell for cell in column if isinstance(cell, str)]
+    if any(len(text) > _LONG for text in texts):
+        return "p{0.4\\linewidth}"
+    return "l" if texts else "r"
+
+
+def _with_interval(head: Sequence[Cell], row: Sequence[Cell], place: int) -> str:
+    if not _has_interval(head, place) or row[place + 1] is None:
+        return _written(row[place])
+    return f"{_written(row[place])} {{\\scriptsize [{_written(row[place + 1])}, {_written(row[place + 2])}]}}"
+
+
+def _written(cell: Cell) -> str:
     if cell is None:
         return "--"
-    if isinstance(cell, float):
-        return f"{cell:.4f}"
-    return "".join(_TEX.get(letter, letter) for letter in " ".join(str(cell).split()))
+    if isinstance(cell, str):
+        return latex_text(cell)
+    if isinstance(cell, int):
+        return str(cell)
+    if 0 < abs(cell) < 0.00005:  # a p-value: not so small that it is none
+        digits, _, power = f"{cell:.1e}".partition("e")
+        return rf"${digits} \cdot 10^{{{int(power)}}}$"
+    return f"{cell:.4f}" if abs(cell) < 1000 else f"{cell:.0f}"

@@ -16,6 +16,7 @@ from tellapart.board.settings import BoardSettings
 from tellapart.board.site import PAGES
 from tellapart.board.store import Store
 from tellapart.board.tables import Benchmark
+from tellapart.board.views.comparison import MOST, choose_page
 from tellapart.board.views.gallery import PAGE as QUERIES
 from tellapart.board.views.items import PAGE, failures
 from tellapart.board.views.view import View
@@ -27,7 +28,9 @@ __all__ = ["export_site"]
 Wanted = tuple[str, tuple[tuple[str, str | int], ...]]
 
 
-def export_site(store: Store, settings: BoardSettings, out: Path, *, most_items: int = 500) -> int:
+def export_site(
+    store: Store, settings: BoardSettings, out: Path, *, most_items: int = 500, most_compared: int = MOST
+) -> int:
     """Write the board to a folder, and return how many pages there are.
 
     The links are followed from the first page on, so a page is there exactly if a link leads to it.
@@ -38,6 +41,8 @@ def export_site(store: Store, settings: BoardSettings, out: Path, *, most_items:
         out: the folder.
         most_items: of each benchmark's items, how many get a page: those that most models fail; and of a gallery's
             queries, how many are shown each way.
+        most_compared: of the models, how many are compared, each with each: the best by the first page. Pages of
+            comparisons are their square.
 
     Raises:
         RunError: a file cannot be written.
@@ -47,14 +52,18 @@ def export_site(store: Store, settings: BoardSettings, out: Path, *, most_items:
     ...     export_site(empty, BoardSettings(), Path(folder))
     6
     """
-    with store.session() as session:
-        crawl = _Crawl(session, settings, out, most_items)
+    with store.reading() as session:
+        crawl = _Crawl(session, settings, out, most_items, most_compared)
         return crawl.run()
 
 
 class _Crawl:
-    def __init__(self, session: Session, settings: BoardSettings, out: Path, most_items: int) -> None:
+    def __init__(
+        self, session: Session, settings: BoardSettings, out: Path, most_items: int, most_compared: int
+    ) -> None:
         self._session, self._settings, self._out, self._most = session, settings, out, most_items
+        self._choice = choose_page(session, settings, most=most_compared)
+        self._compared = {link.args[side] for row in self._choice.pairs for link in row for side in "ab"}
         self._seen: set[Wanted] = set()
         self._queue: deque[Wanted] = deque()
         self._shown: dict[str, set[int]] = {}
@@ -74,6 +83,8 @@ class _Crawl:
         key = (page, tuple(sorted(args.items())))
         if page == "picture":
             return self._picture(key, args)
+        if page == "compare" and not self._compared.issuperset(args.values()):
+            return False
         listed = {"items": PAGE, "gallery_page": QUERIES}
         if (page == "item" and args["position"] not in self._places(str(args["slug"]))) or (
             page in listed and (int(args["page"]) - 1) * listed[page] >= max(1, self._most)
@@ -98,7 +109,7 @@ class _Crawl:
     def _write_page(self, name: str, args: dict[str, Any]) -> None:
         page = PAGES[name]
         here = path_of(name, **args)
-        view = page.gather(self._session, self._settings, **args)
+        view = self._choice if name == "choose" else page.gather(self._session, self._settings, **args)
         folder = self._out / here.lstrip("/")
         write_whole(folder / "index.html", render(page.template, view, StaticLinks(here, self._ask), self._settings))
         self._write_data(folder, view)

@@ -12,6 +12,12 @@ step = 0.01                  # numbers are rounded to it
 daily = 3
 total = 20
 closes = 2027-06-01T12:00:00Z
+
+[[hidden]]
+name = "statements"
+benchmark = "vlue-nlvr2"     # one of the catalogue, of pairs or of a task, instead of a folder of pairs
+data = "/srv/vlue"           # its files, as `tellapart run` takes them with --data and --images
+images = "/srv/marvl"
 ```
 
 A file without `[[hidden]]` has none; other tables are the board's own.
@@ -19,15 +25,27 @@ A file without `[[hidden]]` has none; other tables are the board's own.
 
 from __future__ import annotations
 
-import tomllib
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
+from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.board.submissions.hideable import HIDEABLE
 from tellapart.board.submissions.rounding import bits_told, hidden_bits, round_to
-from tellapart.errors import DataError, MetricError
+from tellapart.data.invalid import Problem
+from tellapart.data.rows import read_toml
+from tellapart.errors import DataError, MetricError, TellapartError
 
 __all__ = ["HiddenBenchmark", "HiddenSettings", "SubmissionSettings", "check_limits", "closed", "read_hidden"]
 
@@ -41,10 +59,13 @@ class HiddenBenchmark(_Settings):
 
     Attributes:
         name: in addresses and tables: lower case letters, digits and hyphens.
-        pairs: the pair set's folder, with its labels.
+        pairs: a pair set's folder, with its labels.
+        benchmark: or a benchmark of the catalogue, of pairs or of a task.
+        data, images: that benchmark's files, as `--data` and `--images` name them; nothing is fetched.
         title: for people; the name if not given.
-        protocol: `scores` of images and texts, or `answers` in words (2x2 items; as `pairing:` asks them).
-        metrics: whose numbers are told; the headline's of the protocol and shape if not given.
+        protocol: of pairs: `scores` of images and texts, or `answers` in words (2x2 items; as `pairing:` asks them); of a
+            task: its `predictions`, which need not be said.
+        metrics: whose numbers are told, models being ranked by the last; the headline's of what is measured if not given.
         public_share: of the items, from whole clusters, whose numbers are told while it is open.
         step: to which numbers are rounded.
         daily, total: files that count, a user.
@@ -56,9 +77,12 @@ class HiddenBenchmark(_Settings):
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
-    pairs: Path
+    pairs: Path | None = None
+    benchmark: str | None = None
+    data: Path | None = None
+    images: Path | None = None
     title: str = ""
-    protocol: Literal["scores", "answers"] = "scores"
+    protocol: Literal["scores", "answers", "predictions"] = "scores"
     metrics: tuple[str, ...] = ()
     public_share: float = Field(default=0.5, gt=0, lt=1)
     step: float = 0.01
@@ -76,6 +100,46 @@ class HiddenBenchmark(_Settings):
             raise ValueError(str(error)) from error
         return step
 
+    @model_validator(mode="before")
+    @classmethod
+    def _protocol_of_a_task(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or not isinstance(given.get("benchmark"), str) or "protocol" in given:
+            return given
+        return {**given, "protocol": _protocols(given["benchmark"])[0]}
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.pairs is None) == (self.benchmark is None):
+            raise ValueError("name either `pairs`, a pair set's folder, or `benchmark`, one of the catalogue")
+        if self.benchmark is None and (self.data or self.images):
+            raise ValueError("`data` and `images` are of a `benchmark`; a pair set's folder holds everything")
+        if self.protocol not in (allowed := _PAIRS if self.benchmark is None else _protocols(self.benchmark)):
+            raise ValueError(f"protocol {self.protocol!r}: of this benchmark {' or '.join(allowed)} are taken")
+        return self
+
+
+_PAIRS = ("scores", "answers")
+
+
+def _protocols(name: str) -> tuple[str, ...]:
+    """Return what may be sent to a benchmark of the catalogue, the usual first."""
+    if ":" in name:
+        raise ValueError(
+            f"{name!r} is not of the catalogue (`tellapart ls benchmarks`); a folder of pairs is named by `pairs`"
+        )
+    try:
+        found = find_benchmark(name)
+    except TellapartError as error:
+        raise ValueError(str(error)) from error
+    if not isinstance(found, TaskBenchmark):
+        return _PAIRS
+    if found.task not in HIDEABLE:
+        raise ValueError(
+            f"the task {found.task!r} of {name} cannot be hidden: its numbers are no means over units that are right or "
+            f"wrong for themselves; tasks that can are {', '.join(HIDEABLE)}"
+        )
+    return ("predictions",)
+
 
 class SubmissionSettings(_Settings):
     """How files are taken and measured.
@@ -84,7 +148,7 @@ class SubmissionSettings(_Settings):
         state: the folder of the server's secret, its database, the task files and what was sent.
         upload_bytes: the largest file that is taken.
         spare_bytes: what must stay free on the disk.
-        seconds: that reading and measuring one file may take.
+        seconds: of processor time that reading one file may take, and again measuring what it says.
         memory_bytes: likewise, of address space.
         requests_a_minute: of one token or, without one, of one address.
         sign_ins_a_minute: attempts from one address.
@@ -126,14 +190,9 @@ def read_hidden(path: Path) -> HiddenSettings | None:
 
     >>> read_hidden(Path("gone.toml"))
     Traceback (most recent call last):
-    tellapart.errors.DataError: gone.toml cannot be read: No such file or directory
+    tellapart.errors.DataError: gone.toml: cannot be read (No such file or directory)
     """
-    try:
-        content = tomllib.loads(path.read_bytes().decode())
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} is not TOML: {error}") from error
+    content = read_toml(path)
     if not content.get("hidden"):
         return None
     try:
@@ -141,14 +200,21 @@ def read_hidden(path: Path) -> HiddenSettings | None:
             {"submissions": content.get("submissions", {"state": "state"}), "hidden": content["hidden"]}
         )
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in problem["loc"])
-        raise DataError(f"{path}: field {field!r}: {problem['msg']}") from error
+        raise DataError(f"{path}: {Problem.first(error)}") from error
     names = [benchmark.name for benchmark in found.hidden]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise DataError(f"{path}: two hidden benchmarks are called {repeated[0]!r}; name each once")
     folder = path.parent
-    hidden = [each.model_copy(update={"pairs": folder / each.pairs.expanduser()}) for each in found.hidden]
+    hidden = [
+        each.model_copy(
+            update={
+                field: folder / path.expanduser()
+                for field in ("pairs", "data", "images")
+                if (path := getattr(each, field)) is not None
+            }
+        )
+        for each in found.hidden
+    ]
     state = folder / found.submissions.state.expanduser()
     update: dict[str, Any] = {
         "hidden": tuple(hidden),
@@ -157,13 +223,13 @@ def read_hidden(path: Path) -> HiddenSettings | None:
     return found.model_copy(update=update)
 
 
-def check_limits(benchmark: HiddenBenchmark, items: int, shape: tuple[int, int], numbers: int) -> None:
+def check_limits(benchmark: HiddenBenchmark, items: int, shape: tuple[int, int] | None, numbers: int) -> None:
     """Refuse limits under which one user's files could tell too much of the public labels.
 
     Args:
         benchmark: its step, total and largest share.
         items: of the public split.
-        shape: images and texts of an item.
+        shape: images and texts of an item; None for a task's records.
         numbers: told of each file.
 
     Raises:

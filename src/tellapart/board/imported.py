@@ -16,12 +16,13 @@ accuracy = 0.7317             # metric: a fraction
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from tellapart.data.invalid import Problem
+from tellapart.data.rows import read_toml
 from tellapart.errors import DataError
 
 __all__ = ["Imported", "ImportedModel", "read_imported"]
@@ -82,17 +83,10 @@ def read_imported(path: Path) -> Imported:
 
     >>> read_imported(Path("gone.toml"))
     Traceback (most recent call last):
-    tellapart.errors.DataError: gone.toml cannot be read: No such file or directory
+    tellapart.errors.DataError: gone.toml: cannot be read (No such file or directory)
     """
-    try:
-        content = tomllib.loads(path.read_bytes().decode())
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} is not TOML: {error}") from error
+    content = read_toml(path)
     try:
         return Imported.model_validate(content)
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in problem["loc"])
-        raise DataError(f"{path}: field {field!r}: {problem['msg']}") from error
+        raise DataError(f"{path}: {Problem.first(error)}") from error

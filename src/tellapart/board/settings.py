@@ -14,12 +14,13 @@ performance = ["vlue-nlvr2", "vlue-vqa"]    # over which the mean is taken; ever
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from tellapart.data.invalid import Problem
+from tellapart.data.rows import read_toml
 from tellapart.errors import DataError
 
 __all__ = ["BoardSettings", "read_settings"]
@@ -62,22 +63,15 @@ def read_settings(path: Path) -> BoardSettings:
 
     >>> read_settings(Path("gone.toml"))
     Traceback (most recent call last):
-    tellapart.errors.DataError: gone.toml cannot be read: No such file or directory
+    tellapart.errors.DataError: gone.toml: cannot be read (No such file or directory)
     """
-    try:
-        content = tomllib.loads(path.read_bytes().decode())
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} is not TOML: {error}") from error
+    content = read_toml(path)
     if unknown := sorted(set(content) - _TABLES):
         raise DataError(f"{path}: there is no table {unknown[0]!r}; a board file has {', '.join(sorted(_TABLES))}")
     try:
         found = BoardSettings.model_validate(content.get("board", {}))
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in problem["loc"])
-        raise DataError(f"{path}: field 'board.{field}': {problem['msg']}") from error
+        raise DataError(f"{path}: [board] {Problem.first(error)}") from error
     folder = path.parent
     update: dict[str, Any] = {"file": path}
     for name in ("runs", "imported"):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import as_file, files
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from alembic.config import Config
@@ -20,10 +21,15 @@ from sqlmodel import Session, SQLModel, create_engine
 from tellapart.board.tables import State
 from tellapart.errors import StoreError
 
-__all__ = ["LATEST_SECONDS", "Store", "database_url"]
+__all__ = ["IN_MEMORY", "LATEST_SECONDS", "Store", "database_url"]
 
 #: How long a version that was read may be told again.
 LATEST_SECONDS = 0.25
+
+#: The address of a database of this process alone.
+IN_MEMORY = "sqlite://"
+
+_CHANGED = "what is shown has changed"
 
 
 def database_url(wanted: str | None, beside: Path) -> str:
@@ -55,11 +61,11 @@ class Store:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._known, self._asked = 0, -math.inf
+        self._latest, self._asking = (0, -math.inf), Lock()  # the version, and when it was asked for
         try:
             self._engine = _engine(url)
             _migrate(self._engine)
-        except (SQLAlchemyError, ImportError) as error:
+        except (SQLAlchemyError, ImportError, ValueError) as error:  # ValueError: a port that is no number
             cause = str(getattr(error, "orig", None) or error).splitlines()[0]
             raise StoreError(f"the board's database cannot be opened: {cause}; look at --database") from error
 
@@ -87,7 +93,25 @@ class Store:
         with Session(self._engine) as session:
             yield session
             session.commit()
-        self._asked = -math.inf
+            if _CHANGED not in session.info:
+                return
+        with self._asking:  # whoever is asking now may be told the version before
+            self._latest = (self._latest[0], -math.inf)
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """Open a session that sees the records as they are at its first query, whatever is written meanwhile.
+
+        >>> with Store("sqlite://") as store, store.reading() as session:
+        ...     store.version(session)
+        0
+        """
+        with Session(self._engine) as session:
+            if self._engine.dialect.name == "postgresql":
+                session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+            elif self.url != IN_MEMORY:  # there, everybody shares one connection
+                session.connection().exec_driver_sql("BEGIN")
+            yield session
 
     def version(self, session: Session) -> int:
         """Return how often what is shown has changed.
@@ -106,12 +130,23 @@ class Store:
         ...     store.latest()
         0
         """
-        now = time.monotonic()
-        if now - self._asked > LATEST_SECONDS:
-            with Session(self._engine) as session:
-                self._known = self.version(session)
-            self._asked = now
-        return self._known
+        with self._asking:
+            if (known := self.known()) is None:
+                asked = time.monotonic()
+                with Session(self._engine) as session:
+                    known = self.version(session)
+                self._latest = (known, asked)
+        return known
+
+    def known(self) -> int | None:
+        """Return what `latest` would without a query; None where it would ask.
+
+        >>> with Store("sqlite://") as store:
+        ...     store.known(), store.latest(), store.known()
+        (None, 0, 0)
+        """
+        version, asked = self._latest
+        return version if time.monotonic() - asked <= LATEST_SECONDS else None
 
     def changed(self, session: Session) -> None:
         """Say that pages made before are old.
@@ -125,14 +160,14 @@ class Store:
         state.version += 1
         session.add(state)
         session.flush()
+        session.info[_CHANGED] = True
 
 
 def _engine(url: str) -> Engine:
     if not url.startswith("sqlite"):
         return create_engine(url, pool_pre_ping=True)
-    in_memory = url == "sqlite://"
     options: dict[str, Any] = {}
-    if in_memory:
+    if url == IN_MEMORY:
         from sqlalchemy.pool import StaticPool
 
         options["poolclass"] = StaticPool  # one connection, or every thread would see a database of its own
@@ -144,6 +179,7 @@ def _engine(url: str) -> Engine:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute(f"PRAGMA mmap_size={2 << 30}")  # a page of the board reads thousands of the database's
 
     return engine
 

@@ -12,7 +12,8 @@ from tellapart.stats.tiers import tiers
 
 __all__ = ["MOST_TESTED", "rank"]
 
-#: Sign flips over every pair of more models than this take minutes; the best of them are tested, the rest have no tier.
+#: Sign flips over every pair of models cost the cube of their number: 40 models take some 1.6 s a metric (8,000 items in
+#: 4,000 clusters, one core), 100 models 27 s. So many of the best are tested, and the rest have no tier.
 MOST_TESTED = 40
 
 

@@ -16,7 +16,7 @@ from tellapart.errors import MetricError
 from tellapart.stats.clusters import Clusters, ClusterTotals, checked_level, checked_values
 from tellapart.stats.intervals import Reduce, cluster_bootstrap
 
-__all__ = ["Difference", "McNemar", "mcnemar", "paired_difference", "paired_permutation", "sign_flip_p"]
+__all__ = ["Difference", "McNemar", "mcnemar", "mcnemar_p", "paired_difference", "paired_permutation", "sign_flip_p"]
 
 # Signs held at once: 8 bytes each, in at most three arrays.
 _CHUNK = 1 << 20
@@ -68,15 +68,30 @@ def mcnemar(a: Any, b: Any) -> McNemar:
     >>> mcnemar([1, 1, 1, 1, 0], [0, 0, 0, 1, 0])
     McNemar(only_a=3, only_b=0, p=0.25, n=5)
     """
-    from scipy.stats import binomtest
-
     first, second = _pair("mcnemar", a, b, binary=True)
     if first.ndim != 1:
         raise MetricError(f"mcnemar: expected shape (item,), got {first.shape}; test one metric at a time")
     only_a, only_b = int((first > second).sum()), int((second > first).sum())
-    discordant = only_a + only_b
-    p = float(binomtest(only_a, discordant, 0.5).pvalue) if discordant else 1.0
-    return McNemar(only_a, only_b, min(1.0, p), len(first))
+    return McNemar(only_a, only_b, float(mcnemar_p(only_a, only_b)), len(first))
+
+
+def mcnemar_p(only_a: Any, only_b: Any) -> NDArray[np.float64]:
+    """Return the exact two-sided p of discordant counts, for many pairs of runs at once.
+
+    The two tails are equal, so each is summed once: a ranking of 200 models tests 19,900 pairs.
+
+    Args:
+        only_a: whole numbers of any shape: items that run A alone got right.
+        only_b: likewise of run B.
+
+    >>> mcnemar_p([3, 5, 0], [0, 5, 0]).tolist()
+    [0.25, 1.0, 1.0]
+    """
+    from scipy.stats import binom
+
+    fewer, discordant = np.minimum(only_a, only_b), np.add(only_a, only_b)
+    tails = binom.cdf(fewer, discordant, 0.5) + binom.sf(discordant - fewer - 1, discordant, 0.5)
+    return np.asarray(np.where(2 * fewer == discordant, 1.0, np.minimum(1.0, tails)), dtype=np.float64)
 
 
 def paired_difference(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tellapart.errors import MetricError
 from tellapart.stats.clusters import Clusters, ClusterTotals, checked_level, checked_values, is_binary
 from tellapart.stats.multiple import holm
-from tellapart.stats.paired import mcnemar, sign_flip_p
+from tellapart.stats.paired import mcnemar_p, sign_flip_p
 
 __all__ = ["Tier", "tiers"]
 
@@ -101,7 +101,9 @@ def _distinct(table: NDArray[np.float64], totals: ClusterTotals, alpha: float, s
     if not len(pairs):
         return distinct
     if totals.independent and is_binary(table):
-        p_values = np.array([mcnemar(table[:, i], table[:, j]).p for i, j in pairs])
+        right = table.T @ table  # (model, model): items that both got right, exact in float64
+        only = right.diagonal()[:, None] - right
+        p_values = mcnemar_p(only[pairs[:, 0], pairs[:, 1]], only[pairs[:, 1], pairs[:, 0]])
     else:
         # The smallest p a drawn test can give, times the pairs, must be well below alpha or nothing could differ.
         resamples = max(10_000, int(np.ceil(4 * len(pairs) / alpha)))

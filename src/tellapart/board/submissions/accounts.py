@@ -30,6 +30,7 @@ Role = Literal["reader", "submitter", "admin"]
 _ROLES: tuple[str, ...] = get_args(Role)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _DAY = 86_400.0
+_SERVER = "server"  # who did what nobody did
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,8 @@ class Accounts:
         """
         if not _NAME.fullmatch(name):
             raise RefusedError(422, f"user {name!r:.80}: use up to 63 letters, digits, dots, underscores and hyphens")
+        if name.lower() == _SERVER:
+            raise RefusedError(422, f"user {name!r}: the log calls the server itself so; use another name")
         if role not in _ROLES:
             raise RefusedError(422, f"role {role!r:.80}: use one of {', '.join(_ROLES)}")
         with self.database.change() as rows:
@@ -86,6 +89,17 @@ class Accounts:
             except sqlite3.IntegrityError:
                 raise RefusedError(409, f"user {name!r} is there already") from None
             self.database.log(rows, self.clock(), by, "user added", {"user": name, "role": role})
+
+    def role(self, user: str) -> str:
+        """Return a user's role.
+
+        Raises:
+            RefusedError: there is no such user.
+        """
+        row = self.database.one("SELECT role FROM user WHERE name = ?", user)
+        if row is None:
+            raise RefusedError(404, f"no user {user!r:.80}")
+        return str(row["role"])
 
     def issue(self, user: str, *, days: float, by: str) -> tuple[str, str]:
         """Make a token for a user; it is told here and nowhere else.
@@ -124,8 +138,12 @@ class Accounts:
             rows.execute("DELETE FROM session WHERE token = ?", (id_,))
             self.database.log(rows, now, by, "token revoked", {"token": id_})
 
-    def of_token(self, token: str) -> Account:
+    def of_token(self, token: str, before_refusal: Callable[[], None] = lambda: None) -> Account:
         """Return whose token this is.
+
+        Args:
+            token: as it was sent.
+            before_refusal: called before a refusal is written down; it may refuse itself, and then nothing is written.
 
         Raises:
             RefusedError: nobody's, or it was revoked, or has expired. Which of them is not told, and is in the log.
@@ -136,6 +154,7 @@ class Accounts:
         right = hmac.compare_digest(digest, row["digest"] if row else keyed(self.key, "nobody's"))
         if row is not None and right and row["revoked"] is None and self.clock() < row["expires"]:
             return Account(row["user"], row["role"], row["id"])
+        before_refusal()
         if row is not None:  # an id that exists: a stolen, old or mistyped token; anything else is only noise
             why = "wrong secret" if not right else "revoked" if row["revoked"] is not None else "expired"
             with self.database.change() as rows:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Coroutine
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+import anyio
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect
 
 from tellapart.board.submissions.accounts import COOKIE, Account, Role
 from tellapart.board.submissions.pages import wants_page, written
+from tellapart.board.submissions.rate import network
 from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.service import Submissions
 
 __all__ = ["Asking", "RefusingRoute"]
 
 _SMALL = 8192  # bytes of a form without a file
+_SOON = 10  # seconds in which it has come
+
+
+#: A full disk, or a database that another process holds.
+_UNABLE = RefusedError(503, "the server cannot do this now; nothing was changed, try again later")
 
 
 class RefusingRoute(APIRoute):
@@ -34,7 +43,8 @@ class RefusingRoute(APIRoute):
         async def refusing(request: Request) -> Response:
             try:
                 return await handler(request)
-            except RefusedError as refused:
+            except (RefusedError, sqlite3.OperationalError) as error:
+                refused = error if isinstance(error, RefusedError) else _UNABLE
                 headers = {"Cache-Control": "no-store"}
                 if refused.status == 401:
                     headers["WWW-Authenticate"] = "Bearer"
@@ -54,12 +64,22 @@ class Asking:
 
     def __init__(self, request: Request, board: Submissions) -> None:
         self.request, self.board = request, board
-        self.address = f"address {request.client.host if request.client else ''}"
+        self.address = f"address {network(request.client.host) if request.client else ''}"
 
     @property
     def browser(self) -> bool:
         """Whether it has no token of its own, so that only a session can speak for it."""
         return "authorization" not in self.request.headers
+
+    def count(self) -> None:
+        """Count a request that anybody may make: to whoever is signed in, or else to the address.
+
+        Raises:
+            RefusedError: too often.
+        """
+        cookie = self.request.cookies.get(COOKIE, "")
+        found = self.board.accounts.of_session(cookie) if cookie else None
+        self.board.requests.spend(f"token {found.token}" if found else self.address)
 
     def account(self, role: Role, *, by_token: bool = False) -> Account:
         """Return who asks, and count the request.
@@ -81,11 +101,8 @@ class Asking:
         scheme, _, token = self.request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise RefusedError(401, "send your token: Authorization: Bearer TOKEN")
-        try:
-            return self.board.accounts.of_token(token.strip())
-        except RefusedError:
-            self.board.sign_ins.spend(self.address)  # guesses are counted, and good tokens are not
-            raise
+        # Guesses are counted, and good tokens are not.
+        return self.board.accounts.of_token(token.strip(), lambda: self.board.sign_ins.spend(self.address))
 
     def _of_session(self) -> Account:
         cookie = self.request.cookies.get(COOKIE, "")
@@ -111,15 +128,19 @@ class Asking:
         """Read a form without files, of this site, that anybody may send a few times a minute.
 
         Raises:
-            RefusedError: it is of another site, too long, no form, or sent too often.
+            RefusedError: it is of another site, too long, too slow, no form, or sent too often.
         """
         self.check_site()
         self.board.sign_ins.spend(self.address)
         body = b""
-        async for piece in self.request.stream():
-            body += piece
-            if len(body) > _SMALL:
-                raise RefusedError(413, f"this form takes up to {_SMALL} bytes")
+        try:
+            with anyio.fail_after(_SOON):
+                async for piece in self.request.stream():
+                    body += piece
+                    if len(body) > _SMALL:
+                        raise RefusedError(413, f"this form takes up to {_SMALL} bytes")
+        except (TimeoutError, ClientDisconnect) as error:
+            raise RefusedError(408, "the form did not come whole") from error
         try:
             return dict(parse_qsl(body.decode("ascii"), max_num_fields=8))
         except ValueError as error:

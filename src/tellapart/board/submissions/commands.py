@@ -33,5 +33,7 @@ def user_command(
     except RefusedError as refused:
         if refused.status != 409:
             raise
+        if (held := accounts.role(name)) != role:  # or a token would do more, or less, than was asked for
+            raise DataError(f"{name} has the role {held}, not {role}; name --role {held}, or another user") from refused
     id_, token = accounts.issue(name, days=days, by="command line")
     typer.echo(f"token {id_} of {name}, shown this once: {token}")

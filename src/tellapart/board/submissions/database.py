@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,9 @@ CREATE TRIGGER log_is_not_changed BEFORE UPDATE ON log BEGIN SELECT RAISE (ABORT
 class Database:
     """The file, opened anew for each use: threads and processes share it freely.
 
+    One more connection stays open and idle: the files that SQLite keeps beside its own stay with it, so that a disk that is full
+    can still be read from, and nobody waits for them to be made and deleted at each use.
+
     Raises:
         StoreError: the file is no such database, was written by another version, or cannot be made.
 
@@ -56,6 +60,8 @@ class Database:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path.touch(mode=0o600)  # before SQLite makes it, or the log beside it, for all to read
+            path.chmod(0o600)
             with self._open() as rows:
                 rows.execute("PRAGMA journal_mode = WAL")
                 rows.execute("BEGIN IMMEDIATE")
@@ -66,7 +72,9 @@ class Database:
                         rows.execute(statement)
                     rows.execute(f"PRAGMA user_version = {_SCHEMA}")
                 rows.execute("COMMIT")
-            path.chmod(0o600)
+            kept = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+            weakref.finalize(self, kept.close)
+            kept.execute("PRAGMA user_version").fetchone()  # it opens them no sooner
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{path} cannot be used as the board's database: {error}") from error
         if not empty and version != _SCHEMA:
@@ -95,6 +103,13 @@ class Database:
                     rows.execute("ROLLBACK")
                 raise
             rows.execute("COMMIT")
+
+    @contextmanager
+    def look(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection that sees one moment, and makes nobody wait."""
+        with self._open() as rows:
+            rows.execute("BEGIN")
+            yield rows
 
     def all(self, query: str, *values: Any) -> list[sqlite3.Row]:
         """Return the rows of a query."""

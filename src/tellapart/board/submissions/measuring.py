@@ -1,34 +1,29 @@
-"""A file that was sent: read with suspicion, unshuffled, and measured by the code behind `tellapart score`.
+"""What a file said, unshuffled, and measured by the code behind `tellapart score`: where it meets the truth.
 
-Nothing here trusts the file. It is read by the same readers as on anybody's own machine, in a process whose time and memory
-are limited (`worker.py`); before an archive is unpacked its table of contents must be what such a file's can be.
+The file itself never comes here: `reading.py` read it in another process, and what it says came over in a plain form.
 """
 
 from __future__ import annotations
 
-import math
-import zipfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tellapart.board.submissions.hidden_records import HiddenRecords
 from tellapart.board.submissions.rounding import round_to
 from tellapart.board.submissions.shuffled import Hidden
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import Scores
-from tellapart.errors import MetricError, ScoreError, TellapartError
+from tellapart.errors import MetricError
 from tellapart.measure import measure
-from tellapart.models.external import read_scores
 from tellapart.models.generative_choice import BothOrders
 from tellapart.tasks.pairing import PAIRING
+from tellapart.tasks.registry import TASKS
 
-__all__ = ["Split", "check_archive", "measure_sent", "read_sent"]
-
-_MOST_MEMBERS = 16
-_PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # numpy writes no other, and deflate packs 1,032 to 1 at most
+__all__ = ["Split", "measure_sent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +36,7 @@ class Split:
         ties: items of the whole file in which two scores of a row or column are equal: known to who sent it, and, counted
             over both splits, silent on which item is in which.
         values: metric -> number.
+        units: metric -> how many units that are not the items it is a mean over (sentences, say), and clusters of those.
 
     >>> Split(2, 2, 0, {"group_score": 0.5}).values
     {'group_score': 0.5}
@@ -50,83 +46,16 @@ class Split:
     clusters: int
     ties: int
     values: Mapping[str, float]
+    units: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
-def check_archive(path: Path, ids: int, shape: tuple[int, int], longest_id: int) -> None:
-    """Refuse an npz file whose table of contents is not that of scores of this benchmark; nothing is unpacked.
-
-    Args:
-        path: the file.
-        ids: how many items there are.
-        shape: images and texts of an item.
-        longest_id: characters.
-
-    Raises:
-        ScoreError: too many members, one that is encrypted, packed in another way or named with a path, or one that would
-            unpack to far more than such an array can be.
-
-    >>> check_archive(Path("gone.npz"), 1, (2, 2), 24)
-    Traceback (most recent call last):
-    tellapart.errors.ScoreError: gone.npz is not an npz file: [Errno 2] No such file or directory: 'gone.npz'
-    """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-        raise ScoreError(f"{path} is not an npz file: {error}") from error
-    if len(members) > _MOST_MEMBERS:
-        raise ScoreError(f"{path} holds {len(members)} members; ids, scores and kind are three")
-    # Twice doubles for the scores, four times the ids' own length: room for any honest way to write them.
-    most = {"scores": 2 * 8 * ids * math.prod(shape) + 4096, "ids": 4 * 4 * ids * longest_id + 4096}
-    for member in members:
-        name = member.filename.removesuffix(".npy")
-        if "/" in name or "\\" in name or name.startswith("."):
-            raise ScoreError(f"{path}: member {member.filename!r:.80} is named with a path; arrays have plain names")
-        if member.flag_bits & 1 or member.compress_type not in _PLAIN:
-            raise ScoreError(f"{path}: member {name!r:.80} is encrypted, or packed as numpy does not; use numpy.savez")
-        if member.file_size > most.get(name, 4096):
-            raise ScoreError(
-                f"{path}: {name!r:.80} unpacks to {member.file_size:,} bytes; "
-                f"for {ids} items of {shape} at most {most.get(name, 4096):,} are read"
-            )
-
-
-def read_sent(path: Path, hidden: Hidden, protocol: str) -> Any:
-    """Read what was sent, every item exactly once.
-
-    Returns:
-        `Scores` or `BothOrders`, in the items' own order of images and texts.
-
-    Raises:
-        ScoreError: it is not what its format says, or ids are missing, unknown or repeated, or a number is not finite.
-        DataError: a line is not what its format says.
-
-    >>> from tellapart.data.item import Item
-    >>> one = Hidden((Item(id="a", images=("0.png",), texts=("x", "y")),), ((0, 1),), ((0,),), (True,), {})
-    >>> read_sent(Path("gone.csv"), one, "scores")
-    Traceback (most recent call last):
-    tellapart.errors.ScoreError: gone.csv cannot be read: No such file or directory
-    """
-    ids, shape = [item.id for item in hidden.items], hidden.items[0].shape
-    try:
-        if protocol == "answers":
-            said: BothOrders = PAIRING.read(path, _pairs(hidden, range(len(ids))))
-            return _restored(said, hidden)
-        if path.suffix == ".npz":
-            check_archive(path, len(ids), shape, max(map(len, ids)))
-        scores = read_scores(path, ids=ids, shape=shape)
-        return Scores(ids, hidden.restore(scores.values.astype(np.float64)), scores.kind)
-    except TellapartError:
-        raise
-    except (ValueError, RecursionError, OverflowError) as error:  # digits without end, say
-        raise ScoreError(f"{path} cannot be read: {error!s:.200}") from error
-
-
-def measure_sent(sent: Any, hidden: Hidden, metrics: tuple[str, ...], step: float) -> tuple[Split, Split]:
+def measure_sent(
+    sent: Any, hidden: Hidden | HiddenRecords, metrics: tuple[str, ...], step: float
+) -> tuple[Split, Split]:
     """Measure the public and the private split; only rounded means leave this function, never an item's outcome.
 
     Args:
-        sent: as `read_sent` returns it.
+        sent: as `read_sent` returns it: in the order that is published, whatever its ids.
         hidden: the truth.
         metrics: whose numbers are wanted.
         step: to which they are rounded.
@@ -141,18 +70,48 @@ def measure_sent(sent: Any, hidden: Hidden, metrics: tuple[str, ...], step: floa
     >>> [split.values["choice_score"] for split in measure_sent(sent, hidden, ("choice_score",), 0.01)]
     [1.0, 0.0]
     """
-    public = np.array(hidden.public)
+    if isinstance(hidden, HiddenRecords):
+        return _measured_records(hidden.restore(sent), hidden, metrics, step)
+    sent, public = _restored(sent, hidden), np.array(hidden.public)
     ties = _tied(sent) if isinstance(sent, Scores) else 0
     parts = [np.flatnonzero(mask).tolist() for mask in (public, ~public)]
     clusters = [len({hidden.items[k].cluster for k in rows}) for rows in parts]
     values = [_numbers(sent, _pairs(hidden, rows), rows) for rows in parts]
-    if missing := [name for name in metrics if name not in values[0]]:
-        raise MetricError(f"{missing[0]} is not defined for what was sent; the benchmark tells {', '.join(metrics)}")
+    _expect(metrics, values[0])
     first, second = (
         Split(len(rows), own, ties, {name: round_to(found[name], step) for name in metrics})
         for rows, own, found in zip(parts, clusters, values, strict=True)
     )
     return first, second
+
+
+def _measured_records(sent: Any, hidden: HiddenRecords, metrics: tuple[str, ...], step: float) -> tuple[Split, Split]:
+    """Measure all records together, and tell units apart by their clusters, each of which is whole in one split."""
+    measured = TASKS[hidden.task].measure(hidden.records, sent)
+    records = measured[0].units  # one a record, in their order
+    side = {unit.cluster: public for unit, public in zip(records, hidden.public, strict=True)}
+    splits = []
+    for public in (True, False):
+        rows = [[k for k, unit in enumerate(units.units) if side[unit.cluster] is public] for units in measured]
+        sizes = [
+            (len(own), len({units.units[k].cluster for k in own})) for units, own in zip(measured, rows, strict=True)
+        ]
+        found = {
+            one.name: (one.over(one.strict[own]), size)
+            for units, own, size in zip(measured, rows, sizes, strict=True)
+            for one in units.found
+            if own
+        }
+        _expect(metrics, found)
+        values = {name: round_to(found[name][0], step) for name in metrics}
+        joined = {name: found[name][1] for name in metrics if found[name][1] != sizes[0]}
+        splits.append(Split(*sizes[0], 0, values, joined))
+    return splits[0], splits[1]
+
+
+def _expect(metrics: tuple[str, ...], found: Mapping[str, Any]) -> None:
+    if missing := [name for name in metrics if name not in found]:
+        raise MetricError(f"{missing[0]} is not defined for what was sent; the benchmark tells {', '.join(metrics)}")
 
 
 def _numbers(sent: Any, pairs: PairSet, rows: list[int]) -> dict[str, float]:
@@ -176,12 +135,15 @@ def _pairs(hidden: Hidden, rows: Any) -> PairSet:
     return PairSet("hidden", tuple(hidden.items[k] for k in rows), Path())
 
 
-def _restored(said: BothOrders, hidden: Hidden) -> BothOrders:
-    """Tell which of an item's two answers was given to the texts in their own order."""
+def _restored(sent: Scores | BothOrders, hidden: Hidden) -> Scores | BothOrders:
+    """Return what was said of the items as they are: of two answers, which was given to the texts in their own order."""
+    ids = tuple(item.id for item in hidden.items)
+    if isinstance(sent, Scores):
+        return Scores(ids, hidden.restore(sent.values.astype(np.float64)), sent.kind)
     kept = [places == (0, 1) for places in hidden.texts]
-    both = list(zip(kept, said.in_order, said.swapped, strict=True))
+    both = list(zip(kept, sent.in_order, sent.swapped, strict=True))
     return BothOrders(
-        said.ids,
+        ids,
         tuple(first if own else second for own, first, second in both),
         tuple(second if own else first for own, first, second in both),
     )

@@ -10,14 +10,17 @@ from typing import Any
 
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
-from jinja2 import ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 
+from tellapart.board.links import ServerLinks
+from tellapart.board.rendering import environment
 from tellapart.board.submissions.accounts import COOKIE
 from tellapart.board.submissions.service import Submissions
 
 __all__ = ["page", "wants_page", "written"]
 
 _UNDER_WAY = ("received", "validated", "measuring")
+_LOOKS = {**dict.fromkeys(_UNDER_WAY, "even"), "done": "won", **dict.fromkeys(("refused", "failed", "stopped"), "lost")}
 
 
 def wants_page(request: Request) -> bool:
@@ -55,17 +58,26 @@ def written(template: str, data: Mapping[str, Any]) -> str:
 
 @cache
 def _environment() -> Environment:
-    here = Path(__file__).parent
-    # Autoescaping everywhere, not by the file's name; a name that a template misspells is an error.
-    made = Environment(
-        loader=ChoiceLoader([FileSystemLoader(here / "templates"), FileSystemLoader(here.parent / "pages")]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    made = environment(Path(__file__).parent / "templates")
     made.filters["percent"] = lambda value: f"{100 * value:.4g}"
     made.filters["bound"] = lambda value: f"{100 * value:.1f}"
-    made.filters["moment"] = lambda at: datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    made.globals["under_way"] = _UNDER_WAY
+    made.filters["moment"] = _moment
+    links = ServerLinks()
+    made.globals |= {
+        "under_way": _UNDER_WAY,
+        "looks": _LOOKS,
+        "link": links.to,
+        "data": links.data,
+        "static": False,
+        "hidden": True,
+        "here": "hidden",
+        "has_table": "",
+    }
     return made
+
+
+def _moment(at: float | str) -> str:
+    """A moment in seconds since 1970, or as ISO 8601 writes it, for people."""
+    moment = datetime.fromisoformat(at) if isinstance(at, str) else datetime.fromtimestamp(at, UTC)
+    at_utc = moment.astimezone(UTC)
+    return f"{at_utc.day} {at_utc:%B %Y, %H:%M} UTC"

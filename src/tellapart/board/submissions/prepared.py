@@ -1,52 +1,51 @@
 """A hidden benchmark made ready once: the task file that everybody may have, and the truth that stays beside it.
 
-`<state>/hidden/<name>/task.zip` holds `items.jsonl` (ids, images, texts), `images/` and a `README.txt`; `truth.json` what
-undoes the shuffle. Both appear together or not at all, and are never made again: a second shuffle would void what was sent.
+`<state>/hidden/<name>/task.zip` holds what may be seen (`task_file.py`); `truth.json` the labels, and what undoes the
+shuffle. Both appear together or not at all, and are never made again: a second shuffle would void what was sent. Beside them
+`published.json` is what a file is read with, made of the truth whenever a board is opened that has none or another: the task
+file's rows again, for a process that must not see the truth.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import shutil
 import tempfile
-import zipfile
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.board.hidden import HiddenBenchmark, check_limits
+from tellapart.board.submissions.hidden_records import HiddenRecords, hide_records, references
+from tellapart.board.submissions.hideable import HIDEABLE
+from tellapart.board.submissions.measuring import measure_sent
+from tellapart.board.submissions.rewritten import suffix_for
 from tellapart.board.submissions.shuffled import Hidden, hide
+from tellapart.board.submissions.task_file import write_task
 from tellapart.data.folder import read_pair_set
+from tellapart.data.images import decode
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.rows import read_object
 from tellapart.data.scores import ScoreKind
-from tellapart.errors import DataError
+from tellapart.data.whole import whole_file
+from tellapart.errors import DataError, TellapartError
 from tellapart.metrics.registry import defined_for, headline
 from tellapart.tasks.pairing import PAIRING
+from tellapart.tasks.registry import TASKS
 
 __all__ = ["Prepared", "prepare", "read_truth", "told_metrics"]
 
-_ZIPPED = (1980, 1, 1, 0, 0, 0)  # the first moment a zip file knows: the same bytes at any time
 _ANSWERS = ("group_score_both_orders",)
 _KINDS: tuple[ScoreKind, ...] = ("similarity", "logit", "probability")
-
-_README = """{title}
-
-items.jsonl: one item a line: its id, images (files in this archive) and texts. Which of them belong together is not told.
-
-{send}
-"""
-_SEND = {
-    "scores": "Send one score of every image with every text of every item, higher for a better match, as one of\n"
-    "- .npz: arrays `ids` (strings, n) and `scores` (numbers, n x {images} x {texts}: item, image, text);\n"
-    "- .csv: a header `id,image,text,score`, then a row a pair; image and text count from 0 in the order of items.jsonl;\n"
-    '- .jsonl: {{"label": "ID_c1_i0", "score": 0.5}} a line: text 1, image 0.',
-    "answers": "Ask which text belongs to which image, twice: with the texts in the order of items.jsonl, and swapped.\n"
-    "Send the answers (1;2 or 2;1: the text of the first image, then of the second) as .jsonl, .csv or .json rows with\n"
-    "`id` (ID/1, then ID/2 for the swapped order) and `prediction`.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +55,33 @@ class Prepared:
     Attributes:
         benchmark: its settings.
         folder: where its task file and truth lie.
-        shape: images and texts of an item.
+        task: as records name it: `pairs`, `pairing` or a task's name.
+        shape: images and texts of an item; None for a task's records.
         items: all of them.
         public: those of the public split.
         metrics: whose numbers are told.
         fingerprint: SHA-256 of the task file.
 
     >>> Prepared.__slots__
-    ('benchmark', 'folder', 'shape', 'items', 'public', 'metrics', 'fingerprint')
+    ('benchmark', 'folder', 'task', 'shape', 'items', 'public', 'metrics', 'fingerprint')
     """
 
     benchmark: HiddenBenchmark
     folder: Path
-    shape: tuple[int, int]
+    task: str
+    shape: tuple[int, int] | None
     items: int
     public: int
     metrics: tuple[str, ...]
     fingerprint: str
+
+    @property
+    def what(self) -> str:
+        """What there is of it, in words: items of a shape, or records of a task."""
+        if self.shape is not None:
+            return f"{self.items} items of {_counted(self.shape[0], 'image')} and {_counted(self.shape[1], 'text')}"
+        task = TASKS[self.task]
+        return f"{_counted(self.items, task.noun)} ({task.title})"
 
     @property
     def task_file(self) -> Path:
@@ -84,9 +93,23 @@ class Prepared:
         """The file that nobody else may see."""
         return self.folder / "truth.json"
 
+    @property
+    def published(self) -> Path:
+        """The file that `reading.py` reads: nothing that is not in the task file."""
+        return self.folder / "published.json"
 
-def told_metrics(benchmark: HiddenBenchmark, shape: tuple[int, int]) -> tuple[str, ...]:
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def told_metrics(benchmark: HiddenBenchmark, shape: tuple[int, int] | None, task: str = "pairs") -> tuple[str, ...]:
     """Return the metrics whose numbers are told: right or wrong for each item, and defined for every kind of score.
+
+    Args:
+        benchmark: its settings.
+        shape: images and texts of an item; None for a task's records.
+        task: as `Prepared` has it.
 
     Raises:
         DataError: one that the board file names is none of them, or there is none.
@@ -94,16 +117,18 @@ def told_metrics(benchmark: HiddenBenchmark, shape: tuple[int, int]) -> tuple[st
     >>> told_metrics(HiddenBenchmark(name="clocks", pairs="clocks"), (2, 2))
     ('text_score', 'image_score', 'group_score')
     """
-    if benchmark.protocol == "answers":
+    if shape is None:
+        named, default = set(HIDEABLE[task].metrics), HIDEABLE[task].metrics[:1]
+    elif benchmark.protocol == "answers":
         if shape != (2, 2):
             raise DataError(f"hidden benchmark {benchmark.name!r}: answers are asked of 2x2 items, not {shape}")
         named = {metric.name for metric in PAIRING.metrics if metric.name.startswith("group_score")}
-        default: tuple[str, ...] = _ANSWERS
+        default = _ANSWERS
     else:
         named = {m.name for m in defined_for(shape) if m.binary and all(kind in m.kinds for kind in _KINDS)}
         default = headline(named)
-    if not default:
-        raise DataError(f"hidden benchmark {benchmark.name!r}: no metric is defined for {describe(shape)}")
+        if not default:
+            raise DataError(f"hidden benchmark {benchmark.name!r}: no metric is defined for {describe(shape)}")
     if unknown := [name for name in benchmark.metrics if name not in named]:
         raise DataError(
             f"hidden benchmark {benchmark.name!r}: {unknown[0]!r} cannot be told; use of {', '.join(sorted(named))}"
@@ -120,8 +145,8 @@ def prepare(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> Prepared:
         key: secret, of this benchmark alone.
 
     Raises:
-        DataError: the pair set cannot be read, is too small to be split, an image cannot be decoded, the limits would
-            tell too much, or the disk refuses.
+        DataError: the pairs or records cannot be read, are too few to be split, an image cannot be decoded, the limits
+            would tell too much, what was made is of another source, or the disk refuses.
 
     >>> prepare(HiddenBenchmark(name="clocks", pairs="no such folder"), Path("no such state"), b"k")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -132,17 +157,24 @@ def prepare(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> Prepared:
         if not (place / "truth.json").is_file():
             _make(benchmark, place, key)
         hidden = read_truth(place / "truth.json")
-        digest = hashlib.sha256((place / "task.zip").read_bytes()).hexdigest()
+        _publish(hidden, place / "published.json")
+        with (place / "task.zip").open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise DataError(f"hidden benchmark {benchmark.name!r} cannot be prepared in {place}: {error}") from error
-    shape, public = hidden.items[0].shape, sum(hidden.public)
-    metrics = told_metrics(benchmark, shape)
+    task, shape = _kind(benchmark, hidden)
+    if (task in HIDEABLE) != (benchmark.protocol == "predictions"):
+        raise DataError(
+            f"hidden benchmark {benchmark.name!r} was prepared of another source, and files may have been sent to it: give "
+            "the new one another name"
+        )
+    metrics, public = told_metrics(benchmark, shape, task), sum(hidden.public)
     check_limits(benchmark, public, shape, len(metrics))
-    return Prepared(benchmark, place, shape, len(hidden.items), public, metrics, digest)
+    return Prepared(benchmark, place, task, shape, len(hidden.public), public, metrics, digest)
 
 
-def read_truth(path: Path) -> Hidden:
-    """Read what undoes a shuffle.
+def read_truth(path: Path) -> Hidden | HiddenRecords:
+    """Read the labels, and what undoes a shuffle.
 
     Raises:
         DataError: the file is missing, or not what `prepare` writes.
@@ -153,6 +185,8 @@ def read_truth(path: Path) -> Hidden:
     """
     found = read_object(path)
     try:
+        if "task" in found:
+            return HiddenRecords.from_written(found)
         return Hidden(
             items=tuple(Item.model_validate(row) for row in found["items"]),
             texts=tuple(map(tuple, found["texts"])),
@@ -164,47 +198,85 @@ def read_truth(path: Path) -> Hidden:
         raise DataError(f"{path} is not the truth of a hidden benchmark ({error}); restore it from a copy") from error
 
 
+def _publish(hidden: Hidden | HiddenRecords, path: Path) -> None:
+    """Write what a file is read with, unless it stands there."""
+    bare = (
+        hidden.written_bare()
+        if isinstance(hidden, HiddenRecords)
+        else {"items": [item.model_dump(mode="json") for item in hidden.published()]}
+    )
+    data = json.dumps(bare).encode()
+    if not path.is_file() or path.read_bytes() != data:
+        with whole_file(path) as draft:
+            draft.write_bytes(data)
+
+
+def _kind(benchmark: HiddenBenchmark, hidden: Hidden | HiddenRecords) -> tuple[str, tuple[int, int] | None]:
+    if isinstance(hidden, HiddenRecords):
+        return hidden.task, hidden.shape
+    return "pairing" if benchmark.protocol == "answers" else "pairs", hidden.shape
+
+
 def _make(benchmark: HiddenBenchmark, place: Path, key: bytes) -> None:
-    pairs = read_pair_set(benchmark.pairs, benchmark.name)
-    told_metrics(benchmark, pairs.shape)
-    hidden = hide(pairs, key, benchmark.public_share)
-    if not 0 < sum(hidden.public) < len(hidden.items):
+    hidden, pixels = _hidden(benchmark, key)
+    task, shape = _kind(benchmark, hidden)
+    metrics = told_metrics(benchmark, shape, task)
+    if not 0 < (public := sum(hidden.public)) < (items := len(hidden.public)):
         raise DataError(
-            f"hidden benchmark {benchmark.name!r}: {len(pairs)} items in {len({i.cluster for i in pairs.items})} clusters "
-            f"give {sum(hidden.public)} public ones; both splits need some: add items, or change public_share"
+            f"hidden benchmark {benchmark.name!r}: {items} items, whole clusters of which share a split, give {public} public "
+            "ones; both splits need some: add items, or change public_share"
         )
+    if isinstance(hidden, HiddenRecords):
+        _expect_measured(benchmark, hidden, metrics)
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = Path(tempfile.mkdtemp(prefix=f".{benchmark.name}-", dir=place.parent))
     try:
-        _write_task(draft / "task.zip", benchmark, pairs, hidden)
-        rows = {
-            **{name: getattr(hidden, name) for name in ("texts", "images", "public")},
-            "sources": dict(hidden.sources),
-        }
-        rows["items"] = [item.model_dump(mode="json") for item in hidden.items]
-        (draft / "truth.json").write_text(json.dumps(rows), encoding="utf-8")
+        write_task(draft / "task.zip", benchmark, hidden, pixels)
+        written = hidden.written() if isinstance(hidden, HiddenRecords) else _written(hidden)
+        (draft / "truth.json").write_text(json.dumps(written), encoding="utf-8")
         draft.rename(place)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _write_task(path: Path, benchmark: HiddenBenchmark, pairs: PairSet, hidden: Hidden) -> None:
-    rows = [{"id": item.id, "images": item.images, "texts": item.texts} for item in hidden.published()]
-    listing = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    images, texts = pairs.shape
-    send = _SEND[benchmark.protocol].format(images=images, texts=texts)
-    about = _README.format(title=benchmark.title or benchmark.name, send=send)
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in (("README.txt", about), ("items.jsonl", listing)):
-            archive.writestr(zipfile.ZipInfo(name, _ZIPPED), data, zipfile.ZIP_DEFLATED)
-        for name in sorted(hidden.sources):
-            archive.writestr(zipfile.ZipInfo(name, _ZIPPED), _png(pairs, hidden.sources[name]))
+def _expect_measured(benchmark: HiddenBenchmark, hidden: HiddenRecords, metrics: tuple[str, ...]) -> None:
+    """Measure predictions that are all wrong: what cannot be measured is found now, and not with the first file."""
+    try:
+        measure_sent(hidden.how.nothing(len(hidden.rows)), hidden, metrics, benchmark.step)
+    except TellapartError as error:
+        raise DataError(f"hidden benchmark {benchmark.name!r} cannot be measured: {error}") from error
 
 
-def _png(pairs: PairSet, reference: str) -> bytes:
-    """Write an image anew, from its pixels alone."""
-    from PIL import Image
+def _hidden(
+    benchmark: HiddenBenchmark, key: bytes
+) -> tuple[Hidden | HiddenRecords, Callable[[str], NDArray[np.uint8]]]:
+    """Read pairs or records, and shuffle them; return also what takes a reference of theirs to its pixels."""
+    found = _source(benchmark)
+    if isinstance(found, PairSet):
+        files = (found.read_bytes(reference) for item in found.items for reference in item.images)
+        return hide(found, key, benchmark.public_share, suffix_for(files)), found.pixels
+    task, records, read = TASKS[found.task], found.load(found.place), found.read_image()
+    suffix = suffix_for(read(reference) for reference in references(task, records))
+    hidden = hide_records(task, records, key, benchmark.public_share, suffix)
+    return hidden, lambda reference: decode(read(reference), reference)
 
-    stream = io.BytesIO()
-    Image.fromarray(pairs.pixels(reference)).save(stream, "PNG")
-    return stream.getvalue()
+
+def _source(benchmark: HiddenBenchmark) -> PairSet | TaskBenchmark:
+    """Find the pairs, or the task's benchmark with its files; nothing is fetched from anywhere."""
+    if benchmark.pairs is not None:
+        return read_pair_set(benchmark.pairs, benchmark.name)
+    named = str(benchmark.benchmark)
+    try:
+        place = Place(benchmark.data, benchmark.images)
+    except DataError as error:
+        raise DataError(f"hidden benchmark {benchmark.name!r}: {error}") from error
+    found = find_benchmark(named, place)
+    here = found.here()
+    if here is None:
+        raise DataError(f"hidden benchmark {benchmark.name!r}: {found.needs()} (`data` and `images` in the board file)")
+    return replace(found, place=here) if isinstance(found, TaskBenchmark) else found.load(here)
+
+
+def _written(hidden: Hidden) -> dict[str, Any]:
+    rows = {name: getattr(hidden, name) for name in ("texts", "images", "public")}
+    return {**rows, "sources": dict(hidden.sources), "items": [item.model_dump(mode="json") for item in hidden.items]}

@@ -12,18 +12,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tellapart.board.entries import HIDDEN
 from tellapart.board.submissions.measuring import Split
 from tellapart.board.submissions.prepared import Prepared
 from tellapart.metrics.registry import METRICS
 from tellapart.result import BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
 from tellapart.run_folder import write_result
 from tellapart.stats.intervals import wilson
-from tellapart.tasks.registry import TASK_METRICS
+from tellapart.tasks.registry import TASK_METRICS, TASKS
 
-__all__ = ["HIDDEN", "Measured", "Standing", "as_result", "standings", "values_of", "write_results"]
-
-#: How a fingerprint begins that stands for hidden labels: its record has no samples.
-HIDDEN = "hidden-"
+__all__ = ["Measured", "Standing", "as_result", "standings", "values_of", "write_results"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +96,12 @@ def _ranks(values: Sequence[float]) -> list[int]:
     return [1 + sum(other > value for other in values) for value in values]
 
 
-def values_of(split: Split, shape: tuple[int, int]) -> dict[str, Value]:
+def values_of(split: Split, shape: tuple[int, int] | None) -> dict[str, Value]:
     """Return a split's numbers as records have them.
+
+    Args:
+        split: what a file got.
+        shape: images and texts of an item; None for a task's records.
 
     >>> value = values_of(Split(200, 100, 0, {"group_score": 0.5}), (2, 2))["group_score"]
     >>> value.n, value.clusters, round(value.low, 2), round(value.chance, 3)
@@ -107,16 +109,17 @@ def values_of(split: Split, shape: tuple[int, int]) -> dict[str, Value]:
     """
     found = {}
     for name, value in split.values.items():
-        interval = wilson(round(value * split.clusters), split.clusters)
-        chance = METRICS[name].chance(shape) if name in METRICS else TASK_METRICS[name].chance
+        items, clusters = split.units.get(name, (split.items, split.clusters))
+        interval = wilson(round(value * clusters), clusters)
+        chance = TASK_METRICS[name].chance if shape is None or name in TASK_METRICS else METRICS[name].chance(shape)
         found[name] = Value(
             value=value,
             low=interval.low,
             high=interval.high,
             level=interval.level,
             method="wilson on clusters, around the rounded number",
-            n=split.items,
-            clusters=split.clusters,
+            n=items,
+            clusters=clusters,
             ties=split.ties,
             chance=chance,
             average="micro: items",
@@ -137,8 +140,8 @@ def as_result(standing: Standing, prepared: Prepared) -> Result:
     benchmark = BenchmarkResult(
         title=declared.title or declared.name,
         fingerprint=f"{HIDDEN}{prepared.fingerprint}",
-        task="pairs" if declared.protocol == "scores" else "pairing",
-        output="scores" if declared.protocol == "scores" else "text",
+        task=prepared.task,
+        output=TASKS[prepared.task].output if prepared.task in TASKS else "scores",
         shape=prepared.shape,
         metrics=numbers["private" if best.private else "public"],
         by={"split": {name: Metrics(metrics=values) for name, values in numbers.items()}},

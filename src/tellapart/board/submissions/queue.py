@@ -5,41 +5,59 @@ leaves a row that says where it was: the next one takes it up there, and whateve
 nowhere, so that a file is measured to one recorded result however often the server dies. One process at a time works the
 queue; a lock on a file, which the system gives back when its holder dies, says which.
 
+Two processes are at a file (`worker.py`): one reads it, and is over when it is validated; one measures what it says. A server
+that dies between the two has it read again.
+
 A file counts against the limits from the moment it is received, so that two sent at once cannot both be the last; one that
-is refused (not what such a file must be) or failed (the server's fault) is given back.
+is refused (not what such a file must be) or failed (the server's fault) is given back. One that was read and then not measured
+to an end (stopped) is not: whether measuring ends could be made to depend on labels. Of several users' files the next is of
+whoever had the fewest measured in the last day, and who sends one useless file after another has to wait for the next day.
 """
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
+import logging
 import os
 import secrets
 import shutil
 import sqlite3
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from threading import Event, Thread, Timer
-from typing import IO, Any, cast
+from dataclasses import asdict
+from pathlib import Path, PurePosixPath
+from threading import Event, Thread
+from typing import Any
 
-from tellapart.board.hidden import SubmissionSettings, closed
+from tellapart.board.hidden import SubmissionSettings
 from tellapart.board.submissions.accounts import Account
+from tellapart.board.submissions.closing import Closings
 from tellapart.board.submissions.database import Database
+from tellapart.board.submissions.forms import form_bytes, unpack
+from tellapart.board.submissions.measuring import Split
 from tellapart.board.submissions.prepared import Prepared
+from tellapart.board.submissions.process import Process, S, SaidOfFile, SaidOfForm
 from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.upload import Upload
-from tellapart.errors import TellapartError
+from tellapart.errors import ScoreError, TellapartError
 
-__all__ = ["COUNTED", "Queue", "Worker"]
+__all__ = ["COUNTED", "REFUSED_A_DAY", "Queue", "Worker"]
 
 #: States in which a file counts against the limits.
-COUNTED = ("received", "validated", "measuring", "done")
+COUNTED = ("received", "validated", "measuring", "done", "stopped")
+#: Files of one user that may come to nothing in a day, over all benchmarks: each takes the server time, and none of the limits.
+REFUSED_A_DAY = 20
 _DAY = 86_400
 _MOST_STARTS = 3  # a file that took the server down so often is not tried again
+_AGAIN = 1.0  # seconds until what a full disk refused is written down again
 _IN_COUNTED = f"state IN ({', '.join(repr(state) for state in COUNTED)})"
+_UNDER_WAY = "state IN ('received', 'validated', 'measuring')"
+_NEXT = f"""
+WITH had AS (SELECT user, count(*) AS files FROM submission WHERE created >= ? AND NOT {_UNDER_WAY} GROUP BY user)
+SELECT submission.* FROM submission LEFT JOIN had USING (user) WHERE state IN ('received', 'validated')
+ORDER BY state != 'validated', coalesce(files, 0), submission.rowid LIMIT 1
+"""  # noqa: S608  (constants; a file that was taken up already comes first)
 
 
 class Queue:
@@ -52,7 +70,7 @@ class Queue:
         clock: seconds since 1970.
 
     >>> import tempfile
-    >>> from pathlib import Path
+    >>> from pathlib import Path, PurePosixPath
     >>> with tempfile.TemporaryDirectory() as scratch:
     ...     state = Path(scratch)
     ...     queue = Queue(Database(state / "board.sqlite"), SubmissionSettings(state=state), {}, lambda: 0.0)
@@ -68,10 +86,12 @@ class Queue:
         clock: Callable[[], float],
     ) -> None:
         self.database, self.settings, self.prepared, self.clock = database, settings, prepared, clock
+        self.closings = Closings(database, clock)
         self.folder = settings.state / "uploads"
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.news, self.over = Event(), Event()
-        self._worker: subprocess.Popen[bytes] | None = None
+        self._worker: Process | None = None
+        self._lacking: list[str] = []
 
     def check(self, rows: sqlite3.Connection, account: Account, benchmark: str) -> None:
         """Refuse what the limits do not allow, or a benchmark that is closed.
@@ -82,24 +102,33 @@ class Queue:
         if benchmark not in self.prepared:
             raise RefusedError(404, f"no hidden benchmark {benchmark!r:.80}")
         declared, now = self.prepared[benchmark].benchmark, self.clock()
-        by_hand = rows.execute("SELECT at FROM closing WHERE benchmark = ?", (benchmark,)).fetchone()
-        if closed(declared, now, by_hand[0] if by_hand else None):
+        if not self.closings.takes(rows, declared):
             raise RefusedError(409, f"{benchmark} is closed; its private numbers are on the board")
         midnight = now - now % _DAY
+        hours = (midnight + _DAY - now) / 3600
+        useless = f"SELECT count(*) FROM submission WHERE user = ? AND created >= ? AND NOT {_IN_COUNTED}"  # noqa: S608
+        if rows.execute(useless, (account.user, midnight)).fetchone()[0] >= REFUSED_A_DAY:
+            raise RefusedError(
+                429,
+                f"{REFUSED_A_DAY} files of {account.user} were refused today, and no more are looked at; the next day (UTC) begins "
+                f"in {hours:.1f} hours",
+            )
         count = f"SELECT count(*), coalesce(sum(created >= ?), 0) FROM submission WHERE benchmark = ? AND user = ? AND {_IN_COUNTED}"  # noqa: S608
         total, today = rows.execute(count, (midnight, benchmark, account.user)).fetchone()
         if total >= declared.total:
             raise RefusedError(429, f"{account.user} has used all {declared.total} submissions to {benchmark}")
         if today >= declared.daily:
-            hours = (midnight + _DAY - now) / 3600
             raise RefusedError(
                 429,
                 f"{account.user} has used today's {declared.daily} submissions to {benchmark}; the next day (UTC) begins in "
                 f"{hours:.1f} hours",
             )
 
-    def take(self, account: Account, benchmark: str, model: str, suffix: str, sent: Upload) -> str:
+    def take(self, account: Account, benchmark: str, model: str, file: str, sent: Upload) -> str:
         """Take a file that has come whole into the queue; return its id.
+
+        Args:
+            file: its name, which is shown to its sender and stands for nothing but its ending.
 
         Raises:
             RefusedError: as `check`, or the disk is full. The file is deleted then.
@@ -108,10 +137,12 @@ class Queue:
         place = self.folder / id_
         try:
             place.mkdir(mode=0o700)
-            sent.path.rename(place / f"sent{suffix}")
+            sent.path.rename(place / _stored(file))
+            for folder in (place, self.folder):  # the file's name, too, survives a power cut
+                _sync(folder)
             with self.database.change() as rows:
                 self.check(rows, account, benchmark)
-                values = (id_, account.user, benchmark, model, f"sent{suffix}", sent.sha256, sent.bytes, self.clock())
+                values = (id_, account.user, benchmark, model, file, sent.sha256, sent.bytes, self.clock())
                 rows.execute(
                     "INSERT INTO submission (id, user, benchmark, model, file, sha256, bytes, created, state) "
                     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'received')",
@@ -158,10 +189,8 @@ class Queue:
                 place.unlink(missing_ok=True)
 
     def work_one(self) -> bool:
-        """Measure the file that has waited longest; False if none waits. Only the lock's holder may."""
-        row = self.database.one(
-            "SELECT * FROM submission WHERE state IN ('received', 'validated') ORDER BY rowid LIMIT 1"
-        )
+        """Measure the next file; False if none waits. Only the lock's holder may."""
+        row = self.database.one(_NEXT, self.clock() - _DAY)
         if row is None:
             return False
         id_ = str(row["id"])
@@ -176,64 +205,85 @@ class Queue:
         return True
 
     def _measure(self, id_: str, file: str, prepared: Prepared) -> None:
-        """Run a worker on a file, and write down each step as it says it."""
-        said: dict[str, Any] = {}
-        for said in self._worker_says(id_, file, prepared):
-            if said.get("read"):
-                self._step(id_, "received", "validated")
-                self._step(id_, "validated", "measuring")
-        if "public" in said:
-            self._end(id_, "done", "", public=said["public"], private=said["private"])
-        elif "refused" in said:
-            self._end(id_, "refused", said["refused"])
-        elif "failed" in said:
-            self._end(id_, "failed", said["failed"])
-        elif self.over.is_set():  # killed by `stop`: the next server takes it up again
-            with self.database.change() as rows:
-                rows.execute("UPDATE submission SET starts = starts - 1 WHERE id = ?", (id_,))
-        else:
-            limits = f"{self.settings.seconds} s and {self.settings.memory_bytes >> 20:,} MiB"
-            state, what = ("failed", "measuring") if said.get("read") else ("refused", "reading")
-            self._end(id_, state, f"{what} the file did not end within {limits}")
+        """Have a file read, and what it says measured, each by a process of its own; write down each step."""
+        limits = f"within {self.settings.seconds} s and {self.settings.memory_bytes >> 20:,} MiB"
+        form = self._read(id_, file, prepared, limits)
+        if not form:
+            return
+        self._step(id_, "received", "validated")
+        self._step(id_, "validated", "measuring")
+        about = {"truth": str(prepared.truth.absolute()), "metrics": prepared.metrics, "step": prepared.benchmark.step}
+        process = self._process(about, prepared.task, prepared.folder, form)
+        *_, last = (SaidOfForm(), *self._heard(process, SaidOfForm))
+        if last.public is not None and last.private is not None:
+            self._end(id_, "done", "", public=last.public, private=last.private)
+        elif self._goes_on(id_):
+            if last.failed:  # for who runs the server alone: it may depend on labels
+                logging.getLogger(__name__).warning("%s of %s could not be measured: %s", file, id_, last.failed)
+            self._end(id_, "stopped", f"the file could not be measured {limits}; it counts as measured")
 
-    def _worker_says(self, id_: str, file: str, prepared: Prepared) -> Iterator[dict[str, Any]]:
-        job = {
-            "file": file,
-            "truth": str(prepared.truth.absolute()),
-            "protocol": prepared.benchmark.protocol,
-            "metrics": prepared.metrics,
-            "step": prepared.benchmark.step,
-            "seconds": self.settings.seconds,
-            "memory_bytes": self.settings.memory_bytes,
+    def _read(self, id_: str, file: str, prepared: Prepared, limits: str) -> bytes:
+        """Return what a file says, in a form that was checked; or write down its end, and return nothing."""
+        folder = self.folder / id_
+        size = (folder / _stored(file)).stat().st_size
+        most = form_bytes(prepared.task, prepared.items, prepared.shape, size)
+        about = {
+            "file": _stored(file),
+            "name": file,
+            "published": str(prepared.published.absolute()),
+            "form_bytes": most,
         }
-        # Of the server's own environment only what Python needs: no database address, no token.
-        own = {
-            name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG") if name in os.environ
-        }
-        self._worker = worker = subprocess.Popen(
-            [sys.executable, "-m", "tellapart.board.submissions.worker"],
-            cwd=self.folder / id_,
-            env={**own, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        stdin, stdout = cast(IO[bytes], worker.stdin), cast(IO[bytes], worker.stdout)
-        # CPU time is limited by the worker itself; this is for one that only waits.
-        patience = Timer(2 * self.settings.seconds + 10, worker.kill)
-        patience.start()
+        last, form = SaidOfFile(), b""
+        process = self._process(about, prepared.task, folder)
+        for last in self._heard(process, SaidOfFile):
+            if last.read:
+                form = process.take(last.read)
         try:
-            with contextlib.suppress(BrokenPipeError), stdin:
-                stdin.write(json.dumps(job).encode())
-            for line in stdout:
-                if line.endswith(b"\n"):  # else it died in the middle of its last word
-                    yield json.loads(line)
+            if form:
+                unpack(form, prepared.task, prepared.items, prepared.shape)
+                return form
+        except ScoreError:
+            pass
+        if self._goes_on(id_):
+            if last.failed:
+                self._end(id_, "failed", "the server cannot read files of this benchmark now")
+            else:
+                self._end(id_, "refused", last.refused or f"reading the file did not end {limits}")
+        return b""
+
+    def _goes_on(self, id_: str) -> bool:
+        """Return whether a process ended by itself; one that was killed by `stop` the next server takes up again."""
+        if not self.over.is_set():
+            return True
+        with self.database.change() as rows:
+            rows.execute("UPDATE submission SET starts = starts - 1 WHERE id = ?", (id_,))
+        return False
+
+    def _process(self, about: Mapping[str, Any], task: str, folder: Path, form: bytes = b"") -> Process:
+        limits = {"seconds": self.settings.seconds, "memory_bytes": self.settings.memory_bytes}
+        return Process({**about, **limits, "task": task}, folder, 2 * self.settings.seconds + 10, form)
+
+    def _heard(self, process: Process, kind: type[S]) -> Iterator[S]:
+        """Yield what a process says, and make it the one that `stop` kills."""
+        self._worker = process
+        try:
+            if self.over.is_set():  # `stop` came before there was anything to kill
+                process.kill()
+            for said in process.says(kind):
+                if said.unconfined:
+                    self._tell_lacking(said.unconfined)
+                yield said
         finally:
-            patience.cancel()
-            worker.kill()
-            worker.wait()
-            stdout.close()
             self._worker = None
+
+    def _tell_lacking(self, guards: Sequence[str]) -> None:
+        """Say once which guards of `confined` this system does not have."""
+        if list(guards) == self._lacking:
+            return
+        self._lacking = list(guards)
+        logging.getLogger(__name__).warning("files are measured without %s: this system lacks it", " and ".join(guards))
+        with self.database.change() as rows:
+            self.database.log(rows, self.clock(), "server", "files are measured unconfined", {"lacking": guards})
 
     def stop(self) -> None:
         """Stop the worker at hand; its file stays in the queue."""
@@ -247,19 +297,36 @@ class Queue:
         with self.database.change() as rows:
             rows.execute("UPDATE submission SET state = ? WHERE id = ? AND state = ?", (after, id_, before))
 
-    def _end(self, id_: str, state: str, error: str, *, public: Any = None, private: Any = None) -> None:
-        """Write down the end of a file, once."""
-        splits = [None if split is None else json.dumps(split) for split in (public, private)]
-        with self.database.change() as rows:
-            changed = rows.execute(
-                f"UPDATE submission SET state = ?, error = ?, public = ?, private = ? WHERE id = ? AND {_IN_COUNTED} "  # noqa: S608
-                "AND state != 'done'",
-                (state, error, *splits, id_),
-            )
-            if changed.rowcount:
-                self.database.log(rows, self.clock(), "server", f"submission {state}", {"submission": id_})
+    def _end(
+        self, id_: str, state: str, error: str, *, public: Split | None = None, private: Split | None = None
+    ) -> None:
+        """Write down the end of a file, once; while the disk is full, as soon as it is not."""
+        splits = [None if split is None else json.dumps(asdict(split)) for split in (public, private)]
+        change = f"UPDATE submission SET state = ?, error = ?, public = ?, private = ? WHERE id = ? AND {_UNDER_WAY}"  # noqa: S608
+        while True:
+            try:
+                with self.database.change() as rows:
+                    if rows.execute(change, (state, error, *splits, id_)).rowcount:
+                        self.database.log(rows, self.clock(), "server", f"submission {state}", {"submission": id_})
+                break
+            except sqlite3.OperationalError:
+                if self.over.wait(_AGAIN):
+                    raise
         if state == "refused":
             shutil.rmtree(self.folder / id_, ignore_errors=True)
+
+
+def _stored(file: str) -> str:
+    """Return the name under which a file is kept: of its own only the ending."""
+    return f"sent{PurePosixPath(file).suffix}"
+
+
+def _sync(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 class Worker(Thread):
@@ -267,30 +334,45 @@ class Worker(Thread):
 
     Args:
         queue: whose files it measures.
-        after: called after each.
+        closed: which benchmarks are; asked again and again.
+        after: called after each file, and when a benchmark has closed.
         every: seconds between two looks at an empty queue.
 
     >>> Worker.__mro__[1].__name__
     'Thread'
     """
 
-    def __init__(self, queue: Queue, after: Callable[[], None], *, every: float = 5.0) -> None:
+    def __init__(
+        self, queue: Queue, closed: Callable[[], frozenset[str]], after: Callable[[], None], *, every: float = 5.0
+    ) -> None:
         super().__init__(name="submissions", daemon=True)
-        self.queue, self.after, self.every = queue, after, every
+        self.queue, self.closed, self.after, self.every = queue, closed, after, every
+        self._shown: frozenset[str] | None = None
 
     def run(self) -> None:
-        """Measure what waits, until `stop`."""
+        """Measure what waits, until `stop`; nothing that goes wrong with one file ends it."""
         over = self.queue.over
         while not over.is_set():
-            # A full disk or a locked database passes; what was under way is taken up again.
-            with contextlib.suppress(OSError, sqlite3.Error, TellapartError), self.queue.held() as mine:
-                while mine and not over.is_set():
-                    self.queue.news.clear()
-                    if self.queue.work_one():
-                        self.after()
-                    else:
-                        self.queue.news.wait(self.every)
+            try:
+                with self.queue.held() as mine:
+                    while mine and not over.is_set():
+                        self._look()
+            except (OSError, sqlite3.Error, TellapartError):
+                pass  # a full disk or a locked database passes; what was under way is taken up again
+            except Exception:  # or the queue would stand still, and nobody would know
+                logging.getLogger(__name__).exception("a file could not be measured; it is tried again")
             over.wait(self.every / 5)
+
+    def _look(self) -> None:
+        self.queue.news.clear()
+        worked = self.queue.work_one()
+        if worked:
+            self._shown = None
+        if (closed := self.closed()) != self._shown:
+            self.after()
+            self._shown = closed
+        elif not worked:
+            self.queue.news.wait(self.every)
 
     def stop(self) -> None:
         """End now; the file at hand stays in the queue."""

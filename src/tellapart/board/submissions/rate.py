@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import math
 from collections import OrderedDict
 from collections.abc import Callable
@@ -9,9 +10,25 @@ from threading import Lock
 
 from tellapart.board.submissions.refused import RefusedError
 
-__all__ = ["Rate"]
+__all__ = ["Rate", "network"]
 
 _MOST = 10_000  # buckets that are kept; the longest untouched goes first, and is full again by then
+
+
+def network(host: str) -> str:
+    """Return what of an address stands for one sender: all of IPv4's, half of IPv6's, of which anybody is given the rest.
+
+    >>> network("192.0.2.7"), network("2001:db8::5:6:7:8"), network("::ffff:192.0.2.7"), network("testclient")
+    ('192.0.2.7', '2001:db8::/64', '192.0.2.7', 'testclient')
+    """
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return host
+    mapped = address.ipv4_mapped
+    return str(mapped) if mapped else str(ipaddress.IPv6Network((address, 64), strict=False))
 
 
 class Rate:

@@ -11,8 +11,8 @@ class RefusedError(TellapartError):
     """What was asked cannot be done; nothing was changed, and nothing counted.
 
     Attributes:
-        status: of HTTP: 401 no valid token, 403 not allowed, 404 not there, 409 closed, 413 too large, 422 not what it
-            should be, 429 too often, 507 no room.
+        status: of HTTP: 401 no valid token, 403 not allowed, 404 not there, 408 too slow, 409 closed, 413 too large, 422 not what it
+            should be, 429 too often, 503 not now, 507 no room.
 
     >>> raise RefusedError(404, "no hidden benchmark 'clock'")
     Traceback (most recent call last):

@@ -54,22 +54,27 @@ def _refusals() -> dict[int | str, dict[str, Any]]:
         401: "no good token",
         403: "not allowed",
         404: "not there",
+        408: "too slow",
         409: "closed",
         413: "too large",
         429: "too often",
     }
-    return {status: {"description": f"refused: {what}"} for status, what in {**said, 507: "no room"}.items()}
+    return {
+        status: {"description": f"refused: {what}"} for status, what in {**said, 503: "not now", 507: "no room"}.items()
+    }
 
 
 def _add_reading(router: APIRouter, board: Submissions) -> None:
     @router.get("/hidden")
     def hidden(request: Request, _format: _Format = None) -> Response:
         """List the hidden benchmarks: limits, and how much of the labels they let through."""
+        Asking(request, board).count()
         return page(request, board, "hidden", {"benchmarks": [board.about(name) for name in board.prepared]})
 
     @router.get("/hidden/{name}")
     def leaderboard(request: Request, name: str, _format: _Format = None) -> Response:
         """Show how models stand; with private numbers, and what they changed, once it is closed."""
+        Asking(request, board).count()
         about, rows = board.about(name), []
         for standing in board.standings(name):
             best, shape = standing.best, board.benchmark(name).shape
@@ -93,7 +98,12 @@ def _add_reading(router: APIRouter, board: Submissions) -> None:
     def task(request: Request, name: str) -> FileResponse:
         """Send the task file: ids, images and texts, without labels. Takes a reader's token."""
         Asking(request, board).account("reader")
-        return FileResponse(board.benchmark(name).task_file, filename=f"{name}.zip", media_type="application/zip")
+        return FileResponse(
+            board.benchmark(name).task_file,
+            filename=f"{name}.zip",
+            media_type="application/zip",
+            headers={"Cache-Control": "private, no-store"},  # it may be a cookie that opened it: no proxy keeps it
+        )
 
     @router.get("/submissions")
     def sent(request: Request, _format: _Format = None) -> Response:
@@ -128,6 +138,7 @@ def _add_sessions(router: APIRouter, board: Submissions) -> None:
     @router.get("/sign-in")
     def sign_in_page(request: Request, _format: _Format = None) -> Response:
         """Show the form that takes a token."""
+        Asking(request, board).count()
         return page(request, board, "sign_in", {})
 
     @router.post("/sign-in", status_code=303)
@@ -139,7 +150,7 @@ def _add_sessions(router: APIRouter, board: Submissions) -> None:
         )
         answer = RedirectResponse(request.url_for("sent").path, 303)
         seconds = int(board.settings.session_hours * 3600)
-        secure = board.settings.secure_cookies
+        secure = board.settings.secure_cookies or request.url.scheme == "https"
         answer.set_cookie(COOKIE, cookie, max_age=seconds, httponly=True, samesite="strict", secure=secure)
         return answer
 

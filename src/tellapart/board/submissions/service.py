@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import sqlite3
+import tempfile
 import time
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tellapart.board.hidden import HiddenSettings, closed, read_hidden
+from tellapart.board.hidden import HiddenSettings, read_hidden
 from tellapart.board.submissions.accounts import Account, Accounts
 from tellapart.board.submissions.database import Database
 from tellapart.board.submissions.measuring import Split
@@ -30,12 +31,16 @@ from tellapart.board.submissions.rounding import (
     submissions_for_one_label,
 )
 from tellapart.board.submissions.shuffled import keyed
-from tellapart.errors import StoreError
+from tellapart.board.submissions.slots import Slots
+from tellapart.catalog import REFERENCES
+from tellapart.errors import RunError, StoreError
 from tellapart.result import Result
 
 __all__ = ["Submissions", "checked_model", "opened"]
 
 _PAGE = 200  # entries of the log, or submissions, at once
+_UNSEEN = "\u115f\u1160\u17b4\u17b5\u2028\u2029\u2800\u3164\uffa0"  # letters by their class, and nothing to see
+_RESERVED = {*REFERENCES, "human"}  # a board shows these as chance, as bounds and as people
 
 
 class Submissions:
@@ -71,6 +76,7 @@ class Submissions:
         self.queue = Queue(self.database, self.settings, self.prepared, clock)
         self.requests = Rate(self.settings.requests_a_minute, time.monotonic)
         self.sign_ins = Rate(self.settings.sign_ins_a_minute, time.monotonic)
+        self.slots = Slots()
         self._worker: Worker | None = None
 
     def start(self) -> None:
@@ -78,8 +84,9 @@ class Submissions:
         with self.queue.held() as mine:
             if mine:  # no other server is taking files here
                 self.queue.sweep()
-        self.write_records()
-        self._worker = Worker(self.queue, self.write_records)
+                with contextlib.suppress(RunError):  # a full disk: the worker writes them as soon as it can
+                    self.write_records()
+        self._worker = Worker(self.queue, self._closed, self.write_records)
         self._worker.start()
 
     def stop(self) -> None:
@@ -100,8 +107,10 @@ class Submissions:
 
     def is_closed(self, name: str) -> bool:
         """Return whether a benchmark is closed: its private numbers are told, and no file is taken any more."""
-        by_hand = self.database.one("SELECT at FROM closing WHERE benchmark = ?", name)
-        return closed(self.benchmark(name).benchmark, self.clock(), by_hand["at"] if by_hand else None)
+        return self.queue.closings.told(self.benchmark(name).benchmark)
+
+    def _closed(self) -> frozenset[str]:
+        return frozenset(name for name in self.prepared if self.is_closed(name))
 
     def close(self, name: str, *, by: str) -> None:
         """Close a benchmark for good.
@@ -109,13 +118,9 @@ class Submissions:
         Raises:
             RefusedError: there is none of that name, or it is closed.
         """
-        if self.is_closed(name):
+        if self.is_closed(name) or not self.queue.closings.close(name, by=by):
             raise RefusedError(409, f"{name} is closed already")
-        with self.database.change() as rows:
-            with contextlib.suppress(sqlite3.IntegrityError):  # closed by another admin at the same moment
-                rows.execute("INSERT INTO closing VALUES (?, ?)", (name, self.clock()))
-            self.database.log(rows, self.clock(), by, "benchmark closed", {"benchmark": name})
-        self.write_records()
+        self.queue.news.set()  # the worker writes the records
 
     def about(self, name: str) -> dict[str, Any]:
         """Say what a benchmark is, its limits, and how much they let through."""
@@ -127,8 +132,8 @@ class Submissions:
             "protocol": declared.protocol,
             "items": ready.items,
             "public_items": ready.public,
-            "images": ready.shape[0],
-            "texts": ready.shape[1],
+            "task": ready.task,
+            "what": ready.what,
             "metrics": list(ready.metrics),
             "step": declared.step,
             "daily": declared.daily,
@@ -150,7 +155,7 @@ class Submissions:
         Raises:
             RefusedError: as `Queue.check`.
         """
-        with self.database.change() as rows:
+        with self.database.look() as rows:
             self.queue.check(rows, account, name)
 
     def view(self, id_: str, account: Account) -> dict[str, Any]:
@@ -252,10 +257,10 @@ def opened(board: Path | None) -> Iterator[Submissions | None]:
 
 
 def checked_model(name: str) -> str:
-    """Return a model's name as it will be shown: any letters, no control characters, one line.
+    """Return a model's name as it will be shown: one line of letters that can be seen, and no name that a board gives a meaning.
 
     Raises:
-        RefusedError: it is empty, too long, or holds what is not shown.
+        RefusedError: it is empty, too long, holds what is not shown, or is that of a reference model or of people.
 
     >>> checked_model("  CLIP ViT-B/32 (ours) ")
     'CLIP ViT-B/32 (ours)'
@@ -263,9 +268,13 @@ def checked_model(name: str) -> str:
     plain = unicodedata.normalize("NFC", name).strip()
     if not 0 < len(plain) <= 100:
         raise RefusedError(422, f"model: give a name of up to 100 characters; got {len(plain)}")
-    # Cc, Cf, Cs, Co, Cn: nothing to see, or able to turn the page's text around.
-    if hidden := [letter for letter in plain if unicodedata.category(letter).startswith("C")]:
+    # Cc, Cf, Cs, Co, Cn: nothing to see, or able to turn the page's text around; Zl, Zp: another line.
+    if hidden := [letter for letter in plain if unicodedata.category(letter)[0] == "C" or letter in _UNSEEN]:
         raise RefusedError(422, f"model: {hidden[0]!a} cannot be shown in a name; leave it out")
+    if not any(letter.isalnum() for letter in plain):
+        raise RefusedError(422, f"model: {plain!a} has no letter and no digit; give a name that people can say")
+    if unicodedata.normalize("NFKC", plain).casefold() in _RESERVED:
+        raise RefusedError(422, f"model: {plain!r} has a meaning on this board; use another name")
     return plain
 
 
@@ -275,15 +284,30 @@ def _secret(state: Path) -> bytes:
     try:
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not path.exists():
-            draft = state / f".secret-{os.getpid()}"
-            draft.touch(mode=0o600, exist_ok=False)
-            draft.write_bytes(secrets.token_bytes(32))
-            with contextlib.suppress(FileExistsError):  # another process was first
-                path.hardlink_to(draft)
-            draft.unlink()
+            _make_secret(path)
         found = path.read_bytes()
+        loose = [each for each in (state, path) if each.stat().st_uid != os.geteuid()]
+        open_to_others = path.stat().st_mode & 0o077 or state.stat().st_mode & 0o022
     except OSError as error:
         raise StoreError(f"{state} cannot hold the server's state: {error}; look at [submissions] state") from error
     if len(found) != 32:
         raise StoreError(f"{path} is not the secret that this server made; restore it, or no file can be measured")
+    if loose:
+        raise StoreError(f"{loose[0]} belongs to another user, who could read or change it; use a folder of your own")
+    if open_to_others:
+        raise StoreError(f"others can read {path} or write to {state}: chmod 700 {state}; chmod 600 {path}")
     return found
+
+
+def _make_secret(path: Path) -> None:
+    """Write a new secret, whole and on the disk before it has its name; of several processes one is first."""
+    number, draft = tempfile.mkstemp(prefix=".secret-", dir=path.parent)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(secrets.token_bytes(32))
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            path.hardlink_to(draft)
+    finally:
+        Path(draft).unlink()

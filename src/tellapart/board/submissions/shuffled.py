@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 
-__all__ = ["Hidden", "hide", "keyed"]
+__all__ = ["Hidden", "hide", "image_name", "keyed", "new_id", "public_ids"]
 
 
 def keyed(key: bytes, *parts: str) -> bytes:
@@ -62,6 +62,11 @@ class Hidden:
     public: tuple[bool, ...]
     sources: Mapping[str, str]
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Images and texts of an item."""
+        return self.items[0].shape
+
     def published(self) -> tuple[Item, ...]:
         """Return what may be seen: ids, images and texts; no tag, cluster or provenance.
 
@@ -93,7 +98,7 @@ class Hidden:
         return restored
 
 
-def hide(pairs: PairSet, key: bytes, public_share: float) -> Hidden:
+def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") -> Hidden:
     """Shuffle a pair set, and split its clusters into public and private ones.
 
     Args:
@@ -101,6 +106,7 @@ def hide(pairs: PairSet, key: bytes, public_share: float) -> Hidden:
         key: secret, of this benchmark alone.
         public_share: of the items; clusters are taken whole, until there are as many, so that no private item has a
             public sibling.
+        suffix: of the images as they are published.
 
     >>> from pathlib import Path
     >>> items = tuple(Item(id=i, images=(f"{i}.png",), texts=("x " + i, "y " + i)) for i in "abcd")
@@ -108,8 +114,8 @@ def hide(pairs: PairSet, key: bytes, public_share: float) -> Hidden:
     >>> sum(hidden.public), sorted(item.texts[0] for item in hidden.items)
     (2, ['x a', 'x b', 'x c', 'x d'])
     """
-    names = {reference: _image_name(key, reference) for item in pairs.items for reference in item.images}
-    public = _public(pairs.items, key, public_share)
+    names = {reference: image_name(key, reference, suffix) for item in pairs.items for reference in item.images}
+    public = public_ids({item.id: item.cluster for item in pairs.items}, key, public_share)
     order = sorted(pairs.items, key=lambda item: keyed(key, "order", item.id))
     shown = [_order(key, ("images", item.id), len(item.images)) for item in order]
     square = pairs.shape[0] == pairs.shape[1]
@@ -123,15 +129,29 @@ def hide(pairs: PairSet, key: bytes, public_share: float) -> Hidden:
     )
 
 
-def _image_name(key: bytes, reference: str) -> str:
-    return f"images/{keyed(key, 'image', reference).hex()[:24]}.png"
+def new_id(key: bytes, id_: str) -> str:
+    """Return the id under which an item is published.
+
+    >>> len(new_id(b"k", "0")), new_id(b"k", "0") == new_id(b"other", "0")
+    (24, False)
+    """
+    return keyed(key, "id", id_).hex()[:24]
+
+
+def image_name(key: bytes, reference: str, suffix: str) -> str:
+    """Return the name under which an image is published.
+
+    >>> len(image_name(b"k", "cat.jpg", ".png")), image_name(b"k", "cat.jpg", ".png")[:7]
+    (35, 'images/')
+    """
+    return f"images/{keyed(key, 'image', reference).hex()[:24]}{suffix}"
 
 
 def _renamed(item: Item, key: bytes, names: Mapping[str, str], places: Sequence[int] | None) -> Item:
     """Give an item its new id and image names and, if there are places, images and texts in that order together."""
     images, texts = range(len(item.images)), range(len(item.texts))
     return Item(
-        id=keyed(key, "id", item.id).hex()[:24],
+        id=new_id(key, item.id),
         images=tuple(names[item.images[k]] for k in (images if places is None else places)),
         texts=tuple(item.texts[k] for k in (texts if places is None else places)),
         cluster=item.cluster,
@@ -143,14 +163,23 @@ def _order(key: bytes, what: tuple[str, str], size: int) -> tuple[int, ...]:
     return tuple(sorted(range(size), key=lambda k: keyed(key, *what, str(k))))
 
 
-def _public(items: Sequence[Item], key: bytes, share: float) -> set[str]:
-    """Return the ids of the public items."""
-    clusters: dict[str, list[str]] = {}
-    for item in items:
-        clusters.setdefault(item.cluster, []).append(item.id)
+def public_ids(clusters: Mapping[str, str], key: bytes, share: float) -> set[str]:
+    """Return the ids of the public items: of whole clusters, until there are as many.
+
+    Args:
+        clusters: id -> what it must share a split with.
+        key: secret, of this benchmark alone.
+        share: of the items.
+
+    >>> sorted(public_ids({"a": "1", "b": "1", "c": "2", "d": "2"}, b"k", 0.5)) in (["a", "b"], ["c", "d"])
+    True
+    """
+    members: dict[str, list[str]] = {}
+    for id_, cluster in clusters.items():
+        members.setdefault(cluster, []).append(id_)
     chosen: set[str] = set()
-    for cluster in sorted(clusters, key=lambda name: keyed(key, "split", name)):
-        if len(chosen) + len(clusters[cluster]) / 2 > share * len(items):
+    for cluster in sorted(members, key=lambda name: keyed(key, "split", name)):
+        if len(chosen) + len(members[cluster]) / 2 > share * len(clusters):
             continue  # the next may be smaller
-        chosen.update(clusters[cluster])
+        chosen.update(members[cluster])
     return chosen

@@ -10,12 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from fastapi.concurrency import run_in_threadpool
+
 from tellapart.board.submissions.refused import RefusedError
 
 __all__ = ["SUFFIXES", "Upload", "check_room", "check_size", "receive"]
 
 #: Of the files that are taken, by a benchmark's protocol.
-SUFFIXES = {"scores": (".npz", ".csv", ".jsonl"), "answers": (".jsonl", ".csv", ".json")}
+SUFFIXES = {
+    "scores": (".npz", ".csv", ".jsonl"),
+    "answers": (".jsonl", ".csv", ".json"),
+    "predictions": (".jsonl", ".csv", ".json"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +99,8 @@ async def receive(stream: AsyncIterator[bytes], path: Path, most: int) -> Upload
                 if size > most:
                     raise RefusedError(413, f"the file has more than {most:,} bytes; at most {most:,} are taken")
                 digest.update(piece)
-                _write(file, piece)
-            os.fsync(file.fileno())
+                await run_in_threadpool(_write, file, piece)  # a busy disk makes nobody else wait
+            await run_in_threadpool(os.fsync, file.fileno())
         if not size:
             raise RefusedError(422, "the file is empty; send the scores as the request's body")
     except OSError as error:

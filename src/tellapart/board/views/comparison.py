@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from sqlmodel import Session, select
 
+from tellapart.board.entries import HIDDEN
 from tellapart.board.settings import BoardSettings
 from tellapart.board.tables import Benchmark, Entry, Item, Model, Vector
 from tellapart.board.vectors import unpacked
+from tellapart.board.views.leaderboard import all_benchmarks
 from tellapart.board.views.view import (
     BenchmarkHead,
     Link,
@@ -26,7 +29,7 @@ from tellapart.stats.multiple import holm
 
 __all__ = ["MOST", "ChoosePage", "ComparisonPage", "Differs", "choose_page", "comparison_page"]
 
-#: Items listed for each side, and models between which every pair is linked.
+#: Items listed for each side, and models between which every pair is linked: a static site writes a page for each.
 MOST = 25
 
 
@@ -98,7 +101,7 @@ class ChoosePage(View):
 
     Attributes:
         models: all that can be.
-        pairs: links, for as many as a page holds.
+        pairs: links between all of them; between the best by the first page where they are many.
 
     >>> ChoosePage(title="Compare", models=(), pairs=()).pairs
     ()
@@ -108,8 +111,13 @@ class ChoosePage(View):
     pairs: tuple[tuple[Link, ...], ...]
 
 
-def choose_page(session: Session, _settings: BoardSettings) -> ChoosePage:
+def choose_page(session: Session, settings: BoardSettings, *, most: int = MOST) -> ChoosePage:
     """List the models that have outcomes of their own.
+
+    Args:
+        session: on the database.
+        settings: the board's.
+        most: models between which every pair is linked.
 
     >>> from tellapart.board.store import Store
     >>> with Store("sqlite://") as store, store.session() as session:
@@ -122,7 +130,7 @@ def choose_page(session: Session, _settings: BoardSettings) -> ChoosePage:
         .order_by(Model.kind, Model.label)
     ).all()
     heads = tuple(ModelHead(slug=row.slug, label=row.label, kind=row.kind) for row in rows)
-    linked = heads[:MOST]
+    linked = heads if len(heads) <= most else _best(session, settings, heads, most)
     pairs = tuple(
         tuple(
             Link(text=f"{a.label} and {b.label}", page="compare", args={"a": a.slug, "b": b.slug})
@@ -131,6 +139,13 @@ def choose_page(session: Session, _settings: BoardSettings) -> ChoosePage:
         for k, a in enumerate(linked[:-1])
     )
     return ChoosePage(title="Compare two models", models=heads, pairs=pairs)
+
+
+def _best(session: Session, settings: BoardSettings, heads: Sequence[ModelHead], most: int) -> tuple[ModelHead, ...]:
+    board = all_benchmarks(session, settings)
+    places = {row.model.slug: place for place, row in enumerate((*board.rows, *board.references))}
+    best = sorted(heads, key=lambda head: places.get(head.slug, len(places)))[:most]
+    return tuple(head for head in heads if head in best)
 
 
 def comparison_page(session: Session, _settings: BoardSettings, a: str, b: str) -> ComparisonPage:
@@ -158,8 +173,14 @@ def comparison_page(session: Session, _settings: BoardSettings, a: str, b: str) 
     differs = []
     for folders in dict.fromkeys((own[k].folder, other[k].folder) for k in shared):
         names = [k for k in shared if (own[k].folder, other[k].folder) == folders]
+        benchmarks = [session.get_one(Benchmark, k) for k in names]
+        listed = ", ".join(benchmark.name for benchmark in benchmarks)
+        if any(benchmark.fingerprint.startswith(HIDDEN) for benchmark in benchmarks):
+            refused.append(
+                f"{listed}: its labels are hidden, and so is which items a model gets right; its page has intervals."
+            )
+            continue
         if not all(folders):
-            listed = ", ".join(session.get_one(Benchmark, k).name for k in names)
             refused.append(f"{listed}: imported numbers have no items to test.")
             continue
         try:

@@ -78,7 +78,9 @@ class GalleryPage(View):
 
     Attributes:
         side: `t2i` or `i2t`.
+        what: the direction in words.
         sides: both, to choose from.
+        asked: how many queries there are on all pages.
 
     >>> GalleryPage.model_fields["queries"].is_required()
     True
@@ -87,7 +89,9 @@ class GalleryPage(View):
     benchmark: BenchmarkHead
     model: ModelHead
     side: str
+    what: str = ""
     sides: tuple[Link, ...]
+    asked: int = 0
     page: int
     pages: int
     queries: tuple[Query, ...]
@@ -154,8 +158,9 @@ def gallery_page(
             "measure it again if it is a retrieval benchmark"
         )
     what, unit, _ = SIDES[side]
-    asked = (Item.benchmark_id == benchmark.id, Item.unit == unit)
-    pages = max(1, -(-session.exec(select(func.count()).select_from(Item).where(*asked)).one() // PAGE))
+    of_side = (Item.benchmark_id == benchmark.id, Item.unit == unit)
+    asked = session.exec(select(func.count()).select_from(Item).where(*of_side)).one()
+    pages = max(1, -(-asked // PAGE))
     if not 1 <= page <= pages:
         raise UnknownNameError(f"{benchmark.name} has pages 1 to {pages} of {what}; there is no page {page}")
     args: dict[str, str | int] = {"slug": slug, "model": model, "page": 1}
@@ -164,6 +169,8 @@ def gallery_page(
         benchmark=benchmark_head(benchmark),
         model=ModelHead(slug=of.slug, label=of.label, kind=of.kind),
         side=side,
+        what=what,
+        asked=asked,
         sides=tuple(
             Link(text=text, page="gallery_page", args=args | {"side": key}, current=key == side)
             for key, (text, _, _) in SIDES.items()
@@ -188,7 +195,7 @@ def _queries(session: Session, entry: Entry, side: str, page: int) -> tuple[Quer
     entries = _entries(session, entry.benchmark_id, found_unit, {one["id"] for each in first for one in each})
     return tuple(
         Query(
-            title=f"{unit} {item.name}",
+            title=f"{unit.removesuffix(' query')} {item.name}",
             position=item.position,
             images=tuple(item.images),
             texts=tuple(item.texts),

@@ -112,6 +112,7 @@ class ItemPage(View):
     Attributes:
         images: how many pictures it has; each is at its place's address.
         failed, won: the models that fail it and those that do not, by the metric that ranks the benchmark.
+        made: contestants before reference models, and those that fail it before the others.
         before, after: positions of its neighbours.
 
     >>> ItemPage.model_fields["before"].default is None
@@ -258,8 +259,11 @@ def _made(session: Session, benchmark: Benchmark, item: Item) -> tuple[Made, ...
         value = float(unpacked(bytes(data))[0])
         if metric in shown and not np.isnan(value):
             verdicts.setdefault(entry, {})[metric] = _verdict(value, tied=bytes(tied or b"") == b"\1")
-    heads = heads_of(session)
-    entries = sorted(verdicts.keys() | raw.keys() | answers.keys(), key=lambda e: (heads[e][0].kind, heads[e][0].label))
+    heads, main = heads_of(session), main_metric(benchmark.headline)
+    entries = sorted(
+        verdicts.keys() | raw.keys() | answers.keys(),
+        key=lambda e: (heads[e][0].kind, verdicts.get(e, {}).get(main) == "won", heads[e][0].label),
+    )
     return tuple(
         Made(
             title=heads[entry][0].label,

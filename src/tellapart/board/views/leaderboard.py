@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
-from sqlmodel import Session, select
+import sqlalchemy
+from pydantic import TypeAdapter
+from sqlmodel import Session, func, select
 
 from tellapart.board.settings import BoardSettings
-from tellapart.board.tables import Benchmark, Score
+from tellapart.board.tables import Benchmark, Entry, Model, Score
 from tellapart.board.views.view import (
     BenchmarkHead,
     Cell,
@@ -19,7 +21,6 @@ from tellapart.board.views.view import (
     Table,
     View,
     benchmark_head,
-    heads_of,
     main_metric,
     one_by_slug,
 )
@@ -34,21 +35,8 @@ BY_DOMAIN = "domain-of-benchmarks"
 #: The head of the column that averages benchmarks.
 MEAN = "mean"
 
-_COLUMNS = (
-    "entry_id",
-    "benchmark_id",
-    "tag",
-    "value_of",
-    "metric",
-    "value",
-    "low",
-    "high",
-    "chance",
-    "n",
-    "ties",
-    "tie_neutral",
-    "tier",
-)
+_CELL = ("value", "low", "high", "chance", "n", "ties", "tie_neutral", "tier", "mark")
+_CELLS = TypeAdapter(list[Cell])
 
 
 class Column(View):
@@ -134,10 +122,9 @@ def leaderboard(session: Session, _settings: BoardSettings, slug: str) -> Leader
     """
     benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
     names = benchmark.headline
-    scores = _scores(session, Score.benchmark_id == benchmark.id, Score.tag == "", Score.metric.in_(names))  # type: ignore[attr-defined]
-    table: dict[int, dict[str, Any]] = {}
-    for score in scores:
-        table.setdefault(score.entry_id, {})[score.metric] = score
+    table: dict[int, dict[str, Cell]] = {}
+    for score in _scores(session, [benchmark], "", names):
+        table.setdefault(score.model, {})[score.metric] = score.cell
     columns = tuple(Column(title=name) for name in names)
     main = names.index(main_metric(names)) if names else 0
     cells = {key: [row.get(name) for name in names] for key, row in table.items()}
@@ -173,11 +160,11 @@ def by_tag(session: Session, _settings: BoardSettings, slug: str, tag: str, metr
     found = {file_name(each): each for each in _tags(session, benchmark)}.get(tag)
     if found is None:
         raise UnknownNameError(f"{benchmark.name} has no tag {tag[:200]!r} here")
-    scores = _scores(session, Score.benchmark_id == benchmark.id, Score.tag == found, Score.metric == name)
-    values = list(dict.fromkeys(score.value_of for score in sorted(scores, key=lambda s: s.value_of) if score.value_of))
-    table: dict[int, dict[str, Any]] = {}
+    scores = _scores(session, [benchmark], found, [name])
+    values = sorted({score.value_of for score in scores if score.value_of})
+    table: dict[int, dict[str, Cell]] = {}
     for score in scores:
-        table.setdefault(score.entry_id, {})[score.value_of] = score
+        table.setdefault(score.model, {})[score.value_of] = score.cell
     columns = [Column(title=f"{found}: {value}") for value in values]
     if len(values) > 1:
         columns.append(Column(title="mean of the values", about="every value weighs the same"))
@@ -197,15 +184,10 @@ def all_benchmarks(session: Session, settings: BoardSettings) -> Leaderboard:
     """
     benchmarks = session.exec(select(Benchmark).order_by(Benchmark.name, Benchmark.id)).all()  # type: ignore[arg-type]
     mains = {b.id: main_metric(b.headline) for b in benchmarks}
-    scores = _scores(session, Score.tag == "", Score.metric.in_(sorted(set(mains.values()))))  # type: ignore[attr-defined]
-    heads, order = heads_of(session), [b.id or 0 for b in benchmarks]
-    table: dict[str, dict[int, Any]] = {}
-    people: dict[str, tuple[ModelHead, dict[int, str]]] = {}
-    for score in scores:
-        if mains[score.benchmark_id] == score.metric:
-            head, mark = heads[score.entry_id]
-            table.setdefault(head.slug, {})[score.benchmark_id] = score
-            people.setdefault(head.slug, (head, {}))[1][score.benchmark_id] = mark
+    table: dict[int, dict[int | None, Cell]] = {}
+    for score in _scores(session, benchmarks, "", sorted(set(mains.values()))):
+        if mains[score.benchmark] == score.metric:
+            table.setdefault(score.model, {})[score.benchmark] = score.cell
     columns = [
         Column(
             title=b.name,
@@ -215,11 +197,10 @@ def all_benchmarks(session: Session, settings: BoardSettings) -> Leaderboard:
         for b in benchmarks
     ]
     meant = [k for k, b in enumerate(benchmarks) if not settings.performance or b.name in settings.performance]
-    rows = []
-    for slug, own in table.items():
-        head, marks = people[slug]
-        cells = [_cell(own.get(number), marks.get(number, "")) for number in order]
-        rows.append(Row(title=head.label, model=head, cells=(*_mean([cells[k] for k in meant]), *cells)))
+    heads, rows = _heads(session), []
+    for model, own in table.items():
+        cells = [own.get(b.id) for b in benchmarks]
+        rows.append(_row(heads[model], (*_mean([cells[k] for k in meant]), *cells)))
     if len(meant) > 1:
         over = ", ".join(columns[k].title for k in meant)
         columns.insert(0, Column(title=MEAN, about=f"over {over}; only for models measured on all of them"))
@@ -234,7 +215,7 @@ def _mean(cells: Sequence[Cell | None]) -> tuple[Cell | None, ...]:
     return (Cell(value=math.fsum(values) / len(values), n=0) if len(values) == len(cells) else None,)
 
 
-def _spread(row: Mapping[str, Any], values: Sequence[str]) -> list[Any]:
+def _spread(row: Mapping[str, Cell], values: Sequence[str]) -> list[Cell | None]:
     cells = [row.get(value) for value in values]
     if len(values) > 1:
         cells.append(row.get(""))
@@ -243,7 +224,7 @@ def _spread(row: Mapping[str, Any], values: Sequence[str]) -> list[Any]:
     return cells
 
 
-def _difference(first: Any, second: Any) -> Cell | None:
+def _difference(first: Cell | None, second: Cell | None) -> Cell | None:
     return None if first is None or second is None else Cell(value=first.value - second.value, n=0)
 
 
@@ -256,18 +237,12 @@ def _by_domain(session: Session, benchmark: Benchmark, metric: str) -> Leaderboa
     inside, outside = (benchmark, rival) if benchmark.domain == "in-domain" else (rival, benchmark)
     other = _matching(session, rival, metric)
     names = {inside.id: metric if inside is benchmark else other, outside.id: metric if outside is benchmark else other}
-    heads, found = heads_of(session), dict[str, dict[int | None, Any]]()
-    entry_of: dict[str, int] = {}
+    found: dict[int, dict[int | None, Cell]] = {}
     for each in (inside, outside):
-        same = (Score.benchmark_id == each.id, Score.tag == "", Score.metric == names[each.id])
-        for score in _scores(session, *same):
-            slug = heads[score.entry_id][0].slug
-            found.setdefault(slug, {})[each.id] = score
-            entry_of[slug] = score.entry_id
-    cells = {
-        entry_of[slug]: [row.get(inside.id), row.get(outside.id), _difference(row.get(inside.id), row.get(outside.id))]
-        for slug, row in found.items()
-    }
+        for score in _scores(session, [each], "", [names[each.id]]):
+            found.setdefault(score.model, {})[each.id] = score.cell
+    pairs = {model: (row.get(inside.id), row.get(outside.id)) for model, row in found.items()}
+    cells = {model: (*pair, _difference(*pair)) for model, pair in pairs.items()}
     columns = (
         Column(title="in-domain", about=f"{inside.name}: {names[inside.id]}"),
         Column(title="out-of-domain", about=f"{outside.name}: {names[outside.id]}"),
@@ -287,25 +262,18 @@ def _matching(session: Session, rival: Benchmark, metric: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What stands in one benchmark's table: entry -> a score or a cell for each column."""
+    """What stands in one benchmark's table: model -> a cell for each column."""
 
     columns: tuple[Column, ...]
-    cells: Mapping[int, Sequence[Any]]
+    cells: Mapping[int, Sequence[Cell | None]]
     by: int
     tag: str = ""
     metric: str = ""
 
 
 def _board(session: Session, benchmark: Benchmark, found: _Found) -> Leaderboard:
-    heads = heads_of(session)
-    rows = [
-        Row(
-            title=heads[entry][0].label,
-            model=heads[entry][0],
-            cells=tuple(each if isinstance(each, Cell) else _cell(each, heads[entry][1]) for each in own),
-        )
-        for entry, own in found.cells.items()
-    ]
+    heads = _heads(session)
+    rows = [_row(heads[model], own) for model, own in found.cells.items()]
     metric = found.metric or main_metric(benchmark.headline)
     made = _arranged(rows, found.columns, found.by, title=benchmark.title, about="")
     return made.model_copy(
@@ -368,7 +336,11 @@ def _metric_choices(session: Session, benchmark: Benchmark, tag: str, metric: st
 
 
 def _tags(session: Session, benchmark: Benchmark) -> list[str]:
-    found = session.exec(select(Score.tag).where(Score.benchmark_id == benchmark.id, Score.tag != "").distinct()).all()
+    # From one to the next in the index `score_of`: DISTINCT reads every number of the benchmark, tens of thousands.
+    found, tag = [], ""
+    following = select(func.min(Score.tag)).where(Score.benchmark_id == benchmark.id)
+    while (tag := session.exec(following.where(Score.tag > tag)).one()) is not None:
+        found.append(tag)
     return sorted(found)
 
 
@@ -378,23 +350,38 @@ def _metrics(session: Session, benchmark: Benchmark) -> list[str]:
     return [*(name for name in benchmark.headline if name in found), *sorted(found - set(benchmark.headline))]
 
 
-def _scores(session: Session, *where: Any) -> Sequence[Any]:
-    # Columns, not objects: two thousand rows are read for one page.
-    columns = [getattr(Score, name) for name in _COLUMNS]
-    return session.execute(select(*columns).where(*where)).all()
+class _Score(NamedTuple):
+    model: int
+    benchmark: int
+    value_of: str
+    metric: str
+    cell: Cell
 
 
-def _cell(score: Any, mark: str) -> Cell | None:
-    if score is None:
-        return None
-    return Cell(
-        value=score.value,
-        low=score.low,
-        high=score.high,
-        chance=score.chance,
-        n=score.n,
-        ties=score.ties,
-        tie_neutral=score.tie_neutral,
-        tier=score.tier,
-        mark=mark,
+def _scores(session: Session, benchmarks: Sequence[Benchmark], tag: str, metrics: Sequence[str]) -> list[_Score]:
+    """Return the numbers of some benchmarks over one tag, as cells.
+
+    All three columns of the index `score_of` are named, for an entry has hundreds of numbers; and rows are read as
+    they are, not as objects, for a page shows thousands.
+    """
+    score, entry = Score.__table__.c, Entry.__table__.c  # type: ignore[attr-defined]
+    mark = sqlalchemy.case((~entry.on_trust, ""), (entry.folder != "", "on trust"), else_="imported")
+    numbers = [score[name] for name in _CELL[:-1]]
+    wanted = (
+        sqlalchemy.select(entry.model_id, score.benchmark_id, score.value_of, score.metric, *numbers, mark)
+        .where(entry.id == score.entry_id, score.tag == tag, score.metric.in_(metrics))
+        .where(score.benchmark_id.in_([benchmark.id for benchmark in benchmarks]))
     )
+    rows = session.connection().execute(wanted).all()
+    cells = _CELLS.validate_python([dict(zip(_CELL, row[4:], strict=True)) for row in rows])
+    return [_Score(row[0], row[1], row[2], row[3], cell) for row, cell in zip(rows, cells, strict=True)]
+
+
+def _heads(session: Session) -> dict[int, ModelHead]:
+    model = Model.__table__.c  # type: ignore[attr-defined]
+    rows = session.connection().execute(sqlalchemy.select(model.id, model.slug, model.label, model.kind))
+    return {number: ModelHead(slug=slug, label=label, kind=kind) for number, slug, label, kind in rows}
+
+
+def _row(head: ModelHead, cells: Sequence[Cell | None]) -> Row:
+    return Row(title=head.label, model=head, cells=tuple(cells))

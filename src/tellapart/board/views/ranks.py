@@ -113,8 +113,10 @@ def _page(title: str, board: Leaderboard) -> RanksPage:
 
 
 def _places(values: Sequence[float | None]) -> list[int | None]:
-    known = [value for value in values if value is not None]
-    return [None if value is None else 1 + sum(other > value for other in known) for value in values]
+    best: dict[float, int] = {}
+    for place, value in enumerate(sorted((v for v in values if v is not None), reverse=True), start=1):
+        best.setdefault(value, place)
+    return [None if value is None else best[value] for value in values]
 
 
 def _line(model: ModelHead, ranks: Sequence[int | None]) -> RankLine:

@@ -37,7 +37,7 @@ class Table(_Frozen):
     """
 
     title: str
-    rows: tuple[tuple[str | float | None, ...], ...]
+    rows: tuple[tuple[str | int | float | None, ...], ...]
 
 
 class View(_Frozen):
@@ -90,6 +90,10 @@ class ModelHead(_Frozen):
 class BenchmarkHead(_Frozen):
     """A benchmark as a column names it.
 
+    Attributes:
+        n: how many items its numbers stand on; 0 where that is not known.
+        has_items: they are known one by one, so that there are pages of them.
+
     >>> BenchmarkHead(slug="demo", name="demo", title="Demo", task="pairs", n=300, metric="group_score").n
     300
     """
@@ -100,6 +104,7 @@ class BenchmarkHead(_Frozen):
     task: str
     n: int
     metric: str
+    has_items: bool = False
 
 
 class Cell(_Frozen):
@@ -188,4 +193,5 @@ def benchmark_head(benchmark: Benchmark) -> BenchmarkHead:
         task=benchmark.task,
         n=benchmark.n,
         metric=main_metric(benchmark.headline),
+        has_items=bool(benchmark.items_digest),
     )

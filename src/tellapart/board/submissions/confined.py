@@ -1,0 +1,153 @@
+"""A process that gives up, for good, what reading or measuring one file never takes: files, the network, other processes.
+
+Linux lets any process do this to itself, without root: Landlock (from 5.13) says which files may be opened, and a seccomp
+filter (on x86-64 and ARM) which system calls are answered with "not permitted". Both hold for whatever runs in the process
+from then on, whoever wrote it. A kernel that has one of them not runs the process without it, and `confine` says so.
+
+Source: Linux's own manual, landlock(7), seccomp(2) and prctl(2); numbers are those of its headers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import signal
+import struct
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+__all__ = ["confine"]
+
+_SET_DEATH_SIGNAL, _SET_DUMPABLE, _SET_SECCOMP, _SET_NO_NEW_PRIVILEGES = 1, 4, 22, 38
+_FILTER = 2
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF, _VERSION = 444, 445, 446, 1
+_PATH_BENEATH = 1
+_READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
+_FILE_RIGHTS = (13, 14, 15, 15, 16)  # bits that Landlock's first versions know: all that can be done with files
+_NETWORK, _SCOPES = 4, 6  # versions that know TCP (bind, connect), and signals and abstract sockets of others
+
+#: The calls that are refused, and their numbers on x86-64 and on ARM: to reach others (sockets, messages, other processes'
+#: memory, signals and limits); to become more (programs, threads, namespaces, mounts, keys, the kernel's own doors); to change
+#: files in ways of which Landlock knows nothing (modes, owners, times), and in those that it guards too.
+_CALLS = """
+socket 41 198, socketpair 53 199, connect 42 203, bind 49 200, listen 50 201, accept 43 202, accept4 288 242,
+sendto 44 206, sendmsg 46 211, shmget 29 194, msgget 68 186, semget 64 190, mq_open 240 180, kill 62 129,
+tkill 200 130, tgkill 234 131, rt_sigqueueinfo 129 138, rt_tgsigqueueinfo 297 240, pidfd_open 434 434,
+pidfd_getfd 438 438, pidfd_send_signal 424 424, ptrace 101 117, process_vm_readv 310 270, process_vm_writev 311 271,
+kcmp 312 272, prlimit64 302 261, setrlimit 160 164, setpriority 141 140, sched_setparam 142 118,
+sched_setscheduler 144 119, sched_setaffinity 203 122, sched_setattr 314 274, ioprio_set 251 30,
+migrate_pages 256 238, move_pages 279 239, clone 56 220, clone3 435 435, fork 57 -, vfork 58 -, execve 59 221,
+execveat 322 281, unshare 272 97, setns 308 268, chroot 161 51, pivot_root 155 41, mount 165 40, umount2 166 39,
+open_tree 428 428, move_mount 429 429, fsopen 430 430, mount_setattr 442 442, open_by_handle_at 304 265, bpf 321 280,
+perf_event_open 298 241, userfaultfd 323 282, io_setup 206 0, io_uring_setup 425 425, add_key 248 217,
+request_key 249 218, keyctl 250 219, init_module 175 105, finit_module 313 273, kexec_load 246 104,
+kexec_file_load 320 294, personality 135 92, memfd_create 319 279, truncate 76 45, rename 82 -, renameat 264 38,
+renameat2 316 276, mkdir 83 -, mkdirat 258 34, rmdir 84 -, link 86 -, linkat 265 37, unlink 87 -, unlinkat 263 35,
+symlink 88 -, symlinkat 266 36, mknod 133 -, mknodat 259 33, chmod 90 -, fchmod 91 52, fchmodat 268 53,
+fchmodat2 452 452, chown 92 -, fchown 93 55, lchown 94 -, fchownat 260 54, utime 132 -, utimes 235 -,
+utimensat 280 88, futimesat 261 -, setxattr 188 5, lsetxattr 189 6, fsetxattr 190 7, removexattr 197 14,
+lremovexattr 198 15, fremovexattr 199 16
+"""
+_MACHINES = {"x86_64": (0xC000003E, 1), "aarch64": (0xC00000B7, 2)}  # its name in a filter, its column above
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_ALLOW, _NOT_PERMITTED, _KILL = 0x7FFF0000, 0x00050001, 0x80000000
+_OTHER_NUMBERS = 0x40000000  # x86-64's second set of numbers for the same calls
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
+
+
+def confine(readable: Sequence[Path]) -> tuple[str, ...]:
+    """Leave this process nothing but reading these folders and Python's own, its memory, and the files that it has open.
+
+    It ends with the process that started it; descriptors above standard error are closed. It cannot be undone.
+
+    Args:
+        readable: folders and files. A folder of Python's that holds one of them is not opened as a whole.
+
+    Returns:
+        The guards that this system does not have: `landlock` (files) and `seccomp` (sockets, other processes).
+
+    >>> confine.__name__  # confining the process that runs the examples would end it
+    'confine'
+    """
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    if not sys.platform.startswith("linux"):
+        return ("landlock", "seccomp")
+    _prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
+    _prctl(_SET_DUMPABLE, 0)  # no other process of this user reads its memory
+    if not _prctl(_SET_NO_NEW_PRIVILEGES, 1):
+        return ("landlock", "seccomp")
+    held = {"landlock": _open_only([*_pythons(readable), *readable]), "seccomp": _refuse_calls()}
+    return tuple(name for name, holds in held.items() if not holds)
+
+
+def _pythons(readable: Iterable[Path]) -> Iterator[Path]:
+    """Yield the folders from which modules and libraries may still be loaded."""
+    system = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
+    for place in map(Path, dict.fromkeys((sys.prefix, sys.base_prefix, *sys.path, *system))):
+        if place.is_absolute() and not any(each.absolute().is_relative_to(place) for each in readable):
+            yield place
+
+
+def _prctl(what: int, value: int) -> bool:
+    return bool(_libc.prctl(what, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)) == 0)
+
+
+def _call(number: int, *values: object) -> int:
+    return int(_libc.syscall(ctypes.c_long(number), *values))
+
+
+def _open_only(places: Iterable[Path]) -> bool:
+    """Let these places be read, and no other file be opened; say whether the kernel could."""
+    version = _call(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))
+    if version < 1:
+        return False
+    rights = (1 << _FILE_RIGHTS[min(version, len(_FILE_RIGHTS)) - 1]) - 1
+    guards = struct.pack("=QQQ", rights, 3 if version >= _NETWORK else 0, 3 if version >= _SCOPES else 0)
+    rules = _call(_CREATE_RULESET, ctypes.c_char_p(guards), ctypes.c_size_t(len(guards)), ctypes.c_uint32(0))
+    if rules < 0:
+        return False
+    try:
+        return all(_allowed(rules, place) for place in places if place.exists()) and not _call(
+            _RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0)
+        )
+    finally:
+        os.close(rules)
+
+
+def _allowed(rules: int, place: Path) -> bool:
+    opened = os.open(place, os.O_PATH | os.O_CLOEXEC)
+    try:
+        rule = struct.pack("=Qi", _READ_FILE | (_READ_FOLDER if place.is_dir() else 0), opened)
+        flags = ctypes.c_uint32(0)
+        return not _call(_ADD_RULE, ctypes.c_int(rules), ctypes.c_int(_PATH_BENEATH), ctypes.c_char_p(rule), flags)
+    finally:
+        os.close(opened)
+
+
+def _refuse_calls() -> bool:
+    """Put the filter in place; say whether the machine is one that it is written for, and the kernel took it."""
+    if platform.machine() not in _MACHINES or sys.maxsize < 1 << 32:
+        return False
+    name, column = _MACHINES[platform.machine()]
+    found = [call.split()[column] for call in _CALLS.split(",")]
+    numbers = [int(number) for number in found if number != "-"]
+    # Each step: what to do, how many steps to skip if so and if not, and with which number.
+    steps = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, name), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
+    refused = len(numbers) + 1
+    steps.append((_AT_LEAST, refused, 0, _OTHER_NUMBERS))
+    steps += [(_EQUAL, refused - k, 0, number) for k, number in enumerate(numbers, start=1)]
+    steps += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _NOT_PERMITTED)]
+    code = b"".join(struct.pack("HBBI", *step) for step in steps)
+    program = _Program(len(steps), code)
+    done = _libc.prctl(
+        _SET_SECCOMP, ctypes.c_ulong(_FILTER), ctypes.byref(program), ctypes.c_ulong(0), ctypes.c_ulong(0)
+    )
+    return bool(done == 0)

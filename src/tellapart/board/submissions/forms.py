@@ -1,0 +1,143 @@
+"""The plain form in which what a file says goes from the process that reads it to the one that measures it: JSON, and no more.
+
+The process that reads may have been taken over by the file, so its word is checked like any stranger's, twice: by the server
+before it hands the form on, and by the process that measures before it looks at the truth. A form says nothing of ids: it holds
+one row an item or record, in the order in which they are published.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from tellapart.data.scores import ScoreKind, Scores
+from tellapart.errors import ScoreError
+
+__all__ = ["form_bytes", "pack", "unpack"]
+
+_Place = Literal[-1, 0, 1]
+_Side = Annotated[float, Field(ge=-1e9, le=1e9, allow_inf_nan=False)]  # as `tasks.predictions.box` has it
+#: Task -> its rows; the kinds of prediction that are two columns have rows of two.
+_ROWS: Mapping[str, Any] = {
+    "pairing": list[tuple[str, str]],
+    "nlvr2": list[bool],
+    "vqa": list[str],
+    "vqa2": list[str],
+    "grounding": list[tuple[_Side, _Side, _Side, _Side]],
+    "choice": list[tuple[_Place, _Place]],
+}
+_A_ROW = 128  # bytes that a row may take beside its texts: four doubles as JSON
+_AROUND = 64  # and all of them: brackets, names, a kind
+
+
+class _Numbers(BaseModel):
+    """Scores: the bytes of a float32 array `(item, image, text)`, the lowest first, in base64."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    kind: ScoreKind
+    scores: str
+
+
+def form_bytes(task: str, items: int, shape: tuple[int, int] | None, sent_bytes: int) -> int:
+    """Return how long a form may be at most: exactly known for scores; else in proportion to what was sent.
+
+    Args:
+        task: as records name it: `pairs`, `pairing` or a task's name.
+        items: items or records of the benchmark.
+        shape: images and texts of an item; None for a task's records.
+        sent_bytes: the file's length.
+
+    >>> form_bytes("pairs", 1000, (2, 2), 10), form_bytes("vqa", 1000, None, 10_000)
+    (21400, 148064)
+    """
+    if task == "pairs" and shape is not None:
+        return 4 * math.ceil(4 * items * math.prod(shape) / 3) + _AROUND
+    return 2 * sent_bytes + _A_ROW * items + _AROUND
+
+
+def pack(sent: Any, task: str) -> bytes:
+    """Return the form of what `read_sent` returns.
+
+    Raises:
+        ScoreError: a text holds what is no character.
+
+    >>> pack([True, False], "nlvr2")
+    b'[true,false]'
+    >>> pack(Scores(("a",), [[[0.5, 1.0]]], "logit"), "pairs")
+    b'{"kind":"logit","scores":"AAAAPwAAgD8="}'
+    """
+    if task == "pairs":
+        data = base64.b64encode(sent.values.astype("<f4").tobytes()).decode()
+        return _Numbers(kind=sent.kind, scores=data).model_dump_json().encode()
+    if task == "pairing":
+        sent = list(zip(sent.in_order, sent.swapped, strict=True))
+    elif task == "choice":
+        sent = list(zip(sent.true_first, sent.true_second, strict=True))
+    try:
+        return _rows(task).dump_json(sent)
+    except ValueError as error:  # half a surrogate pair, which JSON's escapes can write and UTF-8 cannot
+        raise ScoreError("a prediction holds what is no character; send texts of Unicode") from error
+
+
+def unpack(form: bytes, task: str, items: int, shape: tuple[int, int] | None) -> Any:
+    """Return what `pack` was given, with places for ids; or refuse a form that `pack` does not make.
+
+    Args:
+        form: untrusted.
+        task: as records name it: `pairs`, `pairing` or a task's name.
+        items: how many items or records there are.
+        shape: images and texts of an item; None for a task's records.
+
+    Raises:
+        ScoreError: it is no such form. The message says nothing of what it holds.
+
+    >>> unpack(b"[true,false]", "nlvr2", 2, None)
+    [True, False]
+    >>> unpack(b"[true,NaN]", "nlvr2", 2, None)
+    Traceback (most recent call last):
+    tellapart.errors.ScoreError: what was read is not in the form of 'nlvr2' with 2 rows
+    """
+    wrong = ScoreError(f"what was read is not in the form of {task!r} with {items} rows")
+    try:
+        if task == "pairs":
+            return _scores(_Numbers.model_validate_json(form), items, shape)
+        rows = _rows(task).validate_json(form)
+    except (ValueError, ScoreError):
+        raise wrong from None
+    if len(rows) != items:
+        raise wrong
+    if task in ("pairing", "choice"):
+        return _columns(task, rows)
+    return rows
+
+
+def _scores(numbers: _Numbers, items: int, shape: tuple[int, int] | None) -> Scores:
+    if shape is None:
+        raise ScoreError("scores have a shape")
+    values = np.frombuffer(base64.b64decode(numbers.scores, validate=True), "<f4")
+    return Scores(_places(items), values.reshape(items, *shape), numbers.kind)
+
+
+def _columns(task: str, rows: list[tuple[Any, Any]]) -> Any:
+    # Loaded where they are needed: a process that reads scores is started sooner without them.
+    from tellapart.models.generative_choice import BothOrders
+    from tellapart.tasks.choice import Chosen
+
+    first, second = tuple(row[0] for row in rows), tuple(row[1] for row in rows)
+    return Chosen(first, second) if task == "choice" else BothOrders(_places(len(rows)), first, second)
+
+
+def _places(items: int) -> tuple[str, ...]:
+    return tuple(map(str, range(items)))
+
+
+@cache
+def _rows(task: str) -> TypeAdapter[Any]:
+    return TypeAdapter(_ROWS[task], config=ConfigDict(strict=True))

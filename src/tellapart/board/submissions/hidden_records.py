@@ -1,0 +1,143 @@
+"""A task's records with their labels taken out: new ids and image names, and a new order, all from a secret key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from tellapart.board.submissions.hideable import HIDEABLE, Hideable
+from tellapart.board.submissions.shuffled import image_name, keyed, new_id, public_ids
+from tellapart.tasks.registry import TASKS
+from tellapart.tasks.task import Task
+
+__all__ = ["HiddenRecords", "hide_records", "references"]
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenRecords:
+    """Records in the order in which they are published, with everything that is not.
+
+    Attributes:
+        task: its name.
+        records: with their labels; ids and images are the published ones.
+        public: record -> whether its outcome is in the numbers that are told while the benchmark is open.
+        sources: published image name -> the benchmark's own reference.
+
+    >>> from tellapart.data.tasks import Statement, StatementSet
+    >>> one = Statement("0", "Both show a dog.", "a.png", "b.png", True)
+    >>> list(HiddenRecords("nlvr2", StatementSet("n", (one,)), (True,), {}).published())
+    [{'id': '0', 'prediction': None, 'sentence': 'Both show a dog.', 'left': 'a.png', 'right': 'b.png'}]
+    """
+
+    task: str
+    records: Any
+    public: tuple[bool, ...]
+    sources: Mapping[str, str]
+
+    @property
+    def shape(self) -> None:
+        """Images and texts of an item: records have none."""
+        return None
+
+    @property
+    def how(self) -> Hideable:
+        """How records of this task are hidden."""
+        return HIDEABLE[self.task]
+
+    @property
+    def rows(self) -> Sequence[Any]:
+        """The records one by one."""
+        found: Sequence[Any] = getattr(self.records, self.how.rows)
+        return found
+
+    def bare(self) -> Any:
+        """Return the records with their gold fields blank."""
+        return replace(self.records, **{self.how.rows: tuple(map(self.how.bare, self.rows))})
+
+    def published(self) -> Iterator[Mapping[str, Any]]:
+        """Yield the rows that may be seen, to be filled in: made of bare records, so that no label can be in them."""
+        return TASKS[self.task].template(self.bare())
+
+    def restore(self, sent: Any) -> Any:
+        """Return predictions of the records, given those of the published rows in their order."""
+        return self.how.restore(sent, getattr(self.bare(), self.how.rows), self.rows)
+
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Return width and height that the labels take an image to have, by its published name; empty if they take none."""
+        size = self.how.size
+        return {} if size is None else {row.image: size(row) for row in self.rows}
+
+    def written(self) -> dict[str, Any]:
+        """Return what `from_written` reads, of what JSON holds alone."""
+        return {
+            "task": self.task,
+            "records": self._plain(self.records),
+            "public": self.public,
+            "sources": dict(self.sources),
+        }
+
+    def written_bare(self) -> dict[str, Any]:
+        """Return what `read_published` reads: the bare records, and nothing else."""
+        return {"records": self._plain(self.bare())}
+
+    def _plain(self, records: Any) -> Any:
+        return TypeAdapter(self.how.records).dump_python(records, mode="json")
+
+    @classmethod
+    def from_written(cls, found: Mapping[str, Any]) -> HiddenRecords:
+        """Make it of what `written` returns.
+
+        Raises:
+            KeyError, ValueError: it is something else.
+        """
+        task = found["task"]
+        records = TypeAdapter(HIDEABLE[task].records).validate_python(found["records"])
+        return cls(task, records, tuple(found["public"]), found["sources"])
+
+
+def references(task: Task, records: Any) -> list[str]:
+    """Return the images of some records, each once.
+
+    >>> from tellapart.data.tasks import Statement, StatementSet
+    >>> one = Statement("0", "Both show a dog.", "a.png", "b.png", True)
+    >>> references(TASKS["nlvr2"], StatementSet("n", (one,)))
+    ['a.png', 'b.png']
+    """
+    how = HIDEABLE[task.name]
+    return list(dict.fromkeys(getattr(row, field) for row in getattr(records, how.rows) for field in how.images))
+
+
+def hide_records(task: Task, records: Any, key: bytes, public_share: float, suffix: str) -> HiddenRecords:
+    """Shuffle records, and split their clusters into public and private ones.
+
+    Args:
+        task: one of `HIDEABLE`.
+        records: with their labels.
+        key: secret, of this benchmark alone.
+        public_share: of the records; clusters are taken whole.
+        suffix: of the images as they are published.
+
+    >>> from tellapart.data.tasks import Statement, StatementSet
+    >>> rows = [Statement(str(k), f"Sentence {k}.", "a.png", "b.png", k % 2 == 0) for k in range(4)]
+    >>> hidden = hide_records(TASKS["nlvr2"], StatementSet("n", tuple(rows)), b"secret", 0.5, ".png")
+    >>> sum(hidden.public), sorted(row.sentence for row in hidden.rows)[0]
+    (2, 'Sentence 0.')
+    """
+    how = HIDEABLE[task.name]
+    rows = sorted(getattr(records, how.rows), key=lambda row: keyed(key, "order", row.id))
+    clusters = how.clusters([how.bare(row) for row in rows])
+    public = public_ids({row.id: cluster for row, cluster in zip(rows, clusters, strict=True)}, key, public_share)
+    names = {reference: image_name(key, reference, suffix) for reference in references(task, records)}
+    renamed = tuple(
+        replace(row, id=new_id(key, row.id), **{field: names[getattr(row, field)] for field in how.images})
+        for row in rows
+    )
+    return HiddenRecords(
+        task=task.name,
+        records=replace(records, **{how.rows: renamed}),
+        public=tuple(row.id in public for row in rows),
+        sources={name: reference for reference, name in names.items()},
+    )

@@ -1,0 +1,207 @@
+"""Connections that owe something are closed, and requests that are not for this board are not answered: a real server."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from threading import Thread
+from typing import Any
+
+import pytest
+import uvicorn
+from fastapi import FastAPI, Request, Response
+
+from tellapart.board import connections
+from tellapart.board.headers import LOOPBACK, KnownNames
+
+Served = tuple[str, int]
+
+
+def made_app() -> FastAPI:
+    app = FastAPI()
+
+    @app.get("/")
+    def hello() -> Response:
+        return Response("hello")
+
+    @app.get("/large")
+    def large() -> Response:
+        return Response(bytes(32 << 20))
+
+    @app.post("/body")
+    async def body(request: Request) -> Response:
+        return Response(str(len(await request.body())))
+
+    app.add_middleware(KnownNames, names={*LOOPBACK, "board.example.org"})
+    return app
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        config = uvicorn.Config(made_app(), http=connections.Connection, ws="none", log_level="critical")
+        server = uvicorn.Server(config)
+        thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        yield listening.getsockname()
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same waits, in tenths of seconds."""
+    monkeypatch.setattr(connections, "SECONDS", {"request": 0.6, "body": 0.4, "reading": 0.5})
+
+
+def connected(served: Served, sent: bytes = b"") -> socket.socket:
+    one = socket.create_connection(served, timeout=10)
+    one.sendall(sent)
+    return one
+
+
+def everything(one: socket.socket) -> bytes:
+    """What comes until the other side closes."""
+    found = b""
+    try:
+        while piece := one.recv(1 << 20):
+            found += piece
+    except ConnectionError:
+        pass
+    return found
+
+
+def closed_after(one: socket.socket) -> float:
+    """Seconds until the other side has closed."""
+    started = time.monotonic()
+    everything(one)
+    return time.monotonic() - started
+
+
+def asked(served: Served, head: str) -> bytes:
+    with connected(served, f"{head}\nConnection: close\n\n".replace("\n", "\r\n").encode()) as one:
+        return everything(one)
+
+
+def test_a_connection_that_says_nothing_is_closed(served: Served, hurried: None) -> None:
+    with connected(served) as one:
+        assert 0.3 < closed_after(one) < 5
+
+
+def test_a_head_that_trickles_in_is_closed_however_often_a_byte_comes(served: Served, hurried: None) -> None:
+    with connected(served, b"GET / HTTP/1.1\r\nHost: localhost\r\n") as one:
+        started = time.monotonic()
+        with pytest.raises(ConnectionError):
+            while time.monotonic() < started + 5:
+                one.sendall(b"X-A: b\r\n")
+                time.sleep(0.05)
+        assert time.monotonic() - started < 4
+
+
+def test_a_second_request_that_never_ends_is_closed_too(served: Served, hurried: None) -> None:
+    with connected(served, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") as one:
+        one.sendall(b"GET / HT")  # uvicorn's own limit ends with the first byte
+        started = time.monotonic()
+        assert everything(one).endswith(b"hello")
+        assert time.monotonic() - started < 4
+
+
+def test_a_body_that_stops_is_closed_and_one_that_goes_on_is_not(served: Served, hurried: None) -> None:
+    head = b"POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 12\r\n\r\n"
+    with connected(served, head + b"abc") as one:
+        assert closed_after(one) < 4
+    with connected(served, head) as one:
+        for _ in range(12):
+            time.sleep(0.1)
+            one.sendall(b"a")
+        assert everything(one).endswith(b"12")
+
+
+def test_an_answer_that_nobody_takes_is_given_up(served: Served, hurried: None) -> None:
+    with connected(served, b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n") as one:
+        time.sleep(1.5)
+        assert 0 < len(everything(one)) < 32 << 20
+
+
+def test_idle_connections_do_not_keep_readers_out(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MOST", 50)
+    with ExitStack() as open_:
+        idle = [open_.enter_context(connected(served)) for _ in range(80)]
+        upload = b"POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n"
+        sending = open_.enter_context(connected(served, upload))
+        time.sleep(0.2)
+        idle += [open_.enter_context(connected(served)) for _ in range(60)]
+        for _ in range(3):
+            assert b"hello" in asked(served, "GET / HTTP/1.1\nHost: localhost")  # who asks is answered at once
+        sending.sendall(b"abc")
+        assert b"200 OK" in sending.recv(1 << 16)  # and who is being served is served to the end
+        assert closed_after(idle[0]) < 5  # who waited longest made room
+
+
+def test_one_address_has_not_all_the_connections(
+    served: Served, hurried: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "EACH", 5)
+    assert b"hello" in asked(served, "GET / HTTP/1.1\nHost: localhost")  # this machine's own do not count: a proxy's
+    monkeypatch.setattr(connections, "network", lambda host: "one")
+    monkeypatch.setattr(connections.Connection, "_of_address", _without_loopback(connections.Connection._of_address))
+    with ExitStack() as open_:
+        for _ in range(5):
+            open_.enter_context(connected(served))
+        assert closed_after(open_.enter_context(connected(served))) < 0.5
+
+
+def _without_loopback(counted: Callable[[Any], int]) -> Callable[[Any], int]:
+    """Count as if this machine's own connections came from elsewhere: from an address of documentation."""
+
+    def count(self: Any) -> int:
+        own, self.client = self.client, ("192.0.2.7", 1)
+        try:
+            return counted(self)
+        finally:
+            self.client = own
+
+    return count
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:8421", "127.0.0.1:80", "[::1]:8421", "[::1]", "board.example.org"]
+)
+def test_the_boards_own_names_are_answered(served: Served, host: str) -> None:
+    assert b"hello" in asked(served, f"GET / HTTP/1.1\nHost: {host}")
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", "evil.example:8421"]
+)
+def test_another_name_that_points_here_reads_nothing(served: Served, host: str) -> None:
+    answer = asked(served, f"GET / HTTP/1.1\nHost: {host}")
+    assert answer.startswith(b"HTTP/1.1 421")
+    assert b"hello" not in answer
+
+
+SMUGGLED = {
+    "two lengths": "POST /body HTTP/1.1\nHost: localhost\nContent-Length: 3\nContent-Length: 4",
+    "a length and chunks": "POST /body HTTP/1.1\nHost: localhost\nContent-Length: 3\nTransfer-Encoding: chunked",
+    "chunks that are none": "POST /body HTTP/1.1\nHost: localhost\nTransfer-Encoding: xchunked",
+    "chunks twice": "POST /body HTTP/1.1\nHost: localhost\nTransfer-Encoding: chunked, identity",
+    "a length with a sign": "POST /body HTTP/1.1\nHost: localhost\nContent-Length: +3",
+    "a folded header": "POST /body HTTP/1.1\nHost: localhost\nX: a\n Transfer-Encoding: chunked\nContent-Length: 3x",
+    "two hosts": "GET / HTTP/1.1\nHost: localhost\nHost: evil.example",
+    "a space before the colon": "POST /body HTTP/1.1\nHost: localhost\nTransfer-Encoding : chunked",
+    "a head without end": "GET / HTTP/1.1\nHost: localhost\nX: " + "a" * 1_000_000,
+    "an address without end": f"GET /{'a' * 1_000_000} HTTP/1.1\nHost: localhost",
+}
+
+
+@pytest.mark.parametrize("name", list(SMUGGLED))
+def test_a_request_of_two_meanings_or_without_end_is_refused_and_ends_the_connection(served: Served, name: str) -> None:
+    with connected(served, SMUGGLED[name].replace("\n", "\r\n").encode() + b"\r\n\r\n0\r\n\r\n") as one:
+        answer = everything(one)
+    assert answer.split(b" ")[1] in (b"400", b"501")
+    assert answer.count(b"HTTP/1.1 ") == 1

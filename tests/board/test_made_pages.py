@@ -1,0 +1,261 @@
+"""Pages that are kept: made once, by one, and never older than the records that their reader could know of."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier, Event
+from typing import Any
+
+import pytest
+from fastapi import FastAPI, Request, Response
+from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tellapart.board import store as store_module
+from tellapart.board.app import create_app
+from tellapart.board.made_first import MadeFirst
+from tellapart.board.made_pages import Body, MadePages
+from tellapart.board.settings import BoardSettings
+from tellapart.board.store import Store, database_url
+from tellapart.errors import UnknownNameError
+
+READERS = 24
+
+
+def body(text: str) -> Body:
+    return Body("text/plain", text.encode())
+
+
+def together(work: Callable[[int], Any]) -> list[Any]:
+    """What each of many readers gets who ask at the same moment."""
+    ready = Barrier(READERS)
+
+    def ask(k: int) -> Any:
+        ready.wait(timeout=10)
+        return work(k)
+
+    with ThreadPoolExecutor(READERS) as pool:
+        return list(pool.map(ask, range(READERS)))
+
+
+def test_of_many_readers_one_makes_the_page_and_all_get_that_one() -> None:
+    pages, made = MadePages(), []
+
+    def make() -> Body:
+        made.append(threading.get_ident())
+        time.sleep(0.05)
+        return body("page")
+
+    found = together(lambda _: pages.get(1, "a", make))
+    assert len(made) == 1
+    assert all(page is found[0] for page in found)
+
+
+def test_many_pages_at_once_are_each_made_by_one() -> None:
+    pages, made = MadePages(), []
+
+    def make(key: int) -> Body:
+        made.append(key)
+        time.sleep(0.01)
+        return body(str(key))
+
+    found = together(lambda k: pages.get(1, k % 3, lambda: make(k % 3)))
+    assert sorted(made) == [0, 1, 2]
+    assert [page.content for page in found] == [str(k % 3).encode() for k in range(READERS)]
+
+
+def test_an_error_is_told_to_all_who_wait_and_the_next_reader_tries_again() -> None:
+    pages, tried = MadePages(), []
+
+    def fail() -> Body:
+        tried.append(1)
+        time.sleep(0.05)
+        raise UnknownNameError("no such page")
+
+    def ask(_: int) -> None:
+        with pytest.raises(UnknownNameError, match="no such page"):
+            pages.get(1, "a", fail)
+
+    together(ask)
+    assert len(tried) == 1
+    assert pages.get(1, "a", lambda: body("now")).content == b"now"
+
+
+def test_whoever_asks_for_a_newer_version_does_not_wait_for_an_older_page() -> None:
+    pages, begun, go_on = MadePages(), Event(), Event()
+
+    def slow() -> Body:
+        begun.set()
+        assert go_on.wait(timeout=10)
+        return body("old")
+
+    with ThreadPoolExecutor(1) as pool:
+        old = pool.submit(pages.get, 1, "a", slow)
+        assert begun.wait(timeout=10)
+        assert pages.get(2, "a", lambda: body("new")).content == b"new"
+        go_on.set()
+        assert old.result().content == b"old"
+    # The old page came last, and took nobody's place.
+    assert pages.find(1, "a") is None
+    found = pages.find(2, "a")
+    assert found is not None
+    assert found.content == b"new"
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from("abc")), max_size=30), st.integers(0, 40))
+def test_a_page_is_always_the_one_of_the_version_that_was_asked_for(asked: list[tuple[int, str]], budget: int) -> None:
+    pages, newest = MadePages(budget), 0
+    for version, key in asked:
+        newest = max(newest, version)
+        wanted = f"{key} of {version}".encode()
+        assert pages.get(version, key, lambda: Body("text/plain", wanted)).content == wanted  # noqa: B023
+        found = pages.find(newest, key)
+        assert found is None or found.content == f"{key} of {newest}".encode()
+
+
+def test_the_pages_used_last_are_kept_within_the_budget() -> None:
+    pages = MadePages(10)
+    for key in "ab":
+        pages.get(0, key, lambda: body("12345"))
+    pages.find(0, "a")
+    pages.get(0, "c", lambda: body("12345"))
+    assert [key for key in "abc" if pages.find(0, key)] == ["a", "c"]
+
+
+def test_a_large_page_is_packed_for_those_who_can_unpack_it() -> None:
+    page = Body("text/html; charset=utf-8", b"<p>" * 5000)
+    status, headers, content = page.answer("", "br, gzip")
+    assert (status, headers["content-encoding"], gzip.decompress(content)) == (200, "gzip", page.content)
+    assert headers["content-length"] == str(len(content))
+    _, plain, whole = page.answer("", "")
+    assert "content-encoding" not in plain
+    assert whole == page.content
+    assert page.answer(page.tag, "gzip") == (304, {k: headers[k] for k in ("etag", "vary", "cache-control")}, b"")
+
+
+def test_what_this_process_changes_is_known_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "LATEST_SECONDS", 1000.0)
+    with Store(database_url(None, tmp_path)) as store:
+        assert (store.latest(), store.known()) == (0, 0)
+        with store.session() as session:
+            store.changed(session)
+            assert store.latest() == 0  # not kept yet
+        assert store.known() is None
+        assert store.latest() == 1
+        with store.session() as session:
+            store.version(session)
+        assert store.known() == 1  # reading changes nothing
+
+
+def test_what_changes_while_the_version_is_asked_for_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "LATEST_SECONDS", 1000.0)
+    with Store(database_url(None, tmp_path)) as store:
+        told, go_on, real = Event(), Event(), store.version
+
+        def slow(session: Any) -> int:
+            version = real(session)
+            told.set()
+            assert go_on.wait(timeout=10)
+            return version
+
+        def change() -> None:
+            with store.session() as session:
+                store.changed(session)
+
+        with ThreadPoolExecutor(2) as pool:
+            monkeypatch.setattr(store, "version", slow)
+            before = pool.submit(store.latest)
+            assert told.wait(timeout=10)
+            changing = pool.submit(change)
+            time.sleep(0.05)
+            go_on.set()
+            assert before.result() == 0
+            changing.result()
+        assert store.latest() == 1
+
+
+def test_another_process_s_change_is_known_within_the_time_that_is_said(tmp_path: Path) -> None:
+    url = database_url(None, tmp_path)
+    with Store(url) as store, Store(url) as other:
+        assert store.latest() == 0
+        with other.session() as session:
+            other.changed(session)
+        time.sleep(store_module.LATEST_SECONDS)
+        assert store.latest() == 1
+
+
+def test_a_page_is_made_from_one_state_of_the_records(tmp_path: Path) -> None:
+    with Store(database_url(None, tmp_path)) as store:
+        with store.reading() as reader:
+            assert store.version(reader) == 0
+            with store.session() as session:
+                store.changed(session)
+            reader.expire_all()
+            assert store.version(reader) == 0
+        with store.reading() as reader:
+            assert store.version(reader) == 1
+
+
+@pytest.fixture
+def answered(tmp_path: Path) -> Any:
+    """An application behind `MadeFirst`, the pages it keeps, its store, and what reached it."""
+    reached: list[str] = []
+    app, made = FastAPI(), MadePages()
+    with Store(database_url(None, tmp_path)) as store:
+
+        @app.get("/{name}")
+        def page(request: Request, name: str) -> Response:
+            reached.append(name)
+            return Response("made anew")
+
+        app.add_middleware(MadeFirst, made=made, store=store)
+        with TestClient(app) as client:
+            yield client, made, store, reached
+
+
+def test_a_page_that_is_made_is_answered_before_the_application(answered: Any) -> None:
+    client, made, _, reached = answered
+    made.get(0, ("/a", "html"), lambda: body("kept"))
+    made.get(0, ("/a", "json"), lambda: body("kept as JSON"))
+    assert client.get("/a").text == "kept"
+    assert client.get("/a", params={"format": "json"}).text == "kept as JSON"
+    assert client.get("/a", headers={"accept": "application/json"}).text == "kept as JSON"
+    assert client.get("/a", headers={"if-none-match": body("kept").tag}).status_code == 304
+    assert reached == []
+
+
+@pytest.mark.parametrize("query", ["x=1", "format=html&x=1", "format=yaml", "FORMAT=json"])
+def test_a_query_of_another_kind_is_the_application_s(answered: Any, query: str) -> None:
+    client, made, _, reached = answered
+    made.get(0, ("/a", "html"), lambda: body("kept"))
+    assert client.get(f"/a?{query}").text == "made anew"
+    assert client.post("/a").status_code == 405
+    assert reached == ["a"]
+
+
+def test_a_page_is_not_answered_once_the_records_are_newer(answered: Any) -> None:
+    client, made, store, reached = answered
+    made.get(0, ("/a", "html"), lambda: body("kept"))
+    assert client.get("/a").text == "kept"
+    with store.session() as session:
+        store.changed(session)
+    assert client.get("/a").text == "made anew"
+    assert reached == ["a"]
+
+
+def test_a_page_is_answered_again_as_it_was_made(store: Store, settings: BoardSettings) -> None:
+    for path in ("/", "/benchmarks/shapes", "/models/good?format=json", "/ranks?format=csv", "/compare"):
+        for encoding in ("gzip", "identity"):
+            fresh = TestClient(create_app(settings, store))
+            anew, again = (fresh.get(path, headers={"accept-encoding": encoding}) for _ in range(2))
+            assert anew.status_code == again.status_code == 200
+            assert anew.content == again.content
+            assert dict(anew.headers) == dict(again.headers)

@@ -1,0 +1,145 @@
+"""A board that hides one task, and somebody who knows its labels by heart."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.board.app import create_app
+from tellapart.board.hidden import HiddenBenchmark, HiddenSettings, SubmissionSettings
+from tellapart.board.settings import BoardSettings
+from tellapart.board.store import Store
+from tellapart.board.submissions.hidden_records import HiddenRecords
+from tellapart.board.submissions.hideable import HIDEABLE
+from tellapart.board.submissions.prepared import read_truth
+from tellapart.board.submissions.service import Submissions
+
+sys.path.append(str(Path(__file__).parent))
+
+from tiny_tasks import CASES, Row, lines, made, picture
+
+INSTALLED = '''"""A benchmark of forced choice that a group has written for itself."""
+import json
+from tellapart.benchmarks.task_benchmark import TaskBenchmark, one_file
+from tellapart.data.choices import Choice, ChoiceSet
+
+TINY = TaskBenchmark(
+    name="tiny-choice", title="Tiny", items=48, task="choice", source="us", licence="CC0", citation="none",
+    files=("choices.json",), images="ours",
+    load=one_file(
+        "tiny-choice", "choices.json",
+        lambda path: ChoiceSet("tiny", tuple(Choice(*row, {"kind": row[0]}) for row in json.loads(path.read_text()))),
+    ),
+)
+'''
+
+
+@pytest.fixture(autouse=True)
+def tiny_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install a benchmark of a group's own, as another package would."""
+    about = tmp_path / "site" / "tiny-1.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[tellapart.benchmarks]\ntiny-choice = tiny_choice:TINY\n")
+    (tmp_path / "site" / "tiny_choice.py").write_text(INSTALLED)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    monkeypatch.delitem(sys.modules, "tiny_choice", raising=False)
+
+
+class Hosted:
+    """A board with one hidden task, and somebody who knows its labels by heart."""
+
+    def __init__(self, task: str, folder: Path, **limits: Any) -> None:
+        self.case, self.folder, self.place = CASES[task], folder, made(task, folder / "data")
+        self.records = find_benchmark(self.case.benchmark, self.place).records()  # type: ignore[union-attr]
+        wanted = {"name": "mine", "benchmark": self.case.benchmark, "largest_share": 1000.0, "total": 9, "daily": 9}
+        places = {"data": self.place.data, "images": self.place.images}
+        self.settings = HiddenSettings(
+            submissions=SubmissionSettings(state=folder / "state", spare_bytes=0),
+            hidden=(HiddenBenchmark(**{**wanted, **places, **limits}),),
+        )
+        self.service = Submissions(self.settings)
+        self.store = Store("sqlite://").__enter__()
+        self.board = BoardSettings(title="Ours", runs=(self.service.records,))
+        self.client = TestClient(create_app(self.board, self.store, self.service), follow_redirects=False)
+        self.service.accounts.add("ann", "submitter", by="test")
+        self.token = self.service.accounts.issue("ann", days=1, by="test")[1]
+
+    def close(self) -> None:
+        self.client.close()
+        self.service.stop()
+        self.store.__exit__(None, None, None)
+
+    @property
+    def head(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+    @property
+    def truth(self) -> HiddenRecords:
+        found = read_truth(self.service.prepared["mine"].truth)
+        assert isinstance(found, HiddenRecords)
+        return found
+
+    def archive(self) -> zipfile.ZipFile:
+        answer = self.client.get("/hidden/mine/task.zip", headers=self.head)
+        assert answer.status_code == 200
+        return zipfile.ZipFile(io.BytesIO(answer.content))
+
+    def known(self) -> list[tuple[Row, Any]]:
+        """Published rows with the benchmark's own records, found by texts and by the looks of images."""
+        with self.archive() as archive:
+            rows = [json.loads(line) for line in archive.read("items.jsonl").decode().splitlines()]
+            shown = {name: picture(archive.read(name)) for name in archive.namelist() if name.startswith("images/")}
+        root = self.place.images
+        assert root is not None
+        own = {path.relative_to(root).as_posix(): picture(path.read_bytes()) for path in root.rglob("*.*")}
+        looks = {
+            name: min(own, key=lambda path: float(np.abs(own[path] - pixels).mean())) for name, pixels in shown.items()
+        }
+        records = getattr(self.records, HIDEABLE[self.case.task].rows)
+        found = []
+        for row in rows:
+            seen = {key: looks[value] for key, value in row.items() if value in looks}
+            (record,) = [record for record in records if self.case.find(record, seen, row)]
+            found.append((row, record))
+        return found
+
+    def send(
+        self, predictions: Mapping[str, Any] | bytes, *, model: str = "mine", file: str = "p.jsonl"
+    ) -> dict[str, Any]:
+        """Send a file, let the worker's own process measure it, and see what became of it."""
+        data = predictions if isinstance(predictions, bytes) else lines(predictions)
+        params = {"model": model, "file": file}
+        answer = self.client.post("/hidden/mine/submissions", params=params, content=data, headers=self.head)
+        assert answer.status_code == 202, answer.text
+        with self.service.queue.held() as mine:
+            assert mine
+            while self.service.queue.work_one():
+                pass
+        return self.see(answer.json()["at"])
+
+    def see(self, at: str) -> dict[str, Any]:
+        return dict(self.client.get(at, headers=self.head).json()["submission"])
+
+
+@pytest.fixture
+def hosted(tmp_path: Path) -> Iterator[Callable[..., Hosted]]:
+    boards: list[Hosted] = []
+
+    def host(task: str, **limits: Any) -> Hosted:
+        boards.append(Hosted(task, tmp_path, **limits))
+        return boards[-1]
+
+    yield host
+    for board in boards:
+        board.close()

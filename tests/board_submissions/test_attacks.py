@@ -1,0 +1,306 @@
+"""What somebody might try over HTTP who has a user's token, or none: each is turned down, and costs the server little."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from tellapart.board.submissions import asking, receiving
+from tellapart.board.submissions.slots import Slots
+
+MakeBoard = Callable[..., Any]
+PAGE = {"Accept": "text/html"}
+
+
+@pytest.fixture
+def made(board: MakeBoard) -> Any:
+    return board(4, limits={"daily": 100, "total": 100})
+
+
+def refused_tokens(made: Any) -> int:
+    return sum(entry["what"] == "token refused" for entry in made.service.log())
+
+
+def test_the_log_cannot_be_filled_with_guesses_and_who_guesses_keeps_nobody_out(board: MakeBoard) -> None:
+    made = board(4, settings={"sign_ins_a_minute": 3})
+    wrong = {"Authorization": f"Bearer tap_{made.tokens['ann'].split('_')[1]}_wrong"}
+    codes = [made.client.get("/submissions", headers=wrong).status_code for _ in range(20)]
+    assert codes == [401] * 3 + [429] * 17
+    assert refused_tokens(made) == 3
+    assert made.client.get("/submissions", headers=made.of("ann")).status_code == 200  # from the same address
+
+
+def test_all_of_an_ipv6_customers_addresses_are_one(board: MakeBoard) -> None:
+    made = board(4, settings={"sign_ins_a_minute": 2})
+    codes = []
+    for host in ("2001:db8::1", "2001:db8::ffff:2", "2001:db8:0:0:1:2:3:4", "2001:db8:0:1::1"):
+        client = TestClient(made.client.app, client=(host, 1))
+        codes.append(client.get("/submissions", headers={"Authorization": "Bearer tap_a_b"}).status_code)
+    assert codes == [401, 401, 429, 401]
+
+
+def test_only_a_proxy_is_believed_about_whom_it_serves(board: MakeBoard) -> None:
+    made = board(4, settings={"sign_ins_a_minute": 2})
+    app = ProxyHeadersMiddleware(made.client.app, trusted_hosts="127.0.0.1")
+
+    def guess(peer: str, forwarded: str) -> int:
+        headers = {"Authorization": "Bearer tap_a_b", "X-Forwarded-For": forwarded}
+        return int(TestClient(app, client=(peer, 1)).get("/submissions", headers=headers).status_code)
+
+    # A stranger's claims are all his own; behind the proxy, what the stranger claimed stands before what the proxy saw.
+    assert [guess("192.0.2.1", f"198.51.100.{k}") for k in range(3)] == [401, 401, 429]
+    assert [guess("127.0.0.1", f"10.0.0.{k}, 192.0.2.9") for k in range(3)] == [401, 401, 429]
+    assert guess("127.0.0.1", "192.0.2.10") == 401
+
+
+def test_reading_without_a_token_is_counted_by_address_and_with_one_by_token(board: MakeBoard) -> None:
+    made = board(4, settings={"requests_a_minute": 4})
+    pages = ["/hidden", "/hidden/clocks", "/sign-in"] * 2
+    assert [made.client.get(page).status_code for page in pages] == [200] * 4 + [429] * 2
+    cookie = made.service.accounts.sign_in(made.tokens["ann"], hours=1)
+    assert made.client.get("/hidden", headers={"Cookie": f"tellapart_session={cookie}"}).status_code == 200
+
+
+def form(made: Any, *parts: tuple[str, bytes], boundary: str = "b", kind: str = "") -> Any:
+    """Send a form of parts that are written by hand; each is its head and its content."""
+    cookie = made.service.accounts.sign_in(made.tokens["ann"], hours=1)
+    key = ('name="key"', made.service.accounts.form_key(cookie).encode())
+    body = b"".join(
+        b"--b\r\nContent-Disposition: form-data; " + head.encode() + b"\r\n\r\n" + data + b"\r\n"
+        for head, data in (key, *parts)
+    )
+    headers = {
+        "Cookie": f"tellapart_session={cookie}",
+        "Content-Type": kind or f"multipart/form-data; boundary={boundary}",
+    }
+    return made.client.post("/hidden/clocks/submissions", content=body + b"--b--\r\n", headers=headers)
+
+
+FILE = ('name="file"; filename="s.npz"', b"x")
+MODEL = ('name="model"', b"m")
+FORMS: dict[str, dict[str, Any]] = {
+    "ten thousand parts": {"parts": [(f'name="a{k}"', b"") for k in range(10_000)]},
+    "two files": {"parts": [MODEL, FILE, FILE]},
+    "a long head": {"parts": [MODEL, (FILE[0] + "\r\nX: " + "a" * (4 << 20), b"x")]},
+    "a long file name": {"parts": [MODEL, (f'name="file"; filename="{"a" * (4 << 20)}.npz"', b"x")]},
+    "ten thousand heads": {"parts": [MODEL, (FILE[0] + "\r\nX: a" * 10_000, b"x")]},
+    "a long field": {"parts": [("name=model", b"a" * 100_000), FILE]},
+    "no file": {"parts": [MODEL]},
+    "a file that is a field": {"parts": [MODEL, ('name="file"', b"x")]},
+    "no name": {"parts": [MODEL, ("x", b"x")]},
+    "no boundary": {"parts": [MODEL, FILE], "kind": "multipart/form-data"},
+    "a long boundary": {"parts": [MODEL, FILE], "boundary": "b" * 10_000},
+    "another boundary": {"parts": [MODEL, FILE], "boundary": "c"},
+    **{
+        f"in {charset}": {"parts": [('name="model"', b"\\ud800" * 1000), FILE], "boundary": f"b; charset={charset}"}
+        for charset in ("punycode", "unicode_escape", "idna", "utf-7", "zip", "undefined")
+    },
+}
+
+
+@pytest.mark.parametrize("name", list(FORMS))
+def test_a_form_that_no_browser_sends_is_refused_and_leaves_nothing(made: Any, name: str) -> None:
+    how = dict(FORMS[name])
+    answer = form(made, *how.pop("parts"), **how)
+    assert answer.status_code in (400, 403, 413, 422), answer.text
+    assert len(answer.text) < 500
+    assert list(made.queue.folder.iterdir()) == []
+    assert form(made, MODEL, FILE).status_code == 303  # such as browsers send
+
+
+def test_a_form_from_another_site_is_refused_before_it_is_read(made: Any) -> None:
+    def never() -> Iterator[bytes]:
+        raise AssertionError("the body was read")
+        yield b""
+
+    cookie = made.service.accounts.sign_in(made.tokens["ann"], hours=1)
+    headers = {
+        "Cookie": f"tellapart_session={cookie}",
+        "Content-Type": "multipart/form-data; boundary=b",
+        "Sec-Fetch-Site": "same-site",
+    }
+    answer = made.client.post("/hidden/clocks/submissions", content=never(), headers=headers)
+    assert (answer.status_code, "another site" in answer.text) == (403, True)
+
+
+def asked(made: Any, path: str, headers: dict[str, str], pieces: AsyncIterator[bytes]) -> int:
+    """Send a request whose body comes piece by piece; return the answer's status."""
+    status = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": await anext(pieces, b""), "more_body": True}
+
+    async def send(message: dict[str, Any]) -> None:
+        status.extend([message["status"]] if message["type"] == "http.response.start" else [])
+
+    where, _, query = path.partition("?")
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": where,
+        "query_string": query.encode(),
+        "headers": [(key.lower().encode(), value.encode()) for key, value in headers.items()],
+        "client": ("test", 1),
+        "server": ("test", 80),
+        "scheme": "http",
+        "http_version": "1.1",
+        "root_path": "",
+    }
+    asyncio.run(made.client.app(scope, receive, send))
+    return int(status[0])
+
+
+async def trickle() -> AsyncIterator[bytes]:
+    while True:
+        await asyncio.sleep(0.02)
+        yield b"a"
+
+
+def test_a_body_that_trickles_in_is_given_up(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receiving, "_GRACE", 0.2)
+    monkeypatch.setattr(receiving, "_SLOWEST", 1 << 40)
+    monkeypatch.setattr(asking, "_SOON", 0.2)
+    where = "/hidden/clocks/submissions?model=m&file=s.npz"
+    assert asked(made, where, made.of("ann"), trickle()) == 408
+    assert list(made.queue.folder.iterdir()) == []
+    assert asked(made, "/sign-in", {}, trickle()) == 408
+    assert made.send(b"x").status_code == 202  # and its place is free again
+
+
+def test_one_user_sends_two_files_at_once_and_all_of_them_eight(made: Any) -> None:
+    slots: Slots = made.service.slots
+    with slots.hold("ann"), slots.hold("ann") as others:
+        assert others == 1
+        answer = made.send(b"x")
+        assert (answer.status_code, answer.json()["detail"]) == (
+            429,
+            "ann is sending 2 files already; wait until one has come",
+        )
+        assert made.send(b"x", user="bob").status_code == 202
+    made.service.slots = Slots(each=9, most=1)
+    with made.service.slots.hold("bob"):
+        assert made.send(b"x").status_code == 503
+    assert made.send(b"x").status_code == 202
+    assert not made.service.slots._held
+
+
+def test_a_disk_must_have_room_for_all_that_are_being_sent(board: MakeBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = board(4, settings={"upload_bytes": 1024})
+    needed: list[int] = []
+    monkeypatch.setattr(receiving, "check_room", lambda _, bytes_: needed.append(bytes_))
+    with made.service.slots.hold("bob"), made.service.slots.hold("rita"):
+        made.send(b"x")
+    assert needed == [3 * 1024]
+
+
+def test_a_body_is_never_unpacked_on_its_way_in(made: Any) -> None:
+    packed = gzip.compress(bytes(1 << 20))
+    sent = {"params": {"model": "m", "file": "s.npz"}, "content": packed}
+    headers = {**made.of("ann"), "Content-Encoding": "gzip"}
+    seen = made.see(made.client.post("/hidden/clocks/submissions", headers=headers, **sent))
+    assert (seen["bytes"], seen["sha256"]) == (len(packed), hashlib.sha256(packed).hexdigest())
+
+
+@pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "TRACE", "PUT", "PATCH", "DELETE", "CONNECT", "X"])
+def test_other_methods_do_nothing(made: Any, method: str) -> None:
+    for where in ("/hidden/clocks", "/submissions", "/sign-in", "/hidden/clocks/task.zip"):
+        assert made.client.request(method, where, headers=made.of("root")).status_code == 405
+
+
+PATHS = [
+    "/hidden/%2e%2e/secret",
+    "/hidden/..%2f..%2fsecret",
+    "/hidden/clocks/..%2ftruth.json",
+    "/hidden/clocks/truth.json",
+    "/hidden/%00",
+    "/hidden/clocks%00",
+    "/hidden/CLOCKS",
+    "/hidden/" + "a" * 60_000,
+    "/submissions/..%5c..%5csecret",
+    "/submissions/%ff%fe",
+    "//hidden/clocks/task.zip",
+]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path[:40])
+def test_addresses_lead_to_what_is_published_and_nowhere_else(made: Any, path: str) -> None:
+    for accept in ("application/json", "text/html"):
+        answer = made.client.get(path, headers={**made.of("root"), "Accept": accept})
+        assert answer.status_code == 404
+        assert len(answer.content) < 3000
+
+
+def test_parts_of_the_task_file_are_not_made_without_end(made: Any) -> None:
+    whole = made.client.get("/hidden/clocks/task.zip", headers=made.of("rita"))
+    many = "bytes=" + ",".join(f"{k}-{k}" for k in range(0, 50_000, 2))
+    for wanted in (many, "bytes=0-", "bytes=-5", "bytes=9-1", "bytes=0-99999999999999999999", "lines=1-2"):
+        answer = made.client.get("/hidden/clocks/task.zip", headers={**made.of("rita"), "Range": wanted})
+        assert answer.status_code in (200, 206, 400, 416)
+        assert len(answer.content) <= 2 * len(whole.content)
+    assert whole.headers["Cache-Control"] == "private, no-store"  # a cookie may have opened it: no proxy keeps it
+
+
+def test_pages_of_somebody_who_is_signed_in_are_kept_nowhere(made: Any) -> None:
+    cookie = made.service.accounts.sign_in(made.tokens["ann"], hours=1)
+    for where in ("/hidden", "/hidden/clocks", "/submissions", "/sign-in", "/submissions/none"):
+        answer = made.client.get(where, headers={**PAGE, "Cookie": f"tellapart_session={cookie}"})
+        assert answer.headers["Cache-Control"] == "no-store"
+
+
+def test_a_session_is_always_a_new_one_and_is_secure_over_https(made: Any) -> None:
+    chosen = {"Cookie": "tellapart_session=chosen-by-somebody-else"}
+    answer = made.client.post("/sign-in", data={"token": made.tokens["ann"]}, headers=chosen)
+    given = answer.headers["Set-Cookie"]
+    assert "chosen" not in given
+    assert "Secure" not in given  # over http a browser would not send it back
+    assert made.client.get("/submissions", headers=chosen).status_code == 401
+    client = TestClient(made.client.app, base_url="https://board.example.org", follow_redirects=False)
+    answer = client.post("/sign-in", data={"token": made.tokens["ann"]})
+    assert {"Secure", "HttpOnly", "SameSite=strict"} <= set(answer.headers["Set-Cookie"].split("; "))
+
+
+NAMES = {
+    "a reference": "random",
+    "a reference in capitals": "  ORACLE ",
+    "a reference in wide letters": "ｂｌｉｎｄ",
+    "people": "Human",
+    "another line": "two\u2028lines",
+    "another paragraph": "two\u2029lines",
+    "nothing to see": "\u3164",
+    "nothing in braille": "clip\u2800",
+    "marks alone": "\u0301\u0301",
+    "no letters": "--- ???",
+}
+
+
+@pytest.mark.parametrize("name", list(NAMES))
+def test_a_model_cannot_pass_for_chance_or_people_or_be_unseen(made: Any, name: str) -> None:
+    answer = made.send(b"x", model=NAMES[name])
+    assert (answer.status_code, answer.json()["detail"].startswith("model: ")) == (422, True)
+
+
+@pytest.mark.parametrize("model", ["模型 2", "CLIP (random crops)", "humanlike-7B", "Ünïcode", "a" * 100])
+def test_a_model_may_have_any_other_name(made: Any, model: str) -> None:
+    assert made.send(b"x", model=model).status_code == 202
+
+
+def test_what_a_file_says_is_not_repeated_at_length_nor_turned_around(board: MakeBoard) -> None:
+    made = board(4)
+    nasty = "\u202e<script>\x1b[2J\x00" + "a" * 3_000_000
+    seen = made.measured(
+        ('{"label": "' + nasty.replace("\x1b", "\\u001b").replace("\x00", "\\u0000") + '", "score": 1}').encode(),
+        file="s.jsonl",
+    )
+    assert seen["state"] == "refused"
+    assert len(seen["error"]) == 500
+    assert seen["error"].startswith("s.jsonl:1: field 'label': expected ID_c0_i0; got '\\u202e<script>\\x1b[2J\\x00aaa")
+    page = made.client.get(f"/submissions/{seen['id']}", headers={**made.of("ann"), **PAGE}).text
+    assert "&lt;script&gt;" in page
+    assert str(made.folder) not in page
