@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -21,18 +22,10 @@ serve_app.command()(serve_command)
 SERVE = "from tellapart.board.commands import serve_command; import typer; typer.run(serve_command)"
 
 
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
-
-
 def test_serve_shows_the_runs_without_any_configuration(write_run, tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "a", "some-model", skill=1.0)
     server = subprocess.Popen(
-        [sys.executable, "-c", SERVE, "--port", str(free_port())], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", SERVE, "--port", "0"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     )
     try:
         assert server.stdout is not None
@@ -49,6 +42,13 @@ def test_serve_shows_the_runs_without_any_configuration(write_run, tmp_path: Pat
         assert server.wait(timeout=30) in {0, 130}
         assert server.stdout is not None
         server.stdout.close()
+
+
+def test_an_address_that_is_taken_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(RunError, match=rf"cannot serve at 127.0.0.1:{port}: .*; name another --host or --port"):
+            CliRunner().invoke(serve_app, ["--port", str(port), "--runs", str(tmp_path)], catch_exceptions=False)
 
 
 def test_export_writes_a_site_and_says_where(write_run, tmp_path: Path) -> None:

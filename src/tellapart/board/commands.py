@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -40,7 +41,7 @@ def serve_command(
     board: BoardFile = None,
     *,
     host: Annotated[str, typer.Option("--host", help="0.0.0.0 for the whole network.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535)] = 8421,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 for any that is free.")] = 8421,
     database: Database = None,
     name: Annotated[
         Optional[list[str]],  # noqa: UP045
@@ -62,18 +63,16 @@ def serve_command(
     from tellapart.board.watch import Watch
 
     with (
+        _listening(host, port) as listening,
         opened(board) as submissions,
         _opened(runs, board, database, () if submissions is None else (submissions.records,)) as (settings, store),
         Watch(store, settings, _warn),
     ):
-        typer.echo(f"the board is at http://{host}:{port}/ (stop it with Ctrl-C)")
         own = {host if ":" not in host else f"[{host}]", *LOOPBACK}
         app = create_app(settings, store, submissions)
         app.add_middleware(KnownNames, names={*own, *name} if name else own if own <= {*LOOPBACK} else ())
-        uvicorn.run(
+        config = uvicorn.Config(
             app,
-            host=host,
-            port=port,
             log_level="warning",
             server_header=False,
             http=Connection,
@@ -81,6 +80,19 @@ def serve_command(
             forwarded_allow_ips=proxy,
             timeout_graceful_shutdown=10,
         )
+        typer.echo(f"the board is at http://{host}:{listening.getsockname()[1]}/ (stop it with Ctrl-C)")
+        with suppress(KeyboardInterrupt):  # which the server raises again when it has ended
+            uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Take the address before anything is read in: whether it is free is known at once, and who comes early waits."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise RunError(
+            f"cannot serve at {host}:{port}: {error.strerror or error}; name another --host or --port"
+        ) from error
 
 
 @board_app.command("export")
