@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
-from tellapart.errors import RunError, StoreError, TellapartError
+from tellapart.errors import RunError, StoreError, TellapartError, first_line
 from tellapart.evaluate import SCORERS, chosen
 from tellapart.evaluate_task import prepare_task
 from tellapart.models.deferred import Deferred
@@ -140,8 +140,9 @@ def _computed_together(
     try:
         dist.init_process_group("gloo", timeout=_PATIENCE)
     except RuntimeError as error:
-        first = str(error).strip().splitlines()[0]
-        raise RunError(f"the ranks do not reach each other: {first}; see torchrun's --master-addr") from error
+        raise RunError(
+            f"the ranks do not reach each other: {first_line(error)}; see torchrun's --master-addr"
+        ) from error
     group = _Group(dist, rank)
     try:
         if settings.device == "cuda" and torch.cuda.is_available():

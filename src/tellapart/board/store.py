@@ -19,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, SQLModel, create_engine
 
 from tellapart.board.tables import State
-from tellapart.errors import StoreError
+from tellapart.errors import StoreError, first_line
 
 __all__ = ["IN_MEMORY", "LATEST_SECONDS", "Store", "database_url"]
 
@@ -66,7 +66,7 @@ class Store:
             self._engine = _engine(url)
             _migrate(self._engine)
         except (SQLAlchemyError, ImportError, ValueError) as error:  # ValueError: a port that is no number
-            cause = str(getattr(error, "orig", None) or error).splitlines()[0]
+            cause = first_line(getattr(error, "orig", None) or error)
             raise StoreError(f"the board's database cannot be opened: {cause}; look at --database") from error
 
     def __enter__(self) -> Store:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tellapart.data.scores import named
-from tellapart.errors import ModelError, RunError, require
+from tellapart.errors import ModelError, RunError, first_line, require
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -235,7 +235,7 @@ def _tensors(path: Path) -> Weights:
         found: Weights = require("safetensors.torch", extra="train").load_file(path)
     except Exception as error:  # the library raises its own bare Exception
         raise RunError(
-            f"{path}: cannot be read as weights ({str(error).splitlines()[0]}); delete the checkpoint's folder to go on from "
+            f"{path}: cannot be read as weights ({first_line(error)}); delete the checkpoint's folder to go on from "
             "the one before"
         ) from error
     return found

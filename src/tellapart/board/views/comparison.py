@@ -172,10 +172,9 @@ def comparison_page(session: Session, _settings: BoardSettings, a: str, b: str) 
     tests: list[Row] = []
     differs = []
     for folders in dict.fromkeys((own[k].folder, other[k].folder) for k in shared):
-        names = [k for k in shared if (own[k].folder, other[k].folder) == folders]
-        benchmarks = [session.get_one(Benchmark, k) for k in names]
-        listed = ", ".join(benchmark.name for benchmark in benchmarks)
-        if any(benchmark.fingerprint.startswith(HIDDEN) for benchmark in benchmarks):
+        benchmarks = {k: session.get_one(Benchmark, k) for k in shared if (own[k].folder, other[k].folder) == folders}
+        listed = ", ".join(benchmark.name for benchmark in benchmarks.values())
+        if any(benchmark.fingerprint.startswith(HIDDEN) for benchmark in benchmarks.values()):
             refused.append(
                 f"{listed}: its labels are hidden, and so is which items a model gets right; its page has intervals."
             )
@@ -188,9 +187,9 @@ def comparison_page(session: Session, _settings: BoardSettings, a: str, b: str) 
         except RunError as error:
             refused.append(str(error))
             continue
-        wanted = {session.get_one(Benchmark, k).name for k in names}
+        wanted = {benchmark.name for benchmark in benchmarks.values()}
         tests += [row for row in found if row.benchmark in wanted]
-        differs += [_differs(session, session.get_one(Benchmark, k), own[k], other[k]) for k in names]
+        differs += [_differs(session, benchmark, own[k], other[k]) for k, benchmark in benchmarks.items()]
     if tests:
         adjusted = holm([row.p for row in tests])
         tests = [row.model_copy(update={"p_holm": float(p)}) for row, p in zip(tests, adjusted, strict=True)]
