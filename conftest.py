@@ -9,15 +9,15 @@ _NEEDS = [
     (
         "render",
         ("mitsuba", "pyoidn"),
-        [f"build/{name}.py" for name in ("demo", "render", "scenes", "training_scenes", "verify")],
+        [f"builders/rendered/{name}.py" for name in ("demo", "render", "scenes", "training_scenes", "verify")],
     ),
     (
         "models",
         ("torch", "transformers"),
-        [f"models/{name}.py" for name in ("flops", "fusion*", "generative*", "huggingface*", "torch_*")],
+        [f"models/{name}.py" for name in ("flops", "fusion/*", "generative/*", "huggingface/*", "text/*", "torch_*")],
     ),
-    ("models", ("torch", "open_clip"), ["models/openclip*.py"]),
-    ("train", ("torch",), ["train/*.py"]),
+    ("models", ("torch", "open_clip"), ["models/openclip/*.py"]),
+    ("train", ("torch",), ["train/*.py", "train/losses/*.py"]),
 ]
 
 _MISSING = [need for need in _NEEDS if not all(map(find_spec, need[1]))]

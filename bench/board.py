@@ -47,9 +47,9 @@ from tellapart.board.tiering import rank
 from tellapart.board.vectors import packed
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item as Pair
-from tellapart.machine import this_machine
 from tellapart.metrics.pairs import PAIR_METRICS
-from tellapart.result import BenchmarkResult
+from tellapart.records.machine import this_machine
+from tellapart.records.result import BenchmarkResult
 from tellapart.stats.intervals import wilson
 
 RECORD = Path(__file__).parent / "records" / "board.json"

@@ -23,10 +23,10 @@ from typing import Any
 
 import torch
 
-from tellapart.build.captions.replacing import Gap, MaskedLanguageModel
-from tellapart.build.captions.sources import read_captions
-from tellapart.build.captions.tagging import NOUNS, NltkTagger
-from tellapart.models.huggingface_files import import_transformers
+from tellapart.builders.captions.replacing import Gap, MaskedLanguageModel
+from tellapart.builders.captions.sources import read_captions
+from tellapart.builders.captions.tagging import NOUNS, NltkTagger
+from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.torch_backend import Runtime
 
 __all__ = ["main"]

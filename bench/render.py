@@ -1,6 +1,6 @@
 """Images per core-minute of the builder `scenes`, at the size and samples of the shipped demo.
 
-`python bench/render.py` builds a few pairs of each aspect by `tellapart.build.pipeline` with both cores, and writes
+`python bench/render.py` builds a few pairs of each aspect by `tellapart.builders.pipeline` with both cores, and writes
 `bench/records/render.json`. CPU seconds (user + system, of this process and its workers) are counted, not wall time, so
 that whatever else runs on the machine does not change the figure; the workers' start is in it.
 """
@@ -16,8 +16,8 @@ import tempfile
 from importlib import metadata
 from pathlib import Path
 
-from tellapart.build.pipeline import build
-from tellapart.build.rendered.grammar import ASPECTS
+from tellapart.builders.pipeline import build
+from tellapart.builders.rendered.grammar import ASPECTS
 
 PAIRS_OF_THE_PAPER = 2000
 

@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from tellapart.models.huggingface_files import import_transformers, quiet
+from tellapart.models.huggingface.files import import_transformers, quiet
 from tellapart.models.torch_backend import import_torch
 from tellapart.train.config import TrainConfig
 from tellapart.train.contrastive import Contrastive
-from tellapart.train.encoders import open_dual
 from tellapart.train.fresh import write_fresh
 from tellapart.train.fusion_encoder import open_fusion
 from tellapart.train.matching import Matching
+from tellapart.train.open_dual import open_dual
 from tellapart.train.prepared import PreparedImages
 from tellapart.train.ranks import open_accelerator
 from tellapart.train.rows import Rows, read_rows

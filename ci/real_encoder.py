@@ -44,8 +44,8 @@ from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from torch import Tensor, nn
 
-from tellapart.models.onnx import OnnxDualEncoder
-from tellapart.models.onnx_folder import FILES
+from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
+from tellapart.models.onnx.folder import FILES
 
 UNAVAILABLE = 75
 CONTEXT, DIMENSIONS, IMAGE_SIZE, TOP = 64, 384, 224, 10

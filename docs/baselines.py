@@ -28,19 +28,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
-from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import BENCHMARKS
 from tellapart.data.pairset import Outline, PairSet
 from tellapart.data.scores import Scores
-from tellapart.measure import measure
+from tellapart.evaluation.measure import measure
 from tellapart.metrics.registry import headline
-from tellapart.models.llama2c import read_checkpoint
 from tellapart.models.protocols import Model, TextScorer
 from tellapart.models.reference import BagOfWords, Blind
 from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
-from tellapart.models.tinystories import TinyStories
-from tellapart.result import Metrics, Value
+from tellapart.models.text.llama2c import read_checkpoint
+from tellapart.models.text.tinystories import TinyStories
+from tellapart.records.result import Metrics, Value
 
 BASELINES = Path(__file__).with_name("baselines.json")
 
@@ -71,7 +71,7 @@ def pair_benchmarks(data: Path | None = None) -> Iterable[Benchmark]:
     """Yield the catalogue's benchmarks of pairs, each with its folder below `data` if that is there."""
     for name in BENCHMARKS:
         folder = None if data is None else data / name.replace("-", "_")
-        one = find_benchmark(name, Place(folder if folder and folder.is_dir() else None))
+        one = find_benchmark(name, Locations(folder if folder and folder.is_dir() else None))
         if isinstance(one, Benchmark):
             yield one
 

@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.build.captions.rewriting import replaced
-from tellapart.build.captions.similarity import MeanPooledEncoder, cosines
-from tellapart.build.captions.tagging import NOUNS, REPLACEMENTS, NltkTagger, Word
-from tellapart.build.captions.wordnet import WordNet
-from tellapart.models.tinystories import TinyStories
+from tellapart.builders.captions.rewriting import replaced
+from tellapart.builders.captions.similarity import MeanPooledEncoder, cosines
+from tellapart.builders.captions.tagging import NOUNS, REPLACEMENTS, NltkTagger, Word
+from tellapart.builders.captions.wordnet import WordNet
+from tellapart.models.text.tinystories import TinyStories
 from tellapart.models.torch_backend import Runtime
 
 RECORD = Path(__file__).with_name("counterfactual_agreement.json")

@@ -254,7 +254,7 @@ def names_table() -> str:
 
 def families_table() -> str:
     """Which readings each family of transformers has; the first is the default where the architecture names none."""
-    from tellapart.models.huggingface import FAMILIES, GENERATIVE
+    from tellapart.models.huggingface.load import FAMILIES, GENERATIVE
 
     rows = ["| `model_type` in config.json | `--reading` |", "|---|---|"]
     families = {**FAMILIES, "llava, qwen2_vl, qwen2_5_vl and whatever else writes text about an image": GENERATIVE}

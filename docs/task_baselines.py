@@ -29,18 +29,18 @@ from typing import Any
 import numpy as np
 
 from tellapart.benchmarks.benchmark import find_benchmark
-from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.data.choices import ChoiceSet
 from tellapart.data.classification import ClassificationSet
 from tellapart.data.moments import MomentSet
-from tellapart.data.tasks import BoxSet, CaptionSet, QuestionSet, RetrievalSet, StatementSet
+from tellapart.data.task_records import BoxSet, CaptionSet, QuestionSet, RetrievalSet, StatementSet
 from tellapart.metrics.classification import place_labels
+from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ptb import tokenize
 from tellapart.metrics.retrieval import Ranks, Retrieval
 from tellapart.models.reference import Blind
-from tellapart.tabulate import PerItem
 from tellapart.tasks.choice import Chosen
 from tellapart.tasks.class_scores import Classified, named_classes
 from tellapart.tasks.frame_scores import FrameScores
@@ -227,7 +227,7 @@ def task_benchmarks(data: Path) -> Iterator[TaskBenchmark]:
     folders = sorted(folder for folder in data.iterdir() if folder.is_dir())
     for one in map(find_benchmark, BENCHMARKS):
         if isinstance(one, TaskBenchmark):
-            here = (placed for folder in folders if not (placed := replace(one, place=Place(folder))).missing())
+            here = (placed for folder in folders if not (placed := replace(one, place=Locations(folder))).missing())
             yield next(here, one)
 
 

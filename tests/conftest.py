@@ -110,7 +110,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
     def run(*arguments: object) -> Ran:
-        from tellapart.cli import main
+        from tellapart.cli.main import main
 
         monkeypatch.setattr(sys, "argv", ["tellapart", *map(str, arguments)])
         capsys.readouterr()

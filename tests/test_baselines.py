@@ -12,8 +12,8 @@ import pytest
 
 from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
 from tellapart.catalog import BENCHMARKS
-from tellapart.models.llama2c import read_checkpoint
-from tellapart.models.tinystories import TinyStories
+from tellapart.models.text.llama2c import read_checkpoint
+from tellapart.models.text.tinystories import TinyStories
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT.parent / "shared" / "data"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from tellapart.cli import app
+from tellapart.cli.main import app
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.md")]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tellapart.cli import app
-from tellapart.compare import compare
+from tellapart.cli.main import app
 from tellapart.errors import RunError
+from tellapart.evaluation.compare import compare
 from tellapart.report.interchange.imported import import_results
 from tellapart.report.show import write_run_report
 

@@ -183,7 +183,7 @@ def test_numbers_are_the_same_cold_and_warm_and_at_any_batch_size(command, photo
 
 
 def test_a_text_is_near_what_means_the_same_and_a_long_one_is_counted(encoder: str) -> None:
-    from tellapart.models.onnx import OnnxDualEncoder
+    from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 
     model = OnnxDualEncoder.load(encoder.removeprefix("onnx:"))
     assert model.parameters > 25_000_000

@@ -20,7 +20,7 @@ from tellapart.benchmarks.benchmark import find_benchmark
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.data.item import Item
-from tellapart.data.tasks import Box, BoxSet, CaptionSet, Question, QuestionSet, RetrievalSet
+from tellapart.data.task_records import Box, BoxSet, CaptionSet, Question, QuestionSet, RetrievalSet
 from tellapart.metrics.retrieval import Ranks, scores_both_ways
 from tellapart.models.reference import BagOfWords
 

@@ -3,8 +3,8 @@
 The model that ships was made by these commands; its `training_record.json` holds the last but one as it was given, and
 the hash of the scenes that it read:
 
-    python -m tellapart.build.rendered.training_scenes --out train_scenes --quadruples 2304 --seed 1 --workers 2
-    python -m tellapart.build.rendered.training_scenes --out val_scenes --quadruples 192 --seed 2 --workers 2
+    python -m tellapart.builders.rendered.training_scenes --out train_scenes --quadruples 2304 --seed 1 --workers 2
+    python -m tellapart.builders.rendered.training_scenes --out val_scenes --quadruples 192 --seed 2 --workers 2
     python -m training.held_out_scenes --out held_scenes --quadruples 64
     python -m training.demo_dual_encoder --scenes train_scenes --validation val_scenes --validation held_scenes \\
         --steps 2000 --out src/tellapart/models/demo_encoder

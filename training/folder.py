@@ -1,4 +1,4 @@
-"""The model's folder: what `tellapart.models.onnx` loads, the record of its training, and its card."""
+"""The model's folder: what `tellapart.models.onnx.dual_encoder` loads, the record of its training, and its card."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import Scores
-from tellapart.measure import measure
-from tellapart.models.onnx import OnnxDualEncoder
+from tellapart.evaluation.measure import measure
+from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 from training.batches import MEAN, STD
 from training.encoder import DualEncoder, Shape
 from training.export import export_towers, sha256

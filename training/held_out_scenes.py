@@ -1,6 +1,6 @@
 """Render validation quadruples that show held-out objects, as the demo does, from a stream of their own.
 
-`python -m training.held_out_scenes --out DIR --quadruples N` writes shards as `tellapart.build.rendered.training_scenes` does,
+`python -m training.held_out_scenes --out DIR --quadruples N` writes shards as `tellapart.builders.rendered.training_scenes` does,
 at the demo's size and samples. They say how training carries over to colours that an object was never seen in,
 without a look at the demo.
 """
@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from tellapart.build.rendered.grammar import ASPECTS
-from tellapart.build.rendered.quadruple import Key, Quadruple, draw
-from tellapart.build.rendered.render import Settings, render
-from tellapart.build.rendered.training_scenes import record
-from tellapart.build.rendered.verify import check
+from tellapart.builders.rendered.grammar import ASPECTS
+from tellapart.builders.rendered.quadruple import Key, Quadruple, draw
+from tellapart.builders.rendered.render import Settings, render
+from tellapart.builders.rendered.training_scenes import record
+from tellapart.builders.rendered.verify import check
 from tellapart.errors import DataError
 
 __all__ = ["held_out_quadruple", "main"]

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.build.rendered.grammar import OBJECTS
-from tellapart.build.rendered.quadruple import Key, draw
-from tellapart.build.rendered.scene import corners, projected
+from tellapart.builders.rendered.grammar import OBJECTS
+from tellapart.builders.rendered.quadruple import Key, draw
+from tellapart.builders.rendered.scene import corners, projected
 from tellapart.errors import DataError
 from training.quadruples import Quadruples
 
@@ -20,7 +20,7 @@ __all__ = ["read_scenes"]
 
 
 def read_scenes(folder: Path, size: int, shards: int | None = None) -> Quadruples:
-    """Read the shards that `tellapart.build.rendered.training_scenes` writes; images are uint8 `(n, 2, size, size, 3)`.
+    """Read the shards that `tellapart.builders.rendered.training_scenes` writes; images are uint8 `(n, 2, size, size, 3)`.
 
     Args:
         folder: of `shard-*.jsonl` (a quadruple a line) and `shard-*.npy` (its pixels).
@@ -32,7 +32,7 @@ def read_scenes(folder: Path, size: int, shards: int | None = None) -> Quadruple
 
     >>> read_scenes(Path("nowhere"), 112)
     Traceback (most recent call last):
-    tellapart.errors.DataError: nowhere holds no shard-00000.jsonl; run python -m tellapart.build.rendered.training_scenes
+    tellapart.errors.DataError: nowhere holds no shard-00000.jsonl; run python -m tellapart.builders.rendered.training_scenes
     """
     wanted = len(list(folder.glob("shard-*.jsonl"))) if shards is None else shards
     records: list[dict[str, Any]] = []
@@ -40,7 +40,7 @@ def read_scenes(folder: Path, size: int, shards: int | None = None) -> Quadruple
     for number in range(max(wanted, 1)):
         path = folder / f"shard-{number:05d}.jsonl"
         if not path.is_file():
-            raise DataError(f"{folder} holds no {path.name}; run python -m tellapart.build.rendered.training_scenes")
+            raise DataError(f"{folder} holds no {path.name}; run python -m tellapart.builders.rendered.training_scenes")
         pixels = np.load(path.with_suffix(".npy"), allow_pickle=False)
         rows = list(_records(path))
         images.append(_resized(pixels[[record["row"] for record in rows]], size))
@@ -75,7 +75,7 @@ def _source(records: list[dict[str, Any]], shards: int) -> dict[str, Any]:
     """Return what the training record says of the scenes; `objects` shows that no held-out one is among them."""
     objects = {phrase for record in records for side in record["sides"] for phrase in side["objects"]}
     streams = sorted({f"{record['key']['stream']} {record['key']['seed']}" for record in records})
-    return {"made": "tellapart.build", "streams_and_seeds": streams, "shards": shards, "objects": sorted(objects)}
+    return {"made": "tellapart.builders", "streams_and_seeds": streams, "shards": shards, "objects": sorted(objects)}
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:

@@ -9,8 +9,8 @@ from typing import Any
 from tellapart.catalog import load
 from tellapart.models.torch_backend import import_torch
 from tellapart.train.config import loss_options
-from tellapart.train.encoders import open_dual
 from tellapart.train.losses.batch import Batch
+from tellapart.train.open_dual import open_dual
 from tellapart.train.rows import Rows
 
 __all__ = ["BATCHES", "costs"]

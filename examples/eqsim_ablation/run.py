@@ -99,7 +99,7 @@ def _sets(work: Path, test: str, jobs: int) -> Rows:
     """Render the sets that are not there, and refuse pictures that two of training, validation and test share."""
     for name, recipe in SETS.items():
         if not (work / "sets" / name).exists():
-            from tellapart.build.pipeline import build
+            from tellapart.builders.pipeline import build
 
             build(recipe, work / "sets" / name, workers=jobs)
     rows = read_rows(["sets/train"], work)

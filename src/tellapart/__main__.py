@@ -1,5 +1,5 @@
 """`python -m tellapart`: the command line."""
 
-from tellapart.cli import main
+from tellapart.cli.main import main
 
 main()

@@ -95,16 +95,16 @@ LOSSES: Mapping[str, str] = MappingProxyType(
 #: What `tellapart build` makes pair sets with.
 BUILDERS: Mapping[str, str] = MappingProxyType(
     {
-        "scenes": "tellapart.build.rendered.scenes:Scenes",
-        "negatives": "tellapart.build.negatives.negatives:Negatives",
-        "counterfactual-captions": "tellapart.build.captions.counterfactuals:CounterfactualCaptions",
-        "action-genome": "tellapart.build.video.action_genome:ActionGenome",
-        "geb-plus": "tellapart.build.video.gebplus:GebPlus",
-        "youcook2": "tellapart.build.video.youcook2:YouCook2",
-        "timestamped-captions": "tellapart.build.video.timestamped:TimestampedCaptions",
-        "language-negatives": "tellapart.build.negatives.language_negatives:LanguageNegatives",
-        "prompt-to-prompt": "tellapart.build.diffusion.prompt_to_prompt:PromptToPrompt",
-        "generated-images": "tellapart.build.diffusion.candidates:GeneratedImages",
+        "scenes": "tellapart.builders.rendered.scenes:Scenes",
+        "negatives": "tellapart.builders.negatives.negatives:Negatives",
+        "counterfactual-captions": "tellapart.builders.captions.counterfactuals:CounterfactualCaptions",
+        "action-genome": "tellapart.builders.video.action_genome:ActionGenome",
+        "geb-plus": "tellapart.builders.video.gebplus:GebPlus",
+        "youcook2": "tellapart.builders.video.youcook2:YouCook2",
+        "timestamped-captions": "tellapart.builders.video.timestamped:TimestampedCaptions",
+        "language-negatives": "tellapart.builders.negatives.language_negatives:LanguageNegatives",
+        "prompt-to-prompt": "tellapart.builders.diffusion.prompt_to_prompt:PromptToPrompt",
+        "generated-images": "tellapart.builders.diffusion.candidates:GeneratedImages",
     }
 )
 

@@ -153,7 +153,7 @@ def test_the_surveys_are_listed(command) -> None:
 
 def test_help_loads_nothing_heavy() -> None:
     probe = (
-        "import sys; sys.argv = ['tellapart', 'annotate', '--help']\nfrom tellapart.cli import main\n"
+        "import sys; sys.argv = ['tellapart', 'annotate', '--help']\nfrom tellapart.cli.main import main\n"
         f"try:\n    main()\nexcept SystemExit:\n    print(*[name for name in {HEAVY!r} if name in sys.modules], 'end')"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, env={**os.environ})

@@ -18,7 +18,7 @@ from tellapart.audit.words import bag_of_words
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.reference import Blind, Constant
-from tellapart.models.tinystories import TinyStories
+from tellapart.models.text.tinystories import TinyStories
 
 Made = Callable[..., PairSet]
 

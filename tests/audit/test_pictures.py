@@ -12,8 +12,8 @@ from tellapart.audit.audit import Options, audit
 from tellapart.audit.change import LEVEL, Change, change_findings, change_of, changes_by_field
 from tellapart.audit.duplicates import picture_duplicates
 from tellapart.audit.finding import Finding
+from tellapart.audit.image_scan import look
 from tellapart.audit.leak import caption_leak, picture_leak
-from tellapart.audit.look import look
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
 

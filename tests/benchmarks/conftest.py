@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
-from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.locations import Locations
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 
@@ -43,7 +43,7 @@ def at() -> Callable[..., Benchmark]:
     """Find a benchmark at a place."""
 
     def find(name: str, data: Path, images: Path | None = None) -> Benchmark:
-        return find_benchmark(name, Place(data, images))
+        return find_benchmark(name, Locations(data, images))
 
     return find
 

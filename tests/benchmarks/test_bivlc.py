@@ -16,7 +16,7 @@ from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
 from tellapart.benchmarks.bivlc_detector import detector_outcomes
 from tellapart.data.scores import Scores
 from tellapart.errors import DataError, ScoreError
-from tellapart.measure import Measured, measure
+from tellapart.evaluation.measure import Measured, measure
 
 At = Callable[..., Benchmark]
 Published = Callable[[str], Path]

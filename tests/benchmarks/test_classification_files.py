@@ -15,7 +15,7 @@ from tellapart.benchmarks.benchmark import find_benchmark
 from tellapart.benchmarks.cifar import CifarFile, read_cifar
 from tellapart.benchmarks.classification import read_demo_objects
 from tellapart.benchmarks.demo import DEMO
-from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.data.classification import ClassificationSet
 from tellapart.data.images import decode
@@ -23,7 +23,7 @@ from tellapart.errors import DataError
 
 
 def bench(name: str, data: Path | None = None) -> TaskBenchmark:
-    found = find_benchmark(name, None if data is None else Place(data))
+    found = find_benchmark(name, None if data is None else Locations(data))
     assert isinstance(found, TaskBenchmark)
     return found
 

@@ -11,7 +11,7 @@ import pytest
 
 from tellapart.benchmarks.benchmark import find_benchmark
 from tellapart.benchmarks.image_sources import FolderImages, ZipImages, crop_reference, cropped
-from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.errors import DataError
 
 
@@ -22,24 +22,24 @@ def touch(*paths: Path) -> None:
 
 
 def test_a_folder_of_the_benchmarks_name_comes_before_the_folder_itself(tmp_path: Path) -> None:
-    assert Place(tmp_path).folder("valse") == tmp_path
+    assert Locations(tmp_path).folder("valse") == tmp_path
     (tmp_path / "valse").mkdir()
-    assert Place(tmp_path).folder("valse") == tmp_path / "valse"
-    assert Place(tmp_path).folder("eqben") == tmp_path
+    assert Locations(tmp_path).folder("valse") == tmp_path / "valse"
+    assert Locations(tmp_path).folder("eqben") == tmp_path
 
 
 @pytest.mark.parametrize("option", ["data", "images"])
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path, option: str) -> None:
     with pytest.raises(DataError, match=rf"--{option} .*gone: there is no such folder"):
-        Place(**{option: tmp_path / "gone"})
+        Locations(**{option: tmp_path / "gone"})
 
 
 def test_images_are_looked_for_where_they_are_said_to_be_else_beside_the_annotations(tmp_path: Path) -> None:
-    assert Place(tmp_path).pictures("sugarcrepe", "val2017", "images") == tmp_path
+    assert Locations(tmp_path).pictures("sugarcrepe", "val2017", "images") == tmp_path
     touch(tmp_path / "images" / "1.jpg", tmp_path / "val2017" / "1.jpg", tmp_path / "other" / "sugarcrepe" / "1.jpg")
-    assert Place(tmp_path).pictures("sugarcrepe", "val2017", "images") == tmp_path / "val2017"
-    assert Place(tmp_path, tmp_path / "images").pictures("sugarcrepe", "val2017") == tmp_path / "images"
-    assert Place(tmp_path, tmp_path / "other").pictures("sugarcrepe") == tmp_path / "other" / "sugarcrepe"
+    assert Locations(tmp_path).pictures("sugarcrepe", "val2017", "images") == tmp_path / "val2017"
+    assert Locations(tmp_path, tmp_path / "images").pictures("sugarcrepe", "val2017") == tmp_path / "images"
+    assert Locations(tmp_path, tmp_path / "other").pictures("sugarcrepe") == tmp_path / "other" / "sugarcrepe"
 
 
 def test_the_first_alternative_that_is_there_is_taken_in_order_of_names(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_the_first_alternative_that_is_there_is_taken_in_order_of_names(tmp_path
 
 def test_what_is_missing_is_named_and_where_it_was_looked_for(tmp_path: Path) -> None:
     touch(tmp_path / "add_att.json")
-    benchmark = find_benchmark("sugarcrepe", Place(tmp_path))
+    benchmark = find_benchmark("sugarcrepe", Locations(tmp_path))
     assert "add_att.json" not in benchmark.missing()
     with pytest.raises(
         DataError, match=r"sugarcrepe needs add_obj.json, .* lacks them: get the files from https://github"

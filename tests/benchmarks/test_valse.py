@@ -15,7 +15,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.valse import INSTRUMENTS
 from tellapart.data.scores import Scores
 from tellapart.errors import DataError
-from tellapart.measure import measure
+from tellapart.evaluation.measure import measure
 
 At = Callable[..., Benchmark]
 Published = Callable[[str], Path]

@@ -22,12 +22,12 @@ from tellapart.board.app import create_app
 from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
-from tellapart.cli import app
+from tellapart.cli.main import app
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import Scores
-from tellapart.measure import measure
-from tellapart.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
-from tellapart.run_folder import write_result, write_samples
+from tellapart.evaluation.measure import measure
+from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
+from tellapart.records.run_folder import write_result, write_samples
 
 # Fixtures of tests in a real browser, for the tests of hidden benchmarks, too.
 _spec = importlib.util.spec_from_file_location("in_browser", Path(__file__).with_name("in_browser.py"))

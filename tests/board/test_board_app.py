@@ -22,8 +22,8 @@ from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
 from tellapart.board.views.view import Table
-from tellapart.compare import compare
-from tellapart.run_folder import read_result, read_samples
+from tellapart.evaluation.compare import compare
+from tellapart.records.run_folder import read_result, read_samples
 
 #: As the fixture `runs` names a model.
 HOSTILE = """<script>alert(1)</script>"'&{{7*7}}"""
@@ -346,7 +346,7 @@ def test_an_empty_board_says_how_to_fill_it() -> None:
 def test_hidden_benchmarks_are_part_of_the_board_and_its_pages_lead_there(
     settings, store, client, tmp_path: Path
 ) -> None:
-    from tellapart.board.hidden import HiddenSettings, SubmissionSettings
+    from tellapart.board.submissions.hidden import HiddenSettings, SubmissionSettings
     from tellapart.board.submissions.service import Submissions
 
     hidden = Submissions(HiddenSettings(submissions=SubmissionSettings(state=tmp_path), hidden=()))

@@ -14,12 +14,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tellapart.board.commands import board_app, serve_command
+from tellapart.cli.serve import board_app, serve_command
 from tellapart.errors import RunError
 
 serve_app = typer.Typer()
 serve_app.command()(serve_command)
-SERVE = "from tellapart.board.commands import serve_command; import typer; typer.run(serve_command)"
+SERVE = "from tellapart.cli.serve import serve_command; import typer; typer.run(serve_command)"
 
 
 def test_serve_shows_the_runs_without_any_configuration(write_run, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
 from tellapart.board.tables import Item
 from tellapart.board.views.gallery import PAGE, gallery_page
-from tellapart.run_folder import read_samples, write_samples
+from tellapart.records.run_folder import read_samples, write_samples
 
 HERE = "/benchmarks/coco-retrieval/gallery/mine"
 

@@ -21,7 +21,7 @@ from tellapart.board.vectors import packed, unpacked
 from tellapart.board.views.leaderboard import all_benchmarks, by_tag, leaderboard
 from tellapart.board.watch import Watch
 from tellapart.errors import DataError, RunError, StoreError
-from tellapart.run_folder import read_result, read_samples
+from tellapart.records.run_folder import read_result, read_samples
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import mcnemar
 from tellapart.stats.tiers import tiers

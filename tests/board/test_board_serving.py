@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-SERVE = "from tellapart.board.commands import serve_command; import typer; typer.run(serve_command)"
+SERVE = "from tellapart.cli.serve import serve_command; import typer; typer.run(serve_command)"
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from tellapart.board.app import create_app
 from tellapart.board.cells import score
+from tellapart.board.legend import signs
 from tellapart.board.records import read_in
 from tellapart.board.rendering import environment
 from tellapart.board.settings import BoardSettings
-from tellapart.board.signs import signs
 from tellapart.board.store import Store
 from tellapart.board.views.view import Cell
 

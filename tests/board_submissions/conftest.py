@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from numpy.typing import NDArray
 
-from tellapart.board.hidden import HiddenBenchmark, HiddenSettings, SubmissionSettings
+from tellapart.board.submissions.hidden import HiddenBenchmark, HiddenSettings, SubmissionSettings
 from tellapart.board.submissions.prepared import read_truth
 from tellapart.board.submissions.routes import router_of
 from tellapart.board.submissions.service import Submissions

@@ -12,8 +12,8 @@ import pytest
 from fastapi.testclient import TestClient
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from tellapart.board.submissions import asking, receiving
-from tellapart.board.submissions.slots import Slots
+from tellapart.board.submissions import auth, receiving
+from tellapart.board.submissions.queue_limits import Slots
 
 MakeBoard = Callable[..., Any]
 PAGE = {"Accept": "text/html"}
@@ -166,7 +166,7 @@ async def trickle() -> AsyncIterator[bytes]:
 def test_a_body_that_trickles_in_is_given_up(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(receiving, "_GRACE", 0.2)
     monkeypatch.setattr(receiving, "_SLOWEST", 1 << 40)
-    monkeypatch.setattr(asking, "_SOON", 0.2)
+    monkeypatch.setattr(auth, "_SOON", 0.2)
     where = "/hidden/clocks/submissions?model=m&file=s.npz"
     assert asked(made, where, made.of("ann"), trickle()) == 408
     assert list(made.queue.folder.iterdir()) == []

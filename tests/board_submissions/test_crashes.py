@@ -14,7 +14,7 @@ from typing import Any
 KILLED = """
 import asyncio, json, os, random, signal, sys, time
 from pathlib import Path
-from tellapart.board.hidden import read_hidden
+from tellapart.board.submissions.hidden import read_hidden
 from tellapart.board.submissions.accounts import Account
 from tellapart.board.submissions.service import Submissions
 from tellapart.board.submissions.upload import receive

@@ -15,7 +15,7 @@ from tellapart.board.submissions.forms import form_bytes, pack, unpack
 from tellapart.board.submissions.hideable import HIDEABLE
 from tellapart.data.scores import Scores
 from tellapart.errors import ScoreError
-from tellapart.models.generative_choice import BothOrders
+from tellapart.models.generative.choice import BothOrders
 from tellapart.tasks.choice import Chosen
 
 SHAPES = st.tuples(st.integers(1, 5), st.integers(1, 3), st.integers(1, 3))

@@ -14,10 +14,10 @@ from fastapi.testclient import TestClient
 
 from tellapart.benchmarks.demo import DEMO
 from tellapart.board.app import create_app
-from tellapart.board.hidden import read_hidden
 from tellapart.board.records import read_in
 from tellapart.board.settings import read_settings
 from tellapart.board.store import Store
+from tellapart.board.submissions.hidden import read_hidden
 from tellapart.board.submissions.service import Submissions
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "hidden_board"

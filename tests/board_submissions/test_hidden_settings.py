@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tellapart.board.hidden import HiddenBenchmark, check_limits, read_hidden
-from tellapart.board.submissions.commands import user_command
+from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits, read_hidden
 from tellapart.board.submissions.prepared import prepare, read_truth, told_metrics
 from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.service import Submissions, opened
+from tellapart.cli.board_user import user_command
 from tellapart.errors import DataError, StoreError
 
 GOOD = '[[hidden]]\nname = "clocks"\npairs = "clocks"\n'

@@ -17,7 +17,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tellapart.board.submissions import queue
-from tellapart.run_folder import read_result
+from tellapart.records.run_folder import read_result
 
 MakeBoard = Callable[..., Any]
 
@@ -25,7 +25,7 @@ MakeBoard = Callable[..., Any]
 SERVER = """
 import sys, threading
 from pathlib import Path
-from tellapart.board.hidden import read_hidden
+from tellapart.board.submissions.hidden import read_hidden
 from tellapart.board.submissions.service import Submissions
 Submissions(read_hidden(Path(sys.argv[1]))).start()
 threading.Event().wait()

@@ -17,9 +17,9 @@ from PIL import Image
 from tellapart.board.submissions.rounding import round_to
 from tellapart.data.folder import read_pair_set
 from tellapart.data.scores import Scores
+from tellapart.evaluation.run import run_scores
 from tellapart.models.external import write_scores
-from tellapart.run import run_scores
-from tellapart.run_folder import read_result, read_samples
+from tellapart.records.run_folder import read_result, read_samples
 
 MakeBoard = Callable[..., Any]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tellapart.board.hidden import HiddenSettings, SubmissionSettings
-from tellapart.board.submissions.commands import user_command
+from tellapart.board.submissions.hidden import HiddenSettings, SubmissionSettings
 from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.service import Submissions
+from tellapart.cli.board_user import user_command
 from tellapart.errors import DataError, StoreError
 
 MakeBoard = Callable[..., Any]

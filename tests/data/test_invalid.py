@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from tellapart.data.invalid import Problem
+from tellapart.data.validation import Problem
 
 
 class Box(BaseModel):

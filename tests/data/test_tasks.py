@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tellapart.data.moments import Moment, MomentSet
-from tellapart.data.tasks import (
+from tellapart.data.task_records import (
     Box,
     BoxSet,
     CaptionSet,

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tellapart.data.whole import whole_file, whole_folder
+from tellapart.data.atomic import atomic_file, atomic_folder
 from tellapart.errors import DataError
 
 
 def test_a_file_takes_its_name_when_all_of_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with whole_file(path) as draft:
+    with atomic_file(path) as draft:
         draft.write_text("new")
         assert path.read_text() == "old"
     assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("a.txt", "new")]
@@ -22,14 +22,14 @@ def test_a_file_takes_its_name_when_all_of_it_is_written(tmp_path: Path) -> None
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_a_file_that_was_begun_leaves_the_old_one_and_nothing_else(tmp_path: Path, error: type[BaseException]) -> None:
     (tmp_path / "a.txt").write_text("old")
-    with pytest.raises(error), whole_file(tmp_path / "a.txt") as draft:
+    with pytest.raises(error), atomic_file(tmp_path / "a.txt") as draft:
         draft.write_text("ne")
         raise error
     assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("a.txt", "old")]
 
 
 def test_two_who_write_one_file_at_once_do_not_meet(tmp_path: Path) -> None:
-    with whole_file(tmp_path / "a.txt") as one, whole_file(tmp_path / "a.txt") as other:
+    with atomic_file(tmp_path / "a.txt") as one, atomic_file(tmp_path / "a.txt") as other:
         one.write_text("one")
         other.write_text("other")
     assert (tmp_path / "a.txt").read_text() == "one"  # the last to finish
@@ -39,7 +39,7 @@ def test_two_who_write_one_file_at_once_do_not_meet(tmp_path: Path) -> None:
 def test_a_file_where_none_can_be_is_the_systems_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path / "gone/a.txt", tmp_path / "file/a.txt"):
-        with pytest.raises(OSError, match=r"No such file or directory|Not a directory"), whole_file(path) as draft:
+        with pytest.raises(OSError, match=r"No such file or directory|Not a directory"), atomic_file(path) as draft:
             draft.write_text("x")
 
 
@@ -48,7 +48,7 @@ def test_a_folder_takes_its_name_when_it_is_filled_and_all_may_read_it(tmp_path:
     home = tmp_path / "deep/set"
     if there:
         home.mkdir(parents=True)
-    with whole_folder(home) as draft:
+    with atomic_folder(home) as draft:
         (draft / "a.txt").write_text("x")
         assert not list(home.glob("*"))
     assert home.stat().st_mode & 0o777 == 0o755
@@ -62,10 +62,10 @@ def test_a_folder_that_holds_something_is_refused_and_one_that_failed_is_gone(tm
     for taken in ("set", "file"):
         with (
             pytest.raises(DataError, match=f"{taken} holds something already; name a new folder"),
-            whole_folder(tmp_path / taken),
+            atomic_folder(tmp_path / taken),
         ):
             pytest.fail("it was given")
-    with pytest.raises(DataError, match=r"new cannot be written \(.*full"), whole_folder(tmp_path / "new") as draft:
+    with pytest.raises(DataError, match=r"new cannot be written \(.*full"), atomic_folder(tmp_path / "new") as draft:
         (draft / "a.txt").touch()
         raise OSError(28, "the disk is full")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "set"]

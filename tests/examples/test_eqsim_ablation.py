@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tellapart.build.recipe_file import read_recipe_file
+from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.folder import read_pair_set, write_pair_set
 from tellapart.metrics.registry import METRICS
 from tellapart.models.torch_backend import import_torch

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellapart.metrics import retrieval
-from tellapart.metrics.foremost import DEPTH, First, first_of_rows, merged
 from tellapart.metrics.retrieval import Retrieval, embeddings_both_ways, scores_both_ways
+from tellapart.metrics.topk import DEPTH, First, first_of_rows, merged
 
 
 def sorted_first(scores: np.ndarray) -> list[list[int]]:

@@ -131,7 +131,7 @@ def new_model(request: pytest.FixtureRequest) -> Callable[[], Any]:
     """Make a fresh model of the parametrised kind."""
     if isinstance(request.param, str):
         if request.param == "onnx":
-            from tellapart.models.onnx import OnnxDualEncoder
+            from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 
             folder = request.getfixturevalue("tiny_encoder").folder
             return lambda: OnnxDualEncoder.load(folder)

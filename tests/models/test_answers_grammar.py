@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellapart.errors import ModelError
-from tellapart.models.answers_grammar import parse_box, parse_pairing, parse_verdict
+from tellapart.models.generative.answers_grammar import parse_box, parse_pairing, parse_verdict
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tellapart.data.images import pixel_hash
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
-from tellapart.models.content import PictureReader, image_hashes, text_hash
+from tellapart.models.content_hash import PictureReader, image_hashes, text_hash
 from tellapart.models.store import EmbeddingStore
 
 

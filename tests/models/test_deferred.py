@@ -10,7 +10,7 @@ import pytest
 import tellapart.models.deferred
 from tellapart.errors import ModelError, StoreError
 from tellapart.models.deferred import Deferred, find_deferred, source_key
-from tellapart.models.find import ModelOptions
+from tellapart.models.options import ModelOptions
 from tellapart.models.reference import Constant, Oracle
 from tellapart.models.store import EmbeddingStore
 

@@ -10,15 +10,16 @@ import pytest
 
 from tellapart.errors import MissingDependencyError, ModelError, UnknownNameError
 from tellapart.models import find
-from tellapart.models.find import NAME_FORMS, ModelOptions, find_model
+from tellapart.models.find import NAME_FORMS, find_model
+from tellapart.models.options import ModelOptions
 from tellapart.models.reference import Constant
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, ModelOptions]]:
     """Stand in for both families of torch, and note who was asked for what."""
-    import tellapart.models.huggingface
-    import tellapart.models.openclip
+    import tellapart.models.huggingface.load
+    import tellapart.models.openclip.dual_encoder
 
     calls: list[tuple[str, str, ModelOptions]] = []
     for family in ("huggingface", "openclip"):

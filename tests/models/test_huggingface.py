@@ -27,11 +27,11 @@ sys.path.append(str(Path(__file__).parent))
 import tiny_models
 
 from tellapart.errors import ModelError
-from tellapart.models.find import ModelOptions
-from tellapart.models.huggingface import FAMILIES, GENERATIVE, load, readings_of
-from tellapart.models.huggingface_files import load_weights
-from tellapart.models.huggingface_images import check_images
-from tellapart.models.huggingface_towers import TOWERS, context_length
+from tellapart.models.huggingface.files import load_weights
+from tellapart.models.huggingface.images import check_images
+from tellapart.models.huggingface.load import FAMILIES, GENERATIVE, load, readings_of
+from tellapart.models.huggingface.towers import TOWERS, context_length
+from tellapart.models.options import ModelOptions
 from tellapart.models.torch_backend import Runtime
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -54,7 +54,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return Module()
 
-    monkeypatch.setattr("tellapart.models.huggingface.importlib", SimpleNamespace(import_module=module))
+    monkeypatch.setattr("tellapart.models.huggingface.load.importlib", SimpleNamespace(import_module=module))
     return targets
 
 
@@ -350,7 +350,7 @@ def told(name: str, cache: Path, **environment: str) -> str:
         "time.sleep = lambda seconds: None\n"  # between the attempts to reach a hub that is not there
         "from tellapart.errors import ModelError\n"
         "from tellapart.models.find import ModelOptions\n"
-        "from tellapart.models.huggingface import load\n"
+        "from tellapart.models.huggingface.load import load\n"
         "try:\n    load(sys.argv[1], ModelOptions())\n"
         "except ModelError as error:\n    print(error)\n"
     )
@@ -407,8 +407,8 @@ import numpy, torch
 torch.set_num_threads(1)
 sys.path.append(sys.argv[1])
 from tiny_models import TEXTS, pictures
-from tellapart.models.find import ModelOptions
-from tellapart.models.huggingface import load
+from tellapart.models.options import ModelOptions
+from tellapart.models.huggingface.load import load
 model = load("owner/tiny", ModelOptions())
 assert "torchvision" not in sys.modules
 vectors = [model.encode_images(pictures()), model.encode_texts(TEXTS)]

@@ -26,10 +26,11 @@ from tiny_models import FAMILIES, TEXTS, pictures
 
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError
-from tellapart.models.find import ModelOptions, find_model
-from tellapart.models.huggingface import load
-from tellapart.models.huggingface_dual import HuggingFaceDual
-from tellapart.models.huggingface_files import load_processor
+from tellapart.models.find import find_model
+from tellapart.models.huggingface.dual_encoder import HuggingFaceDual
+from tellapart.models.huggingface.files import load_processor
+from tellapart.models.huggingface.load import load
+from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, ImagePreparer, Sized, StackedSimilarity
 from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from tellapart.errors import ModelError
-from tellapart.models.onnx import OnnxDualEncoder, preprocess
-from tellapart.models.onnx_folder import FILES, OnnxConfig
+from tellapart.models.onnx.dual_encoder import OnnxDualEncoder, preprocess
+from tellapart.models.onnx.folder import FILES, OnnxConfig
 from tellapart.models.protocols import DualEncoder
 
 

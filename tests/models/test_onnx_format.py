@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellapart.models.onnx_format import external_tensors
+from tellapart.models.onnx.file_format import external_tensors
 
 onnx = pytest.importorskip("onnx", reason="the graphs are built with onnx, of the extra 'train'")
 

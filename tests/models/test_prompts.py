@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tellapart.errors import ModelError
-from tellapart.models import prompts
-from tellapart.models.prompts import PROMPTS, Prompt
+from tellapart.models.generative import prompts
+from tellapart.models.generative.prompts import PROMPTS, Prompt
 
 
 def test_every_constant_is_listed_under_its_own_label() -> None:

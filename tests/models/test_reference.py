@@ -136,7 +136,7 @@ def test_the_reference_models_load_no_heavy_library() -> None:
     import subprocess
 
     code = (
-        "import sys, tellapart.models.reference, tellapart.models.scoring, tellapart.models.onnx, "
+        "import sys, tellapart.models.reference, tellapart.models.scoring, tellapart.models.onnx.dual_encoder, "
         "tellapart.models.external; "
         "print([m for m in ('torch', 'PIL', 'onnxruntime', 'tokenizers', 'scipy', 'onnx') if m in sys.modules])"
     )

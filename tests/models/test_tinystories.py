@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError
-from tellapart.models.llama2c import BYTES, Sizes, read_checkpoint
 from tellapart.models.protocols import TextScorer
 from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
-from tellapart.models.tinystories import TinyStories
+from tellapart.models.text.llama2c import BYTES, Sizes, read_checkpoint
+from tellapart.models.text.tinystories import TinyStories
 from tellapart.models.torch_backend import import_torch
 
 SENTENCES = """two cats sit on a red mat, and one dog looks at them

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellapart.errors import ModelError
-from tellapart.models.find import ModelOptions
+from tellapart.models.options import ModelOptions
 from tellapart.models.torch_backend import (
     Runtime,
     fixed_batches,

@@ -14,9 +14,9 @@ from PIL import Image, ImageDraw
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.errors import DataError
-from tellapart.measure import measure
+from tellapart.evaluation.measure import measure
+from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
 from tellapart.report.sections import ReportRun
-from tellapart.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
 
 COLOURS = ("red", "blue", "green", "orange", "purple", "teal")
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tellapart.records.result import Value
 from tellapart.report.drawing import Trace, bar, plot, share_a_scale
-from tellapart.result import Value
 
 
 def trace(style: int, values, kind: str = "similarity") -> Trace:

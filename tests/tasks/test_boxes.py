@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tellapart.benchmarks.benchmark import find_benchmark
-from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.plain_pickle import read_plain_pickle
 from tellapart.benchmarks.refcoco import read_refcoco
-from tellapart.data.tasks import Box, BoxSet
+from tellapart.data.task_records import Box, BoxSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.boxes import from_centres
-from tellapart.models.prompts import GROUNDING_SENTENCE
+from tellapart.models.generative.prompts import GROUNDING_SENTENCE
 from tellapart.models.store import EmbeddingStore
 from tellapart.tasks.boxes import GROUNDING, find_boxes, measure_boxes
 from tellapart.tasks.task import Session
@@ -227,7 +227,7 @@ def refcoco(folder: Path, *, protocol: int = 2, **changes: Any) -> Path:
 
 @pytest.mark.parametrize("protocol", range(6))
 def test_refcoco_is_read_as_its_authors_ship_it(tmp_path: Path, protocol: int) -> None:
-    place = Place(refcoco(tmp_path, protocol=protocol))
+    place = Locations(refcoco(tmp_path, protocol=protocol))
     found = {name: find_benchmark(f"refcoco+-{name}", place).records() for name in ("val", "testa", "testb", "test")}
     assert found["val"].boxes == (
         Box("2", "blue man", "COCO_train2014_1.jpg", (1.0, 1.5, 20.0, 30.0), (101, 80)),

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from tellapart.benchmarks.benchmark import find_benchmark
 from tellapart.benchmarks.coco_captions import read_coco_captions, read_karpathy_captions
-from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.vlue import read_captions
-from tellapart.data.tasks import CaptionSet
+from tellapart.data.task_records import CaptionSet
 from tellapart.errors import DataError, MetricError, ScoreError
+from tellapart.evaluation.tabulate import tabulate
 from tellapart.metrics.captions import caption_scores
-from tellapart.models.prompts import CAPTION
+from tellapart.models.generative.prompts import CAPTION
 from tellapart.models.store import EmbeddingStore
-from tellapart.tabulate import tabulate
 from tellapart.tasks.captions import CAPTIONS, measure_captions, write_captions
 from tellapart.tasks.task import Session
 
@@ -120,10 +120,10 @@ def test_cocos_published_results_file_is_read_by_its_image_ids(command: Callable
 def test_karpathys_images_are_known_by_cocos_numbers_in_either_file(tmp_path: Path) -> None:
     name = "val2014/COCO_val2014_000000000042.jpg"
     (tmp_path / "coco_karpathy_test.json").write_text(json.dumps([{"image": name, "caption": ["a man", "one man"]}]))
-    listed = find_benchmark("coco-captions", Place(tmp_path)).records()
+    listed = find_benchmark("coco-captions", Locations(tmp_path)).records()
     rows = [{"image_id": 42, "id": 3, "caption": "a man"}, {"image_id": 42, "id": 4, "caption": "one man"}]
     (tmp_path / "coco_karpathy_test_gt.json").write_text(json.dumps({"annotations": rows, "images": [{"id": 42}]}))
-    gold = find_benchmark("coco-captions", Place(tmp_path)).records()
+    gold = find_benchmark("coco-captions", Locations(tmp_path)).records()
     assert (listed.ids, listed.images, listed.references) == (gold.ids, gold.images, gold.references)
     assert (gold.ids, gold.images, gold.references) == (("42",), (name,), (("a man", "one man"),))
 

@@ -18,11 +18,11 @@ from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.data.classification import ClassificationSet, Picture
 from tellapart.data.images import decode
 from tellapart.errors import ModelError, ScoreError
+from tellapart.evaluation.tabulate import tabulate
 from tellapart.metrics.classification import place_labels
 from tellapart.models.find import find_model
 from tellapart.models.protocols import PairScorer
 from tellapart.models.store import EmbeddingStore
-from tellapart.tabulate import tabulate
 from tellapart.tasks.class_scores import (
     Classified,
     class_vectors,
@@ -135,7 +135,7 @@ def tiny(torch: Any) -> Any:
 def test_a_fusion_encoder_scores_every_prompt_and_its_dual_encoder_every_class(
     tiny: Any, family: str, reading: str, folders: Path, tmp_path: Path
 ) -> None:
-    from tellapart.models.find import ModelOptions
+    from tellapart.models.options import ModelOptions
 
     model: Any = find_model(f"hf:{getattr(tiny, family)(tmp_path / family)}", ModelOptions(reading=reading))
     records, session = records_of(folders)

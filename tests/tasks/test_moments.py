@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from tellapart.benchmarks.benchmark import find_benchmark
 from tellapart.benchmarks.gebplus import read_moments
-from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.locations import Locations
 from tellapart.data.moments import Moment, MomentSet
 from tellapart.errors import DataError, ScoreError
-from tellapart.evaluate_task import evaluate_task, prepare_task
+from tellapart.evaluation.evaluate_task import evaluate_task, prepare_task
+from tellapart.evaluation.tabulate import tabulate
 from tellapart.metrics.moments import TOLERANCES, frame_times, random_accuracy
 from tellapart.models.store import EmbeddingStore
 from tellapart.models.vectors import dot_products, normalise
-from tellapart.tabulate import tabulate
 from tellapart.tasks.frame_scores import FrameScores, frame_reference, read_frame_scores
 from tellapart.tasks.moments import MOMENTS, measure_moments
 
@@ -322,7 +322,7 @@ def frames(data: Path) -> Path:
 
 @pytest.mark.parametrize("batch_size", [1, 7, 64])
 def test_a_dual_encoder_finds_the_moment_in_a_folder_of_frames(frames: Path, batch_size: int) -> None:
-    ready = prepare_task(find_benchmark("gebc-val", Place(frames)))
+    ready = prepare_task(find_benchmark("gebc-val", Locations(frames)))
     model, store = Hue(), EmbeddingStore(None)
     told: list[tuple[str, int, int]] = []
     found = evaluate_task(model, ready, store=store, batch_size=batch_size, progress=lambda *now: told.append(now))
@@ -339,14 +339,14 @@ def test_a_dual_encoder_finds_the_moment_in_a_folder_of_frames(frames: Path, bat
 
 
 def test_a_model_that_reads_pairs_finds_the_same(frames: Path) -> None:
-    ready = prepare_task(find_benchmark("gebc-val", Place(frames)))
+    ready = prepare_task(find_benchmark("gebc-val", Locations(frames)))
     dual, fused = (evaluate_task(model, ready, store=EmbeddingStore(None)) for model in (Hue(), Fused()))
     assert [one.outcomes for one in dual.samples] == [one.outcomes for one in fused.samples]
 
 
 def test_what_the_model_scores_is_what_a_file_of_the_same_numbers_gives(frames: Path, tmp_path: Path) -> None:
     records = read_moments(frames / "val.json")
-    ready = prepare_task(find_benchmark("gebc-val", Place(frames)))
+    ready = prepare_task(find_benchmark("gebc-val", Locations(frames)))
     found = evaluate_task(Hue(), ready, store=EmbeddingStore(None))
     from PIL import Image
 
@@ -365,7 +365,7 @@ def test_what_the_model_scores_is_what_a_file_of_the_same_numbers_gives(frames: 
 
 
 def test_the_last_frame_may_be_missing_and_no_other(frames: Path) -> None:
-    ready = prepare_task(find_benchmark("gebc-val", Place(frames)))
+    ready = prepare_task(find_benchmark("gebc-val", Locations(frames)))
     whole = evaluate_task(Hue(), ready, store=EmbeddingStore(None))
     (frames / "frames" / "v0123456789" / "19.jpg").unlink()
     assert [one.output for one in evaluate_task(Hue(), ready, store=EmbeddingStore(None)).samples] == [
@@ -378,7 +378,7 @@ def test_the_last_frame_may_be_missing_and_no_other(frames: Path) -> None:
 
 def test_a_frame_that_cannot_be_decoded_is_named(frames: Path) -> None:
     (frames / "frames" / "w0123456789" / "4.jpg").write_bytes(b"no picture")
-    ready = prepare_task(find_benchmark("gebc-val", Place(frames)))
+    ready = prepare_task(find_benchmark("gebc-val", Locations(frames)))
     with pytest.raises(DataError, match=r"w0123456789/4\.jpg"):
         evaluate_task(Hue(), ready, store=EmbeddingStore(None))
 

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tellapart.benchmarks.benchmark import find_benchmark
-from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.vlue import read_questions
-from tellapart.data.tasks import Question, QuestionSet
+from tellapart.data.task_records import Question, QuestionSet
 from tellapart.errors import DataError, ScoreError
-from tellapart.evaluate_task import evaluate_task, prepare_task
+from tellapart.evaluation.evaluate_task import evaluate_task, prepare_task
 from tellapart.metrics.vqa import soft_accuracy
-from tellapart.models.prompts import SHORT_ANSWER
+from tellapart.models.generative.prompts import SHORT_ANSWER
 from tellapart.models.store import EmbeddingStore
 from tellapart.tasks.questions import VQA, VQA2, linked_images, measure_one_answer, measure_people
 from tellapart.tasks.task import Units
@@ -206,7 +206,7 @@ def test_vqa2_is_read_from_its_two_files_or_from_xvlms_one(tmp_path: Path, joine
         asked, given_ = {"questions": [{**row, "question": "One cup?"}]}, {"annotations": [{**row, "answers": answers}]}
         (tmp_path / "v2_OpenEnded_mscoco_val2014_questions.json").write_text(json.dumps(asked))
         (tmp_path / "v2_mscoco_val2014_annotations.json").write_text(json.dumps(given_))
-    records = find_benchmark("vqa2", Place(tmp_path)).records()
+    records = find_benchmark("vqa2", Locations(tmp_path)).records()
     assert records.questions == (Question("9", "One cup?", "val2014/COCO_val2014_000000000042.jpg", ("yes",) * 10),)
     assert by_metric(measure_people(records, ["yes"])) == {"soft_accuracy": [1.0], "soft_accuracy_xvlm": [1.0]}
 
@@ -228,7 +228,7 @@ class Parrot:
 def test_a_model_that_answers_is_asked_every_question_about_its_image(data: Path, batch_size: int) -> None:
     from PIL import Image
 
-    ready = prepare_task(find_benchmark("vlue-vqa", Place(data)))
+    ready = prepare_task(find_benchmark("vlue-vqa", Locations(data)))
     told: list[tuple[str, int, int]] = []
     found = evaluate_task(
         Parrot(), ready, store=EmbeddingStore(None), batch_size=batch_size, progress=lambda *now: told.append(now)

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellapart.data.tasks import RetrievalSet
+from tellapart.data.task_records import RetrievalSet
 from tellapart.errors import DataError, ScoreError
+from tellapart.evaluation.tabulate import tabulate
 from tellapart.metrics.retrieval import chance_recall, scores_both_ways
-from tellapart.run_folder import read_samples
-from tellapart.tabulate import tabulate
+from tellapart.records.run_folder import read_samples
 from tellapart.tasks.retrieval import DEPTHS, RETRIEVAL, measure_retrieval, read_gallery_scores
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -192,13 +192,13 @@ def test_what_no_model_can_win_is_said(command, tmp_path: Path) -> None:
 
 def test_an_image_in_neither_folder_of_the_split_is_refused(tmp_path: Path) -> None:
     from tellapart.benchmarks.benchmark import find_benchmark
-    from tellapart.benchmarks.place import Place
+    from tellapart.benchmarks.locations import Locations
 
     (tmp_path / "test-coco-cfs.csv").write_text("image_path,caption\nelsewhere/1_0.jpg,a cat\n")
     with pytest.raises(
         DataError, match=r"test-coco-cfs.csv:2: field 'image_path': 'elsewhere/1_0.jpg' lies in none of"
     ):
-        find_benchmark("coco-counterfactuals-test", Place(tmp_path)).records()
+        find_benchmark("coco-counterfactuals-test", Locations(tmp_path)).records()
 
 
 def test_a_query_keeps_its_rank_and_the_first_five_of_the_gallery_through_the_run_folder(

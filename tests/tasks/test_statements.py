@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tellapart.data.tasks import Statement, StatementSet
+from tellapart.data.task_records import Statement, StatementSet
 from tellapart.errors import ScoreError
 from tellapart.tasks.registry import TASKS
 from tellapart.tasks.statements import measure_statements

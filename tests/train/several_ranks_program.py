@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 
-from tellapart import cli
+from tellapart.cli import main as cli
 from tellapart.train.config import read_config
 from tellapart.train.ranks import open_ranks
 from tellapart.train.start import start

@@ -18,9 +18,9 @@ from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ModelError
 from tellapart.models.reference import Constant
 from tellapart.models.store import EmbeddingStore
+from tellapart.stats.held_out import fold_of, held_out, in_order
+from tellapart.stats.sigmoid_head import fit_head
 from tellapart.train.detectors import DetectorSettings, Origins, detect, origins
-from tellapart.train.held_out import fold_of, held_out, in_order
-from tellapart.train.sigmoid_head import fit_head
 
 PUBLISHED = Path(__file__).parents[3] / "shared" / "data" / "bivlc"
 

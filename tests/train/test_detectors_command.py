@@ -11,8 +11,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from tellapart.cli.detect import detect_command
 from tellapart.errors import DataError
-from tellapart.report.detecting import detect_command
 from tellapart.train.detectors import Detection
 
 

@@ -21,8 +21,8 @@ from tellapart.models.store import EmbeddingStore
 from tellapart.models.torch_backend import import_torch, read_state_dict
 from tellapart.train import openclip_encoder
 from tellapart.train.config import read_config
-from tellapart.train.encoders import open_dual
 from tellapart.train.fresh import write_fresh
+from tellapart.train.open_dual import open_dual
 from tellapart.train.schedule import rate
 from tellapart.train.start import start
 

@@ -20,8 +20,8 @@ from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
 from tellapart.models.torch_backend import import_torch, read_state_dict
 from tellapart.train.config import LoraConfig
-from tellapart.train.encoders import open_dual
 from tellapart.train.lora import Adapted, linear_layers, merged
+from tellapart.train.open_dual import open_dual
 from tellapart.train.start import start
 
 pytestmark = pytest.mark.skipif(find_spec("peft") is None, reason="LoRA needs the extra 'train'")

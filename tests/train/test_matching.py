@@ -13,7 +13,8 @@ from training_sets import config, far, logged, table, weights
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, ModelError
 from tellapart.metrics.pairs import group_score
-from tellapart.models.find import ModelOptions, find_model
+from tellapart.models.find import find_model
+from tellapart.models.options import ModelOptions
 from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
 from tellapart.models.torch_backend import import_torch, read_state_dict

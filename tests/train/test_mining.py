@@ -226,7 +226,8 @@ def test_a_real_matching_head_mines_by_its_itm_reading(listed: Listed, tmp_path:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "models"))
     import tiny_models
 
-    from tellapart.models.find import ModelOptions, find_model
+    from tellapart.models.find import find_model
+    from tellapart.models.options import ModelOptions
 
     rows = rows_of(listed(n=5))
     folder = tiny_models.blip(tmp_path / "blip")
@@ -246,7 +247,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     import typer
     from typer.testing import CliRunner
 
-    from tellapart.report.mining import mine_command
+    from tellapart.cli.mine import mine_command
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["tellapart", "mine"])

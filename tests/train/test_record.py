@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 import pytest
 from training_sets import config, logged, squares
 
-from tellapart.compare import Comparison, Row
 from tellapart.errors import RunError
+from tellapart.evaluation.compare import Comparison, Row
 from tellapart.report.training_curves import Chart, log_charts, svg, sweep_chart, write_curves
 from tellapart.train.leaks import Leak
 from tellapart.train.model_card import model_card

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from training_sets import config, squares, table, toml
 
-from tellapart.compare import Comparison, Row
 from tellapart.errors import RunError
-from tellapart.timing_record import Machine
+from tellapart.evaluation.compare import Comparison, Row
+from tellapart.records.timing_record import Machine
 from tellapart.train.record import DataRecord, TrainRecord, read_record, write_record
 from tellapart.train.seeds import between, over_seeds, paired_by_seed, read_seeds, train_seeds
 from tellapart.train.start import Finished

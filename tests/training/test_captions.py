@@ -11,7 +11,7 @@ pytest.importorskip("torch", reason="training needs torch: pip install 'tellapar
 
 from training.captions import Wording, drawn_wording, meaning, mirrored, reworded
 
-from tellapart.build.rendered.grammar import LOCATIONS, OBJECTS, PLACES, SIZES, VERBS, Noun, counting, relating
+from tellapart.builders.rendered.grammar import LOCATIONS, OBJECTS, PLACES, SIZES, VERBS, Noun, counting, relating
 
 nouns = st.sampled_from(OBJECTS)
 wordings = st.integers(0, 10_000).map(lambda seed: drawn_wording(np.random.default_rng(seed)))

@@ -27,11 +27,11 @@ from training.quadruples import Quadruples
 from training.scenes import read_scenes
 
 from tellapart.benchmarks.demo import DEMO_FOLDER
-from tellapart.build.rendered.grammar import noun
-from tellapart.build.rendered.quadruple import Key, draw
+from tellapart.builders.rendered.grammar import noun
+from tellapart.builders.rendered.quadruple import Key, draw
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
-from tellapart.models.onnx import OnnxDualEncoder, preprocess
+from tellapart.models.onnx.dual_encoder import OnnxDualEncoder, preprocess
 
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "src" / "tellapart" / "models" / "demo_encoder"
@@ -155,7 +155,7 @@ def test_shards_are_read_row_by_row_with_captions_and_foils(tmp_path: Path) -> N
 
 def test_scenes_that_are_not_scenes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        DataError, match=r"holds no shard-00000.jsonl; run python -m tellapart.build.rendered.training_scenes"
+        DataError, match=r"holds no shard-00000.jsonl; run python -m tellapart.builders.rendered.training_scenes"
     ):
         read_scenes(tmp_path, 32)
     (tmp_path / "shard-00000.jsonl").write_text('{"id": "a"}\n', encoding="utf-8")

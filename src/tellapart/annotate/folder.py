@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.annotate.label_studio import configuration, data_uri, local_file, tasks_json
+from tellapart.annotate.presentation import Picture, Shown, picture, shown
 from tellapart.annotate.sheets import sheet
-from tellapart.annotate.shown import Picture, Shown, picture, shown
 from tellapart.annotate.survey import Answer, Earlier, Study, Survey, Unit
 from tellapart.data.annotations import checked
+from tellapart.data.atomic import atomic_file, atomic_folder
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl, read_object
-from tellapart.data.whole import whole_file, whole_folder
 from tellapart.errors import DataError
 
 __all__ = ["Given", "read_answers", "read_earlier", "read_study", "write_answers", "write_rows", "write_study"]
@@ -64,7 +64,7 @@ def write_study(folder: Path, survey: Survey, study: Study, pairs: PairSet, give
     ...     sorted(path.name for path in Path(scratch, "study").rglob("*.*"))
     ['6b86b273ff34fce1.png', 'ann.csv', 'config.xml', 'study.json', 'tasks_ann.json']
     """
-    with whole_folder(folder) as draft:
+    with atomic_folder(folder) as draft:
         _fill(draft, survey, study, pairs, Given(given.embed, given.prefix or folder.resolve().name))
 
 
@@ -150,7 +150,7 @@ def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     listed = ",\n".join(lines)
     text = f"[{listed}]\n" if path.suffix == ".json" else "".join(f"{line}\n" for line in lines)
     try:
-        with whole_file(path) as draft:
+        with atomic_file(path) as draft:
             draft.write_text(text, encoding="utf-8")
     except OSError as error:
         raise DataError(f"{path} cannot be written ({error.strerror or error})") from error

@@ -18,8 +18,8 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
+from tellapart.annotate.presentation import Picture, Shown, asked_of, shown
 from tellapart.annotate.replies import Reply
-from tellapart.annotate.shown import Picture, Shown, asked_of, shown
 from tellapart.annotate.survey import Ask, Study, Survey, letters
 from tellapart.data.rows import read_json
 from tellapart.errors import DataError

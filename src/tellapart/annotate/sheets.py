@@ -11,8 +11,8 @@ import io
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from tellapart.annotate.presentation import Shown, asked_of, shown
 from tellapart.annotate.replies import Reply, field_names
-from tellapart.annotate.shown import Shown, asked_of, shown
 from tellapart.annotate.survey import Study, Survey
 from tellapart.data.rows import read_csv
 from tellapart.data.spreadsheet import spreadsheet_cell

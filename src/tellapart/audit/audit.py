@@ -16,13 +16,13 @@ from tellapart.audit.detectable import detectability
 from tellapart.audit.duplicates import caption_duplicates, picture_duplicates
 from tellapart.audit.finding import Finding, NotDone
 from tellapart.audit.grammar import grammar_gap
+from tellapart.audit.image_scan import Look, look
 from tellapart.audit.leak import caption_leak, picture_leak
 from tellapart.audit.lengths import length_gaps
-from tellapart.audit.look import Look, look
 from tellapart.audit.words import bag_of_words
-from tellapart.build.negatives.text_scorers import find_text_scorer
 from tellapart.data.pairset import PairSet
-from tellapart.models.tinystories import TinyStories
+from tellapart.models.text.find import find_text_scorer
+from tellapart.models.text.tinystories import TinyStories
 
 __all__ = ["Audit", "ItemChange", "Options", "audit"]
 

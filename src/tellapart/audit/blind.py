@@ -12,7 +12,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.protocols import TextScorer
-from tellapart.models.tinystories import TinyStories
+from tellapart.models.text.tinystories import TinyStories
 
 __all__ = ["MARGIN", "TINY_STORIES", "blind_accuracy", "first_caption", "plausibility_gap", "text_model", "text_scores"]
 

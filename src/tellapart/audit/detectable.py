@@ -21,10 +21,10 @@ from tellapart.audit.blind import MARGIN
 from tellapart.audit.finding import MOST_EXAMPLES, Finding, NotDone, measured
 from tellapart.audit.picture_statistics import FILE_STATISTICS, PIXEL_STATISTICS, file_statistics, pixel_statistics
 from tellapart.data.pairset import PairSet
+from tellapart.models.embeddings import embeddings
 from tellapart.models.find import find_model
 from tellapart.models.store import EmbeddingStore
-from tellapart.train.embeddings import embeddings
-from tellapart.train.held_out import held_out, in_order
+from tellapart.stats.held_out import held_out, in_order
 
 __all__ = [
     "FEWEST_CLUSTERS",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.audit.finding import Finding, at_most
-from tellapart.audit.look import Look
+from tellapart.audit.image_scan import Look
 from tellapart.data.pairset import PairSet
 from tellapart.data.perceptual import BITS, near
 
@@ -57,7 +57,7 @@ def caption_duplicates(pairs: PairSet) -> list[Finding]:
 def picture_duplicates(pairs: PairSet, seen: Look) -> list[Finding]:
     """Return items with a picture twice, items that stand twice, and pictures that items of other clusters share.
 
-    >>> from tellapart.audit.look import look
+    >>> from tellapart.audit.image_scan import look
     >>> from tellapart.benchmarks.benchmark import find_benchmark
     >>> pairs = find_benchmark("demo").pairs().select(range(3))
     >>> [found.value for found in picture_duplicates(pairs, look(pairs))]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from tellapart.benchmarks.benchmark import FOLDER, find_pairs
-from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import names
 from tellapart.data.pairset import PairSet
 
 __all__ = ["find_set"]
 
 
-def find_set(name: str, place: Place | None = None) -> PairSet:
+def find_set(name: str, place: Locations | None = None) -> PairSet:
     """Return the pairs of a benchmark, or of a folder, for which `folder:` may be left out.
 
     Raises:

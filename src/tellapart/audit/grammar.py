@@ -26,7 +26,7 @@ def grammar_gap(model: TextScorer, pairs: PairSet) -> Finding:
         ModelError: the model's output is not one finite number for each text.
 
     >>> from pathlib import Path
-    >>> from tellapart.build.negatives.text_scorers import find_text_scorer
+    >>> from tellapart.models.text.find import find_text_scorer
     >>> from tellapart.data.item import Item
     >>> items = tuple(Item(id=str(k), images=("0.png",), texts=("a cat sits", "cat sits")) for k in range(40))
     >>> found = grammar_gap(find_text_scorer("words", Path(".")), PairSet("s", items, Path(".")))

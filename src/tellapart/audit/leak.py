@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tellapart.audit.finding import Finding, at_most
-from tellapart.audit.look import Look
+from tellapart.audit.image_scan import Look
 from tellapart.data.pairset import PairSet
 from tellapart.data.perceptual import BITS, near
 
@@ -34,7 +34,7 @@ def caption_leak(pairs: PairSet, other: PairSet) -> Finding:
 def picture_leak(pairs: PairSet, seen: Look, other: PairSet, seen_there: Look) -> list[Finding]:
     """Return the items with a picture of the other set, to the pixel, and with one that looks like it.
 
-    >>> from tellapart.audit.look import look
+    >>> from tellapart.audit.image_scan import look
     >>> from tellapart.benchmarks.benchmark import find_benchmark
     >>> demo = find_benchmark("demo").pairs()
     >>> ours, theirs = demo.select(range(2)), demo.select(range(1, 3))

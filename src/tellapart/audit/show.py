@@ -12,9 +12,9 @@ from tellapart.audit.card import card_of, html, markdown
 from tellapart.audit.croissant import LISTING, croissant, missing
 from tellapart.audit.datasheet import with_questions
 from tellapart.data.pairset import PairSet
+from tellapart.records.run_folder import write_whole
 from tellapart.report.numbers import plain
 from tellapart.report.terminal import console, table
-from tellapart.run_folder import write_whole
 
 __all__ = ["print_audit", "write_audit"]
 

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.image_sources import FolderImages, crop_reference, cropped
-from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.data.annotations import expect_count, made, read_list, row_of, string
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -64,7 +64,7 @@ def original_choice(benchmark: str, scores: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(flat.argmax(axis=1) == 0, dtype=np.float64)
 
 
-def _load_boxes(place: Place, *, name: str, file: str, tag: str) -> PairSet:
+def _load_boxes(place: Locations, *, name: str, file: str, tag: str) -> PairSet:
     path = find_files(place.folder(name) or Path(), file)[0]
     rows = read_list(path)
     items = [_boxed(row_of(row, f"{path}: row {k}"), str(k), tag, f"{path}: row {k}") for k, row in enumerate(rows)]
@@ -86,7 +86,7 @@ def _boxed(row: Mapping[str, Any], number: str, tag: str, where: str) -> Item:
     )
 
 
-def _load_order(place: Place, *, name: str, file: str) -> PairSet:
+def _load_order(place: Locations, *, name: str, file: str) -> PairSet:
     path = find_files(place.folder(name) or Path(), file)[0]
     rows = read_list(path)
     items = [_ordered(row_of(row, f"{path}: row {k}"), str(k), f"{path}: row {k}") for k, row in enumerate(rows)]

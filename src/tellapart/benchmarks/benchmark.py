@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tellapart.benchmarks.class_folders import PREFIX as CLASSES
 from tellapart.benchmarks.class_folders import class_folder_benchmark
-from tellapart.benchmarks.declared import Declared
-from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.definition import Declared
+from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.ranking import PREFIX as RANKING
 from tellapart.benchmarks.ranking import ranking_benchmark
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
@@ -46,7 +46,7 @@ class Benchmark(Declared):
     """
 
     shape: tuple[int, int]
-    load: Callable[[Place], PairSet]
+    load: Callable[[Locations], PairSet]
     ties: str = "a tie is wrong"
     known: Callable[[], Outline] | None = None
     paper: tuple[str, PaperTable] | None = None
@@ -125,7 +125,7 @@ class Benchmark(Declared):
         return self.known()
 
 
-def find_benchmark(name: str, place: Place | None = None) -> Benchmark | TaskBenchmark:
+def find_benchmark(name: str, place: Locations | None = None) -> Benchmark | TaskBenchmark:
     """Return the benchmark of that name; `folder:PATH` is the user's own pair set, `ranking:FILE` their rankings,
     `classes:DIR` their folders of classes, `pairing:NAME` a set of 2x2 pairs asked in words.
 
@@ -154,7 +154,7 @@ def find_benchmark(name: str, place: Place | None = None) -> Benchmark | TaskBen
     return benchmark if place is None else replace(benchmark, place=place)
 
 
-def find_pairs(name: str, place: Place | None = None) -> Benchmark:
+def find_pairs(name: str, place: Locations | None = None) -> Benchmark:
     """Return the benchmark of minimal pairs of that name.
 
     Raises:
@@ -188,7 +188,7 @@ def _folder(name: str) -> Benchmark:
     )
 
 
-def _pairing(name: str, place: Place | None) -> TaskBenchmark:
+def _pairing(name: str, place: Locations | None) -> TaskBenchmark:
     own = name.removeprefix(PAIRING)
     if not own:
         raise DataError("pairing: names no set of pairs; write pairing:NAME, for example -b pairing:demo")
@@ -197,7 +197,7 @@ def _pairing(name: str, place: Place | None) -> TaskBenchmark:
         raise DataError(f"{name}: which caption belongs to which image is asked of 2x2 items; {own} has {pairs.shape}")
     held: list[PairSet] = []
 
-    def load(at: Place) -> PairSet:
+    def load(at: Locations) -> PairSet:
         if not held:
             held.append(pairs.load(at))
         return held[0]

@@ -20,8 +20,8 @@ from typing import Any
 
 from tellapart.benchmarks.benchmark import ALL, Benchmark
 from tellapart.benchmarks.hub import Hub
+from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.benchmarks.parquet import ParquetTable
-from tellapart.benchmarks.place import Place, find_files
 from tellapart.data.annotations import expect_count, made, string
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet
@@ -44,7 +44,7 @@ BLOCKS = (
 _PARQUET, _TABLE = "test-*.parquet", "BiVLC_*.csv"
 
 
-def _load(place: Place) -> PairSet:
+def _load(place: Locations) -> PairSet:
     folder = place.folder("bivlc") or Path()
     files = find_files(folder, _PARQUET)
     items, read = _with_images(files) if files else _captions(files := find_files(folder, _TABLE))

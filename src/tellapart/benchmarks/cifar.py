@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tellapart.benchmarks.class_folders import own_names, own_templates, read_class_folders
 from tellapart.benchmarks.image_sources import FolderImages
-from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.data.classification import ClassificationSet, Picture
 from tellapart.errors import DataError
@@ -140,16 +140,16 @@ def _benchmark(name: str, title: str, names: str, file: str, folder: str) -> Tas
     classes = tuple(names.split())
     label_bytes = 1 if len(classes) == 10 else 2
 
-    def path(place: Place) -> Path:
+    def path(place: Locations) -> Path:
         return find_files(place.folder(name) or Path(), pattern)[0]
 
-    def load(place: Place) -> ClassificationSet:
+    def load(place: Locations) -> ClassificationSet:
         found = path(place)
         if found.suffix == ".bin":
             return read_cifar(found, name, classes, label_bytes)
         return read_class_folders(found.parent.parent, name, {}, _TEMPLATES)
 
-    def pictures(place: Place) -> Callable[[str], bytes]:
+    def pictures(place: Locations) -> Callable[[str], bytes]:
         found = path(place)
         return CifarFile(found, label_bytes) if found.suffix == ".bin" else FolderImages(found.parent.parent)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tellapart.benchmarks.image_sources import FolderImages
-from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.data.classification import ClassificationSet, Picture, check_templates
 from tellapart.data.images import IMAGE_SUFFIXES
@@ -142,5 +142,5 @@ def class_folder_benchmark(name: str) -> TaskBenchmark:
         cluster="the image",
         load=lambda _place: records,
         pictures=lambda _place: FolderImages(root),
-        place=Place(images=root),
+        place=Locations(images=root),
     )

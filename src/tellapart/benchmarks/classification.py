@@ -12,7 +12,7 @@ from pathlib import Path
 from tellapart.benchmarks.class_folders import own_names, own_templates, read_class_folders
 from tellapart.benchmarks.demo import DEMO
 from tellapart.benchmarks.image_sources import FolderImages
-from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.data.classification import ClassificationSet, Picture
 from tellapart.errors import DataError, require
@@ -42,10 +42,10 @@ _CALTECH_NAMES = {
 _IMAGENET_NAMES = {"n04008634": "projectile", "n04355933": "burning glass"}
 
 
-def _place_of(name: str, pattern: str) -> Callable[[Place], Path]:
+def _place_of(name: str, pattern: str) -> Callable[[Locations], Path]:
     """Return what finds the folder of the classes' folders, two levels above the first file of the pattern."""
 
-    def tree(place: Place) -> Path:
+    def tree(place: Locations) -> Path:
         return find_files(place.folder(name) or Path(), pattern)[0].parent.parent
 
     return tree
@@ -86,7 +86,7 @@ def read_food101(folder: Path) -> ClassificationSet:
     )
 
 
-def _read_imagenet(place: Place) -> ClassificationSet:
+def _read_imagenet(place: Locations) -> ClassificationSet:
     tree = _IMAGENET_TREE(place)
     folders = sorted(path.name for path in tree.glob("n*/"))
     return read_class_folders(tree, "imagenet", _imagenet_names(tree, folders), _PHOTO)

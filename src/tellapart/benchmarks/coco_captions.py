@@ -12,11 +12,11 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.benchmarks.vlue import read_captions
 from tellapart.data.annotations import Row, checked, read_mapping
-from tellapart.data.tasks import CaptionSet
+from tellapart.data.task_records import CaptionSet
 from tellapart.errors import DataError
 
 __all__ = ["COCO_CAPTIONS", "read_coco_captions", "read_karpathy_captions"]
@@ -88,7 +88,7 @@ def read_coco_captions(path: Path, split: str = "val2014") -> CaptionSet:
     )
 
 
-def _load(place: Place) -> CaptionSet:
+def _load(place: Locations) -> CaptionSet:
     folder = place.folder("coco-captions") or Path()
     gold = find_files(folder, _GOLD)
     return read_coco_captions(gold[0]) if gold else read_karpathy_captions(find_files(folder, _LISTED)[0])

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.image_sources import FolderImages, ZipImages
-from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.data.annotations import expect_count, made, string
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_csv, read_jsonl
@@ -26,7 +26,7 @@ __all__ = ["COCO_COUNTERFACTUALS", "SplitLeaks", "split_leaks"]
 _LINES, _ARCHIVE = "examples.jsonl|metadata.jsonl", "images.zip"
 
 
-def _load(place: Place) -> PairSet:
+def _load(place: Locations) -> PairSet:
     folder = place.folder("coco-counterfactuals") or Path()
     path = find_files(folder, _LINES)[0]
     items, lines = [], {}
@@ -48,7 +48,7 @@ def _load(place: Place) -> PairSet:
     return PairSet("coco-counterfactuals", tuple(items), root, lines=lines, read=read)
 
 
-def _images(place: Place, folder: Path) -> tuple[Path, Callable[[str], bytes]]:
+def _images(place: Locations, folder: Path) -> tuple[Path, Callable[[str], bytes]]:
     if place.images is None and (archive := find_files(folder, _ARCHIVE)):
         return archive[0].parent, ZipImages(archive[0], prefix="images/")
     root = place.pictures("coco-counterfactuals", "images")

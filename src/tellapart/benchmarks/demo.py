@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.locations import Locations
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 
@@ -18,7 +18,7 @@ __all__ = ["DEMO", "DEMO_FOLDER"]
 DEMO_FOLDER = Path(__file__).parent / "demo_pairs"
 
 
-def _pairs(_place: Place) -> PairSet:
+def _pairs(_place: Locations) -> PairSet:
     return read_pair_set(DEMO_FOLDER, "demo")
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.image_sources import FolderImages
-from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.data.annotations import expect_count, made, read_list, row_of, string
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -101,7 +101,7 @@ def paper_table(by_subset: Mapping[str, Mapping[str, float]]) -> dict[str, float
     return {**row, "Avg": paper_average(row)}
 
 
-def _load(place: Place) -> PairSet:
+def _load(place: Locations) -> PairSet:
     folder = place.folder("eqben") or Path()
     if found := find_files(folder, _FLAT):
         items = _flat(found[0])

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.data.annotations import Row, checked, read_mapping
 from tellapart.data.moments import Moment, MomentSet
@@ -91,8 +91,8 @@ def _moment(video: str, found: object, where: str) -> Moment:
     )
 
 
-def _load(benchmark: str, file: str) -> Callable[[Place], MomentSet]:
-    def load(place: Place) -> MomentSet:
+def _load(benchmark: str, file: str) -> Callable[[Locations], MomentSet]:
+    def load(place: Locations) -> MomentSet:
         return read_moments(find_files(place.folder(benchmark) or Path(), file)[0])
 
     return load

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tellapart.benchmarks.place import find_files
+from tellapart.benchmarks.locations import find_files
 from tellapart.errors import DataError, MissingDependencyError, require
 
 __all__ = ["Hub"]

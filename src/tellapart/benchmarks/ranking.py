@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.data.annotations import Row, checked
 from tellapart.data.choices import Ranking, RankingSet
@@ -46,7 +46,7 @@ def read_rankings(path: Path) -> RankingSet:
     return RankingSet(path.stem, tuple(rankings))
 
 
-def ranking_benchmark(name: str, place: Place | None = None) -> TaskBenchmark:
+def ranking_benchmark(name: str, place: Locations | None = None) -> TaskBenchmark:
     """Return the benchmark `ranking:FILE`.
 
     Raises:
@@ -70,5 +70,5 @@ def ranking_benchmark(name: str, place: Place | None = None) -> TaskBenchmark:
         licence="not stated",
         citation="not stated",
         load=lambda _place: records,
-        place=Place(images=images),
+        place=Locations(images=images),
     )

@@ -12,11 +12,11 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field
 
-from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.benchmarks.plain_pickle import read_plain_pickle
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.data.annotations import Row, checked, read_mapping
-from tellapart.data.tasks import Box, BoxSet
+from tellapart.data.task_records import Box, BoxSet
 from tellapart.errors import DataError
 
 __all__ = ["REFCOCO_TEST", "REFCOCO_TEST_A", "REFCOCO_TEST_B", "REFCOCO_VAL", "read_refcoco"]
@@ -103,8 +103,8 @@ def _by_id(path: Path, held: dict[str, Any], key: str, row: type[R]) -> dict[int
     return {one.id: one for one in found}
 
 
-def _load(benchmark: str, *splits: str) -> Callable[[Place], BoxSet]:
-    def load(place: Place) -> BoxSet:
+def _load(benchmark: str, *splits: str) -> Callable[[Locations], BoxSet]:
+    def load(place: Locations) -> BoxSet:
         folder = place.folder(benchmark) or Path()
         return read_refcoco(find_files(folder, _REFS)[0], find_files(folder, _INSTANCES)[0], *splits)
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 from tellapart.benchmarks.coco_cf import COCO_COUNTERFACTUALS
-from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.benchmarks.task_benchmark import TaskBenchmark, one_file
 from tellapart.benchmarks.vlue import read_retrieval
 from tellapart.data.annotations import string
 from tellapart.data.rows import read_csv
-from tellapart.data.tasks import RetrievalSet
+from tellapart.data.task_records import RetrievalSet
 from tellapart.errors import DataError
 
 __all__ = [
@@ -28,13 +28,13 @@ _SPLIT = "test-coco-cfs.csv"
 _SIDES = {"synthetic-images-for-original-captions": 0, "synthetic-images-for-counterfactual-captions": 1}
 
 
-def _load_counterfactuals(place: Place) -> RetrievalSet:
+def _load_counterfactuals(place: Locations) -> RetrievalSet:
     items = COCO_COUNTERFACTUALS.load(place).items
     images = [image for item in items for image in item.images]
     return RetrievalSet.of("coco-counterfactuals", images, [[text] for item in items for text in item.texts])
 
 
-def _load_split(place: Place) -> RetrievalSet:
+def _load_split(place: Locations) -> RetrievalSet:
     path = find_files(place.folder("coco-counterfactuals-test") or Path(), _SPLIT)[0]
     images, captions = [], []
     for line, row in read_csv(path):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.image_sources import FolderImages
-from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.data.annotations import expect_count, made, read_mapping, row_of, string
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -49,7 +49,7 @@ def _words(caption: str) -> Counter[str]:
     return Counter(re.findall(r"[\w']+", caption.lower()))
 
 
-def _load(place: Place) -> PairSet:
+def _load(place: Locations) -> PairSet:
     folder = place.folder("sugarcrepe") or Path()
     items: list[Item] = []
     for subset, published in SUBSETS.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.sugarcrepe import SUGARCREPE
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.data.choices import Choice, ChoiceSet
@@ -10,7 +10,7 @@ from tellapart.data.choices import Choice, ChoiceSet
 __all__ = ["SUGARCREPE_CHOICE"]
 
 
-def _load(place: Place) -> ChoiceSet:
+def _load(place: Locations) -> ChoiceSet:
     items = SUGARCREPE.load(place).items
     choices = (Choice(item.id, item.images[0], item.texts[0], item.texts[1], item.tags) for item in items)
     return ChoiceSet("sugarcrepe", tuple(choices))

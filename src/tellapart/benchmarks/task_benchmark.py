@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tellapart.benchmarks.declared import Declared
+from tellapart.benchmarks.definition import Declared
 from tellapart.benchmarks.image_sources import FolderImages
-from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.locations import Locations, find_files
 
 __all__ = ["TaskBenchmark", "one_file"]
 
 
-def one_file(benchmark: str, pattern: str, read: Callable[[Path], Any]) -> Callable[[Place], Any]:
+def one_file(benchmark: str, pattern: str, read: Callable[[Path], Any]) -> Callable[[Locations], Any]:
     """Return what loads a benchmark that is one file: found by its pattern, read by `read`.
 
     >>> callable(one_file("nlvr2", "nlvr2_test.json", lambda path: path))
     True
     """
 
-    def load(place: Place) -> Any:
+    def load(place: Locations) -> Any:
         return read(find_files(place.folder(benchmark) or Path(), pattern)[0])
 
     return load
@@ -45,9 +45,9 @@ class TaskBenchmark(Declared):
     """
 
     task: str
-    load: Callable[[Place], Any]
+    load: Callable[[Locations], Any]
     usual: tuple[str, ...] = ("images",)
-    pictures: Callable[[Place], Callable[[str], bytes]] | None = None
+    pictures: Callable[[Locations], Callable[[str], bytes]] | None = None
     domain: str = ""
     rival: str = ""
 

@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from tellapart.data.atomic import atomic_file
 from tellapart.data.pairset import PairSet
-from tellapart.data.whole import whole_file
 from tellapart.errors import DataError
 
 __all__ = ["write_lines", "write_template"]
@@ -58,7 +58,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
     if path.exists():
         raise DataError(f"{path} exists already, perhaps with scores in it; name another file")
     try:
-        with whole_file(path) as draft, draft.open("w", encoding="utf-8", newline="") as stream:
+        with atomic_file(path) as draft, draft.open("w", encoding="utf-8", newline="") as stream:
             stream.writelines(lines)
     except OSError as error:
         raise DataError(f"{path} cannot be written ({error.strerror or error})") from error

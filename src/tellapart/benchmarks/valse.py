@@ -15,7 +15,7 @@ from typing import Any
 
 from tellapart.benchmarks.benchmark import ALL, Benchmark
 from tellapart.benchmarks.image_sources import FolderImages
-from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.data.annotations import expect_count, made, read_mapping, row_of, string
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -40,7 +40,7 @@ INSTRUMENTS = {
 }
 
 
-def _load(place: Place) -> PairSet:
+def _load(place: Locations) -> PairSet:
     folder = place.folder("valse") or Path()
     items: list[Item] = []
     for instrument, (published, passing) in INSTRUMENTS.items():

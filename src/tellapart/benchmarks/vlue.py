@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BeforeValidator, Field
 
 from tellapart.data.annotations import Row, checked, read_list, read_mapping
-from tellapart.data.tasks import (
+from tellapart.data.task_records import (
     Box,
     BoxSet,
     CaptionSet,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tellapart.benchmarks.place import Place, find_files
+from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.benchmarks.vlue import read_questions, read_vqa2
-from tellapart.data.tasks import QuestionSet
+from tellapart.data.task_records import QuestionSet
 
 __all__ = ["VQA2"]
 
@@ -16,7 +16,7 @@ _ANSWERS = "v2_mscoco_val2014_annotations.json"
 _JOINED = "vqa_val.json"
 
 
-def _load(place: Place) -> QuestionSet:
+def _load(place: Locations) -> QuestionSet:
     folder = place.folder("vqa2") or Path()
     questions, answers = find_files(folder, _QUESTIONS), find_files(folder, _ANSWERS)
     if questions and answers:

@@ -17,8 +17,8 @@ from typing import Any
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.image_sources import FolderImages
+from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.benchmarks.parquet import ParquetTable
-from tellapart.benchmarks.place import Place, find_files
 from tellapart.data.annotations import expect_count, made, string
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet
@@ -34,7 +34,7 @@ _SIDES = ("image_0", "image_1")
 _PARQUET, _LINES = "test-*.parquet", "examples.jsonl"
 
 
-def _load(place: Place) -> PairSet:
+def _load(place: Locations) -> PairSet:
     folder = place.folder("winoground") or Path()
     rows: Iterator[tuple[str, Mapping[str, Any], list[str]]]
     read: Callable[[str], bytes]

@@ -16,8 +16,8 @@ from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.board.tables import RAW, Answer, Benchmark, Entry, Item, Model, Score, Source, Vector
 from tellapart.board.vectors import outcome_vectors, packed, score_vector
 from tellapart.errors import RunError, TellapartError
-from tellapart.result import IDS_ONLY, BenchmarkResult, Sample, Value
-from tellapart.run_folder import file_name
+from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, Value
+from tellapart.records.run_folder import file_name
 
 __all__ = ["HIDDEN", "Numbers", "add_benchmark", "add_model", "add_numbers", "remove"]
 

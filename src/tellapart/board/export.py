@@ -21,7 +21,7 @@ from tellapart.board.views.gallery import PAGE as QUERIES
 from tellapart.board.views.items import PAGE, failures
 from tellapart.board.views.view import View
 from tellapart.errors import RunError, UnknownNameError
-from tellapart.run_folder import write_whole
+from tellapart.records.run_folder import write_whole
 
 __all__ = ["export_site"]
 

@@ -21,8 +21,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tellapart.data.invalid import Problem
 from tellapart.data.rows import read_toml
+from tellapart.data.validation import Problem
 from tellapart.errors import DataError
 
 __all__ = ["Imported", "ImportedModel", "read_imported"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlmodel import Session, select
 
 from tellapart.benchmarks.benchmark import find_benchmark
-from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.board.tables import Benchmark, Entry, Item
 from tellapart.board.views.view import one_by_slug
@@ -56,7 +56,7 @@ def picture(session: Session, slug: str, position: int, number: int) -> tuple[st
 def _reader(benchmark: str, data: str | None, images: str | None) -> Read | None:
     # A folder that has gone since has no images to show.
     named = (Path(folder) if folder and Path(folder).is_dir() else None for folder in (data, images))
-    found = find_benchmark(benchmark, Place(*named))
+    found = find_benchmark(benchmark, Locations(*named))
     if isinstance(found, TaskBenchmark):
         return found.read_image()
     pairs = found.pairs_here()

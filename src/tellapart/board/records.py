@@ -18,9 +18,9 @@ from tellapart.board.tiering import rank
 from tellapart.catalog import REFERENCES
 from tellapart.errors import TellapartError
 from tellapart.metrics.registry import headline
-from tellapart.result import IDS_ONLY, BenchmarkResult, Result, Value
-from tellapart.run_folder import RESULTS, file_name, read_result, read_samples
-from tellapart.timing_record import read_timings
+from tellapart.records.result import IDS_ONLY, BenchmarkResult, Result, Value
+from tellapart.records.run_folder import RESULTS, file_name, read_result, read_samples
+from tellapart.records.timing_record import read_timings
 
 __all__ = ["IMPORTED", "TIMING", "read_in", "signature"]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tellapart.board.cells import score, scores
+from tellapart.board.legend import Signs, signs
 from tellapart.board.links import Links
 from tellapart.board.settings import BoardSettings
-from tellapart.board.signs import Signs, signs
 from tellapart.board.views.leaderboard import Leaderboard
 from tellapart.board.views.model import ModelPage
 from tellapart.board.views.ranks import RankLine

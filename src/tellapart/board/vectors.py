@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.result import Sample
+from tellapart.records.result import Sample
 
 __all__ = ["outcome_vectors", "packed", "score_vector", "unpacked"]
 

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from tellapart.data.invalid import Problem
 from tellapart.data.item import Item
 from tellapart.data.rows import read_json
+from tellapart.data.validation import Problem
 from tellapart.errors import DataError
 
 __all__ = ["Row", "checked", "expect_count", "made", "read_list", "read_mapping", "row_of", "string"]

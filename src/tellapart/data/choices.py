@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tellapart.data.tasks import check_ids
+from tellapart.data.task_records import check_ids
 from tellapart.errors import DataError
 
 __all__ = ["Choice", "ChoiceSet", "Ranking", "RankingSet"]

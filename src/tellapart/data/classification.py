@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tellapart.data.tasks import check_ids
+from tellapart.data.task_records import check_ids
 from tellapart.errors import DataError
 
 __all__ = ["ClassificationSet", "Picture", "check_templates"]

@@ -11,13 +11,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from tellapart.catalog import nearest
+from tellapart.data.atomic import atomic_folder
 from tellapart.data.imagefolder import fields_of
 from tellapart.data.images import check_reference, resolve
-from tellapart.data.invalid import Problem
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_csv, read_jsonl, read_object
-from tellapart.data.whole import whole_folder
+from tellapart.data.validation import Problem
 from tellapart.errors import DataError
 
 __all__ = ["read_pair_set", "write_pair_set"]
@@ -104,7 +104,7 @@ def write_pair_set(
     _check_images(listed.items, images)
     rows = [_json(item.model_dump(), f"item {item.id!r:.200}") for item in listed.items]
     listing, about = b"".join(rows), _json(dict(card), "the card", indent=1)
-    with whole_folder(folder) as draft:
+    with atomic_folder(folder) as draft:
         for done, reference in enumerate(images):
             if progress is not None:
                 progress(done, len(images))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from tellapart.data.tasks import check_ids
+from tellapart.data.task_records import check_ids
 from tellapart.errors import DataError
 
 __all__ = ["Moment", "MomentSet"]

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellapart.data.scores import named
 from tellapart.errors import MetricError, ScoreError
-from tellapart.metrics.foremost import First, first_of_rows, merged
+from tellapart.metrics.topk import First, first_of_rows, merged
 
 __all__ = ["Ranks", "Retrieval", "chance_recall", "embeddings_both_ways", "scores_both_ways"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tellapart.models.find import ModelOptions
-from tellapart.models.onnx import OnnxDualEncoder
+from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
+from tellapart.models.options import ModelOptions
 from tellapart.models.reference import BagOfWords, Blind, Constant, Oracle, Random
 
 __all__ = ["DEMO_ENCODER_FOLDER", "bag_of_words", "blind", "constant", "demo_encoder", "oracle", "random"]

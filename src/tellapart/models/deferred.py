@@ -16,7 +16,8 @@ from typing import get_args
 
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
-from tellapart.models.find import ModelOptions, find_model
+from tellapart.models.find import find_model
+from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
 from tellapart.models.store import EmbeddingStore
 
@@ -24,6 +25,8 @@ __all__ = ["Deferred", "find_deferred", "source_key"]
 
 #: Names whose model is made of files that lie here: a prefix, and what follows it.
 _FOLDERS, _FILES = ("local-dir:", "hf:"), ("open_clip:",)
+#: This package's code of all model families: a number may change with any of it.
+_CODE = Path(__file__).parent
 _SCORERS = (TextScorer, DualEncoder, PairScorer, Generator)
 _LIBRARIES = ("numpy", "pillow", "torch", "torchvision", "open_clip_torch", "transformers", "tokenizers", "timm")
 
@@ -106,8 +109,8 @@ def source_key(name: str, options: ModelOptions) -> str | None:
         return None
     files += [] if options.regions is None else [options.regions.expanduser()]
     facts = [name, repr(options), *(f"{library} {_version(library)}" for library in _LIBRARIES)]
-    code = sorted(Path(__file__).parent.glob("*.py"))
-    facts += [f"{path.name} {_content(path)}" for path in (*code, *files)]
+    facts += [f"{path.relative_to(_CODE)} {_content(path)}" for path in sorted(_CODE.rglob("*.py"))]
+    facts += [f"{path.name} {_content(path)}" for path in files]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()
 
 

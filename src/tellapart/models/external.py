@@ -25,9 +25,9 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.atomic import atomic_file
 from tellapart.data.npz import read_arrays
 from tellapart.data.scores import ScoreKind, Scores, named
-from tellapart.data.whole import whole_file
 from tellapart.errors import ScoreError
 
 __all__ = ["RawScores", "created_ties", "read_raw_scores", "read_scores", "round_scores", "write_scores"]
@@ -288,7 +288,7 @@ def write_scores(scores: Scores, path: Path | str) -> None:
         raise ScoreError(f"{path}: ids cannot hold a NUL or a lone surrogate: {named(bad)}")
     data = {".npz": _npz_bytes, ".csv": _csv_bytes, ".jsonl": _jsonl_bytes}[path.suffix](scores)
     try:
-        with whole_file(path) as draft:
+        with atomic_file(path) as draft:
             draft.write_bytes(data)
     except OSError as error:
         raise ScoreError(f"{path} cannot be written: {error.strerror or error}") from error

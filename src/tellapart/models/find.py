@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from tellapart.catalog import load as load_from_catalog
 from tellapart.catalog import names
 from tellapart.errors import ModelError
+from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
 
-__all__ = ["DEVICES", "DTYPES", "NAME_FORMS", "ModelOptions", "find_model"]
+__all__ = ["NAME_FORMS", "find_model"]
 
-DEVICES = ("cpu", "cuda", "mps")
-DTYPES = ("float32", "bfloat16", "float16")
 
 #: How a model that is in no catalogue is named, and what that name stands for.
 NAME_FORMS: Mapping[str, str] = MappingProxyType(
@@ -29,38 +27,6 @@ NAME_FORMS: Mapping[str, str] = MappingProxyType(
         "hf:PATH or ORG/REPO": "a model of transformers, for example openai/clip-vit-base-patch32; hf: may be left out",
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ModelOptions:
-    """What a model is made with; each takes from it what concerns it.
-
-    Attributes:
-        device: `cpu`, `cuda` or `mps`.
-        seed: of models that draw.
-        dtype: what a torch model computes in: `float32`, `bfloat16` or `float16`. Scores are float32 always.
-        reading: which of a model's readings is scored (`itc`, `itm`, `vqa`, `likelihood`, ...); the family's own
-            if not given.
-        regions: a file of regions that a detector found, for models that read those (LXMERT, VisualBERT).
-
-    Raises:
-        ModelError: the device or the dtype is unknown.
-
-    >>> ModelOptions(dtype="int8")
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: dtype 'int8' is unknown; use one of float32, bfloat16, float16
-    """
-
-    device: str = "cpu"
-    seed: int = 0
-    dtype: str = "float32"
-    reading: str | None = None
-    regions: Path | None = None
-
-    def __post_init__(self) -> None:
-        for kind, value, known in (("device", self.device, DEVICES), ("dtype", self.dtype, DTYPES)):
-            if value not in known:
-                raise ModelError(f"{kind} {value!r} is unknown; use one of {', '.join(known)}")
 
 
 def find_model(name: str, options: ModelOptions | None = None) -> Model:
@@ -103,7 +69,7 @@ def _is_transformers(name: str) -> bool:
 
 
 def _onnx(name: str, options: ModelOptions) -> Model:
-    from tellapart.models.onnx import OnnxDualEncoder
+    from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 
     if options.dtype != "float32" or options.reading not in {None, "itc"}:
         raise ModelError(
@@ -114,13 +80,13 @@ def _onnx(name: str, options: ModelOptions) -> Model:
 
 
 def _open_clip(name: str, options: ModelOptions) -> Model:
-    from tellapart.models.openclip import load
+    from tellapart.models.openclip.dual_encoder import load
 
     return load(name, options)
 
 
 def _transformers(name: str, options: ModelOptions) -> Model:
-    from tellapart.models.huggingface import load
+    from tellapart.models.huggingface.load import load
 
     return load(name, options)
 

@@ -20,9 +20,9 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import Scores
 from tellapart.errors import ModelError, StoreError
-from tellapart.models.content import PictureReader, text_hash
+from tellapart.models.compute import Job, fill_images, fill_pairs, fill_texts
+from tellapart.models.content_hash import PictureReader, text_hash
 from tellapart.models.deferred import Deferred
-from tellapart.models.fill import Job, fill_images, fill_pairs, fill_texts
 from tellapart.models.protocols import (
     DualEncoder,
     Generator,
@@ -90,7 +90,7 @@ def score(
         batch_size: images, texts or pairs given to the model at once; what the model and its device's memory want if
             not given, and less where the memory is full. Changes no number.
         hashes: image reference -> hash of pixels, of this pair set's images that were read before, by another model
-            say; those read here are added. It saves `tellapart.models.content.image_hashes` from reading them again.
+            say; those read here are added. It saves `tellapart.models.content_hash.image_hashes` from reading them again.
         progress: told what is done.
 
     Raises:

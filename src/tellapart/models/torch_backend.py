@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tellapart.errors import ModelError, first_line, require
 
 if TYPE_CHECKING:
-    from tellapart.models.find import ModelOptions
+    from tellapart.models.options import ModelOptions
 
 __all__ = [
     "Runtime",
@@ -108,7 +108,7 @@ def runtime(options: ModelOptions) -> Runtime:
         ModelError: it is not.
         MissingDependencyError: torch is not installed.
 
-    >>> from tellapart.models.find import ModelOptions
+    >>> from tellapart.models.options import ModelOptions
     >>> runtime(ModelOptions(dtype="bfloat16"))
     Runtime(device='cpu', dtype='bfloat16')
     """

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tellapart.records.result import Sample
 from tellapart.report.sections import Entry, Section
-from tellapart.result import Sample
 
 __all__ = ["Answer", "Example", "Examples", "examples"]
 
@@ -74,7 +74,7 @@ def examples(section: Section) -> tuple[Examples, ...]:
 
     Empty for pairs, which have an item browser of their own.
 
-    >>> from tellapart.result import BenchmarkResult
+    >>> from tellapart.records.result import BenchmarkResult
     >>> record = BenchmarkResult(title="", fingerprint="", metrics={}, origin="", shape=(2, 2), kind="logit")
     >>> from tellapart.report.sections import ReportRun
     >>> examples(Section("demo", "a", (Entry(0, "m", record, (), None),)))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.metrics.equivariance import histogram
-from tellapart.result import Value
+from tellapart.records.result import Value
 
 __all__ = ["Bar", "Line", "Plot", "Trace", "bar", "plot", "share_a_scale"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.result import Sample
+from tellapart.records.result import Sample
 
 __all__ = ["TIED", "item_table", "margins", "model_table", "outcome_codes", "true_pairs", "worst_first"]
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
-from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES, load, names, nearest
 from tellapart.errors import TellapartError, UnknownNameError
@@ -20,7 +20,7 @@ from tellapart.tasks.registry import find_task
 __all__ = ["listing", "print_listing"]
 
 
-def listing(what: str, place: Place | None = None) -> list[dict[str, Any]]:
+def listing(what: str, place: Locations | None = None) -> list[dict[str, Any]]:
     """Return what `tellapart ls` lists: one row a benchmark or a model.
 
     Args:
@@ -36,7 +36,7 @@ def listing(what: str, place: Place | None = None) -> list[dict[str, Any]]:
     Traceback (most recent call last):
     tellapart.errors.UnknownNameError: nothing to list under 'model'; did you mean 'models'? use benchmarks, models, losses or builders
     """
-    benchmark_rows = partial(_benchmark_rows, place or Place())
+    benchmark_rows = partial(_benchmark_rows, place or Locations())
     rows: dict[str, Callable[[], list[dict[str, Any]]]] = {
         "benchmarks": benchmark_rows,
         "models": _model_rows,
@@ -52,7 +52,7 @@ def listing(what: str, place: Place | None = None) -> list[dict[str, Any]]:
 _ABOUT = ("name", "title", "items", "task", "shape", "source", "licence", "citation", "images", "cluster", "ties")
 
 
-def _benchmark_rows(place: Place) -> list[dict[str, Any]]:
+def _benchmark_rows(place: Locations) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for name in names("benchmark"):
         try:

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from tellapart.errors import RunError
 from tellapart.metrics.registry import headline
-from tellapart.report.interchange.origin import is_imported
+from tellapart.records.result import IDS_ONLY, BenchmarkResult, Result, Sample, Value
+from tellapart.records.run_folder import find_runs, read_result, read_samples
 from tellapart.report.numbers import is_deviation, plain
+from tellapart.report.origin import is_imported
 from tellapart.report.sections import ReportRun, labels
-from tellapart.result import IDS_ONLY, BenchmarkResult, Result, Sample, Value
-from tellapart.run_folder import find_runs, read_result, read_samples
 
 __all__ = ["Measured", "Outcomes", "first_metrics", "gather", "outcomes_of", "pick_benchmark", "samples_of", "value_of"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tellapart.result import Value
+from tellapart.records.result import Value
 
 __all__ = [
     "deviation",

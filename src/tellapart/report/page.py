@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tellapart.metrics.registry import METRICS
+from tellapart.records.run_folder import write_whole
 from tellapart.report import numbers
 from tellapart.report.answers import Examples, examples
 from tellapart.report.drawing import bar
 from tellapart.report.items import item_table, model_table
 from tellapart.report.pictures import Album, album
 from tellapart.report.sections import ReportRun, Section, labels, sections
-from tellapart.run_folder import write_whole
 from tellapart.tasks.registry import TASK_METRICS
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from tellapart.errors import RunError
 from tellapart.metrics.registry import headline
+from tellapart.records.result import BenchmarkResult, Result, Sample
 from tellapart.report.drawing import Plot, Trace, plot, share_a_scale
 from tellapart.report.items import margins, worst_first
 from tellapart.report.numbers import is_deviation
-from tellapart.result import BenchmarkResult, Result, Sample
 
 __all__ = ["Entry", "ReportRun", "Section", "labels", "sections"]
 

@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tellapart.benchmarks.benchmark import ALL, Benchmark, find_benchmark, find_pairs
-from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.catalog import REFERENCES
-from tellapart.check import Gate
-from tellapart.compare import Comparison, Row
 from tellapart.errors import DataError, MetricError, TellapartError
-from tellapart.gap import Gaps
+from tellapart.evaluation.check import Gate
+from tellapart.evaluation.compare import Comparison, Row
+from tellapart.evaluation.gap import Gaps
+from tellapart.records.result import IMPORTED, Metrics, Result, RunRecord
+from tellapart.records.run_folder import find_runs, read_result, read_samples
 from tellapart.report.numbers import percent, plain, thousands
 from tellapart.report.page import write_report
 from tellapart.report.sections import ReportRun
 from tellapart.report.tables import breakdown_table, equivariance_table, result_tables
 from tellapart.report.terminal import console, table
-from tellapart.result import IMPORTED, Metrics, Result, RunRecord
-from tellapart.run_folder import find_runs, read_result, read_samples
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -68,7 +68,7 @@ def _image_reader(run: RunRecord) -> Callable[[str, str], bytes]:
     """Read images where the run found them; a benchmark without images has none to show."""
     # A folder that has gone since has no images to show.
     named = (None if folder is None else Path(folder) for folder in (run.data, run.images))
-    place = Place(*(folder if folder is not None and folder.is_dir() else None for folder in named))
+    place = Locations(*(folder if folder is not None and folder.is_dir() else None for folder in named))
     loaded: dict[str, Callable[[str], bytes] | None] = {}
 
     def read(benchmark: str, reference: str) -> bytes:
@@ -82,7 +82,7 @@ def _image_reader(run: RunRecord) -> Callable[[str, str], bytes]:
     return read
 
 
-def _images_of(benchmark: str, place: Place) -> Callable[[str], bytes] | None:
+def _images_of(benchmark: str, place: Locations) -> Callable[[str], bytes] | None:
     try:
         found = find_benchmark(benchmark, place)
         if isinstance(found, TaskBenchmark):

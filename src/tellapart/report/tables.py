@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from tellapart.errors import RunError
 from tellapart.metrics.registry import headline
+from tellapart.records.result import IMPORTED, BenchmarkResult, Result, Value
 from tellapart.report.numbers import deviation, interval, is_deviation, percent, plain, score, thousands
-from tellapart.result import IMPORTED, BenchmarkResult, Result, Value
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 
 from tellapart.errors import RunError
-from tellapart.run_folder import write_whole
+from tellapart.records.run_folder import write_whole
 from tellapart.train.run_files import RunFiles
 from tellapart.train.wise import Sweep
 

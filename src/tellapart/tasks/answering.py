@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tellapart.errors import ScoreError
-from tellapart.models.generative import Answerer
+from tellapart.models.generative.families import Answerer
 from tellapart.tasks.predictions import read_predictions, text
 from tellapart.tasks.task import Session
 

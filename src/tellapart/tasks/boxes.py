@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from tellapart.data.tasks import BoxSet
+from tellapart.data.task_records import BoxSet
 from tellapart.metrics.boxes import box_accuracy, intersection_over_union
-from tellapart.models.answers_grammar import Corners
-from tellapart.models.generative import Answerer
+from tellapart.metrics.per_item import PerItem
+from tellapart.models.generative.answers_grammar import Corners
+from tellapart.models.generative.families import Answerer
 from tellapart.models.protocols import Pixels
-from tellapart.tabulate import PerItem
 from tellapart.tasks.answering import ask
 from tellapart.tasks.predictions import box, read_predictions
 from tellapart.tasks.task import Session, Task, TaskMetric, Unit, Units
@@ -102,7 +102,7 @@ def find_boxes(model: BoxAnswerer, records: BoxSet, session: Session) -> list[Si
 def measure_boxes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[Units, ...]:
     """Measure boxes by both rules; phrases of one image are resampled together.
 
-    >>> from tellapart.data.tasks import Box
+    >>> from tellapart.data.task_records import Box
     >>> records = BoxSet("r", (Box("0", "man", "a.jpg", (0.0, 0.0, 10.0, 10.0), (640, 480)),))
     >>> [(one.name, one.strict.tolist()) for one in measure_boxes(records, [(0.0, 0.0, 10.0, 5.0)])[0].found]
     [('box_accuracy', [1.0]), ('box_accuracy_plain', [1.0]), ('mean_iou', [0.5])]

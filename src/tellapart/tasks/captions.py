@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.tasks import CaptionSet
+from tellapart.data.task_records import CaptionSet
 from tellapart.metrics.captions import bleu, caption_scores
-from tellapart.models.generative import Answerer
-from tellapart.tabulate import PerItem, Reduce
+from tellapart.metrics.per_item import PerItem, Reduce
+from tellapart.models.generative.families import Answerer
 from tellapart.tasks.answering import ask, read_answers
 from tellapart.tasks.task import Session, Task, TaskMetric, Unit, Units
 

@@ -18,10 +18,10 @@ import numpy as np
 from tellapart.benchmarks.sugarcrepe_answers import read_both_orders
 from tellapart.data.choices import ChoiceSet
 from tellapart.data.scores import named
-from tellapart.data.tasks import aligned
+from tellapart.data.task_records import aligned
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.order_bias import order_bias
-from tellapart.tabulate import PerItem
+from tellapart.metrics.per_item import PerItem
 from tellapart.tasks.predictions import read_predictions, text
 from tellapart.tasks.task import Task, TaskMetric, Unit, Units
 

@@ -23,12 +23,12 @@ from tellapart.data.item import Item
 from tellapart.data.npz import read_arrays
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import named
-from tellapart.data.tasks import aligned
+from tellapart.data.task_records import aligned
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.classification import Placed, place_labels
 from tellapart.metrics.cosines import cosines
 from tellapart.metrics.retrieval import Ranks
-from tellapart.models.content import image_hashes, text_hash
+from tellapart.models.content_hash import image_hashes, text_hash
 from tellapart.models.protocols import DualEncoder, Model, Vectors
 from tellapart.models.scoring import score
 from tellapart.models.vectors import normalise

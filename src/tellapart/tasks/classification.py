@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from tellapart.data.classification import ClassificationSet
 from tellapart.metrics.classification import class_recall_table, mean_over_classes
+from tellapart.metrics.per_item import PerItem
 from tellapart.models.protocols import DualEncoder, Generator, KeyReader, PairScorer, TextScorer
-from tellapart.tabulate import PerItem
 from tellapart.tasks.class_scores import Classified, classify_pairs, classify_vectors, read_classes
 from tellapart.tasks.task import Task, TaskMetric, Unit, Units
 

@@ -22,7 +22,7 @@ from tellapart.data.moments import Moment, MomentSet
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
 from tellapart.data.scores import named
-from tellapart.data.tasks import aligned
+from tellapart.data.task_records import aligned
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.moments import boundary_scores, boundary_times, frame_times
 from tellapart.models.protocols import Model

@@ -9,9 +9,9 @@ import numpy as np
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.tasks import RetrievalSet
+from tellapart.data.task_records import RetrievalSet
 from tellapart.metrics.retrieval import Retrieval, embeddings_both_ways, scores_both_ways
-from tellapart.models.content import image_hashes, text_hash
+from tellapart.models.content_hash import image_hashes, text_hash
 from tellapart.models.protocols import DualEncoder
 from tellapart.models.scoring import score
 from tellapart.tasks.task import Session

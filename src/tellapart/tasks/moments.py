@@ -23,8 +23,8 @@ from tellapart.metrics.moments import (
     frame_times,
     random_accuracy,
 )
+from tellapart.metrics.per_item import PerItem
 from tellapart.models.protocols import DualEncoder, Generator, PairScorer, TextScorer
-from tellapart.tabulate import PerItem
 from tellapart.tasks.frame_scores import FrameScores, read_frame_scores, score_frames
 from tellapart.tasks.task import Task, TaskMetric, Unit, Units
 

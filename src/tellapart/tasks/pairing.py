@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.data.pairset import PairSet
-from tellapart.models.generative_choice import BothOrders, Chooser, ask_both_orders
-from tellapart.tabulate import PerItem
+from tellapart.metrics.per_item import PerItem
+from tellapart.models.generative.choice import BothOrders, Chooser, ask_both_orders
 from tellapart.tasks.answering import read_answers
 from tellapart.tasks.task import Session, Task, TaskMetric, Unit, Units
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.data.rows import read_csv, read_json, read_jsonl
-from tellapart.data.tasks import aligned
+from tellapart.data.task_records import aligned
 from tellapart.errors import DataError, ScoreError
 
 __all__ = ["box", "label", "read_predictions", "text"]

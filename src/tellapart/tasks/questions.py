@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tellapart.data.tasks import Question, QuestionSet
+from tellapart.data.task_records import Question, QuestionSet
 from tellapart.metrics.answers import exact_match, group_accuracy
+from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.vqa import clean_punctuation, clean_words, soft_accuracy
-from tellapart.models.generative import Answerer
-from tellapart.tabulate import PerItem
+from tellapart.models.generative.families import Answerer
 from tellapart.tasks.answering import ask, read_answers
 from tellapart.tasks.task import Session, Task, TaskMetric, Unit, Units
 

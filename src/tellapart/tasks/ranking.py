@@ -19,12 +19,12 @@ from tellapart.data.choices import Ranking, RankingSet
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
-from tellapart.data.tasks import aligned
+from tellapart.data.task_records import aligned
 from tellapart.errors import DataError, ScoreError
+from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ranking_agreement import agreement_with_people, movement
 from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
 from tellapart.models.scoring import score
-from tellapart.tabulate import PerItem
 from tellapart.tasks.task import Session, Task, TaskMetric, Unit, Units
 
 __all__ = ["RANKING", "CandidateScores", "measure_rankings", "read_candidate_scores", "score_candidates"]

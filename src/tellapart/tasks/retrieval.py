@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from tellapart.data.npz import read_arrays
 from tellapart.data.scores import named
-from tellapart.data.tasks import RetrievalSet
+from tellapart.data.task_records import RetrievalSet
 from tellapart.errors import ScoreError
+from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.retrieval import Ranks, Retrieval, chance_recall, embeddings_both_ways, scores_both_ways
-from tellapart.metrics.unavoidable import unavoidable_misses
+from tellapart.metrics.retrieval_ceiling import unavoidable_misses
 from tellapart.models.protocols import DualEncoder
-from tellapart.tabulate import PerItem
 from tellapart.tasks.gallery import rank_gallery
 from tellapart.tasks.task import Task, TaskMetric, Unit, Units
 

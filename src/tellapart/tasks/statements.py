@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tellapart.data.tasks import StatementSet
+from tellapart.data.task_records import StatementSet
 from tellapart.metrics.answers import group_accuracy, label_accuracy
-from tellapart.models.answers_grammar import parse_verdict
-from tellapart.models.generative import Answerer
-from tellapart.tabulate import PerItem
+from tellapart.metrics.per_item import PerItem
+from tellapart.models.generative.answers_grammar import parse_verdict
+from tellapart.models.generative.families import Answerer
 from tellapart.tasks.answering import ask
 from tellapart.tasks.predictions import label, read_predictions
 from tellapart.tasks.task import Session, Task, TaskMetric, Unit, Units
@@ -45,7 +45,7 @@ def _read(path: Path, records: StatementSet) -> list[bool]:
 def measure_statements(records: StatementSet, predictions: Sequence[bool | None]) -> tuple[Units, ...]:
     """Measure labels: accuracy of statements; consistency of sentences, and of those that both labels occur with.
 
-    >>> from tellapart.data.tasks import Statement
+    >>> from tellapart.data.task_records import Statement
     >>> rows = tuple(Statement(str(k), "Both show a dog.", f"{k}a.png", f"{k}b.png", k == 0) for k in range(2))
     >>> [(units.noun, one.name, one.strict.tolist()) for units in measure_statements(StatementSet("n", rows), [True, True])
     ...     for one in units.found]
@@ -93,12 +93,12 @@ def answer_statements(model: Answerer, records: StatementSet, session: Session) 
         DataError: an image is not there or cannot be decoded.
         ModelError: the model was not made for the task.
 
-    >>> from tellapart.models import prompts
+    >>> from tellapart.models.generative import prompts
     >>> from tellapart.models.store import EmbeddingStore
     >>> class Affirms:
     ...     def task_prompt(self, task): return prompts.NLVR2
     ...     def answer(self, images, prompts, *, max_new_tokens=32): return ["True." for _ in prompts]
-    >>> from tellapart.data.tasks import Statement
+    >>> from tellapart.data.task_records import Statement
     >>> from tellapart.benchmarks.demo import DEMO
     >>> pairs = DEMO.load(DEMO.place)
     >>> one = StatementSet("n", (Statement("0", "Both show a cup.", *pairs.items[0].images, True),))

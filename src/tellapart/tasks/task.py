@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tellapart.data.images import decode
+from tellapart.metrics.per_item import PerItem
 from tellapart.models.protocols import Model, Pixels
 from tellapart.models.scoring import Progress
 from tellapart.models.store import EmbeddingStore
-from tellapart.tabulate import PerItem
 
 __all__ = ["Output", "Pictures", "Session", "Task", "TaskMetric", "Unit", "Units"]
 

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from tellapart.build.recipe_file import checked
 from tellapart.catalog import load, nearest
 from tellapart.data.rows import read_toml
+from tellapart.data.validation import checked
 from tellapart.errors import DataError
 from tellapart.train.presets import PRESETS, merged
 

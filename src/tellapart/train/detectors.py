@@ -20,14 +20,14 @@ from tellapart.benchmarks.bivlc_detector import detector_outcomes
 from tellapart.data.pairset import PairSet, describe
 from tellapart.errors import DataError
 from tellapart.models.deferred import Deferred
+from tellapart.models.embeddings import Embeddings, embeddings
 from tellapart.models.protocols import Model
 from tellapart.models.scoring import Progress
 from tellapart.models.store import EmbeddingStore
 from tellapart.stats.clusters import is_binary
+from tellapart.stats.held_out import FOLDS, held_out
 from tellapart.stats.intervals import interval_for
-from tellapart.train.embeddings import Embeddings, embeddings
-from tellapart.train.held_out import FOLDS, held_out
-from tellapart.train.sigmoid_head import PENALTY, fit_head
+from tellapart.stats.sigmoid_head import PENALTY, fit_head
 
 __all__ = ["Detection", "DetectorScore", "DetectorSettings", "Origins", "detect", "origins"]
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tellapart.errors import ModelError
 from tellapart.models.protocols import Model, Pixels
 from tellapart.models.torch_backend import import_torch
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["Encoded", "Inputs", "Trained", "autocast", "open_dual", "unit"]
+__all__ = ["Encoded", "Inputs", "Trained", "autocast", "unit"]
 
 #: Inputs of a tower by name, on the CPU; of many samples stacked along the first axis.
 Inputs = Mapping[str, "Tensor"]
@@ -66,36 +65,6 @@ class Trained(Protocol):
 
     def save(self, folder: Path) -> str:
         """Write the model to a new folder and return the name that `tellapart run -m` takes."""
-
-
-def open_dual(name: str, device: str) -> Trained:
-    """Open a dual encoder to train it.
-
-    Args:
-        name: of open_clip (`open_clip:`, `hf-hub:`, `local-dir:`) or of transformers (a folder or a hub id).
-        device: `cpu`, `cuda` or `mps`.
-
-    Raises:
-        ModelError: it has no towers with gradients (an ONNX model, a reference), or its files are not what they must be.
-        MissingDependencyError: its library is not installed.
-
-    >>> open_dual("demo-encoder", "cpu")
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: demo-encoder cannot be trained: name a model of open_clip or a CLIP-like one of transformers, by hub id or folder
-    """
-    from tellapart.models.openclip_source import FOLDER, HUB, TAG
-
-    if name.startswith((TAG, HUB, FOLDER)):
-        from tellapart.train.openclip_encoder import open_openclip
-
-        return open_openclip(name, device)
-    if name.startswith("hf:") or "/" in name or (Path(name).expanduser() / "config.json").is_file():
-        from tellapart.train.huggingface_encoder import open_huggingface
-
-        return open_huggingface(name.removeprefix("hf:"), device)
-    raise ModelError(
-        f"{name} cannot be trained: name a model of open_clip or a CLIP-like one of transformers, by hub id or folder"
-    )
 
 
 def autocast(precision: str, device: str) -> AbstractContextManager[Any]:

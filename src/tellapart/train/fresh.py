@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.errors import ModelError, require
-from tellapart.models.huggingface_files import import_transformers, load_processor, quiet, read_config
+from tellapart.models.huggingface.files import import_transformers, load_processor, quiet, read_config
 from tellapart.models.torch_backend import import_torch
 from tellapart.train.checkpoint import written
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import ModelError
-from tellapart.models import fusion_vilt
-from tellapart.models.find import ModelOptions
-from tellapart.models.fusion_blip import Blip
-from tellapart.models.fusion_scoring import FusionScorer
-from tellapart.models.fusion_torch import Halves, Preparation, Tensors, TorchFusionEncoder, padded
-from tellapart.models.huggingface_files import load_processor, load_weights, processor_facts, quiet, read_config
-from tellapart.models.huggingface_images import check_images, image_inputs
-from tellapart.models.huggingface_text import TokenReader
+from tellapart.models.fusion import vilt as fusion_vilt
+from tellapart.models.fusion.blip import Blip
+from tellapart.models.fusion.scoring import FusionScorer
+from tellapart.models.fusion.torch_encoder import Halves, Preparation, Tensors, TorchFusionEncoder, padded
+from tellapart.models.huggingface.files import load_processor, load_weights, processor_facts, quiet, read_config
+from tellapart.models.huggingface.images import check_images, image_inputs
+from tellapart.models.huggingface.tokens import TokenReader
+from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch_backend import Runtime, import_torch, runtime
 from tellapart.train.encoders import Inputs, unit

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tellapart.compare import Comparison, compare
+from tellapart.evaluation.compare import Comparison, compare
+from tellapart.evaluation.run import Settings, run
 from tellapart.models.scoring import Progress
 from tellapart.models.store import EmbeddingStore
-from tellapart.run import Settings, run
 
 __all__ = ["guard"]
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import ModelError
-from tellapart.models.find import ModelOptions
-from tellapart.models.huggingface_dual import HuggingFaceDual
-from tellapart.models.huggingface_files import load_processor, load_weights, quiet, read_config
-from tellapart.models.huggingface_images import check_images, image_inputs
-from tellapart.models.huggingface_text import TokenReader
-from tellapart.models.huggingface_towers import TOWERS, Towers, context_length
+from tellapart.models.huggingface.dual_encoder import HuggingFaceDual
+from tellapart.models.huggingface.files import load_processor, load_weights, quiet, read_config
+from tellapart.models.huggingface.images import check_images, image_inputs
+from tellapart.models.huggingface.tokens import TokenReader
+from tellapart.models.huggingface.towers import TOWERS, Towers, context_length
+from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch_backend import Runtime, import_torch, runtime
 from tellapart.train.encoders import Inputs, unit

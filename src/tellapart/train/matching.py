@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tellapart.catalog import load
 from tellapart.errors import DataError, ModelError
-from tellapart.models.fusion_torch import Tensors, padded
+from tellapart.models.fusion.torch_encoder import Tensors, padded
 from tellapart.train.config import MatchingConfig, TrainConfig, loss_options
 from tellapart.train.encoders import Inputs, Trained, autocast
 from tellapart.train.losses.batch import Batch, Parts

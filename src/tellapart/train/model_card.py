@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tellapart.compare import Row
+from tellapart.evaluation.compare import Row
 from tellapart.train.matching import is_matching
 from tellapart.train.record import TrainRecord
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tellapart.errors import require
-from tellapart.models.find import ModelOptions
-from tellapart.models.openclip import OpenClipEncoder
-from tellapart.models.openclip_source import Source, resolve
-from tellapart.models.openclip_text import TextTower, Tokens
-from tellapart.models.openclip_weights import Parts, assemble
+from tellapart.models.openclip.dual_encoder import OpenClipEncoder
+from tellapart.models.openclip.source import Source, resolve
+from tellapart.models.openclip.tokens import TextTower, Tokens
+from tellapart.models.openclip.weights import Parts, assemble
+from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch_backend import import_torch, runtime
 from tellapart.train.encoders import Inputs, unit

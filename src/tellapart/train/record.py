@@ -10,11 +10,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from tellapart.compare import Comparison
-from tellapart.data.invalid import Problem
+from tellapart.data.validation import Problem
 from tellapart.errors import RunError
-from tellapart.run_folder import write_whole
-from tellapart.timing_record import Machine
+from tellapart.evaluation.compare import Comparison
+from tellapart.records.run_folder import write_whole
+from tellapart.records.timing_record import Machine
 from tellapart.train.leaks import Leak
 from tellapart.train.wise import Sweep
 

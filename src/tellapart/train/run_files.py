@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tellapart.errors import RunError
-from tellapart.run_folder import write_whole
+from tellapart.records.run_folder import write_whole
 
 __all__ = ["RunFiles"]
 

@@ -9,23 +9,23 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from tellapart.compare import Comparison
 from tellapart.data.pairset import PairSet
-from tellapart.machine import this_machine, versions
+from tellapart.evaluation.compare import Comparison
 from tellapart.models.scoring import Progress
 from tellapart.models.torch_backend import import_torch
-from tellapart.run_folder import write_whole
+from tellapart.records.machine import this_machine, versions
+from tellapart.records.run_folder import write_whole
 from tellapart.train.checkpoint import State, Weights, put_weights, weights_of, written
 from tellapart.train.config import TrainConfig
 from tellapart.train.contrastive import Contrastive
 from tellapart.train.encoders import Trained
 from tellapart.train.guard import guard
 from tellapart.train.leaks import Leak, leaks, refuse
+from tellapart.train.load_start import adapted, draw_start, open_start, relative
 from tellapart.train.loop import Training, train
 from tellapart.train.lora import with_directions
 from tellapart.train.matching import Matching, is_matching
 from tellapart.train.model_card import model_card
-from tellapart.train.opening import adapted, draw_start, open_start, relative
 from tellapart.train.ranks import open_ranks
 from tellapart.train.record import DataRecord, TrainRecord, write_record
 from tellapart.train.rows import Rows, read_rows

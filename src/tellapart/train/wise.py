@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tellapart.evaluation.run import Settings, run
 from tellapart.metrics.registry import headline
 from tellapart.models.scoring import Progress
 from tellapart.models.store import EmbeddingStore
-from tellapart.result import BenchmarkResult
-from tellapart.run import Settings, run
-from tellapart.run_folder import read_result, write_whole
+from tellapart.records.result import BenchmarkResult
+from tellapart.records.run_folder import read_result, write_whole
 from tellapart.train.checkpoint import Weights
 from tellapart.train.interpolation import best_alpha, sweep
 
@@ -93,7 +93,7 @@ def wise(
 def objective(result: BenchmarkResult) -> float:
     """Return the mean of a benchmark's headline metrics.
 
-    >>> from tellapart.result import Value
+    >>> from tellapart.records.result import Value
     >>> def value(mean):
     ...     return Value(value=mean, method="wilson", n=4, clusters=4, average="items")
     >>> found = {"text_score": value(0.5), "image_score": value(0.25), "group_score": value(0.0), "v1": value(9.0)}

@@ -16,9 +16,9 @@ from fastapi.testclient import TestClient
 
 from tellapart.benchmarks.benchmark import find_benchmark
 from tellapart.board.app import create_app
-from tellapart.board.hidden import HiddenBenchmark, HiddenSettings, SubmissionSettings
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
+from tellapart.board.submissions.hidden import HiddenBenchmark, HiddenSettings, SubmissionSettings
 from tellapart.board.submissions.hidden_records import HiddenRecords
 from tellapart.board.submissions.hideable import HIDEABLE
 from tellapart.board.submissions.prepared import read_truth

@@ -15,8 +15,8 @@ from tellapart.board.submissions.hideable import HIDEABLE
 from tellapart.board.submissions.measuring import measure_sent
 from tellapart.board.submissions.reading import read_sent
 from tellapart.board.submissions.rounding import round_to
-from tellapart.run import run_scores
-from tellapart.run_folder import read_samples
+from tellapart.evaluation.run import run_scores
+from tellapart.records.run_folder import read_samples
 
 sys.path.append(str(Path(__file__).parent))
 

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from tellapart.benchmarks.benchmark import find_benchmark
-from tellapart.board.hidden import HiddenBenchmark
+from tellapart.board.submissions.hidden import HiddenBenchmark
 from tellapart.board.submissions.hidden_records import hide_records
 from tellapart.board.submissions.hideable import HIDEABLE
 from tellapart.board.submissions.prepared import prepare, told_metrics

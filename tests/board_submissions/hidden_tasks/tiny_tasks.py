@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.locations import Locations
 
 N = 48
 
@@ -137,7 +137,7 @@ CASES = {
 EACH = pytest.mark.parametrize("task", CASES)
 
 
-def made(task: str, folder: Path, seed: int = 0) -> Place:
+def made(task: str, folder: Path, seed: int = 0) -> Locations:
     """Write a benchmark's files, and images that tell who took them."""
     case, rng = CASES[task], np.random.default_rng(7)
     for k in range(20):
@@ -149,7 +149,7 @@ def made(task: str, folder: Path, seed: int = 0) -> Place:
         exif[0x010E] = "the label is true"
         Image.fromarray(pixels.astype(np.uint8)).save(path, exif=exif, quality=90)
     case.write(folder, np.random.default_rng(seed))
-    return Place(folder, folder / "images")
+    return Locations(folder, folder / "images")
 
 
 def lines(predictions: Mapping[str, Any]) -> bytes:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tellapart.models.fusion_scoring import FusionEncoder, FusionScorer
-from tellapart.models.huggingface_files import import_transformers, quiet
+from tellapart.models.fusion.scoring import FusionEncoder, FusionScorer
+from tellapart.models.huggingface.files import import_transformers, quiet
 from tellapart.models.protocols import DualEncoder, PairScorer
 from tellapart.models.torch_backend import import_torch
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from tellapart.errors import ModelError
-from tellapart.models.find import ModelOptions, find_model
-from tellapart.models.fusion import FAMILIES
-from tellapart.models.huggingface_files import import_transformers, quiet
+from tellapart.models.find import find_model
+from tellapart.models.fusion.load import FAMILIES
+from tellapart.models.huggingface.files import import_transformers, quiet
+from tellapart.models.options import ModelOptions
 from tellapart.models.torch_backend import import_torch
 
 pytest.importorskip("torch", reason="fusion encoders need the extra 'models'")

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from tellapart.data.images import pixel_hash
 from tellapart.errors import DataError, ModelError
-from tellapart.models.find import ModelOptions
-from tellapart.models.fusion_region_file import RegionFile
-from tellapart.models.fusion_regions import load_regions
-from tellapart.models.fusion_scoring import FusionScorer
-from tellapart.models.huggingface_files import import_transformers, quiet
+from tellapart.models.fusion.region_file import RegionFile
+from tellapart.models.fusion.regions import load_regions
+from tellapart.models.fusion.scoring import FusionScorer
+from tellapart.models.huggingface.files import import_transformers, quiet
+from tellapart.models.options import ModelOptions
 from tellapart.models.torch_backend import import_torch
 
 pytest.importorskip("torch", reason="fusion encoders need the extra 'models'")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
-from tellapart.models.fusion_scoring import FusionEncoder, FusionScorer, content
+from tellapart.models.fusion.scoring import FusionEncoder, FusionScorer, content
 from tellapart.models.protocols import DualEncoder, ImagePreparer, PairScorer
 from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.models.find import ModelOptions
-from tellapart.models.fusion import load_itm
-from tellapart.models.fusion_scoring import FusionScorer
-from tellapart.models.huggingface_files import import_transformers, quiet
+from tellapart.models.fusion.load import load_itm
+from tellapart.models.fusion.scoring import FusionScorer
+from tellapart.models.huggingface.files import import_transformers, quiet
+from tellapart.models.options import ModelOptions
 from tellapart.models.torch_backend import import_torch
 
 torch = import_torch()

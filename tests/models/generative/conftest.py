@@ -14,7 +14,7 @@ sys.path.append(str(Path(__file__).parent))
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     from tiny_generative import SAVERS
 
-    from tellapart.models.huggingface_files import quiet
+    from tellapart.models.huggingface.files import quiet
 
     root = tmp_path_factory.mktemp("models")
     with quiet():

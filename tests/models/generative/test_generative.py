@@ -10,16 +10,16 @@ import pytest
 from PIL import Image
 
 from tellapart.errors import ModelError
-from tellapart.models import generative_chat
-from tellapart.models.find import ModelOptions
-from tellapart.models.generative import (
+from tellapart.models.generative import chat as generative_chat
+from tellapart.models.generative.families import (
     load_likelihood,
     load_mean_likelihood,
     load_yes,
     load_yes_over_no,
 )
-from tellapart.models.generative_text import Asked
-from tellapart.models.huggingface_files import import_transformers
+from tellapart.models.generative.text import Asked
+from tellapart.models.huggingface.files import import_transformers
+from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Generator, PairScorer
 from tellapart.models.torch_backend import import_torch
 

@@ -11,15 +11,15 @@ import pytest
 from PIL import Image
 
 from tellapart.errors import ModelError
-from tellapart.models.find import ModelOptions
-from tellapart.models.generative import (
+from tellapart.models.generative.choice import Chooser, load_choice, side_by_side, squared
+from tellapart.models.generative.families import (
     Answerer,
     load_likelihood,
     load_yes,
 )
-from tellapart.models.generative_choice import Chooser, load_choice, side_by_side, squared
-from tellapart.models.huggingface_files import import_transformers
-from tellapart.models.prompts import EQBEN_CHOICE
+from tellapart.models.generative.prompts import EQBEN_CHOICE
+from tellapart.models.huggingface.files import import_transformers
+from tellapart.models.options import ModelOptions
 from tellapart.models.torch_backend import import_torch
 
 pytest.importorskip("torch", reason="generative models need the extra 'models'")

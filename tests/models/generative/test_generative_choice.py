@@ -16,7 +16,7 @@ from PIL import Image
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ModelError
-from tellapart.models.generative_choice import BothOrders, Chooser, ask_both_orders, side_by_side, squared
+from tellapart.models.generative.choice import BothOrders, Chooser, ask_both_orders, side_by_side, squared
 
 COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255), "green": (0, 255, 0)}
 

@@ -11,16 +11,17 @@ from typing import Any
 import pytest
 
 from tellapart.errors import ModelError
-from tellapart.models.find import ModelOptions, find_model
-from tellapart.models.generative import (
+from tellapart.models.find import find_model
+from tellapart.models.generative.choice import load_choice
+from tellapart.models.generative.families import (
     Generative,
     load_likelihood,
     load_mean_likelihood,
     load_yes,
     load_yes_over_no,
 )
-from tellapart.models.generative_choice import load_choice
-from tellapart.models.huggingface_files import import_transformers, load_processor
+from tellapart.models.huggingface.files import import_transformers, load_processor
+from tellapart.models.options import ModelOptions
 from tellapart.models.torch_backend import import_torch
 
 pytest.importorskip("torch", reason="generative models need the extra 'models'")

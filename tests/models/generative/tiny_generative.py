@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from tellapart.models.huggingface_files import import_transformers
+from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.torch_backend import import_torch
 
 torch = import_torch()

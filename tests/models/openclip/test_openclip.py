@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from tellapart.errors import ModelError
-from tellapart.models.find import ModelOptions, find_model
-from tellapart.models.openclip import OpenClipEncoder
-from tellapart.models.openclip_text import TextTower
+from tellapart.models.find import find_model
+from tellapart.models.openclip.dual_encoder import OpenClipEncoder
+from tellapart.models.openclip.tokens import TextTower
+from tellapart.models.options import ModelOptions
 from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
 from tellapart.models.torch_backend import import_torch

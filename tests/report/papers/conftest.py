@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tellapart.result import BenchmarkResult, ModelRecord, Result, RunRecord, Value
-from tellapart.run_folder import write_result, write_samples
+from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Value
+from tellapart.records.run_folder import write_result, write_samples
 
 #: VLUE Tables 2 and 4: model -> NLVR2 and VQA out of domain, performance, milliseconds a pair (object detection included).
 VLUE = {

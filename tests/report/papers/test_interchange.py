@@ -13,16 +13,16 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from tellapart.cli.interchange import convert_command, converted, import_command
+from tellapart.cli.table import laid_out
 from tellapart.errors import RunError, UnknownNameError
-from tellapart.report.interchange.commands import convert_command, converted, import_command
+from tellapart.records.result import Result
+from tellapart.records.run_folder import read_result
 from tellapart.report.interchange.foreign import read_foreign
 from tellapart.report.interchange.imported import import_results
-from tellapart.report.interchange.origin import is_imported
 from tellapart.report.measured import gather, outcomes_of, samples_of
-from tellapart.report.paper_tables.command import laid_out
+from tellapart.report.origin import is_imported
 from tellapart.report.tables import detail_table, result_table
-from tellapart.result import Result
-from tellapart.run_folder import read_result
 
 
 def clip_file(folder: Path, dataset: str, task: str, metrics: dict[str, float], **more: Any) -> Path:
@@ -203,7 +203,7 @@ def test_an_imported_number_is_marked_and_claims_nothing(tmp_path) -> None:
 
 def test_what_is_imported_can_be_shown_drawn_and_tabulated_but_not_tested(tmp_path, save) -> None:
     pytest.importorskip("matplotlib")
-    from tellapart.report.plots.command import PlotSettings, drawing
+    from tellapart.cli.plot import PlotSettings, drawing
 
     own = save("ours", benchmark="winoground", n=40)
     imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "theirs")

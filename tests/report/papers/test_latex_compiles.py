@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tellapart.cli.table import laid_out
 from tellapart.report.paper_tables import latex_text as written
-from tellapart.report.paper_tables.command import laid_out
 from tellapart.report.paper_tables.latex_text import fitted, latex_packages, latex_text
 from tellapart.report.paper_tables.layout import Cell, Column, PaperTable, Row
 from tellapart.report.paper_tables.writing import write_latex

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from tellapart.benchmarks.benchmark import ALL, find_pairs
+from tellapart.cli.table import laid_out, table_command
 from tellapart.errors import RunError, UnknownNameError
+from tellapart.records.run_folder import read_result, read_samples
 from tellapart.report.measured import gather
-from tellapart.report.paper_tables.command import laid_out, table_command
 from tellapart.report.paper_tables.latex_text import latex_text
 from tellapart.report.paper_tables.layout import Cell, Column, PaperTable, Row
 from tellapart.report.paper_tables.writing import write_csv, write_latex, write_markdown
-from tellapart.run_folder import read_result, read_samples
 from tellapart.stats.tiers import tiers
 
 EQBEN = ("youcook2", "gebc", "ag", "kubric_location", "kubric_attribute", "kubric_counting", "sd")

@@ -15,13 +15,13 @@ pytest.importorskip("matplotlib")
 import matplotlib as mpl
 from matplotlib.text import Text
 
+from tellapart.cli.plot import PlotSettings, drawing
+from tellapart.records.result import Value
+from tellapart.records.run_folder import read_samples
 from tellapart.report.plots import style
 from tellapart.report.plots.bar_rows import draw_rows
-from tellapart.report.plots.command import PlotSettings, drawing
 from tellapart.report.plots.pareto import Point, draw_pareto
 from tellapart.report.plots.style import COLUMN, PAGE, folded, write_picture
-from tellapart.result import Value
-from tellapart.run_folder import read_samples
 from tellapart.stats.pareto import pareto_front
 
 LONG = (

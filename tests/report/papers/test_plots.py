@@ -14,16 +14,16 @@ import typer
 from typer.testing import CliRunner
 
 from tellapart.benchmarks.benchmark import find_pairs
+from tellapart.cli.plot import KINDS, PlotSettings, drawing, plot_command
 from tellapart.errors import DataError, MissingDependencyError, RunError, UnknownNameError
+from tellapart.records.result import ModelRecord, Sample
+from tellapart.records.run_folder import read_result, read_samples, write_result, write_samples
+from tellapart.records.timing_record import Duration, Machine, Throughput, Timing, Timings, write_timings
 from tellapart.report.measured import gather, outcomes_of
-from tellapart.report.plots.command import KINDS, PlotSettings, drawing, plot_command
 from tellapart.report.plots.costs import read_batch_costs, read_costs
 from tellapart.report.plots.pareto import points
 from tellapart.report.plots.style import look, write_picture
-from tellapart.result import ModelRecord, Sample
-from tellapart.run_folder import read_result, read_samples, write_result, write_samples
 from tellapart.stats.tiers import tiers
-from tellapart.timing_record import Duration, Machine, Throughput, Timing, Timings, write_timings
 
 pytest.importorskip("matplotlib")
 

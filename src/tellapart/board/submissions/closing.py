@@ -9,8 +9,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 
-from tellapart.board.hidden import HiddenBenchmark, closed
 from tellapart.board.submissions.database import Database
+from tellapart.board.submissions.hidden import HiddenBenchmark, closed
 
 __all__ = ["Closings"]
 

@@ -127,7 +127,7 @@ def _scores(numbers: _Numbers, items: int, shape: tuple[int, int] | None) -> Sco
 
 def _columns(task: str, rows: list[tuple[Any, Any]]) -> Any:
     # Loaded where they are needed: a process that reads scores is started sooner without them.
-    from tellapart.models.generative_choice import BothOrders
+    from tellapart.models.generative.choice import BothOrders
     from tellapart.tasks.choice import Chosen
 
     first, second = tuple(row[0] for row in rows), tuple(row[1] for row in rows)

@@ -26,7 +26,7 @@ class HiddenRecords:
         public: record -> whether its outcome is in the numbers that are told while the benchmark is open.
         sources: published image name -> the benchmark's own reference.
 
-    >>> from tellapart.data.tasks import Statement, StatementSet
+    >>> from tellapart.data.task_records import Statement, StatementSet
     >>> one = Statement("0", "Both show a dog.", "a.png", "b.png", True)
     >>> list(HiddenRecords("nlvr2", StatementSet("n", (one,)), (True,), {}).published())
     [{'id': '0', 'prediction': None, 'sentence': 'Both show a dog.', 'left': 'a.png', 'right': 'b.png'}]
@@ -101,7 +101,7 @@ class HiddenRecords:
 def references(task: Task, records: Any) -> list[str]:
     """Return the images of some records, each once.
 
-    >>> from tellapart.data.tasks import Statement, StatementSet
+    >>> from tellapart.data.task_records import Statement, StatementSet
     >>> one = Statement("0", "Both show a dog.", "a.png", "b.png", True)
     >>> references(TASKS["nlvr2"], StatementSet("n", (one,)))
     ['a.png', 'b.png']
@@ -120,7 +120,7 @@ def hide_records(task: Task, records: Any, key: bytes, public_share: float, suff
         public_share: of the records; clusters are taken whole.
         suffix: of the images as they are published.
 
-    >>> from tellapart.data.tasks import Statement, StatementSet
+    >>> from tellapart.data.task_records import Statement, StatementSet
     >>> rows = [Statement(str(k), f"Sentence {k}.", "a.png", "b.png", k % 2 == 0) for k in range(4)]
     >>> hidden = hide_records(TASKS["nlvr2"], StatementSet("n", tuple(rows)), b"secret", 0.5, ".png")
     >>> sum(hidden.public), sorted(row.sentence for row in hidden.rows)[0]

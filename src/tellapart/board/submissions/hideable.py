@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tellapart.data.choices import Choice, ChoiceSet
-from tellapart.data.tasks import Box, BoxSet, Question, QuestionSet, Statement, StatementSet
+from tellapart.data.task_records import Box, BoxSet, Question, QuestionSet, Statement, StatementSet
 from tellapart.tasks.choice import Chosen
 from tellapart.tasks.questions import linked_images
 

@@ -18,8 +18,8 @@ from tellapart.board.submissions.shuffled import Hidden
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import Scores
 from tellapart.errors import MetricError
-from tellapart.measure import measure
-from tellapart.models.generative_choice import BothOrders
+from tellapart.evaluation.measure import measure
+from tellapart.models.generative.choice import BothOrders
 from tellapart.tasks.pairing import PAIRING
 from tellapart.tasks.registry import TASKS
 

@@ -21,22 +21,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.benchmarks.benchmark import find_benchmark
-from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
-from tellapart.board.hidden import HiddenBenchmark, check_limits
+from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits
 from tellapart.board.submissions.hidden_records import HiddenRecords, hide_records, references
 from tellapart.board.submissions.hideable import HIDEABLE
 from tellapart.board.submissions.measuring import measure_sent
-from tellapart.board.submissions.rewritten import suffix_for
+from tellapart.board.submissions.reencode import suffix_for
 from tellapart.board.submissions.shuffled import Hidden, hide
 from tellapart.board.submissions.task_file import write_task
+from tellapart.data.atomic import atomic_file
 from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.rows import read_object
 from tellapart.data.scores import ScoreKind
-from tellapart.data.whole import whole_file
 from tellapart.errors import DataError, TellapartError
 from tellapart.metrics.registry import defined_for, headline
 from tellapart.tasks.pairing import PAIRING
@@ -207,7 +207,7 @@ def _publish(hidden: Hidden | HiddenRecords, path: Path) -> None:
     )
     data = json.dumps(bare).encode()
     if not path.is_file() or path.read_bytes() != data:
-        with whole_file(path) as draft:
+        with atomic_file(path) as draft:
             draft.write_bytes(data)
 
 
@@ -267,7 +267,7 @@ def _source(benchmark: HiddenBenchmark) -> PairSet | TaskBenchmark:
         return read_pair_set(benchmark.pairs, benchmark.name)
     named = str(benchmark.benchmark)
     try:
-        place = Place(benchmark.data, benchmark.images)
+        place = Locations(benchmark.data, benchmark.images)
     except DataError as error:
         raise DataError(f"hidden benchmark {benchmark.name!r}: {error}") from error
     found = find_benchmark(named, place)

@@ -16,8 +16,8 @@ from tellapart.board.entries import HIDDEN
 from tellapart.board.submissions.measuring import Split
 from tellapart.board.submissions.prepared import Prepared
 from tellapart.metrics.registry import METRICS
-from tellapart.result import BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
-from tellapart.run_folder import write_result
+from tellapart.records.result import BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
+from tellapart.records.run_folder import write_result
 from tellapart.stats.intervals import wilson
 from tellapart.tasks.registry import TASK_METRICS, TASKS
 

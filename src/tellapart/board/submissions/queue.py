@@ -30,11 +30,11 @@ from pathlib import Path, PurePosixPath
 from threading import Event, Thread
 from typing import Any
 
-from tellapart.board.hidden import SubmissionSettings
 from tellapart.board.submissions.accounts import Account
 from tellapart.board.submissions.closing import Closings
 from tellapart.board.submissions.database import Database
 from tellapart.board.submissions.forms import form_bytes, unpack
+from tellapart.board.submissions.hidden import SubmissionSettings
 from tellapart.board.submissions.measuring import Split
 from tellapart.board.submissions.prepared import Prepared
 from tellapart.board.submissions.process import Process, S, SaidOfFile, SaidOfForm

@@ -14,7 +14,7 @@ from starlette.datastructures import UploadFile
 from starlette.requests import ClientDisconnect
 
 from tellapart.board.submissions.accounts import COOKIE
-from tellapart.board.submissions.asking import Asking
+from tellapart.board.submissions.auth import Asking
 from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.service import Submissions, checked_model
 from tellapart.board.submissions.upload import SUFFIXES, Upload, check_room, check_size, receive

@@ -14,7 +14,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse, RedirectResponse
 
 from tellapart.board.submissions.accounts import COOKIE
-from tellapart.board.submissions.asking import Asking, RefusingRoute
+from tellapart.board.submissions.auth import Asking, RefusingRoute
 from tellapart.board.submissions.pages import page
 from tellapart.board.submissions.published import values_of
 from tellapart.board.submissions.receiving import received
@@ -35,7 +35,7 @@ def router_of(submissions: Submissions) -> APIRouter:
     """Return the routes of hidden benchmarks, for any FastAPI application; `submissions.start()` measures what comes.
 
     >>> import tempfile
-    >>> from tellapart.board.hidden import HiddenSettings, SubmissionSettings
+    >>> from tellapart.board.submissions.hidden import HiddenSettings, SubmissionSettings
     >>> with tempfile.TemporaryDirectory() as scratch:
     ...     settings = HiddenSettings(submissions=SubmissionSettings(state=scratch), hidden=())
     ...     sorted({route.path for route in router_of(Submissions(settings)).routes})[:3]

@@ -15,13 +15,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tellapart.board.hidden import HiddenSettings, read_hidden
 from tellapart.board.submissions.accounts import Account, Accounts
 from tellapart.board.submissions.database import Database
+from tellapart.board.submissions.hidden import HiddenSettings, read_hidden
 from tellapart.board.submissions.measuring import Split
 from tellapart.board.submissions.prepared import Prepared, prepare
 from tellapart.board.submissions.published import Measured, Standing, as_result, standings, write_results
 from tellapart.board.submissions.queue import Queue, Worker
+from tellapart.board.submissions.queue_limits import Slots
 from tellapart.board.submissions.rate import Rate
 from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.rounding import (
@@ -31,10 +32,9 @@ from tellapart.board.submissions.rounding import (
     submissions_for_one_label,
 )
 from tellapart.board.submissions.shuffled import keyed
-from tellapart.board.submissions.slots import Slots
 from tellapart.catalog import REFERENCES
 from tellapart.errors import RunError, StoreError
-from tellapart.result import Result
+from tellapart.records.result import Result
 
 __all__ = ["Submissions", "checked_model", "opened"]
 
@@ -55,7 +55,7 @@ class Submissions:
         StoreError: the state's folder cannot be used.
 
     >>> import tempfile
-    >>> from tellapart.board.hidden import SubmissionSettings
+    >>> from tellapart.board.submissions.hidden import SubmissionSettings
     >>> with tempfile.TemporaryDirectory() as scratch:
     ...     board = Submissions(HiddenSettings(submissions=SubmissionSettings(state=scratch), hidden=()))
     ...     board.standings("clocks")

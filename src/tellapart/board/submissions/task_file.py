@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.board.hidden import HiddenBenchmark
+from tellapart.board.submissions.hidden import HiddenBenchmark
 from tellapart.board.submissions.hidden_records import HiddenRecords
-from tellapart.board.submissions.rewritten import rewritten
+from tellapart.board.submissions.reencode import rewritten
 from tellapart.board.submissions.shuffled import Hidden
 from tellapart.errors import DataError
 from tellapart.tasks.registry import TASKS

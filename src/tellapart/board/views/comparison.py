@@ -23,8 +23,8 @@ from tellapart.board.views.view import (
     main_metric,
     one_by_slug,
 )
-from tellapart.compare import Row, compare
 from tellapart.errors import RunError, UnknownNameError
+from tellapart.evaluation.compare import Row, compare
 from tellapart.stats.multiple import holm
 
 __all__ = ["MOST", "ChoosePage", "ComparisonPage", "Differs", "choose_page", "comparison_page"]

@@ -25,7 +25,7 @@ from tellapart.board.views.view import (
     one_by_slug,
 )
 from tellapart.errors import UnknownNameError
-from tellapart.run_folder import file_name
+from tellapart.records.run_folder import file_name
 
 __all__ = ["BY_DOMAIN", "MEAN", "Column", "Leaderboard", "Row", "all_benchmarks", "by_tag", "leaderboard"]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from tellapart.benchmarks.benchmark import find_benchmark
 from tellapart.errors import RunError, TellapartError, require
-from tellapart.report.interchange.origin import is_imported
+from tellapart.records.result import BenchmarkResult, Result, Value
 from tellapart.report.measured import first_metrics
 from tellapart.report.numbers import percent
-from tellapart.result import BenchmarkResult, Result, Value
+from tellapart.report.origin import is_imported
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult

@@ -9,10 +9,10 @@ from statistics import NormalDist
 from typing import Any
 
 from tellapart.metrics.registry import METRICS
-from tellapart.report.interchange.origin import is_imported
+from tellapart.records.result import BenchmarkResult, Result, Value
+from tellapart.records.run_folder import file_name
 from tellapart.report.numbers import is_deviation
-from tellapart.result import BenchmarkResult, Result, Value
-from tellapart.run_folder import file_name
+from tellapart.report.origin import is_imported
 
 __all__ = ["harness_json", "harness_results"]
 

@@ -8,9 +8,9 @@ from datetime import datetime
 from pathlib import Path
 
 from tellapart.errors import RunError
+from tellapart.records.result import IMPORTED, BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
+from tellapart.records.run_folder import RESULTS, write_result
 from tellapart.report.interchange.foreign import Foreign, read_foreign
-from tellapart.result import IMPORTED, BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
-from tellapart.run_folder import RESULTS, write_result
 
 __all__ = ["import_results", "imported_result"]
 

@@ -10,11 +10,11 @@ import numpy as np
 from tellapart.benchmarks.benchmark import ALL, find_benchmark
 from tellapart.benchmarks.benchmark import PaperTable as RowOf
 from tellapart.errors import MetricError, TellapartError
-from tellapart.report.interchange.origin import is_imported
+from tellapart.records.result import BenchmarkResult, Metrics, Value
 from tellapart.report.measured import Measured, first_metrics, outcomes_of, pick_benchmark, samples_of
 from tellapart.report.numbers import plain, thousands
+from tellapart.report.origin import is_imported
 from tellapart.report.paper_tables.layout import Cell, Column, PaperTable, Row, best_marked, stacked
-from tellapart.result import BenchmarkResult, Metrics, Value
 from tellapart.stats.tiers import tiers
 
 __all__ = ["benchmark_table"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tellapart.errors import RunError
+from tellapart.records.result import Value
 from tellapart.report.measured import Measured
 from tellapart.report.numbers import plain
 from tellapart.report.paper_tables.layout import Cell, Column, PaperTable, Row, best_marked
 from tellapart.report.plots.costs import Costs
-from tellapart.result import Value
 
 __all__ = ["captions_table", "cost_table", "tasks_table"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tellapart.errors import require
+from tellapart.records.result import Value
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, folded, titled
-from tellapart.result import Value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

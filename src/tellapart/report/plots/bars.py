@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tellapart.records.result import BenchmarkResult, Value
 from tellapart.report.measured import Measured, first_metrics, pick_benchmark, value_of
 from tellapart.report.numbers import plain, thousands
 from tellapart.report.plots.bar_rows import draw_rows
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, legend_below, look, titled
-from tellapart.result import BenchmarkResult, Value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

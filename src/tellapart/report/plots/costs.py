@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tellapart.errors import DataError, RunError
-from tellapart.timing_record import Timing, read_timings
+from tellapart.records.timing_record import Timing, read_timings
 
 __all__ = ["COSTS", "BatchCosts", "Costs", "read_batch_costs", "read_costs"]
 

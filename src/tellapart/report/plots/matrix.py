@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.benchmarks.benchmark import find_pairs
-from tellapart.benchmarks.place import Place
+from tellapart.benchmarks.locations import Locations
 from tellapart.data.images import decode
 from tellapart.errors import DataError, RunError, TellapartError, require
 from tellapart.metrics.registry import headline
+from tellapart.records.result import RunRecord, Sample
 from tellapart.report.items import true_pairs
 from tellapart.report.measured import Measured, pick_benchmark, samples_of
 from tellapart.report.numbers import plain
 from tellapart.report.plots.style import PAGE, folded, titled
-from tellapart.result import RunRecord, Sample
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -97,7 +97,7 @@ def _sample(run: Measured, benchmark: str, item: str) -> Sample:
 def _pictures(run: RunRecord, benchmark: str, sample: Sample) -> list[NDArray[np.uint8] | None]:
     """Read the item's images where the run found them; None for one that is not there any more."""
     folders = (None if folder is None else Path(folder) for folder in (run.data, run.images))
-    place = Place(*(folder if folder is not None and folder.is_dir() else None for folder in folders))
+    place = Locations(*(folder if folder is not None and folder.is_dir() else None for folder in folders))
     read: Callable[[str], bytes] | None = None
     try:
         pairs = find_pairs(benchmark, place).pairs_here()

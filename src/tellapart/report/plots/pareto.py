@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tellapart.errors import RunError
+from tellapart.records.result import Value
 from tellapart.report.measured import Measured, first_metrics, value_of
 from tellapart.report.numbers import plain
 from tellapart.report.plots.costs import Costs
 from tellapart.report.plots.point_names import name_points
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, look, plain_logarithm, titled
-from tellapart.result import Value
 from tellapart.stats.pareto import pareto_front
 
 if TYPE_CHECKING:

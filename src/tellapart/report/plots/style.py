@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tellapart.data.whole import whole_file
+from tellapart.data.atomic import atomic_file
 from tellapart.errors import RunError, require
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def plain_logarithm(axis: Axis) -> None:
 def _write(path: Path, content: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as draft:
+        with atomic_file(path) as draft:
             draft.write_bytes(content)
     except OSError as error:
         raise RunError(f"cannot write {path}: {error.strerror}") from error

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tellapart.errors import DataError
-from tellapart.run_folder import write_whole
+from tellapart.records.run_folder import write_whole
 from tellapart.train.rows import Rows
 
 __all__ = ["images_root", "write_rows"]

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from tellapart.data.annotations import made
 from tellapart.data.pairset import PairSet
 from tellapart.models.deferred import Deferred
+from tellapart.models.embeddings import embeddings
 from tellapart.models.protocols import Model
 from tellapart.models.store import EmbeddingStore
-from tellapart.train.embeddings import embeddings
 from tellapart.train.rows import Row
 
 __all__ = ["Pictures", "as_pairs", "look_at"]

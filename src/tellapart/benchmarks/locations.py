@@ -1,0 +1,86 @@
+"""Where a user keeps the benchmarks' files, and how one of them is found there."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tellapart.errors import DataError
+
+__all__ = ["Locations", "find_files"]
+
+#: Where a benchmark's own repository keeps its annotations, below the folder that the user names.
+_BELOW = ("", "data", "annotations")
+
+
+@dataclass(frozen=True, slots=True)
+class Locations:
+    """The folders that `--data` and `--images` name.
+
+    Attributes:
+        data: of annotation files: each benchmark's in a folder of its name, or of one benchmark directly.
+        images: likewise of images, where they do not lie with the annotations.
+
+    Raises:
+        DataError: one of them is no folder.
+
+    >>> Locations(Path("no such folder"))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: --data no such folder: there is no such folder
+    """
+
+    data: Path | None = None
+    images: Path | None = None
+
+    def __post_init__(self) -> None:
+        for option, folder in (("--data", self.data), ("--images", self.images)):
+            if folder is not None and not folder.is_dir():
+                raise DataError(f"{option} {folder}: there is no such folder")
+
+    def folder(self, benchmark: str) -> Path | None:
+        """Return the folder with a benchmark's annotations: `DATA/benchmark` if that is there, else `DATA`.
+
+        >>> Locations(Path(".")).folder("winoground") == Path(".")
+        True
+        """
+        return _own(self.data, benchmark)
+
+    def pictures(self, benchmark: str, *usual: str) -> Path:
+        """Return the folder with a benchmark's images: that of `--images`, or a usual one beside the annotations.
+
+        Args:
+            benchmark: its name.
+            usual: names of folders that its images usually lie in; the first that is there is taken.
+
+        >>> Locations(images=Path(".")).pictures("winoground", "images").name
+        ''
+        """
+        named = _own(self.images, benchmark)
+        if named is not None:
+            return named
+        beside = self.folder(benchmark) or Path()
+        there = (beside / below / name for below in _BELOW for name in usual)
+        return next((folder for folder in there if folder.is_dir()), beside)
+
+
+def _own(named: Path | None, benchmark: str) -> Path | None:
+    if named is None:
+        return None
+    own = named / benchmark
+    return own if own.is_dir() else named
+
+
+def find_files(folder: Path, pattern: str) -> list[Path]:
+    """Return the files of a pattern (`a.json`, `test-*.parquet`), in order of their names; `a|b` tries `a` first.
+
+    They may lie in the folder itself, in its `data/` or in its `annotations/`.
+
+    >>> find_files(Path("no such folder"), "a.json|b.json")
+    []
+    """
+    for one in re.split(r"\s*\|\s*", pattern):
+        for below in _BELOW:
+            if found := sorted(path for path in (folder / below).glob(one) if path.is_file()):
+                return found
+    return []

@@ -1,0 +1,264 @@
+"""Diffusion pipelines from a folder or the hub: at one revision, from safetensors alone, without code of their own.
+
+The safety checker of Stable Diffusion 1 is not loaded: it would put a black picture in place of one that it suspects, and a
+black picture is no item. People must look at what was made before it is shown to others; cards say so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from tellapart.data.rows import read_object
+from tellapart.errors import DataError, ModelError, require
+from tellapart.models.huggingface.files import quiet, silent
+from tellapart.models.torch_backend import import_torch
+
+__all__ = ["PIPELINES", "Checkpoint", "DiffusionModel", "open_checkpoint", "quiet_diffusion"]
+
+PIPELINES = ("StableDiffusionPipeline", "StableDiffusionXLPipeline")
+
+_LIBRARIES = {"diffusers", "transformers"}
+_UNUSED = {"safety_checker", "feature_extractor", "image_encoder"}
+_READ = {".json", ".txt", ".model", ".safetensors"}
+
+
+class DiffusionModel(BaseModel):
+    """The table `[options.model]` of a recipe.
+
+    Attributes:
+        name: a folder (relative to the recipe) or a hub id.
+        revision: the commit on the hub, 40 hexadecimal digits; a branch would change under a build.
+        variant: of the weights' files, `fp16` for example.
+        unet: another folder or hub id with the denoiser to use instead (DPO, say), and its commit.
+        vae: the same for the autoencoder (vae-ft-mse, say).
+        device: `auto` takes CUDA, then Apple's, then the CPU.
+        dtype: of weights and activations.
+
+    >>> DiffusionModel(name="models/sd").device
+    'auto'
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: str
+    revision: str = ""
+    variant: str = ""
+    unet: str = ""
+    unet_revision: str = ""
+    vae: str = ""
+    vae_revision: str = ""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Files that were found and checked; nothing is in memory yet.
+
+    Attributes:
+        kind: the pipeline's class, one of `PIPELINES`.
+        folders: of the pipeline, and of the parts that replace its own, by name.
+        revisions: of each of them: a commit of the hub, or the SHA-256 of a folder's files.
+        device, dtype, variant: as in `DiffusionModel`, `auto` decided.
+
+    >>> Checkpoint("StableDiffusionPipeline", {"pipeline": Path("sd")}, {}, "cpu", "float32").device
+    'cpu'
+    """
+
+    kind: str
+    folders: dict[str, Path]
+    revisions: dict[str, str]
+    device: str
+    dtype: str
+    variant: str = ""
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """What decides the pixels, by name: revisions, the library, and where and in which type it computes.
+
+        >>> sorted(Checkpoint("StableDiffusionPipeline", {}, {"pipeline": "0123"}, "cpu", "float32").versions)
+        ['diffusers', 'pipeline', 'torch']
+        """
+        torch = f"{metadata.version('torch')}, {self.device}, {self.dtype}"
+        return {**self.revisions, "diffusers": metadata.version("diffusers"), "torch": torch}
+
+    def load(self) -> Any:
+        """Load the pipeline, on its device and in its dtype.
+
+        Raises:
+            ModelError: the files are damaged or do not fit each other.
+            MissingDependencyError: diffusers is not installed.
+
+        >>> Checkpoint("StableDiffusionPipeline", {"pipeline": Path("gone")}, {}, "cpu", "float32").load.__name__
+        'load'
+        """
+        torch = import_torch()
+        diffusers = require("diffusers", extra="diffusion")
+        given: dict[str, Any] = {"use_safetensors": True, "local_files_only": True, "variant": self.variant or None}
+        parts: dict[str, Any] = {}
+        try:
+            with quiet_diffusion():
+                for part, name in (("unet", "UNet2DConditionModel"), ("vae", "AutoencoderKL")):
+                    if part in self.folders:
+                        place = self.folders[part]
+                        subfolder = part if (place / part).is_dir() else None
+                        parts[part] = getattr(diffusers, name).from_pretrained(place, subfolder=subfolder, **given)
+                if self.kind == "StableDiffusionPipeline":
+                    parts |= {"safety_checker": None, "requires_safety_checker": False}
+                else:
+                    parts["add_watermarker"] = False
+                pipeline = getattr(diffusers, self.kind).from_pretrained(self.folders["pipeline"], **given, **parts)
+                pipeline.set_progress_bar_config(disable=True)
+                return pipeline.to(self.device, getattr(torch, self.dtype))
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+            raise ModelError(
+                f"{self.folders['pipeline']}: cannot be loaded as a {self.kind} ({error!s:.300})"
+            ) from error
+
+
+def open_checkpoint(model: DiffusionModel, home: Path, kinds: Sequence[str] = PIPELINES) -> Checkpoint:
+    """Find a pipeline's files, the hub's cache before the hub, and check them.
+
+    Args:
+        model: what the recipe names.
+        home: the folder that its paths are relative to.
+        kinds: the pipelines that will do.
+
+    Raises:
+        ModelError: there is no such folder; a hub id comes without a commit, or cannot be fetched; the pipeline is of another
+            kind, brings code of its own, or has weights in pickles alone; the device is not to be had.
+        MissingDependencyError: diffusers, torch or huggingface_hub is not installed.
+
+    >>> open_checkpoint(DiffusionModel(name="gone"), Path("."))
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: gone is no folder, and no id of the hub (owner/name)
+    """
+    require("diffusers", extra="diffusion")
+    wanted = {"pipeline": (model.name, model.revision)}
+    wanted |= {"unet": (model.unet, model.unet_revision)} if model.unet else {}
+    wanted |= {"vae": (model.vae, model.vae_revision)} if model.vae else {}
+    folders, revisions = {}, {}
+    for part, (name, revision) in wanted.items():
+        check = (
+            partial(_check_pipeline, kinds=kinds, given=set(wanted))
+            if part == "pipeline"
+            else partial(_check_part, part)
+        )
+        folders[part], revisions[part] = _find(name, revision, home, model.variant, check)
+        check(folders[part], model.variant)
+    kind = str(read_object(folders["pipeline"] / "model_index.json")["_class_name"])
+    return Checkpoint(kind, folders, revisions, _device(model.device), model.dtype, model.variant)
+
+
+@contextmanager
+def quiet_diffusion() -> Iterator[None]:
+    """Keep the libraries' reports off the terminal, and numpy 2's warning of how diffusers makes arrays of tensors.
+
+    >>> quiet_diffusion.__name__
+    'quiet_diffusion'
+    """
+    with silent(require("diffusers", extra="diffusion").utils.logging), quiet(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+def _find(name: str, revision: str, home: Path, variant: str, check: Callable[[Path, str], None]) -> tuple[Path, str]:
+    """Return a folder and what tells its state."""
+    local = home / Path(name).expanduser()
+    if local.is_dir():
+        return local, _digest(local)
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+        raise ModelError(f"{name} is no folder, and no id of the hub (owner/name)")
+    if not re.fullmatch("[0-9a-f]{40}", revision):
+        raise ModelError(
+            f"{name} is no folder, and as an id of the hub it needs its commit: 40 hexadecimal digits, got {revision!r}"
+        )
+    hub = require("huggingface_hub", extra="hub")
+    weights = [f"*.{variant}*.safetensors"] if variant else ["*model.safetensors", "*-of-*.safetensors"]
+    patterns = ["*.json", "*.txt", "*.model", *weights]
+    problem: ModelError | None = None
+    try:
+        cached = Path(hub.snapshot_download(name, revision=revision, local_files_only=True))
+        check(cached, variant)
+        return cached, revision
+    except (hub.errors.LocalEntryNotFoundError, OSError, ValueError):
+        pass  # it is not in the cache
+    except ModelError as error:
+        problem = error  # a part of it is not, perhaps
+    try:
+        fetched = hub.snapshot_download(
+            name, revision=revision, allow_patterns=patterns, ignore_patterns=[f"{unused}/*" for unused in _UNUSED]
+        )
+    except (hub.errors.HfHubHTTPError, hub.errors.LocalEntryNotFoundError, OSError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise problem or ModelError(
+            f"{name} at {revision[:12]} is no folder, the hub's cache lacks it, and it cannot be fetched ({reason:.200}); "
+            f"fetch it where there is a network (hf download {name} --revision {revision}) or name a folder"
+        ) from error
+    return Path(fetched), revision
+
+
+def _check_pipeline(folder: Path, variant: str, *, kinds: Sequence[str], given: set[str]) -> None:
+    """Check that a pipeline is one of these, of known parts with safe weights."""
+    try:
+        index = read_object(folder / "model_index.json")
+    except DataError as error:
+        raise ModelError(f"{folder} is no folder of a diffusers pipeline: {error}") from error
+    kind = index.get("_class_name")
+    if kind not in kinds:
+        raise ModelError(f"{folder} is a {kind}; use a {' or a '.join(kinds)}")
+    for part, made in index.items():
+        if part.startswith("_") or part in _UNUSED | given or not isinstance(made, list) or made[0] is None:
+            continue
+        if made[0] not in _LIBRARIES:
+            raise ModelError(f"{folder}: its {part} is code of its own ({made[0]}), which is not run")
+        if not (folder / part).is_dir():
+            raise ModelError(f"{folder} has no {part}; its model_index.json names one: copy or fetch it again")
+        if (folder / part / "config.json").is_file():
+            _check_weights(folder / part, variant)
+
+
+def _check_part(part: str, folder: Path, variant: str) -> None:
+    """Check a part that replaces a pipeline's own: a folder of it, or with it."""
+    _check_weights(folder / part if (folder / part).is_dir() else folder, variant)
+
+
+def _check_weights(folder: Path, variant: str) -> None:
+    if any(folder.glob(f"*.{variant}*.safetensors" if variant else "*.safetensors")):
+        return
+    pickles = sorted(path.name for path in folder.glob("*.bin"))
+    named = f"safetensors of variant {variant!r}" if variant else "safetensors"
+    also = f", only {pickles[0]}, a pickle, which could run code" if pickles else ""
+    raise ModelError(f"{folder} has no {named}{also}; convert it, or name a revision or variant that has them")
+
+
+def _digest(folder: Path) -> str:
+    """Return the SHA-256 of a folder's files that count, and of their names."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        if path.suffix in _READ and path.is_file() and inside.parts[0] not in _UNUSED:
+            with path.open("rb") as file:
+                digest.update(f"{inside.as_posix()} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
+def _device(name: str) -> str:
+    torch = import_torch()
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if name == "auto":
+        return next(device for device, found in there.items() if found)
+    if not there[name]:
+        raise ModelError(f"device {name!r} is not to be had: torch {torch.__version__} sees none; use device 'auto'")
+    return name

@@ -1,0 +1,240 @@
+"""The builder `prompt-to-prompt`: two captions, two pictures that differ as the captions do, chosen from many by a scorer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from tellapart.builders.builder import Candidate, Made, Rejected, Start
+from tellapart.builders.diffusion.caption_pairs import CaptionPair, read_caption_pairs
+from tellapart.builders.diffusion.eq_sd import Aspect, SceneRule, eq_sd_pairs
+from tellapart.builders.diffusion.image_filters import STEPS, Keep, PairSimilarity, as_scorer, pair_similarities
+from tellapart.builders.diffusion.loading import DiffusionModel, open_checkpoint
+from tellapart.builders.diffusion.pictures import PictureFile
+from tellapart.builders.diffusion.sampling import Draw, Schedule, random_numbers, room_for, sample_pairs
+from tellapart.data.item import Item
+from tellapart.errors import DataError
+from tellapart.models.find import find_model
+from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import Pixels
+
+__all__ = ["PromptToPrompt"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """A pair of pictures that passed every filter."""
+
+    index: int
+    draw: Draw
+    found: PairSimilarity
+    pictures: tuple[Pixels, Pixels]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sampled:
+    """All that became of one pair of captions: what passed, best first, and at which step each of the others did not."""
+
+    pair: str
+    passed: tuple[_Sample, ...]
+    failed: tuple[str, ...]
+
+
+class PromptToPrompt:
+    """Draw many pairs of pictures for each pair of captions from shared noise and attention, filter them, and keep the best.
+
+    Captions come from a file (`captions`, see `caption_pairs.read_caption_pairs`) or from Eq-SD's grammar (`eq_sd`). A candidate
+    is a pair of captions, with `keep.best` above 1 also a rank among its pairs of pictures. Ranks of one pair of captions are
+    drawn once where one process makes them one after the other; several processes may each draw them, with the same outcome.
+
+    Raises:
+        DataError: the captions cannot be read, or not one source of them is named.
+        ModelError: the diffusion model or the scorer cannot be had.
+        MissingDependencyError: diffusers is not installed.
+
+    Source: COCO-Counterfactuals, appendix B.2.2; EqBen, appendix B.5.
+
+    >>> PromptToPrompt.Options(model={"name": "sd"}, scorer="demo-encoder", eq_sd={"object": 3}).samples
+    100
+    """
+
+    class Options(BaseModel):
+        """The recipe's `[options]`; defaults are those of instruct-pix2pix, which COCO-Counterfactuals took.
+
+        Attributes:
+            captions: a file of caption pairs, relative to the recipe.
+            eq_sd: instead of a file, how many pairs of each aspect of Eq-SD's grammar.
+            scene_rule: of that grammar's scenes, see `eq_sd.families`.
+            model: the pipeline, a `StableDiffusionPipeline`.
+            scorer: a dual encoder that `tellapart run -m` knows, and where it computes (`auto`: where the pipeline does).
+            samples: pairs of pictures drawn for each pair of captions.
+            steps, sampler, side, batch: see `sampling.Schedule`.
+            guidance, self_fraction, cross_fraction: lowest and highest value of what each draw takes evenly between them.
+            keep: the filters.
+            picture: how pictures are written.
+
+        >>> PromptToPrompt.Options(model={"name": "sd"}, scorer="demo-encoder").self_fraction
+        [0.1, 0.9]
+        """
+
+        model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+        captions: str = ""
+        eq_sd: dict[Aspect, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
+        scene_rule: SceneRule = "added"
+        model: DiffusionModel
+        scorer: str
+        scorer_device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+        samples: int = Field(default=100, ge=1)
+        steps: int = Field(default=100, ge=1)
+        sampler: Literal["euler-ancestral", "ddim"] = "euler-ancestral"
+        side: int = Field(default=0, ge=0, multiple_of=8)
+        batch: int = Field(default=1, ge=1)
+        guidance: list[float] = Field(default_factory=lambda: [7.5, 15.0], min_length=2, max_length=2)
+        self_fraction: list[float] = Field(default_factory=lambda: [0.1, 0.9], min_length=2, max_length=2)
+        cross_fraction: list[float] = Field(default_factory=lambda: [0.0, 0.0], min_length=2, max_length=2)
+        keep: Keep = Field(default_factory=Keep)
+        picture: PictureFile = Field(default_factory=PictureFile)
+
+    def __init__(self, start: Start) -> None:
+        options: PromptToPrompt.Options = start.options
+        self._options, self._seed = options, start.seed
+        if bool(options.captions) == bool(options.eq_sd):
+            raise DataError("[options]: name one source of caption pairs: captions = FILE, or a table eq_sd of counts")
+        for name in ("guidance", "self_fraction", "cross_fraction"):
+            low, high = getattr(options, name)
+            if not 0 <= low <= high or (name != "guidance" and high > 1):
+                raise DataError(
+                    f"[options] {name}: expected [lowest, highest], fractions within 0 and 1; got [{low}, {high}]"
+                )
+        self._inputs: dict[str, str] = {}
+        if options.captions:
+            path = start.home / options.captions
+            self._pairs = read_caption_pairs(path)
+            self._inputs[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        else:
+            self._pairs = eq_sd_pairs(options.eq_sd, start.seed, options.scene_rule)
+        self._checkpoint = open_checkpoint(options.model, start.home, ("StableDiffusionPipeline",))
+        device = self._checkpoint.device if options.scorer_device == "auto" else options.scorer_device
+        self._scorer = as_scorer(find_model(options.scorer, ModelOptions(device=device)))
+        self._schedule = Schedule(options.steps, options.sampler, options.side, options.batch)
+        self._sampled: _Sampled | None = None
+
+    @property
+    def about(self) -> Mapping[str, JsonValue]:
+        """What the card says."""
+        keep = self._options.keep
+        asked = "caption-image, image-image" + (" and directional" if keep.rule == "code" else "")
+        return {
+            "title": "Pairs drawn by Prompt-to-Prompt",
+            "description": f"2x2 items: both pictures are drawn from the same noise and share attention maps; of "
+            f"{self._options.samples} pairs of pictures those that pass filters by {asked} similarity stay, the highest "
+            "directional similarity first. No person has looked at them, and no safety checker has run: look at them before "
+            "you measure with them or show them.",
+            "licence": "that of the diffusion model's outputs",
+            "source": "drawn by tellapart's builder `prompt-to-prompt`"
+            + (", captions after EqBen's Figure 15" if self._options.eq_sd else ""),
+            "citation": "Hertz et al., Prompt-to-Prompt, 2022; Brooks et al., InstructPix2Pix, CVPR 2023; Le et al., "
+            "COCO-Counterfactuals, NeurIPS 2023",
+        }
+
+    @property
+    def inputs(self) -> Mapping[str, str]:
+        """The captions file, if there is one, with its SHA-256."""
+        return self._inputs
+
+    @property
+    def models(self) -> Mapping[str, str]:
+        """The pipeline's revisions, the scorer's fingerprint, and the libraries that compute."""
+        return {**self._checkpoint.versions, "scorer": f"{self._options.scorer} {self._scorer.fingerprint}"}
+
+    def candidates(self) -> Sequence[Candidate]:
+        """Return every pair of captions, as often as pairs of pictures of it may stay."""
+        best = self._options.keep.best
+        return [
+            Candidate(name if best == 1 else f"{name}-{rank}", {"pair": name, "rank": rank})
+            for name in self._pairs
+            for rank in range(best)
+        ]
+
+    def make(self, candidate: Candidate) -> Made | Rejected:
+        """Draw, filter, and return the pair of pictures of the candidate's rank.
+
+        Raises:
+            ModelError: the pipeline cannot be loaded, or the scorer has no vectors of one space.
+        """
+        pair, rank = self._pairs[candidate.data["pair"]], candidate.data["rank"]
+        if pair.captions[0] == pair.captions[1]:
+            return Rejected("caption", "both captions are the same")
+        if not all(room_for(self._pipeline, caption) for caption in pair.captions):
+            return Rejected("caption", "longer than the text encoder reads")
+        if self._sampled is None or self._sampled.pair != pair.id:
+            self._sampled = self._sample(pair)
+        sampled = self._sampled
+        if not sampled.passed:
+            return Rejected(max(sampled.failed, key=STEPS.index), f"none of {self._options.samples} samples passed")
+        if rank >= len(sampled.passed):
+            return Rejected("best", "fewer samples passed than are wanted")
+        return self._made(candidate.id, pair, sampled, rank)
+
+    @cached_property
+    def _pipeline(self) -> Any:
+        return self._checkpoint.load()
+
+    def _sample(self, pair: CaptionPair) -> _Sampled:
+        """Draw every sample of a pair of captions; pictures that a filter rejects are forgotten at once."""
+        draws = [self._draw(pair.id, index) for index in range(self._options.samples)]
+        passed: list[_Sample] = []
+        failed: list[str] = []
+        drawn = sample_pairs(self._pipeline, pair.captions, draws, self._schedule)
+        for (index, draw), pictures in zip(enumerate(draws), drawn, strict=True):
+            (found,) = pair_similarities(self._scorer, [pictures], pair.captions)
+            if (step := self._options.keep.step_failed(found)) is None:
+                passed.append(_Sample(index, draw, found, pictures))
+            else:
+                failed.append(step)
+        passed.sort(key=lambda sample: (-sample.found.directional, sample.index))
+        return _Sampled(pair.id, tuple(passed[: self._options.keep.best]), tuple(failed))
+
+    def _draw(self, name: str, index: int) -> Draw:
+        rng, options = random_numbers(self._seed, name, index), self._options
+        seed = int(rng.integers(2**32))
+        own, guidance, cross = (
+            float(rng.uniform(low, high))
+            for low, high in (options.self_fraction, options.guidance, options.cross_fraction)
+        )
+        return Draw(seed, guidance, own, cross)
+
+    def _made(self, name: str, pair: CaptionPair, sampled: _Sampled, rank: int) -> Made:
+        sample, options = sampled.passed[rank], self._options
+        images = dict(self._files(name, sample.pictures))
+        draw = sample.draw
+        item = Item(
+            id=name,
+            images=tuple(images),
+            texts=pair.captions,
+            tags=dict(pair.tags),
+            cluster=pair.cluster,
+            provenance={
+                "pair": pair.id,
+                "sample": sample.index,
+                "rank": rank,
+                "noise_seed": draw.seed,
+                "self_fraction": round(draw.self_fraction, 6),
+                "cross_fraction": round(draw.cross_fraction, 6),
+                "guidance": round(draw.guidance, 6),
+                "steps": options.steps,
+                "sampler": options.sampler,
+                "similarity": sample.found.to_record(),
+            },
+        )
+        return Made(item, images, tuple(f"sample: {step}" for step in sampled.failed) if rank == 0 else ())
+
+    def _files(self, name: str, pictures: tuple[Pixels, Pixels]) -> Iterator[tuple[str, bytes]]:
+        for side, pixels in enumerate(pictures):
+            yield f"images/{name}_{side}{self._options.picture.suffix}", self._options.picture.encode(pixels)

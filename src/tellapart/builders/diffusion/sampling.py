@@ -1,0 +1,209 @@
+"""Pairs of pictures drawn from the same noise: one denoising loop for many draws of one pair of captions."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from tellapart.builders.diffusion.attention import Sharing, sharing_attention, token_map
+from tellapart.builders.diffusion.loading import quiet_diffusion
+from tellapart.models.protocols import Pixels
+from tellapart.models.torch_backend import fixed_batches, import_torch
+
+__all__ = ["Draw", "Schedule", "random_numbers", "room_for", "sample_images", "sample_pairs", "words_of"]
+
+_SCHEDULERS = {"euler-ancestral": "EulerAncestralDiscreteScheduler", "ddim": "DDIMScheduler"}
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What one pair of pictures is drawn with.
+
+    Attributes:
+        seed: of the first noise and of all that the steps add: the same for both pictures.
+        guidance: how much the caption counts.
+        self_fraction, cross_fraction: parts of the steps in which attention maps are shared.
+
+    >>> Draw(seed=1, guidance=7.5, self_fraction=0.5).cross_fraction
+    0.0
+    """
+
+    seed: int
+    guidance: float
+    self_fraction: float
+    cross_fraction: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How pictures are denoised.
+
+    Attributes:
+        steps: of the sampler.
+        sampler: `euler-ancestral` (instruct-pix2pix) or `ddim` (Hertz et al.).
+        side: of the pictures, in pixels; 0 for the model's own.
+        batch: pairs in one forward pass. A picture's last bits depend on it, so it belongs to the recipe.
+
+    >>> Schedule().steps
+    100
+    """
+
+    steps: int = 100
+    sampler: Literal["euler-ancestral", "ddim"] = "euler-ancestral"
+    side: int = 0
+    batch: int = 1
+
+
+def random_numbers(seed: int, name: str, index: int) -> np.random.Generator:
+    """Return the random numbers of one draw of one item: no other item, draw or process has a part in them.
+
+    >>> int(random_numbers(1, "a", 0).integers(2**32)) == int(random_numbers(1, "a", 1).integers(2**32))
+    False
+    """
+    return np.random.default_rng(list(hashlib.sha256(f"{seed}:{name}:{index}".encode()).digest()))
+
+
+def words_of(tokenizer: Any, caption: str) -> list[list[int]]:
+    """Return the token ids of each word of a caption, as the text encoder is given them.
+
+    >>> class Letters:
+    ...     def __call__(self, text, add_special_tokens):
+    ...         return type("Encoding", (), {"input_ids": [ord(letter) for letter in text]})
+    >>> words_of(Letters(), "a b")
+    [[97], [98]]
+    """
+    return [list(tokenizer(word, add_special_tokens=False).input_ids) for word in caption.split()]
+
+
+def room_for(pipeline: Any, caption: str) -> bool:
+    """Return whether a pipeline's text encoder, and its second one if it has two, reads a caption to its end.
+
+    >>> room_for.__name__
+    'room_for'
+    """
+    tokenizers = [getattr(pipeline, name, None) for name in ("tokenizer", "tokenizer_2")]
+    return all(
+        len(tokenizer(caption, truncation=False, verbose=False).input_ids) <= tokenizer.model_max_length
+        for tokenizer in tokenizers
+        if tokenizer is not None
+    )
+
+
+def sample_pairs(
+    pipeline: Any, captions: tuple[str, str], draws: Sequence[Draw], schedule: Schedule
+) -> Iterator[tuple[Pixels, Pixels]]:
+    """Yield a pair of pictures for each draw, in their order.
+
+    Every forward pass has the same shape, the last one filled up, so a pair does not depend on how many are drawn. All noise
+    comes from a generator of the draw's own, on the CPU, so it does not depend on the device or the batch either.
+
+    Args:
+        pipeline: a `StableDiffusionPipeline`.
+        captions: of the first and the second picture; neither is longer than the text encoder reads.
+        draws: one for each pair.
+        schedule: steps, sampler, size and batch.
+
+    Yields:
+        RGB pictures, uint8 `(side, side, 3)`.
+
+    Raises:
+        ModelError: the denoiser's attention is not Stable Diffusion's.
+
+    >>> list(sample_pairs(None, ("a cat", "a dog"), [], Schedule()))
+    []
+    """
+    if not draws:
+        return
+    torch = import_torch()
+    with torch.inference_mode():
+        texts = _texts(pipeline, captions)
+        for batch, real in fixed_batches(draws, schedule.batch):
+            pictures = _denoised(pipeline, texts, captions, batch, schedule)
+            yield from zip(pictures[0 : 2 * real : 2], pictures[1 : 2 * real : 2], strict=True)
+
+
+def sample_images(
+    pipeline: Any, prompt: str, seeds: Sequence[int], schedule: Schedule, guidance: float
+) -> Iterator[Pixels]:
+    """Yield a picture of one prompt for each seed, in their order, with the pipeline's own sampler.
+
+    Each picture has a generator of its own, on the CPU; every forward pass has the same shape.
+
+    Args:
+        pipeline: a `StableDiffusionPipeline` or a `StableDiffusionXLPipeline`.
+        prompt: what is to be seen.
+        seeds: one for each picture.
+        schedule: steps, side and batch; its sampler is not used.
+        guidance: how much the prompt counts.
+
+    Yields:
+        RGB pictures, uint8 `(side, side, 3)`.
+
+    >>> list(sample_images(None, "a cat", [], Schedule(), 5.0))
+    []
+    """
+    torch = import_torch()
+    for batch, real in fixed_batches(seeds, schedule.batch):
+        generators = [torch.Generator("cpu").manual_seed(seed) for seed in batch]
+        with quiet_diffusion():
+            floats = pipeline(
+                [prompt] * len(batch),
+                num_inference_steps=schedule.steps,
+                guidance_scale=guidance,
+                height=schedule.side or None,
+                width=schedule.side or None,
+                generator=generators,
+                output_type="np",
+            ).images
+        yield from list((floats * 255).round().astype(np.uint8))[:real]
+
+
+def _texts(pipeline: Any, captions: tuple[str, str]) -> Any:
+    """Encode no caption, the first and the second, each by itself: (3, 1, tokens, width)."""
+    torch = import_torch()
+    found = [pipeline.encode_prompt(caption, pipeline.device, 1, True) for caption in captions]
+    return torch.stack([found[0][1], found[0][0], found[1][0]])
+
+
+def _denoised(
+    pipeline: Any, texts: Any, captions: tuple[str, str], draws: Sequence[Draw], schedule: Schedule
+) -> list[Pixels]:
+    """Draw one batch: first and second picture of each draw in turn."""
+    torch = import_torch()
+    unet, device, dtype, n = pipeline.unet, pipeline.device, pipeline.unet.dtype, len(draws)
+    scheduler = _scheduler(pipeline, schedule)
+    # One generator for each picture, the same seed for both of a pair: they share all noise, also what the steps add.
+    generators = [torch.Generator("cpu").manual_seed(draw.seed) for draw in draws for _ in range(2)]
+    side = schedule.side // pipeline.vae_scale_factor or unet.config.sample_size
+    shape = (1, unet.config.in_channels, side, side)
+    noise = [torch.randn(shape, generator=generator, dtype=dtype) for generator in generators]
+    latents = torch.cat(noise).to(device) * scheduler.init_noise_sigma
+    context = torch.cat([texts[0]] * 2 * n + [texts[1], texts[2]] * n)  # (2, n, 2) captions
+    guidance = torch.tensor([d.guidance for d in draws for _ in range(2)], dtype=dtype, device=device).view(-1, 1, 1, 1)
+    words = [words_of(pipeline.tokenizer, caption) for caption in captions]
+    tokens = token_map(words[0], words[1], context.shape[1])
+    sharing = Sharing(schedule.steps, [d.self_fraction for d in draws], [d.cross_fraction for d in draws], tokens)
+    with sharing_attention(unet, sharing):
+        for step, time in enumerate(scheduler.timesteps):
+            sharing.begin(step)
+            given = scheduler.scale_model_input(torch.cat([latents] * 2), time)
+            without, with_caption = unet(given, time, encoder_hidden_states=context, return_dict=False)[0].chunk(2)
+            guided = without + guidance * (with_caption - without)
+            latents = scheduler.step(guided, time, latents, generator=generators, return_dict=False)[0]
+    images = pipeline.vae.decode(latents / pipeline.vae.config.scaling_factor, return_dict=False)[0]
+    floats = pipeline.image_processor.postprocess(images, output_type="np")
+    return list((floats * 255).round().astype(np.uint8))
+
+
+def _scheduler(pipeline: Any, schedule: Schedule) -> Any:
+    import diffusers
+
+    config = {**pipeline.scheduler.config, "timestep_spacing": "linspace"}  # as k-diffusion spaces them
+    with quiet_diffusion():
+        made = getattr(diffusers, _SCHEDULERS[schedule.sampler]).from_config(config)
+        made.set_timesteps(schedule.steps, device=pipeline.device)
+    return made

@@ -1,0 +1,97 @@
+"""A pair set in the two forms that Hugging Face `datasets` loads: an `imagefolder`, and a parquet file with its images."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tellapart.data.atomic import atomic_file, atomic_folder
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.errors import DataError, require
+
+__all__ = ["write_imagefolder", "write_parquet"]
+
+#: Rows of one parquet row group: with images inside, few, so that a viewer reads little.
+_GROUP = 100
+
+
+def write_imagefolder(pairs: PairSet, folder: Path) -> None:
+    """Write `metadata.jsonl` and the images; `load_dataset("imagefolder", data_dir=...)` and tellapart read it.
+
+    Args:
+        pairs: the set.
+        folder: must not exist yet, or be empty.
+
+    Raises:
+        DataError: the folder holds something already, or cannot be written, or an image cannot be read.
+
+    >>> item = Item(id="a", images=("gone.png",), texts=("x", "y"))
+    >>> write_imagefolder(PairSet("s", (item,), Path(".")), Path(__file__).parent)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tellapart.errors.DataError: ... holds something already; name a new folder
+    """
+    with atomic_folder(folder) as draft:
+        with (draft / "metadata.jsonl").open("w", encoding="utf-8", newline="\n") as lines:
+            for item in pairs.items:
+                lines.write(json.dumps(_row(item), ensure_ascii=False) + "\n")
+        for reference in dict.fromkeys(image for item in pairs.items for image in item.images):
+            (draft / reference).parent.mkdir(parents=True, exist_ok=True)
+            (draft / reference).write_bytes(pairs.read_bytes(reference))
+
+
+def _row(item: Item) -> dict[str, Any]:
+    """Return a line of `metadata.jsonl`: one image is `file_name`, more are `image_0_file_name`, ..."""
+    names = ["file_name"] if len(item.images) == 1 else [f"image_{k}_file_name" for k in range(len(item.images))]
+    row: dict[str, Any] = {"id": item.id, **dict(zip(names, item.images, strict=True))}
+    row |= {f"caption_{k}": text for k, text in enumerate(item.texts)}
+    return row | {"cluster": item.cluster, "tags": dict(item.tags)}
+
+
+def write_parquet(pairs: PairSet, path: Path) -> None:
+    """Write one parquet file: `id`, `image_k` with its bytes, `caption_k`, `cluster`, and tags and provenance as JSON.
+
+    Args:
+        pairs: the set.
+        path: the file; replaced when all of the new one is written.
+
+    Raises:
+        DataError: an image cannot be read, or the file cannot be written.
+        MissingDependencyError: pyarrow is not installed.
+
+    >>> item = Item(id="a", images=("gone.png",), texts=("x", "y"))
+    >>> write_parquet(PairSet("s", (item,), Path(".")), Path("no such folder/s.parquet"))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: no such folder/s.parquet cannot be written: there is no folder no such folder
+    """
+    if not path.parent.is_dir():
+        raise DataError(f"{path} cannot be written: there is no folder {path.parent}")
+    arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
+    images, texts = pairs.shape
+    image = arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())])
+    fields = [("id", arrow.string()), *((f"image_{k}", image) for k in range(images))]
+    fields += [
+        (name, arrow.string()) for name in (*(f"caption_{k}" for k in range(texts)), "cluster", "tags", "provenance")
+    ]
+    # What `datasets` needs to decode the images of itself.
+    features = {
+        name: {"_type": "Image"} if kind == image else {"dtype": "string", "_type": "Value"} for name, kind in fields
+    }
+    about = {"huggingface": json.dumps({"info": {"features": features}})}
+    schema = arrow.schema(fields, metadata=about)
+    try:
+        with atomic_file(path) as draft, parquet.ParquetWriter(draft, schema) as writer:
+            for start in range(0, len(pairs), _GROUP):
+                rows = [_record(pairs, item) for item in pairs.items[start : start + _GROUP]]
+                writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
+    except OSError as error:
+        raise DataError(f"{path} cannot be written ({error})") from error
+
+
+def _record(pairs: PairSet, item: Item) -> dict[str, Any]:
+    row: dict[str, Any] = {"id": item.id, "cluster": item.cluster}
+    row |= {f"image_{k}": {"bytes": pairs.read_bytes(name), "path": name} for k, name in enumerate(item.images)}
+    row |= {f"caption_{k}": text for k, text in enumerate(item.texts)}
+    told = {"tags": item.tags, "provenance": item.provenance}
+    return row | {key: json.dumps(value, ensure_ascii=False, sort_keys=True) for key, value in told.items()}

@@ -1,0 +1,248 @@
+"""A build's journal: one SQLite file beside the set that says of every candidate what became of it, and keeps its images.
+
+Each outcome is there whole or not at all, under its candidate's id, whenever the process is stopped and however. One
+process at a time holds the file. It is removed when the set stands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tellapart.builders.builder import Failed, Made, Outcome, Rejected
+from tellapart.data.item import Item
+from tellapart.errors import DataError, RunError
+
+__all__ = ["Images", "Journal"]
+
+#: Seconds of work that may be lost when the process is killed: outcomes are committed, and synced, this often.
+_PERIOD = 0.5
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS outcome (id TEXT PRIMARY KEY, kind TEXT NOT NULL, told TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS image (reference TEXT PRIMARY KEY, sha256 TEXT NOT NULL, data BLOB NOT NULL);
+"""
+
+
+class Journal:
+    """The outcomes of one recipe's candidates.
+
+    Args:
+        path: the file; made if it is not there.
+        fingerprint: of the recipe; a journal in which another recipe decided candidates is refused.
+
+    Raises:
+        RunError: the file belongs to another recipe, to another process that is at work, or is no journal.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with Journal(Path(folder) / "journal", "0123") as journal:
+    ...         journal.record("a", Rejected("swap", "one object only"))
+    ...     with Journal(Path(folder) / "journal", "0123") as journal:
+    ...         print(journal.decided(), journal.outcome("a").reason)
+    {'a'} one object only
+    """
+
+    def __init__(self, path: Path, fingerprint: str) -> None:
+        self._path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = sqlite3.connect(path, timeout=0.2, isolation_level=None)
+        try:
+            # The lock is taken once and held: two processes would do the work twice. FULL: a commit is on the disk.
+            self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._file.execute("PRAGMA synchronous = FULL")
+            self._file.executescript("BEGIN EXCLUSIVE;" + _TABLES + "COMMIT;")
+            if not self.decided():  # nothing would be lost: a recipe that was put right begins anew
+                self._file.executescript("BEGIN; DELETE FROM outcome; DELETE FROM image; DELETE FROM about; COMMIT;")
+            self._file.execute("INSERT OR IGNORE INTO about VALUES ('fingerprint', ?)", (fingerprint,))
+            (found,) = self._file.execute("SELECT value FROM about WHERE key = 'fingerprint'").fetchone()
+        except sqlite3.DatabaseError as error:
+            self._file.close()
+            raise RunError(_refusal(path, error)) from error
+        if found != fingerprint:
+            self._file.close()
+            raise RunError(
+                f"{path} was begun with another recipe, other inputs or another version ({found}, now {fingerprint}); "
+                "name another --out, or delete it to begin anew"
+            )
+        self._committed = time.monotonic()
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Commit what was recorded, and let go of the file.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Journal(Path(folder) / "journal", "0123").close()
+        """
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self.commit()
+        finally:
+            self._file.close()
+
+    def commit(self) -> None:
+        """Put what was recorded on the disk.
+
+        Raises:
+            RunError: the disk does not take it.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "journal", "0123") as journal:
+        ...     journal.commit()
+        """
+        if self._file.in_transaction:
+            self._write("COMMIT")
+        self._committed = time.monotonic()
+
+    def record(self, name: str, outcome: Outcome) -> None:
+        """Record what became of a candidate; it replaces what was recorded of it before.
+
+        Raises:
+            DataError: one of its images has a reference under which another item left another image.
+            RunError: the disk does not take it.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "journal", "0123") as journal:
+        ...     journal.record("a", Failed("OSError: disk full"))
+        ...     journal.record("a", Rejected("swap", "one object only"))
+        ...     type(journal.outcome("a")).__name__
+        'Rejected'
+        """
+        if not self._file.in_transaction:
+            self._write("BEGIN")
+        if isinstance(outcome, Made):
+            for reference, data in outcome.images.items():
+                self._keep(name, reference, data)
+        told = json.dumps(_told(outcome), ensure_ascii=False, allow_nan=False)
+        self._write("INSERT OR REPLACE INTO outcome VALUES (?, ?, ?)", name, type(outcome).__name__.lower(), told)
+        if time.monotonic() - self._committed >= _PERIOD:
+            self.commit()
+
+    def _keep(self, name: str, reference: str, data: bytes) -> None:
+        digest = hashlib.sha256(data).hexdigest()
+        row = self._file.execute("SELECT sha256 FROM image WHERE reference = ?", (reference,)).fetchone()
+        if row is None:
+            self._write("INSERT INTO image VALUES (?, ?, ?)", reference, digest, data)
+        elif row[0] != digest:
+            raise DataError(f"item {name!r}: another item has another image under {reference!r}; give them two names")
+
+    def _write(self, statement: str, *values: str | bytes) -> None:
+        try:
+            self._file.execute(statement, values)
+        except sqlite3.Error as error:
+            raise RunError(
+                f"{self._path} cannot be written ({error}); what is in it stays: make room, and go on"
+            ) from error
+
+    def decided(self) -> set[str]:
+        """Return the ids of candidates that became items or were rejected; a failed one is to be tried again.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "journal", "0123") as journal:
+        ...     journal.record("a", Failed("OSError: disk full"))
+        ...     journal.decided()
+        set()
+        """
+        return {name for (name,) in self._file.execute("SELECT id FROM outcome WHERE kind != 'failed'")}
+
+    def outcome(self, name: str) -> Outcome:
+        """Return what became of a candidate; an item comes without its images' bytes.
+
+        Raises:
+            KeyError: nothing was recorded of it.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "journal", "0123") as journal:
+        ...     journal.record("a", Made(Item(id="a", images=("a.png",), texts=("x", "y")), {"a.png": b"png"}))
+        ...     journal.outcome("a").item.texts
+        ('x', 'y')
+        """
+        row = self._file.execute("SELECT kind, told FROM outcome WHERE id = ?", (name,)).fetchone()
+        if row is None:
+            raise KeyError(name)
+        kind, told = row[0], json.loads(row[1])
+        if kind == "made":
+            return Made(Item.model_validate(told["item"]), {}, tuple(told["redrawn"]))
+        return Rejected(**told) if kind == "rejected" else Failed(**told)
+
+    def images(self, references: set[str]) -> Images:
+        """Return some of the images, each read when it is asked for.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "journal", "0123") as journal:
+        ...     journal.record("a", Made(Item(id="a", images=("a.png",), texts=("x", "y")), {"a.png": b"png"}))
+        ...     dict(journal.images({"a.png"}))
+        {'a.png': b'png'}
+        """
+        return Images(self._file, references)
+
+    def remove(self) -> None:
+        """Close the journal and delete its file.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Journal(Path(folder) / "journal", "0123").remove()
+        ...     list(Path(folder).iterdir())
+        []
+        """
+        self.close()
+        self._path.unlink()
+
+
+class Images(Mapping[str, bytes]):
+    """Images of a journal by reference: what `write_pair_set` takes.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "journal", "0123") as journal:
+    ...     len(journal.images(set()))
+    0
+    """
+
+    def __init__(self, file: sqlite3.Connection, references: set[str]) -> None:
+        self._file = file
+        self._references = references
+
+    def __getitem__(self, reference: str) -> bytes:
+        if reference not in self._references:
+            raise KeyError(reference)
+        (data,) = self._file.execute("SELECT data FROM image WHERE reference = ?", (reference,)).fetchone()
+        return bytes(data)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._references))
+
+    def __len__(self) -> int:
+        return len(self._references)
+
+
+def _told(outcome: Outcome) -> dict[str, object]:
+    """Return an outcome as JSON types, without images."""
+    if isinstance(outcome, Made):
+        return {"item": outcome.item.model_dump(mode="json"), "redrawn": list(outcome.redrawn)}
+    if isinstance(outcome, Rejected):
+        return {"step": outcome.step, "reason": outcome.reason}
+    return {"error": outcome.error}
+
+
+def _refusal(path: Path, error: sqlite3.DatabaseError) -> str:
+    if "locked" in str(error):
+        return f"{path} is held by another build that is at work; wait for it, or name another --out"
+    return f"{path} is no journal of a build ({error}); name another --out, or delete it"

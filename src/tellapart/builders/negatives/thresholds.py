@@ -1,0 +1,140 @@
+"""Selections by a bound: false captions that a scorer finds poor, and those too near to or too far from the true ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from tellapart.builders.negatives.refine import grouped_by
+from tellapart.builders.selections import Selection
+from tellapart.data.item import Item
+from tellapart.errors import DataError, ModelError
+from tellapart.models.find import find_model
+from tellapart.models.protocols import DualEncoder
+from tellapart.models.text.find import beside, find_text_scorer, score_captions
+
+__all__ = ["Quantile", "Similarity"]
+
+
+class Quantile(Selection):
+    """Keep the false captions that every scorer puts at or above its quantile: the plausible and the well-formed ones.
+
+    Source: TROHN-Text keeps what reaches the 0.645 quantile of Vera and of a CoLA classifier, in each subtype (BiVLC's
+    code, Miranda et al., 2024). All quantiles are of all items that came in.
+
+    Attributes:
+        scorers: names of `text_scorers.SCORERS`.
+        q: the quantile.
+        minimum: a score that must be reached besides, whatever the quantile is; of a single scorer.
+        by: the tag whose values have a quantile each; empty for one of the whole set.
+
+    Raises:
+        pydantic.ValidationError: a minimum for several scorers.
+
+    >>> items = [Item(id=t, images=("a.png",), texts=("x", t)) for t in ("a", "a b", "a b c")]
+    >>> Quantile(scorers=["words"], q=0.5).left_out(items, seed=1, home=Path("."))
+    {'a': 'words below the 0.5 quantile'}
+    """
+
+    scorers: list[str] = Field(min_length=1)
+    q: float = Field(default=0.645, ge=0.0, le=1.0)
+    minimum: float | None = None
+    by: str = "subset"
+
+    @model_validator(mode="after")
+    def _one_minimum(self) -> Self:
+        if self.minimum is not None and len(self.scorers) > 1:
+            raise ValueError("a minimum is of one scorer; name each in a [[selections]] of its own")
+        return self
+
+    def models(self, home: Path) -> Mapping[str, str]:
+        """Return the scorers with their fingerprints."""
+        return {scorer.name: scorer.fingerprint for scorer in (find_text_scorer(name, home) for name in self.scorers)}
+
+    def left_out(self, items: Sequence[Item], *, seed: int, home: Path) -> dict[str, str]:  # noqa: ARG002
+        """Return what lies below a bound, with the first one.
+
+        Raises:
+            DataError: an item is not of one image by two texts.
+            ModelError: a scorer cannot be had, or gave a number that is not finite.
+        """
+        found: dict[str, str] = {}
+        for name in self.scorers:
+            form, false = name.partition(":")[0], score_captions(find_text_scorer(name, home), items)[:, 1]
+            for places in grouped_by(items, self.by):
+                bound = np.quantile(false[places], self.q)
+                for place in places:
+                    if self.minimum is not None and false[place] < self.minimum:
+                        found.setdefault(items[place].id, f"{form} below {self.minimum:g}")
+                    elif false[place] < bound:
+                        found.setdefault(items[place].id, f"{form} below the {self.q:g} quantile")
+        return found
+
+
+class Similarity(Selection):
+    """Keep the items whose two captions lie within bounds of cosine for a text encoder.
+
+    Source: TROHN-Text drops what reaches 0.999 for CLIP ViT-B/32 (BiVLC's code): a paraphrase is no false caption.
+
+    Attributes:
+        model: a dual encoder as `tellapart run -m` names it.
+        minimum, maximum: a cosine may be `minimum` and must be below `maximum`.
+
+    >>> items = [Item(id="a", images=("a.png",), texts=("a red cup", "a red cup"))]
+    >>> Similarity(model="demo-encoder").left_out(items, seed=1, home=Path("."))
+    {'a': 'captions too much alike'}
+    """
+
+    model: str
+    minimum: float = Field(default=-1.0, ge=-1.0, le=1.0)
+    maximum: float = Field(default=0.999, ge=-1.0, le=1.5)
+
+    def models(self, home: Path) -> Mapping[str, str]:
+        """Return the encoder with its fingerprint."""
+        encoder = _encoder(self.model, home)
+        return {encoder.name: encoder.fingerprint}
+
+    def left_out(self, items: Sequence[Item], *, seed: int, home: Path) -> dict[str, str]:  # noqa: ARG002
+        """Return what lies beyond a bound.
+
+        Raises:
+            DataError: an item has not two texts.
+            ModelError: the model cannot be had or encodes no texts.
+        """
+        for item in items:
+            if len(item.texts) != 2:
+                raise DataError(f"item {item.id!r} has {len(item.texts)} texts; the similarity of two is bounded")
+        cosines = _cosines(_encoder(self.model, home), items)
+        found: dict[str, str] = {}
+        for item, cosine in zip(items, cosines.tolist(), strict=True):
+            if not self.minimum <= cosine < self.maximum:
+                found[item.id] = f"captions too {'little' if cosine < self.minimum else 'much'} alike"
+        return found
+
+
+@lru_cache(maxsize=1)
+def _encoder(name: str, home: Path) -> DualEncoder:
+    form, colon, place = name.rpartition(":")
+    model = find_model(form + colon + (beside(place, home) if colon or "/" in place else place))
+    if not isinstance(model, DualEncoder):
+        raise ModelError(
+            f"{name} encodes no texts by themselves; name a dual encoder, such as openai/clip-vit-base-patch32"
+        )
+    return model
+
+
+def _cosines(encoder: DualEncoder, items: Sequence[Item]) -> NDArray[np.float64]:
+    texts = sorted({text for item in items for text in item.texts})
+    place = {text: row for row, text in enumerate(texts)}
+    blocks = [encoder.encode_texts(texts[k : k + 256]) for k in range(0, len(texts), 256)]
+    vectors = np.concatenate(blocks) if blocks else np.zeros((0, 1), np.float32)
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    pairs = np.array([[place[text] for text in item.texts] for item in items], int).reshape(-1, 2)
+    cosines: NDArray[np.float64] = (units[pairs[:, 0]].astype(np.float64) * units[pairs[:, 1]]).sum(axis=1)
+    return cosines

@@ -1,0 +1,133 @@
+"""A vocabulary from a folder of scanned objects: which asset is called what in captions.
+
+Names come from a TOML file (`Folder_Name = "red coffee mug"`, or `Folder_Name = { noun = "red coffee mug", category =
+"mug" }`) or a CSV file with the columns folder, noun and, if wanted, category. Without one, an asset is called what its folder
+is called, in words, and its category is that of its `metadata.pbtxt` or its last word.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tellapart.builders.rendered.assets import Up, find_assets, read_asset, register
+from tellapart.builders.rendered.grammar import Noun
+from tellapart.builders.rendered.materials import PALETTE
+from tellapart.builders.rendered.vocabulary import Vocabulary, add_vocabulary
+from tellapart.data.rows import read_csv, read_toml
+from tellapart.errors import DataError
+
+__all__ = ["AssetVocabulary", "asset_vocabulary", "called", "read_names"]
+
+_CATEGORY = re.compile(r'categories\s*\{\s*first:\s*"([^"\n]{1,80})"')
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+@dataclass(frozen=True, slots=True)
+class AssetVocabulary:
+    """The vocabulary, and what was read for it: SHA-256 by name.
+
+    >>> AssetVocabulary("assets-0123", {}).inputs
+    {}
+    """
+
+    name: str
+    inputs: Mapping[str, str]
+
+
+def called(folder_name: str) -> str:
+    """Return a folder's name in words: split at capitals and signs, without numbers and single letters.
+
+    >>> called("Room_Essentials_Mug_White_Yellow"), called("BIA_Porcelain_Ramekin_With_Glazed_Rim_35_45_oz_cup")
+    ('room essentials mug white yellow', 'bia porcelain ramekin with glazed rim oz cup')
+    """
+    return " ".join(word.lower() for word in _WORDS.findall(folder_name) if len(word) > 1)
+
+
+def read_names(path: Path) -> dict[str, tuple[str, str]]:
+    """Read a names file: noun phrase and category (or "") by folder name.
+
+    Raises:
+        DataError: the file is missing or not TOML or CSV of that form; it names the entry.
+
+    >>> read_names(Path("missing.toml"))
+    Traceback (most recent call last):
+    tellapart.errors.DataError: missing.toml: no such file; write Folder_Name = "red coffee mug" for each asset (TOML), or a CSV of folder,noun
+    """
+    if not path.exists():
+        raise DataError(
+            f'{path}: no such file; write Folder_Name = "red coffee mug" for each asset (TOML), or a CSV of folder,noun'
+        )
+    names: dict[str, tuple[str, str]] = {}
+    if path.suffix == ".csv":
+        for line, row in read_csv(path):
+            folder, noun = (row.get(column, "").strip() for column in ("folder", "noun"))
+            if not folder or not noun:
+                raise DataError(f"{path}:{line}: needs the columns folder and noun, got {row}")
+            names[folder] = (noun, row.get("category", "").strip())
+        return names
+    for folder, value in read_toml(path).items():
+        told = value if isinstance(value, dict) else {"noun": value}
+        phrase, category = told.get("noun"), told.get("category", "")
+        if (
+            not isinstance(phrase, str)
+            or not phrase.strip()
+            or not isinstance(category, str)
+            or set(told) - {"noun", "category"}
+        ):
+            raise DataError(f"{path}: field {folder!r}: needs a noun phrase, or noun and category; got {value!r}")
+        names[folder] = (phrase, category)
+    return names
+
+
+def asset_vocabulary(folder: Path, names: Path | None, up: Up = "z") -> AssetVocabulary:
+    """Read the named assets (all of them without names) into this process and make their vocabulary known.
+
+    Raises:
+        DataError: a folder, file or name cannot be read, two assets are called the same, or there are too few to relate.
+
+    >>> asset_vocabulary(Path("missing"), None)
+    Traceback (most recent call last):
+    tellapart.errors.DataError: missing: no such folder; name one that holds <Name>/meshes/model.obj or <Name>/model.obj
+    """
+    there = find_assets(folder)
+    told = dict.fromkeys(there, ("", "")) if names is None else read_names(names)
+    nouns: list[Noun] = []
+    inputs: dict[str, str] = {}
+    for name, (phrase, category) in told.items():
+        asset = read_asset(folder, name, up)
+        inputs[name] = asset.sha256
+        nouns.append(_noun(phrase or called(name), category or _category(folder / name), register(asset)))
+    twice = [phrase for phrase, count in Counter(each.phrase() for each in nouns).items() if count > 1]
+    if twice:
+        raise DataError(f"{names or folder}: two assets are called {twice[0]!r}; give each a name of its own")
+    groups: dict[str, list[Noun]] = defaultdict(list)
+    for each in nouns:
+        groups[each.category].append(each)
+    if len(groups) < 2:
+        raise DataError(f"{names or folder}: all assets are of one category ({', '.join(groups)}); scenes relate two")
+    told_by = hashlib.sha256(repr([(each.phrase(), each.category, each.shape) for each in nouns]).encode()).hexdigest()
+    varied = {name: tuple(group) for name, group in groups.items() if len(group) > 1}
+    add_vocabulary(Vocabulary(f"assets-{told_by[:12]}", varied, tuple(nouns), tuple(nouns)))
+    return AssetVocabulary(f"assets-{told_by[:12]}", inputs)
+
+
+def _noun(phrase: str, category: str, shape: str) -> Noun:
+    """Split a phrase into attribute words, head and what follows `with`."""
+    body, _, tail = " ".join(phrase.split()).partition(" with ")
+    *attribute, head = body.split()
+    colour = next((word for word in attribute if word in PALETTE), "")
+    return Noun(category or head, " ".join(attribute), head, f"with {tail}" if tail else "", shape, colour, False)
+
+
+def _category(folder: Path) -> str:
+    """Return the category that an asset's metadata names, or ""."""
+    path = folder / "metadata.pbtxt"
+    if not path.is_file():
+        return ""
+    found = _CATEGORY.search(path.read_text(encoding="utf-8", errors="replace")[:100_000])
+    return found.group(1).lower() if found else ""

@@ -1,0 +1,222 @@
+"""Blender as the renderer: the same scene, drawn by Cycles in a process of another interpreter.
+
+Blender's Python module is GPL-3.0 and needs numpy before 2, so it is neither a dependency nor imported: an interpreter that
+has it is named by the recipe's `blender_python` or by `TELLAPART_BLENDER_PYTHON`, and `blender_worker` runs there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import tempfile
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.builders.rendered.materials import WALLS, Surface, floor_surface, surface
+from tellapart.builders.rendered.objects import shape
+from tellapart.builders.rendered.render import Settings, developed, environment
+from tellapart.builders.rendered.scene import Scene, Thing
+from tellapart.builders.rendered.solids import Mesh
+from tellapart.errors import DataError
+
+__all__ = ["VARIABLE", "Blender"]
+
+VARIABLE = "TELLAPART_BLENDER_PYTHON"
+"""The environment variable that names the interpreter."""
+
+_FIX = f"name a Python that has bpy (pip install bpy) as blender_python or in {VARIABLE}"
+_FLOOR = np.array([[-30, -30, 0], [30, -30, 0], [30, 30, 0], [-30, 30, 0]], dtype=np.float64)
+_SQUARE = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], dtype=np.float32)
+
+
+class Blender:
+    """Blender's Cycles in a worker process, started when it is first needed and ended with this one.
+
+    Raises:
+        DataError: no interpreter is named, it has no `bpy`, or it failed.
+
+    >>> Blender("/no/such/python").versions
+    Traceback (most recent call last):
+    tellapart.errors.DataError: /no/such/python: no such interpreter; name a Python that has bpy (pip install bpy) as blender_python or in TELLAPART_BLENDER_PYTHON
+    """
+
+    name = "blender"
+
+    def __init__(self, python: str = "") -> None:
+        self._python = python or os.environ.get(VARIABLE, "")
+        self._process: subprocess.Popen[str] | None = None
+        self._version = ""
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Blender's version; starts the worker.
+
+        >>> Blender("/no/such/python").versions
+        Traceback (most recent call last):
+        tellapart.errors.DataError: /no/such/python: no such interpreter; name a Python that has bpy (pip install bpy) as blender_python or in TELLAPART_BLENDER_PYTHON
+        """
+        self._worker()
+        return {"blender": self._version}
+
+    def render(self, scene: Scene, settings: Settings) -> NDArray[np.uint8]:
+        """Render a scene: sRGB uint8 `(size, size, 3)`, with the same film curve as Mitsuba's pictures.
+
+        >>> from tellapart.builders.rendered.quadruple import Key, draw
+        >>> picture = Blender().render(draw(Key("test", 0, "counting", 0)).scenes[0], Settings(32))  # doctest: +SKIP
+        """
+        return developed(self._layers(scene, settings, None)[0])
+
+    def masks(self, scene: Scene, size: int) -> tuple[NDArray[np.int16], list[int]]:
+        """Return the thing that each pixel sees and each thing's pixels alone, as `render.masks` does.
+
+        >>> from tellapart.builders.rendered.quadruple import Key, draw
+        >>> seen, alone = Blender().masks(draw(Key("test", 0, "counting", 0)).scenes[0], 32)  # doctest: +SKIP
+        """
+        every = list(range(len(scene.things)))
+        layers = self._layers(scene, Settings(size=size), [every, *([k] for k in every)])
+        indices = np.rint(layers[..., 0]).astype(np.int16) - 1
+        return indices[0], [int((layer >= 0).sum()) for layer in indices[1:]]
+
+    def _worker(self) -> subprocess.Popen[str]:
+        """Start the worker, unless it runs."""
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        if not self._python:
+            raise DataError(f"the renderer 'blender' needs an interpreter of its own; {_FIX}")
+        script = Path(__file__).with_name("blender_worker.py")
+        try:
+            # The user names the interpreter, as they name the one that runs this.
+            process = subprocess.Popen(  # noqa: S603
+                [self._python, "-I", str(script)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+        except OSError as missing:
+            raise DataError(f"{self._python}: no such interpreter; {_FIX}") from missing
+        self._process = process
+        weakref.finalize(self, _end, process)
+        self._version = str(self._answer(process).get("blender"))
+        return process
+
+    def _answer(self, process: subprocess.Popen[str]) -> dict[str, Any]:
+        """Read one answer."""
+        line = _stream(process.stdout).readline()
+        if not line:
+            code = process.wait()
+            raise DataError(f"{self._python}: Blender's worker ended with status {code}; {_FIX}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise DataError(f"{self._python}: Blender's worker failed: {answer['error'].strip()}")
+        return answer
+
+    def _layers(self, scene: Scene, settings: Settings, subsets: list[list[int]] | None) -> NDArray[np.float32]:
+        """Have a scene drawn: float32 `(layers, size, size, 3)`; `subsets` of things make masks, None a picture."""
+        process = self._worker()
+        with tempfile.TemporaryDirectory(prefix="tellapart-blender-") as folder:
+            arrays: dict[str, NDArray[Any]] = {}
+            pieces = [
+                _piece(arrays, thing, number, part)
+                for number, thing in enumerate(scene.things)
+                for part in range(len(shape(thing.shape).parts))
+            ]
+            if subsets is None:
+                pieces += _surroundings(arrays, scene)
+                # Blender's panorama starts a quarter turn away and has its first row below.
+                sky = environment(scene.light)
+                arrays["environment"] = np.roll(sky, sky.shape[1] // 4, axis=1)[::-1]
+            job = {
+                "camera": {name: getattr(scene.camera, name) for name in ("position", "target", "field")}
+                | {"lens": scene.camera.lens if subsets is None else 0.0},
+                "size": settings.size,
+                "samples": settings.samples,
+                "depth": settings.depth,
+                "seed": settings.seed,
+                "subsets": subsets,
+                "pieces": pieces,
+            }
+            (Path(folder) / "job.json").write_text(json.dumps(job), encoding="utf-8")
+            np.savez(Path(folder) / "arrays.npz", **arrays)  # type: ignore[arg-type]
+            commands = _stream(process.stdin)
+            commands.write(json.dumps({"folder": folder}) + "\n")
+            commands.flush()
+            self._answer(process)
+            layers: NDArray[np.float32] = np.load(Path(folder) / "layers.npy", allow_pickle=False)
+        return layers
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Let a worker end by closing its input; runs when its `Blender` is gone, or at the end of this process."""
+    with contextlib.suppress(BrokenPipeError):
+        _stream(process.stdin).close()
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    _stream(process.stdout).close()
+
+
+def _stream(stream: IO[str] | None) -> IO[str]:
+    """Return a pipe of the worker; both were asked for."""
+    assert stream is not None  # noqa: S101
+    return stream
+
+
+def _described(arrays: dict[str, NDArray[Any]], name: str, each: Surface, repeat: float = 1.0) -> dict[str, Any]:
+    """Say a surface in JSON; its picture goes with the arrays."""
+    told: dict[str, Any] = {"terms": dict(each.terms), "repeat": repeat, "picture": None, "colour": None}
+    if isinstance(each.colour, tuple):
+        told["colour"] = each.colour
+    else:
+        told["picture"] = f"{name}.picture"
+        arrays[told["picture"]] = each.colour
+    return told
+
+
+def _piece(arrays: dict[str, NDArray[Any]], thing: Thing, number: int, part: int) -> dict[str, Any]:
+    """Put one part of a thing in its place."""
+    name, piece = f"{number}-{part}", shape(thing.shape).parts[part]
+    cos, sin = np.cos(thing.yaw), np.sin(thing.yaw)
+    turn = np.array([[cos, sin, 0.0], [-sin, cos, 0.0], [0.0, 0.0, 1.0]])
+    arrays[f"{name}.vertices"] = piece.mesh.vertices * thing.size @ turn + np.asarray(thing.position)
+    arrays[f"{name}.normals"] = piece.mesh.normals @ turn
+    arrays[f"{name}.uv"], arrays[f"{name}.faces"] = piece.mesh.uv, _outward(piece.mesh)
+    told = _described(arrays, name, surface(thing.shape, piece.slot, thing.colour))
+    return {"thing": number, "mesh": name, **told}
+
+
+def _outward(mesh: Mesh) -> NDArray[np.int64]:
+    """Turn triangles to the side of their normals: Cycles draws what disagrees black, Mitsuba's materials do not mind."""
+    faces = mesh.faces.astype(np.int64)
+    a, b, c = (mesh.vertices[faces[:, k]].astype(np.float64) for k in range(3))
+    against = np.einsum("ij,ij->i", np.cross(b - a, c - a), mesh.normals[faces].mean(axis=1)) < 0
+    faces[against] = faces[against][:, ::-1]
+    return faces
+
+
+def _surroundings(arrays: dict[str, NDArray[Any]], scene: Scene) -> list[dict[str, Any]]:
+    """Floor and wall as two squares of 60 units; they belong to no thing (-1)."""
+    ground = scene.ground
+    cos, sin = np.cos(ground.yaw), np.sin(ground.yaw)
+    corners = {"floor": _FLOOR @ np.array([[cos, sin, 0.0], [-sin, cos, 0.0], [0.0, 0.0, 1.0]])}
+    floor = _described(arrays, "floor", floor_surface(ground.floor, ground.variant), 60.0 / ground.tile)
+    pieces = [{"thing": -1, "mesh": "floor", **floor}]
+    normals = {"floor": (0.0, 0.0, 1.0), "wall": (0.0, -1.0, 0.0)}
+    if ground.wall >= 0:
+        corners["wall"] = _FLOOR[:, [0, 2, 1]] + np.array([0.0, ground.wall_distance, 0.0])
+        wall = _described(arrays, "wall", Surface(WALLS[ground.wall], {}))
+        pieces.append({"thing": -1, "mesh": "wall", **wall})
+    for name, points in corners.items():
+        arrays[f"{name}.vertices"], arrays[f"{name}.uv"] = points, _SQUARE
+        arrays[f"{name}.normals"] = np.tile(np.array(normals[name]), (4, 1))
+        arrays[f"{name}.faces"] = np.array([[0, 1, 2], [0, 2, 3]])
+    return pieces

@@ -1,0 +1,128 @@
+"""Other captions of a drawn scene: paraphrases that are true, and minimal foils that are certainly false."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tellapart.builders.rendered.grammar import (
+    COUNTS,
+    LOCATIONS,
+    PLACES,
+    SIZES,
+    VERBS,
+    Noun,
+    Relation,
+    counting,
+    relating,
+)
+from tellapart.builders.rendered.quadruple import Quadruple, rivals
+from tellapart.builders.rendered.vocabulary import vocabulary
+
+__all__ = ["Foil", "foils", "truths"]
+
+_CONVERSE: dict[Relation, Relation] = {"left": "right", "right": "left", "front": "behind", "behind": "front"}
+
+
+@dataclass(frozen=True, slots=True)
+class Foil:
+    """A false caption and what was changed in it.
+
+    >>> Foil("There are 3 red hats in the scene.", "count").kind
+    'count'
+    """
+
+    text: str
+    kind: str
+
+
+def _sized(size: str, each: Noun) -> str:
+    return f"{size} {each.phrase()}" if size else each.phrase()
+
+
+def truths(quadruple: Quadruple, side: int) -> list[str]:
+    """Return the captions that are true of one of the two scenes; the quadruple's own caption comes first.
+
+    Synonyms of the location and of the verb, the converse relation, the relation without sizes, both counting templates.
+
+    >>> from tellapart.builders.rendered.quadruple import Key, draw
+    >>> quadruple = draw(Key("test", 0, "counting", 0))
+    >>> truths(quadruple, 0)[0] == quadruple.captions[0], len(truths(quadruple, 0))
+    (True, 4)
+    """
+    fact, nouns = quadruple.facts[side], quadruple.nouns[side]
+    found = [quadruple.captions[side]]
+    if fact.relation is None:
+        found += [counting(fact.count, nouns[0], place, existential=e) for place in PLACES for e in (True, False)]
+        return list(dict.fromkeys(found))
+    first, second = nouns
+    sized = (_sized(quadruple.sizes[0], first), _sized(quadruple.sizes[1], second))
+    pairs = [sized] if not quadruple.sizes[0] else [sized, (first.phrase(), second.phrase())]
+    converse = _CONVERSE.get(fact.relation)
+    for a, b in pairs:
+        for verb in VERBS:
+            found += [relating(a, verb, words, b) for words in LOCATIONS[fact.relation]]
+            if converse is not None:
+                found += [relating(b, verb, words, a) for words in LOCATIONS[converse]]
+    return list(dict.fromkeys(found))
+
+
+def foils(quadruple: Quadruple, side: int) -> list[Foil]:
+    """Return captions that are false of one of the two scenes, each one change away from its own caption.
+
+    Where the quadruple shows no held-out pair, no foil names one.
+
+    >>> from tellapart.builders.rendered.quadruple import Key, draw
+    >>> quadruple = draw(Key("test", 0, "location", 0))
+    >>> {foil.kind for foil in foils(quadruple, 0)} >= {"location", "swap"}
+    True
+    """
+    words = vocabulary(quadruple.key.vocabulary)
+    pool = tuple(each for each in words.objects if quadruple.key.held_out == "yes" or not words.holds_out(each))
+    found = [Foil(quadruple.captions[1 - side], "pair")]
+    found += (
+        _count_foils(quadruple, side, pool) if len(quadruple.nouns[side]) == 1 else _pair_foils(quadruple, side, pool)
+    )
+    true = set(truths(quadruple, side))
+    unique = {foil.text: foil for foil in reversed(found) if foil.text not in true}
+    return list(reversed(unique.values()))
+
+
+def _count_foils(quadruple: Quadruple, side: int, pool: tuple[Noun, ...]) -> list[Foil]:
+    """Another count; another object of the category."""
+    (each,), fact, caption = quadruple.nouns[side], quadruple.facts[side], quadruple.captions[side]
+    existential = caption.startswith("There")
+    found = [
+        Foil(counting(n, each, quadruple.place, existential=existential), "count") for n in COUNTS if n != fact.count
+    ]
+    found += [
+        Foil(counting(fact.count, rival, quadruple.place, existential=existential), "object")
+        for rival in rivals(each, pool)
+    ]
+    return found
+
+
+def _pair_foils(quadruple: Quadruple, side: int, pool: tuple[Noun, ...]) -> list[Foil]:
+    """Another object, subject, size or location; object and subject swapped, or only their colours."""
+    first, second = quadruple.nouns[side]
+    relation = quadruple.facts[side].relation
+    words = quadruple.place.split("/")[-1 if side else 0]
+    sizes, verb = quadruple.sizes, quadruple.verb
+
+    def say(a: Noun, b: Noun, where: str = words, size: tuple[str, str] = sizes) -> str:
+        return relating(_sized(size[0], a), verb, where, _sized(size[1], b))
+
+    found = [Foil(say(rival, second), "object") for rival in rivals(first, pool)]
+    found += [Foil(say(first, rival), "subject") for rival in rivals(second, pool)]
+    found += [Foil(say(first, second, other[0]), "location") for r, other in LOCATIONS.items() if r != relation]
+    found.append(Foil(say(second, first, words, (sizes[1], sizes[0])), "swap"))
+    if sizes[0]:
+        opposite = {SIZES[0]: SIZES[1], SIZES[1]: SIZES[0]}
+        found.append(Foil(say(first, second, words, (opposite[sizes[0]], sizes[1])), "size"))
+        found.append(Foil(say(first, second, words, (sizes[0], opposite[sizes[1]])), "size"))
+    crossed = [
+        next((n for n in pool if n.shape == own.shape and n.colour == other.colour and n != own), None)
+        for own, other in ((first, second), (second, first))
+    ]
+    if crossed[0] is not None and crossed[1] is not None:
+        found.append(Foil(say(crossed[0], crossed[1]), "binding"))
+    return found

@@ -1,0 +1,145 @@
+"""Which objects scenes are drawn from: the demo's, Figure 14's whole list, or those of a folder of assets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tellapart.builders.rendered.grammar import CATEGORIES, HELD_OUT, OBJECTS, SINGLES, Noun, family
+from tellapart.errors import UnknownNameError
+
+__all__ = ["DEMO", "FIGURE_14", "Vocabulary", "add_vocabulary", "vocabulary"]
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Objects by the aspect that draws them.
+
+    Attributes:
+        name: what a key calls it.
+        categories: the sets from which the attribute aspect takes an object and its rival.
+        located: what the location aspect relates.
+        objects: everything: what is counted, and what the attribute aspect's subject is.
+        held_out: pairs of shape and colour that training scenes never show.
+
+    >>> FIGURE_14.categories["storage"][0].phrase()
+    'metallic mobile device storage'
+    """
+
+    name: str
+    categories: dict[str, tuple[Noun, ...]]
+    located: tuple[Noun, ...]
+    objects: tuple[Noun, ...]
+    held_out: frozenset[tuple[str, str]] = frozenset()
+
+    def holds_out(self, each: Noun) -> bool:
+        """Whether an object is kept from training scenes.
+
+        >>> from tellapart.builders.rendered.grammar import noun
+        >>> DEMO.holds_out(noun("yellow bowl")), FIGURE_14.holds_out(noun("yellow bowl"))
+        (True, False)
+        """
+        return (each.shape, each.colour) in self.held_out
+
+
+DEMO = Vocabulary("demo", CATEGORIES, OBJECTS, OBJECTS, HELD_OUT)
+"""What the shipped demo set and the training scenes are drawn from."""
+
+
+def _listed(nouns: tuple[Noun, ...]) -> Iterator[Noun]:
+    """Keep what the figure names."""
+    return (each for each in nouns if each.listed)
+
+
+def _one(category: str, attribute: str, head: str, shape: str, colour: str = "") -> Noun:
+    return Noun(category, attribute, head, "", shape, colour, True)
+
+
+_FIGURE_CATEGORIES: dict[str, tuple[Noun, ...]] = {
+    **{name: tuple(_listed(CATEGORIES[name])) for name in ("towel", "hat", "plate", "plant container")},
+    "storage": (
+        _one("storage", "metallic mobile device", "storage", "device storage", "metallic"),
+        *family("storage", "{colour} mobile device storage", "device storage", "white"),
+        _one("storage", "blue and white mobile device", "storage", "two-tone device storage", "blue"),
+    ),
+    "shoe": (
+        *family("shoe", "{colour} shoe", "shoe", "brown green black pink yellow blue red"),
+        *family("shoe", "{colour} running shoe", "running shoe", "white purple"),
+    ),
+    # The location row's white drug bottle is not in the category's list.
+    "bottle": tuple(each for each in _listed(CATEGORIES["bottle"]) if each.phrase() != "white drug bottle"),
+    "bowl": tuple(_listed(CATEGORIES["bowl"])),
+}
+
+_FIGURE_LOCATED: tuple[Noun, ...] = (
+    _one("animal", "green turtle", "toy", "turtle", "green"),
+    _one("animal", "white animal dog", "toy", "dog", "white"),
+    *(
+        each
+        for each in SINGLES
+        if each.head in {"cooker", "porcelain", "keyboard", "box", "clock", "frother", "laptop"}
+    ),
+    _one("animal", "great white shark", "model", "shark"),
+    _one("bath towel", "pink damask bath", "towel", "bath towel", "pink"),
+    *_listed(CATEGORIES["porcelain teapot"]),
+    _one("animal", "grey elephant", "toy", "elephant", "grey"),
+    _one("bird", "bald eagle", "toy", "eagle"),
+    _one("animal", "brown", "bull", "bull", "brown"),
+    Noun("gloves", "blue", "gloves", "", "gloves", "blue", True),
+    next(each for each in CATEGORIES["hat"] if each.colour == "brown"),
+    _one("gaming mouse", "white gaming", "mouse", "gaming mouse", "white"),
+    _one("footwear", "black", "boot", "boot", "black"),
+    Noun("scissors", "red", "scissors", "", "scissors", "red", True),
+    *_listed(CATEGORIES["frypan"]),
+    *_listed(CATEGORIES["coffee mug"]),
+    *_listed(CATEGORIES["sofa"]),
+    _one("footwear", "black", "sneaker", "sneaker", "black"),
+    _one("footwear", "white canvas", "shoe", "canvas shoe", "white"),
+    _one("gameboy", "black and red", "gameboy", "game console", "black"),
+    _one("backpack", "blue and black", "backpack", "backpack", "blue"),
+    _one("footwear", "red high", "heel", "high heel", "red"),
+    *(each for each in SINGLES if each.head in {"toaster", "basket"} or each.category == "school bus"),
+    next(each for each in CATEGORIES["bottle"] if each.phrase() == "white drug bottle"),
+    _one("hammer", "black and yellow", "hammer", "hammer", "yellow"),
+    *_listed(CATEGORIES["refrigerator"]),
+)
+
+FIGURE_14 = Vocabulary(
+    "figure-14",
+    _FIGURE_CATEGORIES,
+    _FIGURE_LOCATED,
+    tuple(dict.fromkeys((*(each for group in _FIGURE_CATEGORIES.values() for each in group), *_FIGURE_LOCATED))),
+)
+"""Figure 14 word for word: 8 categories, 34 objects of the location row. What is counted may be any of them (Figure 16
+counts school bus toys, of the location row)."""
+
+_VOCABULARIES: dict[str, Vocabulary] = {each.name: each for each in (DEMO, FIGURE_14)}
+
+
+def vocabulary(name: str) -> Vocabulary:
+    """Return the vocabulary of that name.
+
+    Raises:
+        UnknownNameError: no such vocabulary in this process.
+
+    >>> vocabulary("figure-14") is FIGURE_14
+    True
+    """
+    if name not in _VOCABULARIES:
+        known = ", ".join(_VOCABULARIES)
+        raise UnknownNameError(
+            f"vocabulary({name!r}): no such vocabulary; there are {known}, and those of assets that were read"
+        )
+    return _VOCABULARIES[name]
+
+
+def add_vocabulary(added: Vocabulary) -> None:
+    """Make a vocabulary known in this process; its name must say its content, so that it never changes.
+
+    Raises:
+        ValueError: another vocabulary has that name.
+
+    >>> add_vocabulary(FIGURE_14)
+    """
+    if _VOCABULARIES.setdefault(added.name, added) != added:
+        raise ValueError(f"add_vocabulary: another vocabulary is called {added.name!r}; name this one by its content")

@@ -1,0 +1,160 @@
+"""One frame of a video, exactly: the one on the screen at a time, or the one of a number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.errors import DataError, require
+
+__all__ = ["EndOfVideoError", "Frame", "frame_at", "frame_number"]
+
+#: Annotated times are rounded: half a millisecond keeps 0.0333 on the frame of 1/30 s, and is far less than a frame.
+_ROUNDING = Fraction(1, 2000)
+
+#: Seconds further back to begin decoding when a seek came out behind the frame; then from the very beginning.
+_FURTHER_BACK = (0, 2, 10)
+
+
+class EndOfVideoError(DataError):
+    """The video ends before the frame that is asked for.
+
+    >>> raise EndOfVideoError("a.mp4: ends after 10.000 s; there is no frame at 12.500 s")
+    Traceback (most recent call last):
+    tellapart.builders.video.frames.EndOfVideoError: a.mp4: ends after 10.000 s; there is no frame at 12.500 s
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A decoded frame, upright: RGB uint8 `(height, width, 3)`, and the seconds from the video's first frame to it.
+
+    >>> Frame(np.zeros((4, 6, 3), np.uint8), 0.04).pixels.shape
+    (4, 6, 3)
+    """
+
+    pixels: NDArray[np.uint8]
+    time: float
+
+
+def frame_at(path: Path, seconds: float) -> Frame:
+    """Return the frame that is on the screen `seconds` after the first frame appeared.
+
+    It is found by presentation timestamps, so reordered frames (B-frames), variable frame rates and videos that do not
+    begin at 0 make no difference, nor does where the file has its key frames.
+
+    Raises:
+        EndOfVideoError: the last frame is over by then.
+        DataError: the file cannot be opened or decoded, holds no video, or its frames have no timestamps.
+        MissingDependencyError: PyAV is not installed.
+
+    >>> frame_at(Path("gone.mp4"), 1.0)
+    Traceback (most recent call last):
+    tellapart.errors.DataError: gone.mp4: cannot be decoded (No such file or directory); is it a complete video?
+    """
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise DataError(f"{path}: there is no frame at {seconds} s; a time is a number of seconds from 0")
+    with _opened(path) as (container, stream):
+        first = next(_decoded(container, stream, path), None)
+        if first is None:
+            raise EndOfVideoError(f"{path}: holds no frame")
+        base = Fraction(stream.time_base)
+        target = first.pts + math.floor((Fraction(seconds) + _ROUNDING) / base)
+        shown, followed = _on_screen(container, stream, target, path)
+        end = shown.pts + (shown.duration or 1)
+        if not followed and target >= end:
+            raise EndOfVideoError(
+                f"{path}: ends after {float((end - first.pts) * base):.3f} s; there is no frame at {seconds:.3f} s"
+            )
+        return Frame(_upright(shown), float((shown.pts - first.pts) * base))
+
+
+def frame_number(path: Path, number: int) -> Frame:
+    """Return the frame of a number, counting decoded frames from 1 as `ffmpeg -i VIDEO %06d.png` does at a steady rate.
+
+    Raises:
+        EndOfVideoError: the video has fewer frames.
+        DataError: as `frame_at`; or the number is below 1.
+        MissingDependencyError: PyAV is not installed.
+
+    >>> frame_number(Path("gone.mp4"), 0)
+    Traceback (most recent call last):
+    tellapart.errors.DataError: gone.mp4: there is no frame number 0; frames are counted from 1
+    """
+    if number < 1:
+        raise DataError(f"{path}: there is no frame number {number}; frames are counted from 1")
+    start, count = 0, 0
+    with _opened(path) as (container, stream):
+        for count, frame in enumerate(_decoded(container, stream, path), start=1):
+            start = frame.pts if count == 1 else start
+            if count == number:
+                return Frame(_upright(frame), float((frame.pts - start) * Fraction(stream.time_base)))
+    raise EndOfVideoError(f"{path}: has {count} frames; there is no frame number {number}")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
+    """Open a video file and its first video stream; whatever FFmpeg finds wrong is a DataError."""
+    av = require("av", extra="video")
+    try:
+        with av.open(str(path), metadata_errors="replace") as container:  # a title in an old encoding is no harm
+            stream = container.streams.best("video")
+            if stream is None:
+                raise DataError(f"{path}: holds no video")
+            if stream.codec_context is None:
+                raise DataError(
+                    f"{path}: is in a format that this FFmpeg does not decode; convert it, for instance to H.264"
+                )
+            stream.codec_context.thread_count = 1  # a build's workers are what runs at once
+            yield container, stream
+    except av.FFmpegError as error:
+        raise DataError(f"{path}: cannot be decoded ({error.strerror}); is it a complete video?") from error
+
+
+def _decoded(container: Any, stream: Any, path: Path) -> Iterator[Any]:
+    """Yield frames as they are shown, from wherever the container stands."""
+    for frame in container.decode(stream):
+        if frame.pts is None:
+            raise DataError(f"{path}: its frames have no timestamps; remux it, for instance into an MP4 file")
+        yield frame
+
+
+def _on_screen(container: Any, stream: Any, target: int, path: Path) -> tuple[Any, bool]:
+    """Return the last frame with a timestamp of at most `target`, and whether another one follows.
+
+    A seek may come out too late: some formats look for decoding times, and the frames before an open group's key frame
+    cannot be decoded from it. Then it begins further back.
+    """
+    for back in _FURTHER_BACK:
+        container.seek(target - int(back / stream.time_base), stream=stream)
+        shown, followed = _last_until(_decoded(container, stream, path), target)
+        if shown is not None and not shown.is_corrupt:
+            return shown, followed
+    with _opened(path) as (anew, whole):
+        shown, followed = _last_until(_decoded(anew, whole, path), target)
+    if shown is None or shown.is_corrupt:
+        raise DataError(f"{path}: its frame at timestamp {target} is damaged; get the video again")
+    return shown, followed
+
+
+def _last_until(frames: Iterator[Any], target: int) -> tuple[Any | None, bool]:
+    shown = None
+    for frame in frames:
+        if frame.pts > target:
+            return shown, True
+        shown = frame
+    return shown, False
+
+
+def _upright(frame: Any) -> NDArray[np.uint8]:
+    """Return a frame's pixels as a player turns them."""
+    pixels = frame.to_ndarray(format="rgb24")
+    return np.ascontiguousarray(np.rot90(pixels, k=round(frame.rotation / 90)))

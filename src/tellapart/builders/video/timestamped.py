@@ -1,0 +1,196 @@
+"""The builder `timestamped-captions`: pairs of moments of any videos whose captions come with times."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, JsonValue
+
+from tellapart.builders.builder import Start
+from tellapart.builders.video.footage import FootageOptions, Still
+from tellapart.builders.video.frame_pairs import FramePair, VideoPairs, differing_words
+from tellapart.catalog import nearest
+from tellapart.data.images import check_reference
+from tellapart.data.rows import read_csv, read_jsonl
+from tellapart.errors import DataError
+
+__all__ = ["TimestampedCaptions"]
+
+_COLUMNS = ("video", "caption", "time", "start", "end", "id", "group")
+
+
+@dataclass(frozen=True, slots=True)
+class _Caption:
+    """A row: a caption that holds from `start` to `end`, in seconds."""
+
+    id: str
+    video: str
+    group: str
+    text: str
+    start: float
+    end: float
+
+
+class TimestampedCaptions(VideoPairs):
+    """Pair captioned moments of a video with each other.
+
+    The captions file is JSONL or CSV with the columns `video` (a file's name, with or without suffix), `caption`, either
+    `time` or `start` and `end` (seconds from the video's first frame), and, if wanted, `id` (unique; the row's number
+    otherwise) and `group`: moments are paired within a group of a video alone. Other columns are left alone.
+
+    Raises:
+        DataError: the captions or the folder of videos cannot be read.
+
+    >>> TimestampedCaptions.Options(captions="captions.csv", videos="videos").frame
+    'middle'
+    """
+
+    class Options(FootageOptions):
+        """The recipe's `[options]`.
+
+        Attributes:
+            captions: the file.
+            frame: which frame of `start` to `end` is taken; of the end, the last one before it.
+            min_gap: seconds between the two frames.
+            max_pairs: of a video, drawn by the recipe's seed among those that nothing speaks against; 0: all.
+            min_words: the captions differ by at least so many words; a replaced word counts twice.
+
+        >>> TimestampedCaptions.Options(captions="captions.csv", videos="videos").max_pairs
+        0
+        """
+
+        captions: str
+        frame: Literal["start", "middle", "end"] = "middle"
+        min_gap: float = Field(default=0.0, ge=0)
+        max_pairs: int = Field(default=0, ge=0)
+        min_words: int = Field(default=1, ge=0)
+
+    def __init__(self, start: Start) -> None:
+        self._options: TimestampedCaptions.Options = start.options
+        self._seed = start.seed
+        super().__init__(start, start.home / self._options.captions)
+
+    @property
+    def about(self) -> Mapping[str, JsonValue]:
+        """What the card says."""
+        return {
+            "title": "Pairs of captioned moments of a video",
+            "description": "2x2 items: two frames of one video with the captions of their times. A caption of a stretch of time "
+            "need not show in its every frame, and may hold for the other frame, too: have people look at the pairs.",
+            "licence": "that of the captions and videos",
+            "source": "made by tellapart's builder `timestamped-captions` from captions and videos of the user",
+            "citation": "construction after Wang et al., Equivariant Similarity, ICCV 2023 (EqBen)",
+        }
+
+    @cached_property
+    def pairs(self) -> Mapping[str, FramePair]:
+        """The pairs by id: the captions' two ids.
+
+        Raises:
+            DataError: a row lacks a column, or holds a wrong time; file, line and column are named.
+        """
+        groups: dict[tuple[str, str], list[_Caption]] = defaultdict(list)
+        for caption in _captions(self.annotations):
+            groups[caption.video, caption.group].append(caption)
+        found: dict[str, FramePair] = {}
+        for captions in groups.values():
+            for two in combinations(sorted(captions, key=lambda c: (self._time(c), c.id)), 2):
+                name = f"{two[0].id}-{two[1].id}"
+                if name in found:
+                    raise DataError(
+                        f"{self.annotations}: two pairs would have the id {name!r}; give the captions other ids"
+                    )
+                found[name] = self._pair(*two)
+        return self._drawn(found)
+
+    def _pair(self, first: _Caption, second: _Caption) -> FramePair:
+        stills = Still(first.text, self._time(first)), Still(second.text, self._time(second))
+        fault = None
+        if differing_words(first.text, second.text) < self._options.min_words:
+            fault = "captions", f"differ by fewer than {self._options.min_words} words"
+        elif first.text == second.text:
+            fault = "captions", "both are the same"
+        elif self._time(second) - self._time(first) < self._options.min_gap:
+            fault = "moments", f"less than {self._options.min_gap} s apart"
+        asked: list[JsonValue] = [still.seconds for still in stills]
+        tags = {"group": first.group} if first.group else {}
+        return FramePair(first.video, stills, fault, tags, {"captions": [first.id, second.id], "asked_times": asked})
+
+    def _time(self, caption: _Caption) -> float:
+        if self._options.frame == "start":
+            return caption.start
+        if self._options.frame == "middle":
+            return round((caption.start + caption.end) / 2, 6)
+        # A segment ends where the next one begins: its last frame is the one before that.
+        return max(caption.start, round(caption.end - 0.001, 6))
+
+    def _drawn(self, pairs: dict[str, FramePair]) -> Mapping[str, FramePair]:
+        """Say of the pairs beyond `max_pairs` of a video that they were not drawn."""
+        if not self._options.max_pairs:
+            return pairs
+        able: dict[str, list[str]] = defaultdict(list)
+        for name, pair in pairs.items():
+            if pair.fault is None:
+                able[pair.video].append(name)
+        reason = f"more than {self._options.max_pairs} pairs of its video"
+        for names in able.values():
+            names.sort(key=lambda name: hashlib.sha256(f"{self._seed}:{name}".encode()).digest())
+            for name in names[self._options.max_pairs :]:
+                pairs[name] = replace(pairs[name], fault=("draw", reason))
+        return pairs
+
+
+def _captions(path: Path) -> Iterable[_Caption]:
+    """Read the captions."""
+    seen: set[str] = set()
+    for number, (line, row) in enumerate(read_csv(path) if path.suffix == ".csv" else read_jsonl(path), start=1):
+        where = f"{path}:{line}"
+        video, text = (_text(row, column, where) for column in ("video", "caption"))
+        try:
+            check_reference(f"{video}.png")
+        except DataError as error:
+            raise DataError(f"{where}: column 'video': {error}") from error
+        start = _seconds(row, "time" if "time" in row else "start", where)
+        end = start if "time" in row else _seconds(row, "end", where)
+        if end < start:
+            raise DataError(f"{where}: column 'end': {end} lies before the start, {start}")
+        name = str(row.get("id", number))
+        if name in seen:
+            raise DataError(f"{where}: id {name!r} stands twice; give every caption its own")
+        seen.add(name)
+        yield _Caption(name, video, str(row.get("group", "")), text, start, end)
+    if not seen:
+        raise DataError(f"{path} lists no captions")
+
+
+def _text(row: Mapping[str, Any], column: str, where: str) -> str:
+    value = row.get(column)
+    if not isinstance(value, str) or not value.strip():
+        raise DataError(f"{where}: column {column!r} is missing or empty{_hint(row, column)}")
+    return value
+
+
+def _seconds(row: Mapping[str, Any], column: str, where: str) -> float:
+    if column not in row:
+        raise DataError(f"{where}: column {column!r} is missing; give 'time', or 'start' and 'end'{_hint(row, column)}")
+    value = row[column]
+    try:
+        seconds = float("nan") if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise DataError(f"{where}: column {column!r}: expected seconds from 0, got {value!r:.60}")
+    return seconds
+
+
+def _hint(row: Mapping[str, Any], column: str) -> str:
+    near = next((name for name in row if nearest(name, [column])), None)
+    return f"; is it {near!r}?" if near and near not in _COLUMNS else ""

@@ -1,0 +1,132 @@
+"""The builder `youcook2`: the middle frames of a cooking video's steps, all pairs, without faces, after Eq-YouCook2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import combinations
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, JsonValue
+
+from tellapart.builders.builder import Start
+from tellapart.builders.video.faces import FaceOptions, face_detector
+from tellapart.builders.video.footage import FootageOptions, Still
+from tellapart.builders.video.frame_pairs import FramePair, VideoPairs
+from tellapart.data.annotations import Row, checked, read_mapping
+from tellapart.errors import DataError
+
+__all__ = ["YouCook2"]
+
+Subset = Literal["training", "validation", "testing"]
+_LABELLED: tuple[Subset, ...] = ("training", "validation")
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]
+
+
+class _Step(Row):
+    id: int
+    segment: Annotated[list[Seconds], Field(min_length=2, max_length=2)]
+    sentence: Filled
+
+
+class YouCook2(VideoPairs):
+    """Pair the steps of each cooking video: the middle frames of two segments with their captions.
+
+    Frames with a face are rejected: they show the cook, not what the caption says. The main text speaks of object
+    detectors, the appendix of a face detector (`face_recognition`); here it is OpenCV's, see `faces`.
+
+    Raises:
+        DataError: the annotations, the folder of videos or the detector's model cannot be read.
+
+    Source: EqBen, section 3.2 and appendix B.3.
+
+    >>> YouCook2.Options(annotations="youcookii_annotations_trainval.json", videos="videos", faces="none").subsets
+    ['training', 'validation']
+    """
+
+    class Options(FootageOptions, FaceOptions):
+        """The recipe's `[options]`.
+
+        Attributes:
+            annotations: `youcookii_annotations_trainval.json`.
+            subsets: whose videos are used.
+
+        >>> YouCook2.Options(annotations="a.json", videos="videos").faces
+        'yunet'
+        """
+
+        annotations: str
+        subsets: list[Subset] = Field(default_factory=lambda: list(_LABELLED), min_length=1)
+
+    def __init__(self, start: Start) -> None:
+        self._options: YouCook2.Options = start.options
+        self._detector = face_detector(self._options, start.home)
+        super().__init__(start, start.home / self._options.annotations, self._detector.fault)
+
+    @property
+    def about(self) -> Mapping[str, JsonValue]:
+        """What the card says."""
+        return {
+            "title": "Pairs of steps of cooking videos",
+            "description": "2x2 items: the middle frames of two steps of one cooking video with their instructions. An instruction "
+            "says what is done, and its middle frame need not show all of it: have people look at the pairs.",
+            "licence": "that of the annotations and videos",
+            "source": "made by tellapart's builder `youcook2` from YouCook2's annotations and videos of the user",
+            "citation": "Zhou et al., YouCook2, AAAI 2018; construction after Wang et al., Equivariant Similarity, ICCV 2023 (EqBen)",
+        }
+
+    @cached_property
+    def inputs(self) -> Mapping[str, str]:
+        """The annotations and the face detector's model, with their SHA-256."""
+        return {self.annotations.name: self._digest, **self._detector.inputs}
+
+    @property
+    def models(self) -> Mapping[str, str]:
+        """The decoder, the encoder of pictures and the face detector."""
+        return {**self.footage.models, **self._detector.models}
+
+    @cached_property
+    def pairs(self) -> Mapping[str, FramePair]:
+        """The pairs by id: the video's with the numbers of two steps.
+
+        Raises:
+            DataError: the annotations are not what they should be; file, video and field are named.
+        """
+        database = read_mapping(self.annotations).get("database")
+        if not isinstance(database, dict):
+            raise DataError(
+                f"{self.annotations}: expected an object 'database' of videos, as YouCook2's annotations have it"
+            )
+        found = {}
+        for video, told in database.items():
+            where = f"{self.annotations}: video {video!r}"
+            if not isinstance(told, dict) or not isinstance(told.get("annotations"), list):
+                raise DataError(f"{where}: expected an object with 'subset' and a list 'annotations'")
+            if told.get("subset") not in self._options.subsets:
+                continue
+            steps = _steps(told["annotations"], where)
+            for first, second in combinations(sorted(steps, key=lambda step: (step.segment[0], step.id)), 2):
+                recipe = str(told.get("recipe_type", ""))
+                found[f"{video}-{first.id}-{second.id}"] = _pair(video, (first, second), str(told["subset"]), recipe)
+        return found
+
+
+def _steps(rows: Sequence[Any], where: str) -> list[_Step]:
+    steps = [checked(_Step, row, f"{where}: row {place}") for place, row in enumerate(rows)]
+    for place, step in enumerate(steps):
+        start, end = step.segment
+        if end < start:
+            raise DataError(f"{where}: row {place}: field 'segment': ends at {end}, before it begins at {start}")
+    if len({step.id for step in steps}) < len(steps):
+        raise DataError(f"{where}: two of its segments have the same id")
+    return steps
+
+
+def _pair(video: str, steps: tuple[_Step, _Step], subset: str, recipe: str) -> FramePair:
+    first, second = (Still(step.sentence, sum(step.segment) / 2) for step in steps)
+    same = first.caption.strip().lower() == second.caption.strip().lower()
+    told: dict[str, JsonValue] = {"segments": [list(step.segment) for step in steps], "recipe_type": recipe}
+    return FramePair(
+        video, (first, second), ("captions", "both are the same") if same else None, {"subset": subset}, told
+    )

@@ -1,0 +1,193 @@
+"""The commands of `tellapart annotate`: export a survey, import its answers, see how people agree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from tellapart.cli.options import BenchmarkName, Data, Images, Json, print_json
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+
+
+@app.callback()
+def _annotate() -> None:
+    """Human studies: surveys for Label Studio or spreadsheets, their answers, and how people agree."""
+
+
+@app.command("export")
+def export_command(  # noqa: PLR0917
+    survey: Annotated[str, typer.Argument(help="A survey (`tellapart annotate ls`).")],
+    benchmark: BenchmarkName,
+    to: Annotated[Path, typer.Option("--to", help="The study's folder; new or empty.")],
+    annotators: Annotated[str, typer.Option("--annotators", help="How many (3), or their names (ann,bob).")] = "1",
+    each: Annotated[
+        Optional[int],  # noqa: UP045  (typer reads it on 3.11)
+        typer.Option("--each", min=1, help="How many annotators see each unit; all if not given."),
+    ] = None,
+    sample: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--sample", min=1, help="Ask of so many items, drawn at random; of all if not given."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the sample, the orders and the sides.")] = 0,
+    after: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--after", help="The earlier study's folder (error-category: coco-cf; expression: box)."),
+    ] = None,
+    embed: Annotated[
+        bool, typer.Option("--embed", help="Put the images into Label Studio's tasks; needs no file serving.")
+    ] = False,
+    prefix: Annotated[
+        str, typer.Option("--prefix", help="The folder's path below Label Studio's local files; its name if not given.")
+    ] = "",
+    data: Data = None,
+    images: Images = None,
+    as_json: Json = False,
+) -> None:
+    """Write a survey of a pair set: Label Studio projects and spreadsheets, one an annotator, and the key."""
+    from tellapart.annotate.folder import Given, read_earlier, write_study
+    from tellapart.annotate.survey import Deal, deal
+    from tellapart.annotate.surveys import find_survey
+    from tellapart.benchmarks.benchmark import find_pairs
+    from tellapart.benchmarks.locations import Locations
+
+    found = find_survey(survey)
+    how = Deal(_names(annotators), each, seed, sample)
+    pairs = find_pairs(benchmark, Locations(data, images)).pairs()
+    study = deal(found, pairs, how, read_earlier(after) if after else None)
+    write_study(to, found, study, pairs, Given(embed, prefix))
+    if as_json:
+        counts = {"units": len(study.units), "tasks": len(study.tasks), "annotators": study.annotators}
+        return print_json({"to": str(to), "survey": found.name, **counts})
+    typer.echo(f"{len(study.units):,} units, {len(study.tasks):,} tasks for {', '.join(study.annotators)} in {to}")
+    typer.echo(f"Label Studio: a project an annotator, with {to}/label_studio/config.xml and tasks_NAME.json")
+    if not embed:
+        typer.echo(
+            f"  its images need LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true and "
+            f"LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT={to.resolve().parent}, and the folder as local storage; or --embed"
+        )
+    typer.echo(
+        f"spreadsheets: {to}/sheets/NAME.csv, with {to}/images beside; keep study.json to yourself: it is the key"
+    )
+    return typer.echo(f"then: tellapart annotate import {to} EXPORT...")
+
+
+@app.command("import")
+def import_command(
+    study: Annotated[Path, typer.Argument(help="The study's folder.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="Label Studio's exports (JSON, JSON_MIN) and filled-in sheets (CSV).")
+    ],
+    partial: Annotated[bool, typer.Option("--partial", help="Tasks without an answer are no error.")] = False,
+    answer_list: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--answer-list", help="question: the answers that are allowed, a JSON list or a line each."),
+    ] = None,
+    records: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--records", help="Also write what the answers make for a benchmark: .json or .jsonl."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Read answers into a study's folder, strictly: nothing is guessed, dropped or taken twice."""
+    from tellapart.annotate.agreement import usable
+    from tellapart.annotate.folder import read_study, write_answers, write_rows
+    from tellapart.annotate.label_studio import read_export
+    from tellapart.annotate.replies import Reply, answers_of, field_names, read_allowed
+    from tellapart.annotate.sheets import read_sheet
+    from tellapart.annotate.surveys import find_survey
+    from tellapart.errors import DataError
+
+    key = read_study(study)
+    survey = find_survey(key.survey)
+    if records and survey.records is None:
+        raise DataError(
+            f"--records: a {survey.name} survey makes no records; `tellapart annotate agree` reads its answers"
+        )
+    allowed = read_allowed(answer_list) if answer_list else frozenset()
+    replies: list[Reply] = []
+    for path in files:
+        if path.suffix not in {".json", ".csv"}:
+            raise DataError(f"{path}: answers are read from Label Studio's .json and from .csv sheets")
+        csv = path.suffix == ".csv"
+        replies += read_sheet(path, survey, key) if csv else read_export(path, field_names(survey, key))
+    answers = answers_of(survey, key, replies, allowed=allowed, partial=partial)
+    to = write_answers(study, answers)
+    good, skipped = usable(answers), sum(answer.skipped for answer in answers)
+    if records and survey.records:
+        write_rows(records, survey.records(key, good))
+    broken = [answer for answer in answers if answer.problems]
+    if as_json:
+        rows = [{"task": answer.task, "problems": answer.problems} for answer in broken]
+        counts = {"answers": len(answers), "skipped": skipped, "of": len(key.tasks)}
+        return print_json({"to": str(to), **counts, "broken": rows})
+    typer.echo(f"{len(answers):,} of {len(key.tasks):,} tasks answered, {skipped:,} of them skipped; in {to}")
+    for answer in broken[:20]:
+        typer.echo(f"  not used: task {answer.task}: {'; '.join(answer.problems)}")
+    if broken:
+        typer.echo(f"{len(broken):,} answers break a rule of the survey; they are kept, and not used")
+    return None
+
+
+@app.command("agree")
+def agree_command(
+    studies: Annotated[list[Path], typer.Argument(help="Study folders with answers, of one pair set.")],
+    groups: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--groups", help='Groups of altered words, as JSON: {"human": ["girl", ...]}.'),
+    ] = None,
+    scores: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--scores", help="Also write people's answers as scores, for `tellapart score` (.npz)."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the bootstrap.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Show how people agree, where they err, and the human row of a results table."""
+    from tellapart.annotate.errors_by import read_groups
+    from tellapart.annotate.findings import findings, print_findings
+    from tellapart.annotate.folder import read_earlier
+    from tellapart.annotate.human import human_scores
+    from tellapart.models.external import write_scores
+
+    read = [read_earlier(folder) for folder in studies]
+    answered = [(each.study, each.answers) for each in read]
+    found = findings(answered, read_groups(groups) if groups else None, seed=seed)
+    if scores:
+        write_scores(human_scores(answered), scores)
+    if as_json:
+        return print_json(found.model_dump(mode="json"))
+    print_findings(found)
+    if scores:
+        typer.echo(f"people's scores are in {scores}; tellapart score BENCHMARK --scores {scores} --name human")
+    return None
+
+
+@app.command("ls")
+def ls_command(as_json: Json = False) -> None:
+    """List the surveys."""
+    from tellapart.annotate.surveys import SURVEYS
+
+    if as_json:
+        return print_json(
+            [{"name": each.name, "title": each.title, "source": each.source} for each in SURVEYS.values()]
+        )
+    wide = max(map(len, SURVEYS))
+    for each in SURVEYS.values():
+        typer.echo(f"{each.name:<{wide}}  {each.title} ({each.source})")
+    return None
+
+
+def _names(given: str) -> tuple[str, ...]:
+    """A number of annotators, or their names."""
+    from tellapart.errors import DataError
+
+    if given.isascii() and given.isdigit():
+        if not 1 <= int(given) <= 999:
+            raise DataError(f"--annotators {given}: give 1 to 999, or names")
+        return tuple(f"annotator-{number}" for number in range(1, int(given) + 1))
+    return tuple(name.strip() for name in given.split(","))

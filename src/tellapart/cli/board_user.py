@@ -1,0 +1,39 @@
+"""`tellapart board user`: the first admin of a board, and anybody else, from the server's own command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tellapart.errors import DataError
+
+# A command's docstring is its help; its examples are in the tests.
+__all__: list[str] = []
+
+
+def user_command(
+    name: Annotated[str, typer.Argument(help="Letters, digits, dots, underscores and hyphens.")],
+    board: Annotated[Path, typer.Option("--board", help="The board file (TOML), with hidden benchmarks.")],
+    role: Annotated[str, typer.Option("--role", help="reader, submitter or admin.")] = "submitter",
+    days: Annotated[float, typer.Option("--days", help="How long the token is good.")] = 365,
+) -> None:
+    """Add a user to a board with hidden benchmarks and print a token; for one that is there already, another token."""
+    from tellapart.board.submissions.hidden import read_hidden
+    from tellapart.board.submissions.refused import RefusedError
+    from tellapart.board.submissions.service import Submissions
+
+    settings = read_hidden(board)
+    if settings is None:
+        raise DataError(f"{board} has no hidden benchmarks; add a table [[hidden]] to it")
+    accounts = Submissions(settings).accounts
+    try:
+        accounts.add(name, role, by="command line")  # type: ignore[arg-type]  # checked there
+    except RefusedError as refused:
+        if refused.status != 409:
+            raise
+        if (held := accounts.role(name)) != role:  # or a token would do more, or less, than was asked for
+            raise DataError(f"{name} has the role {held}, not {role}; name --role {held}, or another user") from refused
+    id_, token = accounts.issue(name, days=days, by="command line")
+    typer.echo(f"token {id_} of {name}, shown this once: {token}")

@@ -1,0 +1,145 @@
+"""The commands `tellapart serve` and `tellapart board export`."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from tellapart.cli.board_user import user_command
+from tellapart.errors import RunError, require
+
+if TYPE_CHECKING:
+    from tellapart.board.settings import BoardSettings
+    from tellapart.board.store import Store
+
+# The commands are no names for other modules: their docstrings are their help, their examples are in the tests.
+__all__ = ["board_app"]
+
+board_app = typer.Typer(help="The board's records as a static site; its users.", no_args_is_help=True)
+board_app.command("user")(user_command)
+
+Runs = Annotated[
+    Optional[list[Path]],  # noqa: UP045  (typer reads it on 3.11)
+    typer.Option("--runs", help="A folder of run folders; ./runs if nothing else is named. Repeatable."),
+]
+BoardFile = Annotated[Optional[Path], typer.Option("--board", help="A board file (TOML).")]  # noqa: UP045
+Database = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--database", help="sqlite:///FILE or postgresql://HOST/NAME; board.sqlite among the runs if not given."
+    ),
+]
+
+
+def serve_command(
+    runs: Runs = None,
+    board: BoardFile = None,
+    *,
+    host: Annotated[str, typer.Option("--host", help="0.0.0.0 for the whole network.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 for any that is free.")] = 8421,
+    database: Database = None,
+    name: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            "--name", help="A name under which browsers reach it; requests for another are refused. Repeatable."
+        ),
+    ] = None,
+    proxy: Annotated[
+        str, typer.Option("--proxy", help="Addresses of proxies that are believed about whom they serve, by commas.")
+    ] = "127.0.0.1",
+) -> None:
+    """Show runs in the browser: leaderboards, models, items, comparisons, the Pareto front."""
+    require("fastapi", extra="board")
+    uvicorn = require("uvicorn", extra="board")
+    from tellapart.board.app import create_app
+    from tellapart.board.connections import Connection
+    from tellapart.board.headers import LOOPBACK, KnownNames
+    from tellapart.board.submissions.service import opened
+    from tellapart.board.watch import Watch
+
+    with (
+        _listening(host, port) as listening,
+        opened(board) as submissions,
+        _opened(runs, board, database, () if submissions is None else (submissions.records,)) as (settings, store),
+        Watch(store, settings, _warn),
+    ):
+        own = {host if ":" not in host else f"[{host}]", *LOOPBACK}
+        app = create_app(settings, store, submissions)
+        app.add_middleware(KnownNames, names={*own, *name} if name else own if own <= {*LOOPBACK} else ())
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            server_header=False,
+            http=Connection,
+            ws="none",
+            forwarded_allow_ips=proxy,
+            timeout_graceful_shutdown=10,
+        )
+        typer.echo(f"the board is at http://{host}:{listening.getsockname()[1]}/ (stop it with Ctrl-C)")
+        with suppress(KeyboardInterrupt):  # which the server raises again when it has ended
+            uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Take the address before anything is read in: whether it is free is known at once, and who comes early waits."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise RunError(
+            f"cannot serve at {host}:{port}: {error.strerror or error}; name another --host or --port"
+        ) from error
+
+
+@board_app.command("export")
+def export_command(
+    out: Annotated[Path, typer.Option("--out", help="The site's folder; made if it is not there.")],
+    runs: Runs = None,
+    board: BoardFile = None,
+    database: Database = None,
+    items: Annotated[
+        int, typer.Option("--items", min=0, help="Items of a benchmark that get a page: those most models fail.")
+    ] = 500,
+    comparisons: Annotated[
+        int,
+        typer.Option("--comparisons", min=0, help="Models that are compared, each with each: the first page's best."),
+    ] = 25,
+) -> None:
+    """Write the board as a static site: it opens from the disk, and any web server can hold it."""
+    require("fastapi", extra="board")
+    from tellapart.board.export import export_site
+
+    with _opened(runs, board, database) as (settings, store):
+        pages = export_site(store, settings, out, most_items=items, most_compared=comparisons)
+    typer.echo(f"{pages:,} pages; open {out / 'index.html'}")
+
+
+@contextmanager
+def _opened(
+    runs: list[Path] | None, board: Path | None, database: str | None, more: tuple[Path, ...] = ()
+) -> Iterator[tuple[BoardSettings, Store]]:
+    """Read the settings, open the database, and read in what is new."""
+    require("sqlmodel", extra="board")
+    require("alembic", extra="board")
+    from tellapart.board.records import read_in
+    from tellapart.board.settings import BoardSettings, read_settings
+    from tellapart.board.store import Store, database_url
+
+    settings = read_settings(board) if board is not None else BoardSettings()
+    folders = tuple(runs or ()) or settings.runs or ((Path("runs"),) if board is None else ())
+    for folder in folders:
+        if not folder.is_dir():
+            raise RunError(f"{folder} is no folder; `tellapart run --out {folder}/mine` makes a first run in it")
+    settings = settings.model_copy(update={"runs": (*folders, *more)})
+    beside = folders[0] if folders else board.parent if board is not None else Path()
+    with Store(database_url(database or settings.database, beside)) as store:
+        read_in(store, settings, _warn)
+        yield settings, store
+
+
+def _warn(problem: str) -> None:
+    typer.echo(f"left out: {problem}", err=True)

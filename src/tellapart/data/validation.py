@@ -1,0 +1,92 @@
+"""What pydantic refused, in one line: the first problem, the field that has it and what stands there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, Self, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from tellapart.catalog import nearest
+from tellapart.errors import DataError
+
+__all__ = ["Problem", "checked"]
+
+Model = TypeVar("Model", bound=BaseModel)
+
+#: Where pydantic's own words are Python's and not the file's.
+_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "missing": "is missing",
+        "extra_forbidden": "is unknown",
+        "string_type": "expected a string",
+        "list_type": "expected a list",
+        "tuple_type": "expected a list",
+        "dict_type": "expected an object",
+    }
+)
+
+
+class Problem(NamedTuple):
+    """The first thing that is wrong.
+
+    Attributes:
+        field: its place, such as `captions[1]` or `box.left`; empty for the whole.
+        kind: what pydantic calls the problem.
+        says: what is wrong, as a clause.
+        got: what stands there, behind a comma; empty where nothing does.
+
+    >>> from pydantic import BaseModel
+    >>> class Row(BaseModel):
+    ...     captions: list[str]
+    >>> try:
+    ...     Row.model_validate({"captions": ["a cup", 7]})
+    ... except ValidationError as error:
+    ...     print(Problem.first(error))
+    field 'captions[1]': expected a string, got 7
+    """
+
+    field: str
+    kind: str
+    says: str
+    got: str
+
+    @classmethod
+    def first(cls, error: ValidationError) -> Self:
+        """Return the first problem of an error."""
+        problem = error.errors(include_url=False)[0]
+        parts = [part for part in problem["loc"] if part != "[key]"]
+        field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
+        empty = problem["type"] in {"too_short", "string_too_short"} and not problem["input"]
+        own = problem["msg"].removeprefix("Value error, ")
+        says = "is empty" if empty else _WORDS.get(problem["type"], own[:1].lower() + own[1:])
+        got = "" if problem["type"] == "missing" else f", got {problem['input']!r:.60}"
+        return cls(field, problem["type"], says, got)
+
+    def __str__(self) -> str:
+        return f"field {self.field!r}: {self.says}{self.got}" if self.field else self.says
+
+
+def checked(model: type[Model], values: Mapping[str, Any], where: str) -> Model:
+    """Validate a table of a recipe; an unknown key is answered with the nearest known one.
+
+    Raises:
+        DataError: a key is unknown or missing, or a value is out of range; the message begins with `where`.
+
+    >>> class Recipe(BaseModel):
+    ...     builder: str
+    >>> checked(Recipe, {"bilder": "scenes"}, "recipe.toml")
+    Traceback (most recent call last):
+    tellapart.errors.DataError: recipe.toml: unknown key 'bilder'; did you mean 'builder'? the keys are builder
+    """
+    for key in values:
+        if key not in model.model_fields:
+            hint = nearest(key, model.model_fields) or ";"
+            raise DataError(f"{where}: unknown key {key!r}{hint} the keys are {', '.join(model.model_fields)}")
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as invalid:
+        key, _, says, got = Problem.first(invalid)
+        # What has no key is of the whole table.
+        raise DataError(f"{where}: key {key!r}: {says}{got}" if key else f"{where}: {says}") from invalid

@@ -1,0 +1,1 @@
+"""Models measured on benchmarks: plan, score, measure, record; and what compares records."""

@@ -1,0 +1,232 @@
+"""Sanity gates: models whose results are known beforehand must get them, on every shape; and laws for any model.
+
+Several tools put the true caption first and take the index of the maximum: a constant model then scores 100 %. Here
+it must score 0 under the strict rule and exactly chance when ties are broken at random.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.data.scores import ScoreKind, Scores
+from tellapart.errors import ModelError, ScoreError
+from tellapart.evaluation.measure import measure
+from tellapart.models.protocols import Model, Pixels
+from tellapart.models.reference import BagOfWords, Blind, Constant, Oracle, Random
+from tellapart.models.scoring import Progress, score
+from tellapart.models.store import EmbeddingStore
+from tellapart.records.result import Value
+
+__all__ = ["Gate", "check_model", "check_references"]
+
+ITEMS = 200
+IMAGES = 8
+SHAPES = ((2, 2), (1, 2), (1, 5), (2, 1), (5, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One thing that must hold.
+
+    Attributes:
+        subject: the model.
+        on: the shape of the items, or the pairs.
+        what: the metric or the law.
+        must: what it must be.
+        got: what it is.
+        passed: whether that is so.
+
+    >>> Gate("constant", "2x2", "text_score", "0", "0", True).passed
+    True
+    """
+
+    subject: str
+    on: str
+    what: str
+    must: str
+    got: str
+    passed: bool
+
+
+def check_references(progress: Progress | None = None) -> list[Gate]:
+    """Run every reference model on every shape, and say whether each got what it must.
+
+    Args:
+        progress: told the stage ("shapes"), what is done of it, and the total.
+
+    >>> all(gate.passed for gate in check_references())
+    True
+    """
+    gates: list[Gate] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        _draw_images(Path(scratch))
+        for done, shape in enumerate(SHAPES):
+            if progress:
+                progress("shapes", done, len(SHAPES))
+            gates += _gates_on(_pairs(Path(scratch), shape), f"{shape[0]}x{shape[1]}")
+        same_words = _pairs(Path(scratch), (2, 2), same_words=True)
+        gates += _expect_chance(BagOfWords(), same_words, "2x2, same words")
+        gates += _expect_refusal(same_words)
+        if progress:
+            progress("shapes", len(SHAPES), len(SHAPES))
+    return gates
+
+
+def check_model(model: Model, pairs: PairSet) -> list[Gate]:
+    """Test the laws that any model must obey: nothing but the image and the text may move a score, and both do.
+
+    Args:
+        model: any.
+        pairs: of two images and two texts, at least two items.
+
+    >>> from tellapart.benchmarks.benchmark import find_benchmark
+    >>> demo = find_benchmark("demo").pairs()
+    >>> [gate.what for gate in check_model(Constant(), demo.select(range(4))) if not gate.passed]
+    ['reads the images', 'reads the texts']
+    """
+    on = f"{len(pairs)} items"
+    base = _scores(model, pairs, 32)
+    backwards = pairs.select(range(len(pairs))[::-1])
+    again = {
+        "same scores when run again": _scores(model, pairs, 32),
+        "same scores one by one (batch size 1)": _scores(model, pairs, 1),
+        "same scores in odd batches (batch size 7)": _scores(model, pairs, 7),
+        "same scores in reversed order": _scores(model, backwards, 32)[::-1],
+    }
+    gates = [
+        Gate(model.name, on, what, "equal to the last bit", *_equality(base, values)) for what, values in again.items()
+    ]
+    for axis, side in ((1, "images"), (2, "texts")):
+        moved = int((np.ptp(base, axis=axis) > 0).any(axis=1).sum())
+        got = f"in {moved} of {len(base)} items"
+        gates.append(Gate(model.name, on, f"reads the {side}", f"scores differ between {side}", got, moved > 0))
+    return gates
+
+
+def _equality(base: NDArray[np.float32], other: NDArray[np.float32]) -> tuple[str, bool]:
+    if np.array_equal(base, other):
+        return "equal", True
+    return f"differ by up to {float(np.abs(base - other).max()):.3g}", False
+
+
+def _scores(model: Model, pairs: PairSet, batch_size: int) -> NDArray[np.float32]:
+    # A store of its own for every call: what one pass kept must not stand in for the next.
+    with EmbeddingStore(None) as store:
+        return score(model, pairs, store=store, batch_size=batch_size).scores.values
+
+
+def _gates_on(pairs: PairSet, name: str) -> Iterator[Gate]:
+    yield from _expect_chance(Constant(), pairs, name)
+    for metric, value in _accuracies(Oracle(), pairs).items():
+        yield _gate("oracle", name, metric, "100 %", value, value.value == 1)
+    for metric, value in _accuracies(Random(seed=0), pairs).items():
+        inside = _consistent_with_chance(value)
+        yield _gate("random", name, metric, f"{_percent(value.chance)}, within chance", value, inside)
+    if pairs.shape[1] == 1:
+        yield from _expect_chance(Blind(), pairs, name)
+    elif pairs.shape == (2, 2):
+        for metric, value in _accuracies(Blind(), pairs).items():
+            if metric in {"text_score", "image_score", "group_score"}:
+                yield _gate("blind", name, metric, "0 %", value, value.value == 0)
+    if pairs.shape[1] > 1:
+        for metric, value in _accuracies(BagOfWords(), pairs).items():
+            yield _gate("bag-of-words", name, metric, "100 % (other words)", value, value.value == 1)
+
+
+def _expect_chance(model: Model, pairs: PairSet, name: str) -> Iterator[Gate]:
+    """Expect a model that ties everywhere to get nothing strictly, and exactly chance in expectation."""
+    for metric, value in _accuracies(model, pairs).items():
+        must = f"0 %, tie-neutral {_percent(value.chance)}"
+        passed = value.value == 0 and _same(value.tie_neutral, value.chance) and value.ties == value.n
+        yield _gate(model.name, name, metric, must, value, passed)
+
+
+def _same(neutral: float | None, chance: float | None) -> bool:
+    """Compare a mean of equal numbers with that number: the division may cost the last bit."""
+    return neutral is not None and chance is not None and math.isclose(neutral, chance, rel_tol=1e-15)
+
+
+def _expect_refusal(pairs: PairSet) -> Iterator[Gate]:
+    """Expect a score that is no number to be refused, from a model and from a file."""
+    ids = [item.id for item in pairs.items]
+    attempts: dict[str, Any] = {
+        "a model that returns NaN": lambda: _scores(_NotANumber(), pairs, 32),
+        "scores with NaN": lambda: Scores(ids, np.full((len(ids), *pairs.shape), np.nan), "similarity"),
+    }
+    for what, attempt in attempts.items():
+        try:
+            attempt()
+        except (ModelError, ScoreError):
+            yield Gate("not-a-number", "2x2", what, "refused", "refused", True)
+        else:
+            yield Gate("not-a-number", "2x2", what, "refused", "accepted", False)
+
+
+class _NotANumber:
+    name = "not-a-number"
+    fingerprint = "tellapart:not-a-number"
+    kind: ScoreKind = "similarity"
+
+    def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.full(min(len(images), len(texts)), np.nan, np.float32)
+
+
+def _accuracies(model: Model, pairs: PairSet) -> dict[str, Value]:
+    with EmbeddingStore(None) as store:
+        scores = score(model, pairs, store=store).scores
+    if not isinstance(model, (Constant, Random, Oracle)):
+        scores = Scores(scores.ids, scores.values, "similarity")  # its 0.5 would be no threshold
+    measured = measure(scores, pairs.outline)
+    return {metric: value for metric, value in measured.metrics.items() if value.chance is not None}
+
+
+def _consistent_with_chance(value: Value) -> bool:
+    """Test a share against chance at 1 in 10,000, so that a correct tool never fails by bad luck of the fixed draw."""
+    from scipy.stats import norm
+
+    assert value.chance is not None  # noqa: S101  (chosen by _accuracies)
+    error = np.sqrt(value.chance * (1 - value.chance) / value.n)
+    return bool(abs(value.value - value.chance) <= norm.ppf(1 - 0.5e-4) * error)
+
+
+def _gate(subject: str, on: str, metric: str, must: str, value: Value, passed: bool) -> Gate:
+    neutral = f", tie-neutral {_percent(value.tie_neutral)}" if value.ties else ""
+    return Gate(subject, on, metric, must, _percent(value.value) + neutral, passed)
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.2f} %".replace(".00 %", " %")
+
+
+def _draw_images(folder: Path) -> None:
+    """Write images of noise, which all items share: their captions differ, so that no two items share a pair."""
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    for number in range(IMAGES):
+        Image.fromarray(rng.integers(0, 256, (4, 4, 3), dtype=np.uint8)).save(folder / f"{number}.png")
+
+
+def _pairs(folder: Path, shape: tuple[int, int], *, same_words: bool = False) -> PairSet:
+    """Make items of a shape; the captions of one differ in length, or hold the same words."""
+    rng = np.random.default_rng(0)
+    words = ("a", "red", "striped", "wooden", "shiny")
+    items = []
+    for number in range(ITEMS):
+        images = tuple(f"{(number + k) % IMAGES}.png" for k in range(shape[0]))
+        order = rng.permutation(shape[1])  # the true caption is not always the shortest
+        texts = tuple(f"clock {number} " + " ".join(words[: k + 1]) for k in order)
+        if same_words:
+            texts = (f"the cat number {number} is on the mat", f"the mat is on the cat number {number}")
+        items.append(Item(id=str(number), images=images, texts=texts))
+    return PairSet("noise", tuple(items), folder)

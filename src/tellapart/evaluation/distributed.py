@@ -1,0 +1,353 @@
+"""One run in several processes, on one machine or on several: `torchrun --nproc-per-node 4 -m tellapart run ...`.
+
+Each rank computes its own part of the images, texts and pairs into a file of its own beside the store (a shard). Rank 0
+merges the shards into the store, and then measures exactly as one process does, with everything found there. A rank that
+is lost takes its batch at hand with it: the same command, with as many ranks or another number, takes up what the shards
+hold. Nothing but torchrun starts the processes, and they talk by torch.distributed's gloo, on the CPU.
+
+Tasks whose models answer in words have nothing that a store keeps: rank 0 runs those alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from types import ModuleType
+from typing import IO, Any
+
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.errors import RunError, StoreError, TellapartError, first_line
+from tellapart.evaluation.evaluate import SCORERS, chosen
+from tellapart.evaluation.evaluate_task import prepare_task
+from tellapart.evaluation.run import Settings, resolve, run
+from tellapart.models.deferred import Deferred
+from tellapart.models.protocols import Model
+from tellapart.models.scoring import Progress, score
+from tellapart.models.shard import Shard, own_part
+from tellapart.models.store import EmbeddingStore
+from tellapart.models.torch_backend import import_torch
+from tellapart.tasks.task import Session
+
+__all__ = ["Rank", "merge_shards", "run_in_ranks"]
+
+#: What torchrun says of a process, in the order of `Rank`.
+_SAID = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "GROUP_RANK")
+
+#: How long a rank waits for the others: parts may differ by hours, and torchrun ends the group when a rank is lost.
+_PATIENCE = timedelta(days=7)
+
+#: Bytes of a shard that are sent at once to another machine.
+_CHUNK = 16 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """Which of the processes this is, as torchrun says in the environment.
+
+    Attributes:
+        number: from 0, over all machines.
+        of: how many there are.
+        local: from 0, on this machine; chooses the GPU.
+        machine: from 0; one torchrun each.
+
+    >>> Rank(number=3, of=4, local=1, machine=1).leads
+    False
+    """
+
+    number: int
+    of: int
+    local: int
+    machine: int
+
+    @classmethod
+    def here(cls) -> Rank:
+        """Read the environment; where torchrun did not make it, this is the only process.
+
+        >>> Rank.here().of >= 1
+        True
+        """
+        if not all(name in os.environ for name in (*_SAID, "MASTER_ADDR", "MASTER_PORT")):
+            return cls(0, 1, 0, 0)
+        return cls(*(int(os.environ[name]) for name in _SAID))
+
+    @property
+    def leads(self) -> bool:
+        """Whether it is the first of its machine: it alone writes to the store there."""
+        return self.local == 0
+
+
+def run_in_ranks(
+    settings: Settings,
+    out: Path,
+    *,
+    store: EmbeddingStore,
+    command: str = "",
+    progress: Callable[[str], Progress] | None = None,
+) -> list[Path]:
+    """Measure as `tellapart.evaluation.run.run` does, with the work shared by all ranks, if there are several: the same numbers.
+
+    Args:
+        settings: what to measure; the same in every rank.
+        out: the run folder; rank 0's counts.
+        store: of embeddings, in a file.
+        command: the command line, for the record.
+        progress: told by rank 0 of its own part, which is as large as any other.
+
+    Returns:
+        In rank 0 the run folders; in every other one nothing, once its part is merged.
+
+    Raises:
+        TellapartError: in rank 0, whatever rank it happened in; the others end silently.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as scratch:
+    ...     settings = Settings(models=("oracle",), limit="3")
+    ...     [folder.name for folder in run_in_ranks(settings, Path(scratch) / "a", store=EmbeddingStore(None))]
+    ['a']
+    """
+    rank = Rank.here()
+    if rank.of == 1:
+        _take_up(store)
+    elif not _computed_together(settings, rank, store, progress):
+        return []
+    return run(settings, out, store=store, command=command, progress=progress)
+
+
+def _take_up(store: EmbeddingStore) -> None:
+    """Merge what ranks left that were interrupted, unless they are at work."""
+    if store.path is None or not any(_folder(store.path).glob("*.sqlite")):
+        return
+    try:
+        lock = _locked(_folder(store.path))
+    except RunError:
+        return
+    with lock:
+        merge_shards(_folder(store.path), store)
+
+
+def _computed_together(
+    settings: Settings, rank: Rank, store: EmbeddingStore, progress: Callable[[str], Progress] | None
+) -> bool:
+    """Compute a part, and bring all parts into the stores; return whether it is this rank that goes on."""
+    torch = import_torch()
+    import torch.distributed as dist
+
+    try:
+        dist.init_process_group("gloo", timeout=_PATIENCE)
+    except RuntimeError as error:
+        raise RunError(
+            f"the ranks do not reach each other: {first_line(error)}; see torchrun's --master-addr"
+        ) from error
+    group = _Group(dist, rank)
+    try:
+        if settings.device == "cuda" and torch.cuda.is_available():
+            torch.cuda.set_device(rank.local % torch.cuda.device_count())
+        with group.together():
+            folder = _made_folder(store)
+        with _held(group, folder):
+            _deliver(group, torch, folder, store)  # what an interrupted run left
+            with group.together():
+                path = folder / f"rank-{rank.number}-of-{rank.of}.sqlite"
+                with Shard(path, store) as shard:
+                    _compute(settings, rank, shard, progress if rank.number == 0 else None)
+            _deliver(group, torch, folder, store)
+    except _OtherRank:
+        return False
+    except KeyboardInterrupt:
+        if rank.number == 0:
+            raise
+        return False
+    finally:
+        dist.destroy_process_group()
+    return rank.number == 0
+
+
+class _OtherRank(Exception):  # noqa: N818  (no error of this rank)
+    """Rank 0 says what happened; this rank has nothing to add."""
+
+
+class _Group:
+    """The ranks, and how they agree."""
+
+    def __init__(self, dist: ModuleType, rank: Rank) -> None:
+        self.dist, self.rank = dist, rank
+
+    def gather(self, own: Any) -> list[Any]:
+        """Return what every rank says, by rank; that is a barrier, too."""
+        said: list[Any] = [None] * self.rank.of
+        try:
+            self.dist.all_gather_object(said, own)
+        except RuntimeError as error:  # gloo's, when a connection is gone
+            if self.rank.number:
+                raise _OtherRank from error
+            raise RunError(
+                "another rank ended, and says why itself; what every rank has computed is kept: start the command again"
+            ) from error
+        return said
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Leave the block when every rank has left it; an error in one of them ends all, and rank 0 raises it."""
+        failed: str | None = None
+        kind: type[TellapartError] = RunError
+        try:
+            yield
+        except (TellapartError, OSError) as error:
+            failed, kind = str(error), type(error) if isinstance(error, TellapartError) else RunError
+        said = self.gather((failed, kind))
+        numbers = [number for number, (message, _) in enumerate(said) if message is not None]
+        if not numbers:
+            return
+        if self.rank.number:
+            raise _OtherRank
+        message, kind = said[numbers[0]]
+        raise kind(message if numbers[0] == 0 else f"rank {numbers[0]}: {message}")
+
+
+def _folder(store: Path) -> Path:
+    return store.parent / f"{store.stem}-shards"
+
+
+def _made_folder(store: EmbeddingStore) -> Path:
+    if store.path is None:
+        raise StoreError(
+            "--no-cache keeps embeddings in one process's memory, and several ranks must merge theirs; leave it out, or "
+            "start one process"
+        )
+    folder = _folder(store.path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@contextmanager
+def _held(group: _Group, folder: Path) -> Iterator[None]:
+    """Keep the shards of this machine for this run; the lock goes with the process, however that ends."""
+    lock: IO[bytes] | None = None
+    try:
+        with group.together():
+            if group.rank.leads:
+                lock = _locked(folder)
+        yield
+    finally:
+        if lock is not None:
+            lock.close()
+
+
+def _locked(folder: Path) -> IO[bytes]:
+    import fcntl
+
+    lock = (folder / "lock").open("wb")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.close()
+        raise RunError(
+            f"another run in several ranks fills {folder}; wait until it has ended, or name another --cache"
+        ) from error
+    return lock
+
+
+def _compute(settings: Settings, rank: Rank, shard: Shard, progress: Callable[[str], Progress] | None) -> None:
+    """Compute this rank's part of everything that the run is told to measure."""
+    benchmarks, models = resolve(settings, shard)
+    for benchmark in benchmarks:
+        for model in models:
+            told = progress(f"{model.name} on {benchmark.name}") if progress else None
+            loaded = model.load() if isinstance(model, Deferred) else model
+            if isinstance(benchmark, TaskBenchmark):
+                _compute_task(loaded, benchmark, settings, rank, shard, told)
+            else:
+                _compute_pairs(loaded, benchmark, settings, rank, shard, told)
+
+
+def _compute_pairs(
+    model: Model, benchmark: Benchmark, settings: Settings, rank: Rank, shard: Shard, told: Progress | None
+) -> None:
+    everything = benchmark.pairs()
+    pairs = everything.select(chosen(len(everything), settings.limit))
+    part = own_part(model, pairs, rank.number, rank.of)
+    if part is not None:
+        score(model, part, store=shard, batch_size=settings.batch_size, progress=told)
+
+
+def _compute_task(
+    model: Model, benchmark: TaskBenchmark, settings: Settings, rank: Rank, shard: Shard, told: Progress | None
+) -> None:
+    """Run a block of a task's records, for the sake of what it leaves in the shard."""
+    ready = prepare_task(benchmark, limit=settings.limit)
+    run_task = next((run for kind, run in ready.task.runners if kind in SCORERS and isinstance(model, kind)), None)
+    size = ready.task.size(ready.records)
+    own = range(rank.number * size // rank.of, (rank.number + 1) * size // rank.of)
+    if run_task is None or ready.task.runner(model) is not run_task or not own:
+        return
+    session = Session(pictures=benchmark.read_image(), store=shard, batch_size=settings.batch_size or 32, progress=told)
+    run_task(model, ready.task.select(ready.records, own), session)
+
+
+def _deliver(group: _Group, torch: ModuleType, folder: Path, store: EmbeddingStore) -> None:
+    """Bring every shard into the store of its machine, and into rank 0's; then the shards are gone."""
+    rank = group.rank
+    files: list[tuple[str, int]] = []
+    with group.together():
+        if rank.leads and rank.machine != 0:
+            files = [(path.name, path.stat().st_size) for path in _shards(folder)]
+    for sender, sizes in enumerate(group.gather(files)):
+        for name, size in sizes:
+            if rank.number == sender:
+                _send(group.dist, torch, folder / name)
+            elif rank.number == 0:
+                _receive(group.dist, torch, sender, folder / f"from-{sender}-{name}", size)
+    with group.together():
+        if rank.leads:
+            merge_shards(folder, store)
+
+
+def merge_shards(folder: Path, store: EmbeddingStore) -> int:
+    """Merge every shard of a folder into a store, each in one transaction, and delete it then; return how many.
+
+    Raises:
+        StoreError: a shard is no store or is damaged, or the store cannot be written.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as scratch:
+    ...     EmbeddingStore(Path(scratch) / "rank-0-of-2.sqlite").close()
+    ...     merge_shards(Path(scratch), EmbeddingStore(None)), list(Path(scratch).iterdir())
+    (1, [])
+    """
+    for cut_off in folder.glob("*.part"):
+        cut_off.unlink()
+    found = _shards(folder)
+    for path in found:
+        store.merge(path)
+        path.unlink()
+    return len(found)
+
+
+def _shards(folder: Path) -> Sequence[Path]:
+    """The shards of a folder, each whole in its one file: a killed process leaves the last batches beside it."""
+    found = sorted(folder.glob("*.sqlite"))
+    for path in found:
+        EmbeddingStore(path).close()
+    return found
+
+
+def _send(dist: ModuleType, torch: ModuleType, path: Path) -> None:
+    with path.open("rb") as file:
+        while data := file.read(_CHUNK):
+            dist.send(torch.frombuffer(bytearray(data), dtype=torch.uint8), 0)
+
+
+def _receive(dist: ModuleType, torch: ModuleType, sender: int, path: Path, size: int) -> None:
+    # Under a name that no shard has until it is whole.
+    draft = path.with_suffix(".part")
+    with draft.open("wb") as file:
+        for start in range(0, size, _CHUNK):
+            chunk = torch.empty(min(_CHUNK, size - start), dtype=torch.uint8)
+            dist.recv(chunk, sender)
+            file.write(chunk.numpy().tobytes())
+    draft.replace(path)

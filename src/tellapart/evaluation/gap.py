@@ -1,0 +1,144 @@
+"""What models lose outside the domain they were trained on: in-domain score, out-of-domain score, their difference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.catalog import names
+from tellapart.errors import RunError, TellapartError
+from tellapart.metrics.generalisation import generalisation_gap, pearson
+from tellapart.records.result import Result, Value
+from tellapart.records.run_folder import find_runs, read_result
+
+__all__ = ["Gap", "Gaps", "gaps"]
+
+#: Metrics that stand against each other, in domain and out of it; VLUE measures VQA by another rule in each.
+_PAIRED = (
+    ("i2t_recall@1", "i2t_recall@1"),
+    ("t2i_recall@1", "t2i_recall@1"),
+    ("accuracy", "accuracy"),
+    ("soft_accuracy", "exact_match"),
+    ("box_accuracy", "box_accuracy"),
+    ("bleu_4", "bleu_4"),
+    ("cider", "cider"),
+)
+
+
+class Gap(BaseModel):
+    """One model's loss in one task.
+
+    Attributes:
+        task: `IN-DOMAIN BENCHMARK: metric`.
+        in_domain, out_of_domain: the values.
+        gap: the first less the second; positive where the model loses.
+        low, high: its interval, the two benchmarks being independent of each other; None where one has none.
+
+    >>> Gap(model="m", task="nlvr2: accuracy", in_domain=0.8, out_of_domain=0.7, gap=0.1, low=None, high=None).gap
+    0.1
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    model: str
+    task: str
+    in_domain: float
+    out_of_domain: float
+    gap: float
+    low: float | None
+    high: float | None
+
+
+class Gaps(BaseModel):
+    """Every model's gaps, and how the two orders of models agree.
+
+    Attributes:
+        rows: one a model and task.
+        correlation: task -> Pearson's correlation over models of the in-domain and the out-of-domain score; None where
+            one of the two does not vary. Absent where fewer than two models measured both.
+
+    >>> Gaps(rows=(), correlation={}).rows
+    ()
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    rows: tuple[Gap, ...]
+    correlation: dict[str, float | None]
+
+
+def gaps(folders: Sequence[Path]) -> Gaps:
+    """Set every benchmark that runs measured against its rival of the other domain; runs of one model are put together.
+
+    Raises:
+        RunError: a folder is no run, two runs of a model measured the same benchmark, or no model measured both sides
+            of any task.
+
+    Source: VLUE section 5.2 (Table 2 and the correlation over models).
+
+    >>> gaps([Path("no such run")])
+    Traceback (most recent call last):
+    tellapart.errors.RunError: no run in no such run; name a run folder that `tellapart run --out` wrote
+    """
+    models: dict[str, dict[str, dict[str, Value]]] = {}
+    for result in (read_result(each) for folder in folders for each in find_runs(folder)):
+        _add(models, result)
+    rows = [row for model, benchmarks in models.items() for row in _rows(model, benchmarks)]
+    if not rows:
+        pairs = "; ".join(f"{one.name} and {one.rival}" for one in _in_domain())
+        raise RunError(f"no model measured a task in domain and out of it; the pairs are {pairs}")
+    correlation = {}
+    for task in dict.fromkeys(row.task for row in rows):
+        own = [row for row in rows if row.task == task]
+        if len(own) > 1:
+            correlation[task] = pearson([row.in_domain for row in own], [row.out_of_domain for row in own])
+    return Gaps(rows=tuple(rows), correlation=correlation)
+
+
+def _add(models: dict[str, dict[str, dict[str, Value]]], result: Result) -> None:
+    own = models.setdefault(result.model.name, {})
+    for name, record in result.benchmarks.items():
+        if name in own:
+            raise RunError(f"{result.model.name} measured {name} in two of these runs; name one of them")
+        own[name] = record.metrics
+
+
+def _in_domain() -> list[TaskBenchmark]:
+    found = []
+    for name in names("benchmark"):
+        try:
+            benchmark = find_benchmark(name)
+        except TellapartError:  # another package's, and broken
+            continue
+        if isinstance(benchmark, TaskBenchmark) and benchmark.domain == "in-domain" and benchmark.rival:
+            found.append(benchmark)
+    return found
+
+
+def _rows(model: str, benchmarks: dict[str, dict[str, Value]]) -> list[Gap]:
+    rows = []
+    for benchmark in _in_domain():
+        inside, outside = benchmarks.get(benchmark.name, {}), benchmarks.get(benchmark.rival, {})
+        for own, other in _PAIRED:
+            if own in inside and other in outside:
+                rows.append(_gap(model, f"{benchmark.name}: {own}", inside[own], outside[other]))
+    return rows
+
+
+def _gap(model: str, task: str, inside: Value, outside: Value) -> Gap:
+    value = generalisation_gap({task: inside.value}, {task: outside.value})[task]
+    low = high = None
+    bounds = (inside.low, inside.high, outside.low, outside.high)
+    if None not in bounds:
+        # The interval of a difference from those of two independent values (Newcombe 1998; Zou and Donner 2008).
+        below = sqrt((inside.value - (inside.low or 0.0)) ** 2 + ((outside.high or 0.0) - outside.value) ** 2)
+        above = sqrt(((inside.high or 0.0) - inside.value) ** 2 + (outside.value - (outside.low or 0.0)) ** 2)
+        low, high = value - below, value + above
+    return Gap(
+        model=model, task=task, in_domain=inside.value, out_of_domain=outside.value, gap=value, low=low, high=high
+    )

@@ -1,0 +1,157 @@
+"""Per-item values to numbers: averages over items and over a tag's values, each with its interval, ties and chance.
+
+Whatever was measured (pairs, answers, ranks, boxes, captions), a metric arrives here as one value per item and leaves
+as `Value` records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.metrics.averages import by_tag, mean
+from tellapart.metrics.equivariance import summary
+from tellapart.metrics.per_item import PerItem, Reduce
+from tellapart.records.result import Metrics, Value
+from tellapart.stats.intervals import Column, Interval, intervals_for
+
+__all__ = ["MOST_VALUES", "Tabulated", "tabulate"]
+
+#: A tag with more values than this is an identifier, not a breakdown.
+MOST_VALUES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Tabulated:
+    """Numbers over all items, by each value of each tag, and averaged over a tag's values.
+
+    >>> Tabulated({}, {}, {}).by
+    {}
+    """
+
+    metrics: dict[str, Value]
+    by: dict[str, dict[str, Metrics]]
+    macro: dict[str, Metrics]
+
+
+def tabulate(
+    found: Sequence[PerItem], clusters: Sequence[str], tags: Sequence[Mapping[str, str]], *, seed: int = 0
+) -> Tabulated:
+    """Average metrics of the same items, with intervals that resample clusters.
+
+    Args:
+        found: the metrics, each with a value for every item.
+        clusters: one for each item.
+        tags: of each item.
+        seed: of the bootstrap's draws.
+
+    >>> right = PerItem(name="accuracy", strict=np.array([1.0, 0.0, 1.0]), chance=0.5, binary=True)
+    >>> table = tabulate([right], ["a", "b", "c"], [{"type": "x"}, {"type": "x"}, {"type": "y"}])
+    >>> round(table.metrics["accuracy"].value, 3), table.macro["type"].metrics["accuracy"].value
+    (0.667, 0.75)
+    """
+    groups = {tag: values for tag, values in by_tag(tags).items() if len(values) <= MOST_VALUES}
+    over = partial(_over_items, found, np.array(clusters), seed=seed)
+    return Tabulated(
+        metrics=over(np.ones(len(clusters), dtype=bool)),
+        by={
+            tag: {value: Metrics(metrics=over(mask)) for value, mask in group.items()} for tag, group in groups.items()
+        },
+        macro={
+            tag: Metrics(metrics=_over_values(found, np.array(clusters), tag, group, seed=seed))
+            for tag, group in groups.items()
+            if len(group) > 1
+        },
+    )
+
+
+def _over_items(
+    found: Sequence[PerItem], clusters: NDArray[np.str_], mask: NDArray[np.bool_], *, seed: int
+) -> dict[str, Value]:
+    """Average each metric over the items of a mask (micro)."""
+    columns = [Column(one.strict[mask], one.binary, one.reduce) for one in found]
+    intervals = intervals_for(columns, clusters[mask], seed=seed)
+    return {
+        one.name: _value(one, interval, clusters, [mask], "micro: items")
+        for one, interval in zip(found, intervals, strict=True)
+    }
+
+
+def _over_values(
+    found: Sequence[PerItem],
+    clusters: NDArray[np.str_],
+    tag: str,
+    groups: Mapping[str, NDArray[np.bool_]],
+    *,
+    seed: int,
+) -> dict[str, Value]:
+    """Average each metric over a tag's values, every value weighing the same (macro)."""
+    member = np.stack(list(groups.values()), axis=1)  # (item, value of the tag)
+    carried: NDArray[np.bool_] = np.logical_or.reduce(list(groups.values()))
+    columns = [_macro_column(one, carried, member) for one in found]
+    intervals = intervals_for(columns, clusters[carried], seed=seed)
+    average = f"macro: {len(groups)} values of {tag}"
+    return {
+        one.name: _value(one, interval, clusters, list(groups.values()), average)
+        for one, interval in zip(found, intervals, strict=True)
+    }
+
+
+def _value(
+    one: PerItem,
+    interval: Interval,
+    clusters: NDArray[np.str_],
+    groups: Sequence[NDArray[np.bool_]],
+    average: str,
+) -> Value:
+    """Record one metric: the unweighted mean over disjoint groups of items, each a mean over its items."""
+    mask: NDArray[np.bool_] = np.logical_or.reduce(groups)
+
+    def mean_of(values: NDArray[np.float64]) -> float:
+        return float(mean([one.over(values[group]) for group in groups]))
+
+    spread = summary(one.strict[mask]) if one.deviation else None
+    return Value(
+        value=mean_of(one.strict),
+        low=interval.low,
+        high=interval.high,
+        level=interval.level,
+        method=interval.method,
+        n=int(mask.sum()),
+        clusters=len(set(clusters[mask])),
+        ties=int(one.ties[mask].sum()),
+        tie_neutral=None if one.neutral is None else mean_of(one.neutral),
+        chance=one.chance,
+        average=average,
+        sd=spread.sd if spread else None,
+        mean_absolute=spread.mean_absolute if spread else None,
+    )
+
+
+def _macro_column(one: PerItem, carried: NDArray[np.bool_], member: NDArray[np.bool_]) -> Column:
+    """Lay out a metric so that one bootstrap draw gives every value's own mean.
+
+    Columns are the strict values masked by each value of the tag, then the masks: a resample's mean of the first over
+    its mean of the second is the value's mean in that resample, however many of its items were drawn.
+    """
+    strict, member = one.strict[carried], member[carried]
+    rows = strict[:, None, :] if strict.ndim == 2 else strict[:, None, None]  # (item, 1, component)
+    masked = rows * member[:, :, None]  # (item, value, component)
+    table = np.concatenate([masked.reshape(len(masked), -1), member.astype(np.float64)], axis=1)
+    # Still 0 or 1 where the metric is: without spread the interval is then Wilson's, not a single point.
+    return Column(table, one.binary, _macro_reduce(one.reduce, member.shape[1]))
+
+
+def _macro_reduce(inner: Reduce | None, values: int) -> Reduce:
+    def reduce(means: NDArray[np.float64]) -> NDArray[np.float64]:
+        sums, shares = means[:, :-values].reshape(len(means), values, -1), means[:, -values:, None]
+        # A value of which a resample drew no item has no mean in it; the others stand for it.
+        per_value = np.divide(sums, shares, out=np.full_like(sums, np.nan), where=shares > 0)
+        folded = per_value[:, :, 0] if inner is None else inner(per_value)
+        return np.asarray(np.nanmean(folded, axis=1))
+
+    return reduce

@@ -1,0 +1,387 @@
+"""What a model costs on this machine: the latency of one pair, throughput, parameters, FLOPs, memory.
+
+Measured are wall times of what a run would do for a pair that nobody has seen before: no store, no half that was
+computed already, no sample repeated to fill a batch up. Every model is measured in a process of its own.
+
+Source: VLUE (Zhou et al. 2022), section 3.3 and Appendix A: inference time at batch size 1, on fixed hardware.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from tellapart.benchmarks.benchmark import find_pairs
+from tellapart.benchmarks.locations import Locations
+from tellapart.data.images import pixel_hash
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.errors import DataError, ModelError, RunError
+from tellapart.evaluation.evaluate import chosen
+from tellapart.models.find import find_model
+from tellapart.models.flops import count_flops
+from tellapart.models.fusion.scoring import FusionScorer
+from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import (
+    DualEncoder,
+    Generator,
+    ImagePreparer,
+    KeyReader,
+    Model,
+    PairScorer,
+    Pixels,
+    TextScorer,
+    Weighed,
+)
+from tellapart.models.scoring import Progress
+from tellapart.models.torch_backend import exact_batches
+from tellapart.records.machine import device_peak, forget_device_peak, resident_memory, this_machine, versions
+from tellapart.records.result import ModelRecord
+from tellapart.records.timing_record import PARTS, Duration, Throughput, Timing, Timings
+
+__all__ = ["BATCHES", "TimingSettings", "time_model", "time_models"]
+
+#: Batches whose median gives the throughput; one more goes before them and is not counted.
+BATCHES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimingSettings:
+    """How models are timed.
+
+    Attributes:
+        benchmark: whose true pairs are given to the models.
+        repeats: pairs whose latency is measured, one after the other; the benchmark's pairs in turn.
+        warm_up: pairs before them, which are not counted.
+        batch_size: samples given at once for the throughput.
+        device: `cpu`, `cuda` or `mps`.
+        dtype: what torch models compute in.
+        reading: which of a model's readings is timed; the family's own if None.
+        place: where the benchmark's files are.
+
+    Raises:
+        RunError: a number is too small.
+
+    >>> TimingSettings(repeats=0)
+    Traceback (most recent call last):
+    tellapart.errors.RunError: repeats must be at least 1; got 0
+    """
+
+    benchmark: str = "demo"
+    repeats: int = 50
+    warm_up: int = 5
+    batch_size: int = 32
+    device: str = "cpu"
+    dtype: str = "float32"
+    reading: str | None = None
+    place: Locations = field(default_factory=Locations)
+
+    def __post_init__(self) -> None:
+        for name, least in (("repeats", 1), ("warm_up", 0), ("batch_size", 1)):
+            if getattr(self, name) < least:
+                raise RunError(f"{name} must be at least {least}; got {getattr(self, name)}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Stages:
+    """How a model computes a pair: what it makes of images, of texts, and of both; None where it has no such part."""
+
+    image: Callable[[list[Any]], Any] | None = None
+    text: Callable[[list[str]], Any] | None = None
+    cross: Callable[[Any, Any], Any] | None = None
+    prepare: Callable[[Pixels], Any] | None = None
+    reads_images: bool = True
+    notes: tuple[str, ...] = ()
+
+
+class _Clock:
+    """Splits time into parts that follow each other without a gap.
+
+    Args:
+        wait: until the device has done what it was given.
+    """
+
+    def __init__(self, wait: Callable[[], None]) -> None:
+        self.parts: dict[str, float] = {}
+        self._wait = wait
+        self._last = time.perf_counter()
+
+    def lap(self, part: str) -> None:
+        """End a part; the next one begins."""
+        self._wait()
+        now = time.perf_counter()
+        self.parts[part], self._last = now - self._last, now
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    """A model before the pairs that it is timed on."""
+
+    stages: _Stages
+    pairset: PairSet
+    pairs: Sequence[tuple[str, str]]
+    wait: Callable[[], None]
+
+    def read(self, reference: str, clock: _Clock) -> Any:
+        """Make of an image's reference what the model is given: the reference itself if it reads no image."""
+        if not self.stages.reads_images:
+            return reference
+        image: Any = self.pairset.pixels(reference)
+        clock.lap("decode")
+        if self.stages.prepare is not None:
+            image = self.stages.prepare(image)
+            clock.lap("prepare")
+        return image
+
+    def compute(self, images: Any, texts: Any, clock: _Clock) -> None:
+        """Score image `k` with text `k`."""
+        if self.stages.image is not None:
+            images = self.stages.image(images)
+            clock.lap("image")
+        if self.stages.text is not None:
+            texts = self.stages.text(texts)
+            clock.lap("text")
+        if self.stages.cross is not None:
+            self.stages.cross(images, texts)
+            clock.lap("cross")
+
+    def turn(self, start: int, count: int) -> list[tuple[str, str]]:
+        """Return pairs in turn, so that no image is asked about twice running: some models remember the last one."""
+        return [self.pairs[k % len(self.pairs)] for k in range(start, start + count)]
+
+    def one(self, place: int) -> dict[str, float]:
+        """Time one pair from its file to its score: seconds by part."""
+        clock = _Clock(self.wait)
+        ((reference, text),) = self.turn(place, 1)
+        self.compute([self.read(reference, clock)], [text], clock)
+        return clock.parts
+
+    def batch(self, start: int, size: int) -> dict[str, float]:
+        """Time a batch whose images are decoded and prepared before: seconds by part."""
+        pairs = self.turn(start, size)
+        images = [self.read(reference, _Clock(self.wait)) for reference, _ in pairs]
+        clock = _Clock(self.wait)
+        self.compute(images, [text for _, text in pairs], clock)
+        return clock.parts
+
+    def flops(self, place: int) -> int | None:
+        """Count the FLOPs of one pair; None where nothing was counted."""
+        clock = _Clock(self.wait)
+        ((reference, text),) = self.turn(place, 1)
+        image = self.read(reference, clock)
+        return count_flops(lambda: self.compute([image], [text], clock))
+
+
+def time_models(
+    names: Sequence[str], settings: TimingSettings | None = None, *, command: str = "", progress: Progress | None = None
+) -> Timings:
+    """Time models, each in a process of its own: none finds another's memory, threads or caches.
+
+    Args:
+        names: as `find_model` takes them.
+        settings: how; the defaults if not given.
+        command: the command line, for the record.
+        progress: told "models", what is done, and the total.
+
+    Raises:
+        TellapartError: a name is unknown, a model's process dies, or as `time_model`.
+
+    >>> time_models(["demo-encoder", "demo-encoder"])
+    Traceback (most recent call last):
+    tellapart.errors.RunError: -m demo-encoder is named twice; name each once
+    """
+    settings = settings or TimingSettings()
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise RunError(f"-m {repeated[0]} is named twice; name each once")
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    found = []
+    for done, name in enumerate(names):
+        if progress is not None:
+            progress("models", done, len(names))
+        found.append(_apart(name, settings))
+    if progress is not None:
+        progress("models", len(names), len(names))
+    return Timings(started=started, command=command, versions=versions(), models=_named(found, names))
+
+
+def _named(timings: Sequence[Timing], asked: Sequence[str]) -> tuple[Timing, ...]:
+    """Name each model as it names itself, which is its name in a run; as it was asked for, where two share a name."""
+    own = [timing.model.name for timing in timings]
+    names = [wish if own.count(name) > 1 else name for name, wish in zip(own, asked, strict=True)]
+    return tuple(
+        timing.model_copy(update={"model": timing.model.model_copy(update={"name": name})})
+        for timing, name in zip(timings, names, strict=True)
+    )
+
+
+def _apart(name: str, settings: TimingSettings) -> Timing:
+    # Spawned, not forked: a fork would begin with this process's memory and with threads that it does not have.
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        try:
+            return pool.submit(time_model, name, settings).result()
+        except BrokenProcessPool as error:
+            raise RunError(
+                f"{name}: the process that timed it was killed, as a rule because memory ran out; free some, or lower --batch-size"
+            ) from error
+
+
+def time_model(name: str, settings: TimingSettings | None = None) -> Timing:
+    """Time one model in this process.
+
+    Raises:
+        UnknownNameError: no such model or benchmark.
+        DataError: the benchmark has too few different images, or they cannot be read.
+        ModelError: the model cannot be loaded or scores nothing, or its device's memory is too small for the batch.
+
+    >>> timing = time_model("blind", TimingSettings(repeats=3, warm_up=1, batch_size=2))
+    >>> sorted(timing.parts), timing.latency.median > 0, timing.flops
+    (['text'], True, None)
+    """
+    settings = settings or TimingSettings()
+    pairset = find_pairs(settings.benchmark, settings.place).pairs()
+    before = resident_memory()
+    forget_device_peak()
+    model = find_model(name, ModelOptions(device=settings.device, dtype=settings.dtype, reading=settings.reading))
+    stages = _stages(model)
+    pairs = _pairs(pairset, max(settings.repeats, settings.batch_size), stages.reads_images)
+    if settings.batch_size > len(pairs):
+        raise DataError(f"{pairset.name} has {len(pairs)} different images; give --batch-size {len(pairs)} or less")
+    bench = _Bench(stages, pairset, pairs, _waiter(settings.device))
+    with exact_batches(1):
+        laps = [bench.one(place) for place in range(settings.warm_up + settings.repeats)][settings.warm_up :]
+        flops = bench.flops(settings.warm_up + settings.repeats)
+    throughput = _throughput(bench, settings.batch_size)
+    after = resident_memory(peak=True)
+    return Timing(
+        model=ModelRecord(name=model.name, fingerprint=model.fingerprint, kind=model.kind),
+        machine=this_machine(settings.device),
+        device=settings.device,
+        dtype=settings.dtype,
+        benchmark=settings.benchmark,
+        pairs=len(pairs),
+        image_size=_image_size(bench),
+        input_shape=_input_shape(bench),
+        repeats=settings.repeats,
+        warm_up=settings.warm_up,
+        batches=BATCHES,
+        latency=_duration([sum(each.values()) for each in laps]),
+        parts={part: _duration([each[part] for each in laps]) for part in PARTS if part in laps[0]},
+        throughput=throughput,
+        parameters=_parameters(model),
+        flops=flops,
+        peak_memory=None if before is None or after is None else max(0, after - before),
+        peak_device_memory=device_peak(settings.device),
+        notes=stages.notes,
+    )
+
+
+def _stages(model: Model) -> _Stages:
+    prepare = model.prepare_image if isinstance(model, ImagePreparer) else None
+    apart = () if prepare else ("what it does to an image first (resizing, scaling) is in the part that reads it",)
+    match model:
+        case KeyReader():
+            return _Stages(cross=lambda _, texts: [_item_scores(model, text) for text in texts], reads_images=False)
+        case TextScorer():
+            return _Stages(text=model.score_texts, reads_images=False)
+        case DualEncoder():
+            return _Stages(model.encode_images, model.encode_texts, model.similarity, prepare, notes=apart)
+        case FusionScorer(encoder=encoder):
+            # Not by `score_pairs`, which remembers the halves that it has computed.
+            left_out: str = getattr(encoder, "left_out", "")
+            notes = (left_out,) if left_out else ()
+            return _Stages(encoder.encode_images, encoder.encode_texts, encoder.score_states, prepare, notes=notes)
+        case PairScorer():
+            return _Stages(cross=model.score_pairs, prepare=prepare, notes=apart)
+        case Generator():
+            return _Stages(cross=model.log_likelihoods, prepare=prepare, notes=apart)
+        case _:
+            raise ModelError(
+                f"model {model.name!r} scores no pairs in this reading, so none can be timed; name another"
+            )
+
+
+def _item_scores(model: KeyReader, text: str) -> Any:
+    return model.score_item(Item(id="pair", images=("image.png",), texts=(text,)))
+
+
+def _pairs(pairset: PairSet, wanted: int, reads_images: bool) -> list[tuple[str, str]]:
+    """Return true pairs, spread evenly over the set, of as many different images."""
+    true: dict[str, str] = {}
+    for item in pairset.items:
+        for image, text in zip(item.images, item.texts, strict=False):  # of 1xm and nx1 the first of each
+            true.setdefault(image, text)
+    found = [list(true.items())[place] for place in chosen(len(true), str(wanted))]
+    if not reads_images:
+        return found
+    different = {pixel_hash(pairset.pixels(image)): (image, text) for image, text in found}
+    if len(different) < 2:
+        raise DataError(
+            f"{pairset.name} has one image only; timing needs two, for some models remember the last one that they saw"
+        )
+    return list(different.values())
+
+
+def _throughput(bench: _Bench, size: int) -> Throughput:
+    try:
+        with exact_batches(size):
+            laps = [bench.batch(batch * size, size) for batch in range(1 + BATCHES)][1:]
+    except Exception as error:
+        if type(error).__name__ != "OutOfMemoryError":  # torch's, which need not be imported for this
+            raise
+        raise ModelError(
+            f"a batch of {size} is too much for the device's memory; give a smaller --batch-size"
+        ) from error
+
+    def rate(*parts: str) -> float | None:
+        if not all(part in laps[0] for part in parts):
+            return None
+        return float(size / np.median([sum(each[part] for part in parts) for each in laps]))
+
+    pairs = rate(*laps[0]) if bench.stages.cross is not None else None
+    return Throughput(batch_size=size, images=rate("image"), texts=rate("text"), pairs=pairs)
+
+
+def _parameters(model: Model) -> int | None:
+    computes = model.encoder if isinstance(model, FusionScorer) else model
+    return computes.parameters if isinstance(computes, Weighed) else None
+
+
+def _image_size(bench: _Bench) -> tuple[int, int] | None:
+    """Return height and width of the images as they are decoded: the medians."""
+    if not bench.stages.reads_images:
+        return None
+    height, width = np.median([bench.pairset.pixels(image).shape[:2] for image, _ in bench.pairs], axis=0).tolist()
+    return round(height), round(width)
+
+
+def _input_shape(bench: _Bench) -> tuple[int, ...] | None:
+    """Return the shape in which the model is given the first image; None if it prepares images by itself."""
+    if bench.stages.prepare is None:
+        return None
+    prepared = bench.read(bench.pairs[0][0], _Clock(bench.wait))
+    if isinstance(prepared, Mapping):
+        prepared = prepared.get("pixel_values", next(iter(prepared.values())))
+    return tuple(map(int, prepared.shape))
+
+
+def _duration(seconds: Sequence[float]) -> Duration:
+    low, median, high = np.percentile(seconds, [5, 50, 95]).tolist()
+    return Duration(median=median, low=low, high=high)
+
+
+def _waiter(device: str) -> Callable[[], None]:
+    """Return what waits for the device: its work is queued, and a clock would not see it."""
+    torch = sys.modules.get("torch")
+    if device == "cpu" or torch is None:
+        return lambda: None
+    wait: Callable[[], None] = getattr(torch, device).synchronize
+    return wait

@@ -1,0 +1,104 @@
+"""What a frozen dual encoder makes of a pair set: one vector for every image and every text, from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.pairset import PairSet
+from tellapart.errors import ModelError, StoreError
+from tellapart.models.compute import Job, fill_images, fill_texts
+from tellapart.models.content_hash import text_hash
+from tellapart.models.deferred import Deferred
+from tellapart.models.protocols import DualEncoder, Model, Vectors
+from tellapart.models.scoring import Progress
+from tellapart.models.store import EmbeddingStore
+from tellapart.models.writer import Writer
+
+__all__ = ["Embeddings", "embeddings"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Embeddings:
+    """Vectors of a pair set's entries, in its order.
+
+    Attributes:
+        images: float32 `(item, image, dimensions)`; None if they were not asked for.
+        texts: float32 `(item, text, dimensions)`; None likewise.
+        hashes: image reference -> hash of its pixels.
+
+    >>> Embeddings(None, None, {}).hashes
+    {}
+    """
+
+    images: NDArray[np.float32] | None
+    texts: NDArray[np.float32] | None
+    hashes: Mapping[str, str]
+
+
+def embeddings(
+    model: Model | Deferred,
+    pairs: PairSet,
+    *,
+    store: EmbeddingStore,
+    images: bool = True,
+    texts: bool = True,
+    progress: Progress | None = None,
+) -> Embeddings:
+    """Encode what the store lacks, and return the vectors as the model gives them: most models scale them to length one.
+
+    Args:
+        model: a dual encoder.
+        pairs: items and images.
+        store: where vectors are kept; `EmbeddingStore(None)` forgets.
+        images: whether images are encoded.
+        texts: whether texts are.
+        progress: told the stage, what is done of it, and the total.
+
+    Raises:
+        ModelError: the model is no dual encoder, or its output is not what it must be.
+        DataError: an image is missing or cannot be decoded.
+        StoreError: the store is damaged or cannot be written.
+
+    >>> from tellapart.benchmarks.benchmark import find_benchmark
+    >>> from tellapart.models.find import find_model
+    >>> few = find_benchmark("demo").pairs().select(range(3))
+    >>> found = embeddings(find_model("demo-encoder"), few, store=EmbeddingStore(None))
+    >>> found.images.shape == found.texts.shape, found.images.shape[:2]
+    (True, (3, 2))
+    """
+    loaded = model.load() if isinstance(model, Deferred) else model
+    if not isinstance(loaded, DualEncoder):
+        raise ModelError(
+            f"{model.name} has no vectors of images and texts apart; name a dual encoder: demo-encoder, say"
+        )
+    encoder: DualEncoder = loaded
+    hashes: dict[str, str] = {}
+    with Writer() as writer:
+        job = Job(encoder, pairs, store, writer, None, progress or _nobody, hashes)
+        if images:
+            fill_images(job, encoder)
+        if texts:
+            fill_texts(job, lambda batch: job.checked(encoder.encode_texts(batch), (len(batch), None), batch))
+    return Embeddings(
+        _rows(job, [[hashes[image] for image in item.images] for item in pairs.items]) if images else None,
+        _rows(job, [[text_hash(text) for text in item.texts] for item in pairs.items]) if texts else None,
+        hashes,
+    )
+
+
+def _nobody(stage: str, done: int, total: int, /) -> None:
+    """Listen to progress for nobody."""
+
+
+def _rows(job: Job, keys: Sequence[Sequence[str]]) -> Vectors:
+    stored = job.store.vectors(job.model.fingerprint, {key for row in keys for key in row})
+    if len({vector.size for vector in stored.values()}) != 1:
+        raise StoreError(
+            f"{job.store.path or 'the store in memory'} holds vectors of different dimensions for model "
+            f"{job.model.name!r}: it changed and its fingerprint did not; delete the store, or name another --cache"
+        )
+    return np.array([[stored[key] for key in row] for row in keys], np.float32)

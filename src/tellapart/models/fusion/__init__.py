@@ -1,0 +1,1 @@
+"""Fusion encoders: one network reads an image and a text together and says whether they match."""

@@ -1,0 +1,99 @@
+"""BridgeTower (Xu et al. 2022): two whole unimodal towers, whose upper layers feed a stack of cross-modal layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tellapart.models.fusion.torch_encoder import Tensors
+from tellapart.models.huggingface.files import import_transformers, load_weights
+from tellapart.models.torch_backend import Runtime, import_torch
+
+__all__ = ["BridgeTower", "load"]
+
+
+class BridgeTower:
+    """BridgeTower's halves: what each of the top layers of either tower hands to its bridge; then the cross layers.
+
+    Both towers are unimodal to their top (figure 2 of the paper), though the library runs them inside the loop over
+    pairs. Class 1 of `itm_score` is the match (`BridgeTowerForImageAndTextRetrieval`: "0 means the pairs don't match and
+    1 means they match").
+
+    >>> from types import SimpleNamespace as Of
+    >>> text, tower = Of(max_position_embeddings=514, pad_token_id=1), Of(encoder=Of(layer=[None] * 12))
+    >>> halves = BridgeTower(Of(config=Of(text_config=text, num_hidden_layers=6), bridgetower=Of(text_model=tower)))
+    >>> halves.match, halves.context
+    (1, 512)
+    """
+
+    def __init__(self, module: Any) -> None:
+        text = module.config.text_config
+        self.module = module
+        self.match = 1
+        # Positions are counted from the padding's id on, as in RoBERTa.
+        self.context: int = text.max_position_embeddings - text.pad_token_id - 1
+        self._depth: int = module.config.num_hidden_layers
+        self._lower = len(module.bridgetower.text_model.encoder.layer) - self._depth + 1
+
+    def images(self, pixel_values: Any) -> Tensors:
+        """Run the vision tower on float `(batch, 3, h, w)`: `(batch, cross layers, 1 + patches, hidden)`."""
+        torch, tower = import_torch(), self.module.bridgetower
+        vision = tower.vision_model.visual
+        hidden = vision.forward_pre(pixel_values)  # tokens first
+        kind = tower.token_type_embeddings.weight[1]
+        handed: list[Any] = []
+        for depth, block in enumerate(vision.transformer.resblocks[: self._lower + self._depth - 1], 1):
+            hidden = block(hidden)
+            if depth >= self._lower:
+                handed.append(tower._apply_image_transform(vision.forward_post(hidden), len(handed)) + kind)
+        handed[0] = tower.cross_modal_image_layernorm(handed[0])
+        return (torch.stack(handed, dim=1),)
+
+    def texts(self, ids: Any, mask: Any) -> Tensors:
+        """Run the text tower: `(batch, cross layers, tokens, hidden)`, and the mask."""
+        torch, tower = import_torch(), self.module.bridgetower
+        hidden = tower.text_model.embeddings(input_ids=ids)
+        visible = self._attention(hidden, mask)
+        kind = tower.token_type_embeddings.weight[0]
+        handed: list[Any] = []
+        for depth, layer in enumerate(tower.text_model.encoder.layer, 1):
+            hidden = layer(hidden, visible)
+            if depth >= self._lower:
+                handed.append(tower._apply_text_transform(hidden, len(handed)) + kind)
+        handed[0] = tower.cross_modal_text_layernorm(handed[0])
+        return torch.stack(handed, dim=1), mask
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Run the cross-modal layers with their bridges, and the head: `(batch, 2)`."""
+        tower = self.module.bridgetower
+        (image_layers,), (text_layers, mask) = images, texts
+        image, text = image_layers[:, 0], text_layers[:, 0]
+        visible = self._attention(text, mask)
+        for depth in range(self._depth):
+            if depth:
+                text = tower.cross_modal_text_link_tower[depth - 1](text_layers[:, depth], text, visible)
+                image = tower.cross_modal_image_link_tower[depth - 1](image_layers[:, depth], image, None)
+            text, image = (
+                tower.cross_modal_text_layers[depth](text, image, attention_mask=visible)[0],
+                tower.cross_modal_image_layers[depth](image, text, encoder_attention_mask=visible)[0],
+            )
+        return self.module.itm_score(tower.get_cls_features(text, image))
+
+    def _attention(self, hidden: Any, mask: Any) -> Any:
+        """Return the library's mask for keys that are text, one row for all queries."""
+        masking = import_transformers().masking_utils
+        return masking.create_bidirectional_mask(
+            config=self.module.config, inputs_embeds=hidden[:, 0:1], attention_mask=mask.long()
+        )
+
+
+def load(source: str, runtime: Runtime) -> BridgeTower:
+    """Load BridgeTower for image-text retrieval.
+
+    Raises:
+        ModelError: the checkpoint has no matching head, or does not fit.
+
+    >>> load(str(getfixture("tmp_path")), Runtime("cpu"))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: ... cannot be loaded as BridgeTowerForImageAndTextRetrieval (...
+    """
+    return BridgeTower(load_weights("BridgeTowerForImageAndTextRetrieval", source, runtime))

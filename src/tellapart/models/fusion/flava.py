@@ -1,0 +1,76 @@
+"""FLAVA (Singh et al. 2022): an image encoder, a text encoder, and a multimodal encoder over both outputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tellapart.models.fusion.torch_encoder import Tensors
+from tellapart.models.huggingface.files import load_weights
+from tellapart.models.torch_backend import Runtime, import_torch
+
+__all__ = ["Flava", "load"]
+
+#: Parts of the pre-training model that the matching head does not read.
+UNUSED = (
+    "image_codebook",
+    "mim_head",
+    "mlm_head",
+    "mmm_image_head",
+    "mmm_text_head",
+    "flava.image_projection",
+    "flava.text_projection",
+)
+
+
+class Flava:
+    """FLAVA's halves: each encoder's last layer (before its final norm), projected; then the multimodal encoder.
+
+    The matching head was trained on pairs with masked words and patches and is read on whole ones here, as
+    `FlavaForPreTraining` reads it without masks. Class 1 is the match ("0 means the pairs don't match and 1 means they
+    match", `itm_labels`).
+
+    >>> from types import SimpleNamespace as Of
+    >>> halves = Flava(Of(config=Of(text_config=Of(max_position_embeddings=512))))
+    >>> halves.match, halves.context
+    (1, 512)
+    """
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.match = 1
+        self.context: int = module.config.text_config.max_position_embeddings
+
+    def images(self, pixel_values: Any) -> Tensors:
+        """Run the image encoder on float `(batch, 3, h, w)`: `(batch, 1 + patches, hidden)`."""
+        layers = self.module.flava.image_model(pixel_values=pixel_values, output_hidden_states=True).hidden_states
+        return (self.module.flava.image_to_mm_projection(layers[-1]),)
+
+    def texts(self, ids: Any, mask: Any) -> Tensors:
+        """Run the text encoder: `(batch, tokens, hidden)`, and the mask."""
+        layers = self.module.flava.text_model(
+            input_ids=ids, attention_mask=mask.long(), output_hidden_states=True
+        ).hidden_states
+        return self.module.flava.text_to_mm_projection(layers[-1]), mask
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Run the multimodal encoder and the head: `(batch, 2)`."""
+        torch = import_torch()
+        (image,), (text, mask) = images, texts
+        multimodal = self.module.flava.multimodal_model
+        length = image.shape[1] + int(multimodal.use_cls_token)
+        seen = torch.cat([mask.new_ones((len(image), length)), mask], dim=1)
+        hidden = multimodal(torch.cat([image, text], dim=1), attention_mask=seen.long()).last_hidden_state
+        return self.module.itm_head(hidden)
+
+
+def load(source: str, runtime: Runtime) -> Flava:
+    """Load FLAVA with its pre-training heads.
+
+    Raises:
+        ModelError: the checkpoint has no matching head, or does not fit.
+
+    >>> load(str(getfixture("tmp_path")), Runtime("cpu"))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: ... cannot be loaded as FlavaForPreTraining (...
+    """
+    return Flava(load_weights("FlavaForPreTraining", source, runtime, unused=UNUSED))

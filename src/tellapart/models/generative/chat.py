@@ -1,0 +1,259 @@
+"""A language model that sees: the probability of an answer after an image, and greedy answers.
+
+The image and what stands before it are read once and their keys and values kept; every text goes on from there. Images
+are read one by one, texts in batches of one fixed shape, padded on the right, where a causal model cannot look: no
+number depends on padding, batch size, order or neighbours.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from tellapart.data.images import pixel_hash
+from tellapart.errors import ModelError
+from tellapart.models.generative.answers_grammar import BoxConvention
+from tellapart.models.generative.prompting import Cut, Format
+from tellapart.models.generative.prompts import (
+    CAPTION,
+    DESCRIBE,
+    GROUNDING_JSON,
+    GROUNDING_SENTENCE,
+    NLVR2,
+    SHORT_ANSWER,
+    Prompt,
+)
+from tellapart.models.generative.text import (
+    Ask,
+    LogProbability,
+    Task,
+    log_probability_of,
+    new_tokens,
+    read_batches,
+    too_long,
+)
+from tellapart.models.huggingface.files import import_transformers
+from tellapart.models.protocols import Pixels
+from tellapart.models.torch_backend import Runtime, import_torch
+
+__all__ = ["BOXES", "ChatModel"]
+
+#: Families whose texts go on from the kept image, each tested against the library's own forward. The others read image
+#: and text anew for every text: slower, and right whatever their attention does with an image.
+_KEEPS_IMAGE = frozenset({"llava", "llava_next", "qwen2_vl", "qwen2_5_vl"})
+
+#: What the numbers of a box mean, by family; and how a box is asked for.
+BOXES: dict[str, tuple[BoxConvention, Prompt]] = {
+    "llava": ("unit", GROUNDING_SENTENCE),
+    "qwen2_vl": ("thousandths", GROUNDING_JSON),
+    "qwen2_5_vl": ("pixels", GROUNDING_JSON),
+}
+
+#: How far the logits of one token may move when a later token changes.
+_NOISE = {"float32": 1e-3, "bfloat16": 0.1, "float16": 0.05}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kept:
+    """An image, read with all before it.
+
+    Attributes:
+        key: hash of the pixels.
+        head: the prompt's ids up to the image's mark: the same for every prompt.
+        length: tokens read.
+        cache: keys and values, one row.
+        shift: what a token's place must be moved by to be its position; images of some families take fewer positions
+            than tokens. None where the model counts by itself.
+    """
+
+    key: str
+    head: list[int]
+    length: int
+    cache: Any
+    shift: int | None
+
+
+class ChatModel:
+    """A `transformers` image-text-to-text model whose language model is a decoder, with its processor.
+
+    Args:
+        source: where it was loaded from, for errors.
+        model: in evaluation mode, on its device.
+        processor: image processor, tokenizer and, as a rule, a chat template.
+        runtime: device and dtype.
+
+    Raises:
+        ModelError: an encoder-decoder language model, a family that looks ahead in its answer, or no prompt format.
+
+    >>> ChatModel.describe_prompt is DESCRIBE
+    True
+    """
+
+    describe_prompt: Prompt | None = DESCRIBE
+
+    def __init__(self, source: str, model: Any, processor: Any, runtime: Runtime) -> None:
+        language = model.config.get_text_config()
+        if getattr(language, "is_encoder_decoder", False):
+            raise ModelError(
+                f"{source}: its language model ({language.model_type}) is an encoder and a decoder; the readings here "
+                "are of decoders alone, such as those of LLaVA and Qwen2-VL"
+            )
+        self.source, self.model, self.processor, self.runtime = source, model, processor, runtime
+        tasks: dict[Task, Prompt] = {"vqa": SHORT_ANSWER, "nlvr2": NLVR2, "caption": CAPTION}
+        if model.config.model_type in BOXES:
+            tasks["grounding"] = BOXES[model.config.model_type][1]
+        self.tasks: Mapping[Task, Prompt] = MappingProxyType(tasks)
+        self.format = Format(source, processor, model.config)
+        # In place of the checkpoint's own, with which the library would fill in whatever a call leaves out.
+        model.generation_config = self._greedy()
+        self._kept: _Kept | None = None
+        self._keeps = model.config.model_type in _KEEPS_IMAGE
+        if not self._keeps:
+            self._check_causal()
+
+    @property
+    def truncated(self) -> int:
+        """Texts so far that did not fit the context and lost their end."""
+        return self.format.truncated
+
+    def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
+        """Return log P(answer | image, prompt) of what is asked about each text.
+
+        Raises:
+            ModelError: image and prompt alone fill the context, or a text holds the model's mark for an image.
+        """
+        with import_torch().inference_mode():
+            if not self._keeps:
+                return [self._read_whole(pixels, text, ask) for text in texts]
+            kept = self._keep(pixels)
+            return self._go_on(kept, [self.format.fit(text, ask, kept.length - len(kept.head)) for text in texts])
+
+    def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
+        """Return the greedy answer to one prompt about some images, without blanks at the ends.
+
+        Raises:
+            ModelError: images, prompt and answer exceed the context, or the prompt holds the mark for an image.
+        """
+        self.format.check(prompt)
+        inputs = self._encode(pictures, self.format.render(len(pictures), prompt))
+        before = inputs["input_ids"][0].tolist()
+        if len(before) + max_new_tokens > self.format.context:
+            raise too_long(self.source, len(before) + max_new_tokens, self.format.context)
+        with import_torch().inference_mode():
+            out = self.model.generate(**inputs, max_new_tokens=max_new_tokens)
+        ids = new_tokens(out[0].tolist(), before)
+        return str(self.format.tokenizer.decode(ids, skip_special_tokens=True)).strip()
+
+    def _encode(self, pictures: Sequence[Pixels], rendered: str) -> dict[str, Any]:
+        """Run the processor on a rendered prompt and its images: tensors of one row, on the device."""
+        from PIL import Image
+
+        images = [Image.fromarray(pixels) for pixels in pictures]
+        begin = self.format.tokenizer.bos_token
+        # As the library's own chat does: where the template writes the beginning, no second one is added.
+        options = {"add_special_tokens": False} if begin and rendered.startswith(begin) else {}
+        inputs = self.processor(text=[rendered], images=images or None, return_tensors="pt", **options)
+        inputs = inputs.to(self.runtime.device)
+        return {
+            name: value.to(self.runtime.torch_dtype) if value.is_floating_point() else value
+            for name, value in inputs.items()
+        }
+
+    def _keep(self, pixels: Pixels) -> _Kept:
+        """Read an image and what stands before it, unless it was the last one read."""
+        key = pixel_hash(pixels)
+        if self._kept is not None and self._kept.key == key:
+            return self._kept
+        self._kept = None  # frees its memory first
+        rendered = self.format.render(1, "?")
+        inputs = self._encode([pixels], rendered)
+        ids, plain = inputs["input_ids"][0].tolist(), self.format.ids(rendered)
+        length, head = _after_last(ids, self.format.image_token), _after_last(plain, self.format.image_token)
+        if ids[length:] != plain[head:]:
+            raise ModelError(f"{self.source}: its processor and its tokenizer read the text after an image differently")
+        row = inputs["input_ids"].shape
+        start = {name: value[:, :length] if value.shape[:2] == row else value for name, value in inputs.items()}
+        out = self.model(**start, use_cache=True, logits_to_keep=1)
+        deltas = getattr(self.model.model, "rope_deltas", None)
+        shift = None if deltas is None else int(deltas.reshape(-1)[0])
+        self._kept = _Kept(key, plain[:head], length, out.past_key_values, shift)
+        return self._kept
+
+    def _go_on(self, kept: _Kept, cuts: Sequence[Cut]) -> list[LogProbability]:
+        """Read texts after the kept image, those of one length together."""
+        if any(cut.prompt[: len(kept.head)] != kept.head for cut in cuts):
+            raise ModelError(f"{self.source}: its chat template writes part of the prompt before the image")
+        # The last token is expected and never read.
+        tails = [cut.prompt[len(kept.head) :] + cut.answer[:-1] for cut in cuts]
+        return read_batches(tails, [cut.answer for cut in cuts], None, lambda rows: self._logits(kept, rows))
+
+    def _logits(self, kept: _Kept, rows: list[list[int]]) -> Any:
+        torch = import_torch()
+        ids = torch.tensor(rows, device=self.runtime.device)
+        cache = copy.deepcopy(kept.cache)  # it grows as it is read
+        cache.batch_repeat_interleave(len(rows))
+        places = torch.arange(kept.length, kept.length + ids.shape[1], device=self.runtime.device).expand(len(rows), -1)
+        if kept.shift is not None:
+            places = (places + kept.shift).expand(3, -1, -1)  # time, height and width are the same in a text
+        return self.model(input_ids=ids, position_ids=places, past_key_values=cache, use_cache=True).logits
+
+    def _read_whole(self, pixels: Pixels, text: str, ask: Ask) -> LogProbability:
+        """Read image, prompt and answer in one forward."""
+        rendered = self.format.render(1, ask(text).prompt)
+        added = self._encode([pixels], rendered)["input_ids"].shape[1] - len(self.format.ids(rendered))
+        cut = self.format.fit(text, ask, added)
+        inputs = self._encode([pixels], cut.rendered)
+        return log_probability_of(self._logits_whole(inputs, cut.moved, cut.answer), cut.answer)
+
+    def _logits_whole(self, inputs: dict[str, Any], moved: int, answer: Sequence[int]) -> Any:
+        """Return what is expected at the place of each of the answer's tokens: `(token, vocabulary)`."""
+        torch = import_torch()
+        row = inputs["input_ids"].shape
+        prompt = row[1] - moved
+        longer = {}
+        for name, value in inputs.items():
+            if value.shape[:2] != row:
+                longer[name] = value
+                continue
+            fill = {"input_ids": list(answer[:-1]), "attention_mask": [1] * (len(answer) - 1)}
+            rest = fill.get(name, [0] * (len(answer) - 1))  # 0: a token of text
+            added = torch.tensor([rest], dtype=value.dtype, device=value.device)
+            longer[name] = torch.cat([value[:, :prompt], added], dim=1)
+        return self.model(**longer).logits[0, -len(answer) :]
+
+    def _check_causal(self) -> None:
+        """Refuse a family whose later tokens change what is expected at earlier ones: it would see the answer."""
+        import numpy as np
+
+        torch = import_torch()
+        with torch.inference_mode():
+            inputs = self._encode([np.full((64, 64, 3), 127, np.uint8)], self.format.render(1, "?"))
+            first, second = self.format.ids("a")[-1], self.format.ids("b")[-1]
+            one, other = (self._logits_whole(inputs, 0, [token, first])[0].float() for token in (first, second))
+        moved = float((one.log_softmax(-1) - other.log_softmax(-1)).abs().max())
+        if not moved <= _NOISE[self.runtime.dtype]:
+            raise ModelError(
+                f"{self.source}: a model of the family {self.model.config.model_type!r} looks ahead in its own answer "
+                f"(a later token moves a log-probability by {moved:.3g}), so no answer's probability can be read from it"
+            )
+
+    def _greedy(self) -> Any:
+        """Return settings that take from the checkpoint its special tokens only, not its sampling or penalties."""
+        own, tokenizer = self.model.generation_config, self.format.tokenizer
+        ends = own.eos_token_id if own.eos_token_id is not None else tokenizer.eos_token_id
+        pads = (own.pad_token_id, tokenizer.pad_token_id, ends[0] if isinstance(ends, list) else ends)
+        return import_transformers().GenerationConfig(
+            do_sample=False,
+            num_beams=1,
+            bos_token_id=own.bos_token_id,
+            eos_token_id=ends,
+            pad_token_id=next((pad for pad in pads if pad is not None), None),
+        )
+
+
+def _after_last(ids: Sequence[int], token: int | None) -> int:
+    """The place after the last of these tokens."""
+    return max(place for place, id_ in enumerate(ids) if id_ == token) + 1

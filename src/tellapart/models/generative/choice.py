@@ -1,0 +1,246 @@
+"""EqBen's protocol for chat models: both images side by side, both captions listed, which belongs where?
+
+Asked in both orders of the captions, for a model that repeats the order of the list looks perfect in one of them: LLaVA
+got 90 % and 0 % in the paper. No score of an image and a text comes out of it, so there is no scores array: what is
+measured is whether an item's whole pairing is right, which is the group score, and what the order alone is worth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.pairset import PairSet
+from tellapart.errors import DataError, ModelError
+from tellapart.metrics.order_bias import OrderBias, order_bias
+from tellapart.models.generative.answers_grammar import parse_pairing
+from tellapart.models.generative.families import Generative
+from tellapart.models.generative.loading import load_reader
+from tellapart.models.generative.prompts import EQBEN_CHOICE
+from tellapart.models.generative.text import Reader
+from tellapart.models.protocols import Model, Pixels
+
+if TYPE_CHECKING:
+    from tellapart.models.options import ModelOptions
+
+__all__ = ["BothOrders", "Choice", "Chooser", "ask_both_orders", "load_choice", "side_by_side", "squared"]
+
+#: "1;2" has four tokens or so; a sentence that says the same fits, too.
+_ANSWER_TOKENS = 48
+
+
+@runtime_checkable
+class Chooser(Model, Protocol):
+    """Says in words which of two captions belongs to which of two images.
+
+    >>> from tellapart.models.reference import Constant
+    >>> isinstance(Constant(), Chooser)
+    False
+    """
+
+    def choose(self, images: Sequence[tuple[Pixels, Pixels]], captions: Sequence[tuple[str, str]]) -> list[str]:
+        """Answer, in the model's own words, for images `k` (left, right) and captions `k` (1, 2)."""
+        ...
+
+
+class Choice(Generative):
+    """A chat model that is shown both images in one picture, and asked with EqBen's prompt.
+
+    The images stand side by side without a gap. Where the model's processor cuts a wide picture to its centre (LLaVA's
+    does), the picture is first padded to a square: otherwise the outer half of either image would be lost.
+
+    Source: EqBen (Wang et al. 2023), section 5.5 and Table 7.
+
+    >>> Choice.kind
+    'probability'
+    """
+
+    def __init__(self, reader: Reader, *, facts: str = "float32") -> None:
+        super().__init__(reader, EQBEN_CHOICE, f"choice, {_ANSWER_TOKENS} tokens", facts)
+        self._square = bool(getattr(reader.processor.image_processor, "do_center_crop", False))
+
+    def choose(self, images: Sequence[tuple[Pixels, Pixels]], captions: Sequence[tuple[str, str]]) -> list[str]:
+        """Answer for images `k` (left, right) and captions `k` (listed as 1 and 2): free text, one by one.
+
+        Raises:
+            ModelError: not one pair of captions for each pair of images, or they exceed the model's context.
+        """
+        if len(images) != len(captions):
+            raise ModelError(
+                f"{self.name}: {len(images)} pairs of images and {len(captions)} of captions; give as many"
+            )
+        pictures = [side_by_side(left, right) for left, right in images]
+        if self._square:
+            pictures = [squared(picture) for picture in pictures]
+        prompts = [self.prompt.fill(first=first, second=second) for first, second in captions]
+        return self.answer([[picture] for picture in pictures], prompts, max_new_tokens=_ANSWER_TOKENS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BothOrders:
+    """What a model answered to each 2x2 item with the captions in the items' order, and with them swapped.
+
+    Attributes:
+        ids: the items', in order.
+        in_order: the answers with caption 1 the left image's.
+        swapped: the answers with caption 1 the right image's.
+
+    >>> always = BothOrders(("a",), ("1;2",), ("1;2",))
+    >>> {name: float(values[0]) for name, values in always.measure().items()}["order_bias"]
+    1.0
+    """
+
+    ids: tuple[str, ...]
+    in_order: tuple[str, ...]
+    swapped: tuple[str, ...]
+
+    @property
+    def bias(self) -> OrderBias:
+        """Right and wrong in both orders; an answer that cannot be read is neither caption order, and wrong.
+
+        `true_first` is the order of the items, `chose_first` the share of answers that repeat the order of the list.
+
+        >>> BothOrders(("a",), ("1;2",), ("2;1",)).bias.both
+        array([1.])
+        """
+        return order_bias(_read(self.in_order, (1, 2)), _read(self.swapped, (2, 1)))
+
+    @property
+    def unparseable(self) -> NDArray[np.float64]:
+        """Of an item's two answers the share that the grammar does not cover: float64 `(item,)`.
+
+        >>> BothOrders(("a",), ("both",), ("2;1",)).unparseable
+        array([0.5])
+        """
+        first, second = ([parse_pairing(answer) is None for answer in own] for own in (self.in_order, self.swapped))
+        return np.asarray(np.mean([first, second], axis=0), np.float64)
+
+    def measure(self) -> dict[str, NDArray[np.float64]]:
+        """Return one value an item, each float64 `(item,)`, so that means and intervals can be had.
+
+        - `group_score_in_order`, `group_score_swapped`: the whole pairing is right, in one order (Table 7's rows);
+        - `group_score_both_orders`: right in both; chance 1/4, and 0 for a model that repeats the list;
+        - `order_bias`: right in order less right swapped;
+        - `followed_list`: share of answers that repeat the list's order, 1/2 for one that cannot be read;
+        - `unparseable`: share of answers that cannot be read.
+
+        >>> BothOrders(("a",), ("1;2",), ("2;1",)).measure()["group_score_both_orders"]
+        array([1.])
+        """
+        bias = self.bias
+        return {
+            "group_score_in_order": bias.true_first,
+            "group_score_swapped": bias.true_second,
+            "group_score_both_orders": bias.both,
+            "order_bias": bias.difference,
+            "followed_list": bias.chose_first,
+            "unparseable": self.unparseable,
+        }
+
+
+def ask_both_orders(
+    model: Chooser,
+    pairset: PairSet,
+    *,
+    batch_size: int = 8,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> BothOrders:
+    """Ask a model about every 2x2 item, in both orders of the captions.
+
+    Args:
+        model: what is asked.
+        pairset: of 2x2 items.
+        batch_size: items whose images are in memory together; changes no answer.
+        progress: told "items", what is done, and the total.
+
+    Raises:
+        DataError: items of another shape, or an image that cannot be read.
+        ModelError: the model fails, or returns not one answer an item.
+
+    >>> from pathlib import Path
+    >>> from tellapart.data.item import Item
+    >>> one = PairSet("s", (Item(id="a", images=("0.png",), texts=("x", "y")),), Path("."))
+    >>> ask_both_orders(None, one)
+    Traceback (most recent call last):
+    tellapart.errors.DataError: s has items of 1 images and 2 texts; which caption belongs where is asked of 2x2 items
+    """
+    if pairset.shape != (2, 2):
+        images, texts = pairset.shape
+        raise DataError(
+            f"{pairset.name} has items of {images} images and {texts} texts; which caption belongs where is asked of 2x2 "
+            "items"
+        )
+    in_order: list[str] = []
+    swapped: list[str] = []
+    for start in range(0, len(pairset), batch_size):
+        items = pairset.items[start : start + batch_size]
+        pictures = [(pairset.pixels(item.images[0]), pairset.pixels(item.images[1])) for item in items]
+        listed = [(item.texts[0], item.texts[1]) for item in items]
+        for answers, captions in ((in_order, listed), (swapped, [(second, first) for first, second in listed])):
+            own = model.choose(pictures, captions)
+            if len(own) != len(items):
+                raise ModelError(f"model {model.name!r} returned {len(own)} answers for {len(items)} items")
+            answers.extend(own)
+        if progress is not None:
+            progress("items", len(in_order), len(pairset))
+    return BothOrders(tuple(item.id for item in pairset.items), tuple(in_order), tuple(swapped))
+
+
+def load_choice(source: str, options: ModelOptions) -> Choice:
+    """Load a chat model to be asked which caption belongs to which image.
+
+    Raises:
+        ModelError: as `tellapart.models.generative.loading.load_reader`.
+
+    >>> from tellapart.models.options import ModelOptions
+    >>> load_choice(str(getfixture("tmp_path")), ModelOptions())  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: ... has no config.json; expected the folder of a model of transformers
+    """
+    return Choice(load_reader(source, options, "nlvr2"), facts=options.dtype)
+
+
+def side_by_side(left: Pixels, right: Pixels) -> Pixels:
+    """Put two images into one, left and right, without a gap.
+
+    The lower one is first enlarged to the height of the other (bicubic, its proportions kept), so that neither is
+    favoured.
+
+    >>> side_by_side(np.zeros((2, 3, 3), np.uint8), np.zeros((4, 1, 3), np.uint8)).shape
+    (4, 7, 3)
+    """
+    height = max(left.shape[0], right.shape[0])
+    return np.concatenate([_raised(left, height), _raised(right, height)], axis=1)
+
+
+def squared(pixels: Pixels) -> Pixels:
+    """Pad an image to a square, the image in the middle, on middle grey.
+
+    >>> squared(np.zeros((2, 4, 3), np.uint8))[:, 0, 0]
+    array([127,   0,   0, 127], dtype=uint8)
+    """
+    height, width = pixels.shape[:2]
+    side = max(height, width)
+    canvas = np.full((side, side, 3), 127, np.uint8)
+    top, start = (side - height) // 2, (side - width) // 2
+    canvas[top : top + height, start : start + width] = pixels
+    return canvas
+
+
+def _raised(pixels: Pixels, height: int) -> Pixels:
+    if pixels.shape[0] == height:
+        return pixels
+    from PIL import Image
+
+    width = max(1, round(pixels.shape[1] * height / pixels.shape[0]))
+    return np.asarray(Image.fromarray(pixels).resize((width, height), Image.Resampling.BICUBIC))
+
+
+def _read(answers: Sequence[str], right: tuple[int, int]) -> NDArray[np.int64]:
+    """1 for the right pairing, -1 for the other one, 0 for an answer that cannot be read."""
+    pairings = [parse_pairing(answer) for answer in answers]
+    return np.array([0 if pairing is None else 1 if pairing == right else -1 for pairing in pairings])

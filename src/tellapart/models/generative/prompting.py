@@ -1,0 +1,145 @@
+"""How a chat model is spoken to: its template, the token ids of prompt and answer, and what does not fit its context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tellapart.errors import ModelError
+from tellapart.models.generative.text import Ask, shorten, too_long
+
+__all__ = ["Cut", "Format"]
+
+#: How a family is prompted where its processor brings no chat template, and what stands for an image.
+_FORMATS = {
+    "llava": ("USER: {images}{prompt} ASSISTANT:", "<image>\n"),
+    "blip-2": ("Question: {prompt} Answer:", ""),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The ids of a prompt and of the answer after it, cut from the ids of both written as one text.
+
+    Attributes:
+        rendered: the prompt as the model is given it.
+        prompt: its ids, the image's mark not yet expanded.
+        answer: the answer's ids. Where the answer's first letters join the prompt's last token, that token is here.
+        moved: how many of the last ids of `rendered` alone are therefore not in `prompt`.
+
+    >>> Cut("Is it red?", [5, 6], [7], 0).answer
+    [7]
+    """
+
+    rendered: str
+    prompt: list[int]
+    answer: list[int]
+    moved: int
+
+
+class Format:
+    """The prompt format of one model.
+
+    Args:
+        source: where the model was loaded from, for errors.
+        processor: with a tokenizer and, as a rule, a chat template.
+        config: the model's configuration.
+
+    Attributes:
+        context: tokens that the model can read; images count.
+        image_token: the id that marks an image, if the family has one.
+        truncated: texts so far that did not fit the context and lost their end.
+
+    Raises:
+        ModelError: no chat template, and no format is known for the family.
+
+    >>> Format.__name__
+    'Format'
+    """
+
+    def __init__(self, source: str, processor: Any, config: Any) -> None:
+        self.source, self.processor, self.tokenizer = source, processor, processor.tokenizer
+        self.context = int(getattr(config.get_text_config(), "max_position_embeddings", None) or 1 << 30)
+        self.image_token: int | None = getattr(config, "image_token_id", None)
+        self.truncated = 0
+        self._templated = bool(getattr(processor, "chat_template", None))
+        if not self._templated and config.model_type not in _FORMATS:
+            raise ModelError(
+                f"{source} has no chat template, and no prompt format is known for the family {config.model_type!r}; add "
+                "the chat_template.jinja of the model it was trained from"
+            )
+        self._plain = _FORMATS.get(config.model_type, ("", ""))
+        self._lead = self._find_lead()
+
+    def render(self, images: int, prompt: str) -> str:
+        """Return what the model is given: the prompt after so many images, up to where the answer begins."""
+        if self._templated:
+            return self._template([self._user(images, prompt)], add_generation_prompt=True)
+        text, image = self._plain
+        return text.format(images=image * images, prompt=prompt)
+
+    def ids(self, text: str) -> list[int]:
+        """Return the token ids of a text, without any that the tokenizer adds."""
+        return list(self.tokenizer(text, add_special_tokens=False).input_ids)
+
+    def fit(self, text: str, ask: Ask, added: int) -> Cut:
+        """Return the ids of what is asked about a text; where they exceed the context the text loses its end.
+
+        Args:
+            text: a caption, as a rule.
+            ask: makes of it a prompt and an answer.
+            added: tokens that the model reads beyond these ids: the expanded image, a beginning.
+
+        Raises:
+            ModelError: there is no room even without the text, or the text holds the model's mark for an image.
+        """
+        self.check(text)
+        short = text
+        while True:
+            cut = self._cut(ask, short)
+            excess = added + len(cut.prompt) + len(cut.answer) - self.context
+            if excess <= 0:
+                self.truncated += short != text
+                return cut
+            if not short:
+                raise too_long(self.source, self.context + excess, self.context)
+            short = shorten(self.tokenizer, short, excess)
+
+    def check(self, text: str) -> None:
+        """Refuse a text that the model would take for an image.
+
+        Raises:
+            ModelError: it holds the model's mark for one.
+        """
+        mark = None if self.image_token is None else self.tokenizer.convert_ids_to_tokens(self.image_token)
+        if mark and mark in text:
+            raise ModelError(f"{self.source}: the text {text!r:.60} holds {mark!r}, the model's mark for an image")
+
+    def _cut(self, ask: Ask, text: str) -> Cut:
+        asked = ask(text)
+        rendered = self.render(1, asked.prompt)
+        prompt, whole = self.ids(rendered), self.ids(rendered + self._lead + asked.answer)
+        shared = next((k for k, (a, b) in enumerate(zip(prompt, whole, strict=False)) if a != b), len(prompt))
+        end = [self.tokenizer.eos_token_id] if asked.ends else []
+        return Cut(rendered, prompt[:shared], whole[shared:] + end, len(prompt) - shared)
+
+    def _find_lead(self) -> str:
+        """Return what the template writes between its prompt and an answer: a blank, or nothing.
+
+        Without it the answer would begin with another token than the model was trained to begin with.
+        """
+        prompt = self.render(1, "?")
+        if self._templated:
+            answered = {"role": "assistant", "content": [{"type": "text", "text": "Yes"}]}
+            whole = self._template([self._user(1, "?"), answered])
+            before, yes, _ = whole.removeprefix(prompt).partition("Yes")
+            if whole.startswith(prompt) and yes:
+                return before
+        return "" if prompt[-1:].isspace() else " "
+
+    def _user(self, images: int, prompt: str) -> dict[str, Any]:
+        return {"role": "user", "content": [{"type": "image"}] * images + [{"type": "text", "text": prompt}]}
+
+    def _template(self, messages: Sequence[dict[str, Any]], **options: bool) -> str:
+        return str(self.processor.apply_chat_template(list(messages), tokenize=False, **options))

@@ -1,0 +1,217 @@
+"""Dual encoders of transformers: images and texts encoded apart, by the model's own towers and its own processor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.scores import ScoreKind
+from tellapart.errors import ModelError
+from tellapart.models.huggingface.files import (
+    config_facts,
+    load_processor,
+    load_weights,
+    processor_facts,
+    read_config,
+)
+from tellapart.models.huggingface.images import Prepared, check_images, image_inputs
+from tellapart.models.huggingface.tokens import TokenReader
+from tellapart.models.huggingface.towers import TOWERS, Tower, Towers, context_length
+from tellapart.models.protocols import Pixels, Vectors
+from tellapart.models.torch_backend import (
+    Runtime,
+    fixed_batches,
+    import_torch,
+    parameter_count,
+    runtime,
+    weights_fingerprint,
+)
+from tellapart.models.torch_forward import forward, grouped
+from tellapart.models.vectors import dot_products, normalise
+
+if TYPE_CHECKING:
+    from tellapart.models.options import ModelOptions
+
+__all__ = ["HuggingFaceDual", "load_dual"]
+
+#: Images or texts in every forward pass: on a CPU more gains nothing, elsewhere fewer leave it idle.
+_ON_CPU, _ELSEWHERE = 16, 64
+
+#: Of a family whose configuration names no architecture.
+_BY_TYPE = {
+    "clip": "CLIPModel",
+    "metaclip_2": "MetaClip2Model",
+    "siglip": "SiglipModel",
+    "siglip2": "Siglip2Model",
+    "align": "AlignModel",
+    "altclip": "AltCLIPModel",
+    "chinese_clip": "ChineseCLIPModel",
+}
+
+
+def load_dual(source: str, options: ModelOptions) -> HuggingFaceDual:
+    """Load a dual encoder of transformers from a folder or the hub.
+
+    Args:
+        source: a folder with `config.json`, or a hub id.
+        options: device and dtype.
+
+    Raises:
+        ModelError: its files are missing or do not belong together, its architecture has no contrastive heads, or the
+            device is not to be had.
+        MissingDependencyError: torch or transformers is not installed.
+
+    >>> from tellapart.models.options import ModelOptions
+    >>> load_dual("nowhere/at/all", ModelOptions())
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: nowhere/at/all is no folder, and no id of the hub (owner/name)
+    """
+    where = runtime(options)
+    config = read_config(source)
+    architecture = next(iter(config.get("architectures") or ()), _BY_TYPE.get(config["model_type"], ""))
+    if architecture not in TOWERS:
+        raise ModelError(
+            f"{source}: {architecture or 'a model without an architecture'} has no contrastive heads, so it has no reading "
+            f"'itc'; name another reading, or a checkpoint of {', '.join(TOWERS)}"
+        )
+    towers = TOWERS[architecture]
+    processor = load_processor(source)
+    model = load_weights(architecture, source, where, unused=towers.unused)
+    return HuggingFaceDual(source, model, processor, towers, where)
+
+
+class HuggingFaceDual:
+    """A dual encoder of transformers.
+
+    Images are prepared by the model's own processor, in Pillow; texts by its own tokenizer, cut to the context (and
+    counted in `truncated`). Vectors are scaled to length one, so a score is the cosine; where several vectors stand for
+    an image (BLIP-2's queries) it is the largest of their cosines. Every forward has one of a few fixed shapes, whatever
+    is asked of it: on one device a vector depends on its own image or text alone, bit for bit on a CPU.
+
+    Args:
+        name: for people.
+        model: of transformers, in evaluation mode.
+        processor: its tokenizer and image processor.
+        towers: how its architecture encodes.
+        where: device and dtype.
+
+    Attributes:
+        name: as given on the command line.
+        fingerprint: changes with weights, configuration, preprocessing, tokenizer and dtype; not with where files lie.
+        kind: a cosine is a similarity.
+        device: where it computes.
+        batch_size: samples that are best given at once: some forward passes, so that texts of one length meet.
+        truncated: how many of the texts encoded so far were longer than the context and lost their end.
+
+    >>> HuggingFaceDual.kind
+    'similarity'
+    """
+
+    kind: ScoreKind = "similarity"
+
+    #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
+    ranks_by_cosine = True
+
+    def __init__(self, name: str, model: Any, processor: Any, towers: Towers, where: Runtime) -> None:
+        self.name, self.device = name, where.device
+        self._size = _ON_CPU if where.device == "cpu" else _ELSEWHERE
+        self.batch_size = 4 * self._size
+        self.truncated = 0
+        self._model, self._towers, self._where = model, towers, where
+        length = context_length(name, model.config, processor.tokenizer, towers)
+        self._texts = TokenReader(processor.tokenizer, length, whole=towers.whole)
+        self._image_inputs = image_inputs(name, processor.image_processor)
+        check_images(name, model.config, self._image_inputs)
+        self.fingerprint = "tellapart:huggingface:itc:1:" + weights_fingerprint(
+            model,
+            type(model).__name__,
+            where.dtype,
+            f"{self._texts.length} tokens",
+            config_facts(model.config),
+            processor_facts(processor),
+        )
+
+    @property
+    def parameters(self) -> int:
+        """Of the model as it was loaded."""
+        return parameter_count(self._model)
+
+    def prepare_image(self, pixels: Pixels) -> Prepared:
+        """Preprocess one RGB image, uint8 `(height, width, 3)`, for `encode_images`; may be called from many threads.
+
+        Raises:
+            ModelError: the image processor does not take a picture of that shape.
+        """
+        return self._image_inputs(pixels)
+
+    def encode_images(self, images: Sequence[Pixels | Prepared]) -> Vectors:
+        """Encode RGB images, raw or prepared, to float32 `(n, dimensions)`, or `(n, queries * dimensions)`.
+
+        Raises:
+            ModelError: the tower fails, or gives a vector without direction.
+        """
+        prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
+        return self._encode(self._towers.image, prepared, _stack) if prepared else np.zeros((0, 0), np.float32)
+
+    def encode_texts(self, texts: Sequence[str]) -> Vectors:
+        """Encode texts to float32 `(n, dimensions)`; count the cut ones in `truncated`.
+
+        Raises:
+            ModelError: the tower fails, or gives a vector without direction.
+        """
+        lengths, cut = self._texts.lengths(texts)
+        self.truncated += sum(cut)
+        rows: dict[int, NDArray[np.float32]] = {}
+        for length, positions in grouped(lengths).items():
+            read = partial(self._texts.tokens, length=length)
+            vectors = self._encode(self._towers.text, [texts[position] for position in positions], read)
+            rows |= zip(positions, vectors, strict=True)
+        return np.stack([rows[position] for position in range(len(texts))]) if rows else np.zeros((0, 0), np.float32)
+
+    def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
+        """Score vectors: float32 `(images, texts)`, cosines, of an image's several vectors the largest.
+
+        Of stacks of vectors, `(items, images, ...)` and `(items, texts, ...)`, item by item: `(items, images, texts)`.
+
+        Raises:
+            ModelError: the vectors of images and texts are not of one space.
+        """
+        (*items, count, width), dimensions = images.shape, texts.shape[-1]
+        queries, rest = divmod(width, dimensions)
+        if rest or not queries:
+            raise ModelError(
+                f"{self.name}: images are encoded to {width} dimensions and texts to {dimensions}: its towers do not meet in "
+                "one space; check the sizes of its projections in config.json"
+            )
+        each = dot_products(images.reshape(*items, count * queries, dimensions), texts)
+        largest: NDArray[np.float32] = each.reshape(*items, count, queries, texts.shape[-2]).max(axis=-2)
+        return largest
+
+    similarities = similarity
+
+    def _encode(self, tower: Tower, samples: Sequence[Any], collate: Callable[[list[Any]], Prepared]) -> Vectors:
+        parts = []
+        for batch, real in fixed_batches(samples, self._size):
+            inputs = {name: self._moved(tensor) for name, tensor in collate(batch).items()}
+            with forward(self.name, self._model):
+                features = tower(self._model, inputs)
+            parts.append(features[:real].float().cpu().numpy())
+        features = np.concatenate(parts)  # (n, dimensions) or (n, queries, dimensions)
+        try:
+            unit = normalise(features.reshape(-1, features.shape[-1]))
+        except ModelError as error:
+            raise ModelError(f"{self.name}: {error}") from error
+        return unit.reshape(len(samples), -1)
+
+    def _moved(self, tensor: Any) -> Any:
+        dtype = self._where.torch_dtype if tensor.is_floating_point() else None
+        return tensor.to(self._where.device, dtype)
+
+
+def _stack(images: Sequence[Prepared]) -> Prepared:
+    torch = import_torch()
+    return {name: torch.stack([image[name] for image in images]) for name in images[0]}

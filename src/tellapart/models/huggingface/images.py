@@ -1,0 +1,88 @@
+"""Pictures as a model's own image processor prepares them, and whether that is what its image tower reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tellapart.errors import ModelError, first_sentence
+from tellapart.models.protocols import Pixels
+
+__all__ = ["ImageInputs", "Prepared", "check_images", "image_inputs"]
+
+#: One image after preprocessing: inputs by name, arrays or tensors on the CPU, without the batch's axis.
+Prepared = Mapping[str, Any]
+ImageInputs = Callable[[Pixels], Prepared]
+
+#: What an image processor may return that a tower reads; the rest (masks of padding that is never there) is left out.
+_INPUTS = ("pixel_values", "pixel_attention_mask", "spatial_shapes")
+
+#: Convolutional image towers: `image_size` is what the network was scaled for, and not what it must read.
+_ANY_SIZE = {"align"}
+
+#: A wide picture and a high one.
+_BLANK = ((48, 64, 3), (64, 48, 3))
+
+
+def image_inputs(name: str, processor: Any) -> ImageInputs:
+    """Return the preprocessing of one RGB image, uint8 `(height, width, 3)`, to tensors; any thread may call it.
+
+    Args:
+        name: of the model, for errors.
+        processor: its image processor. Not the pair of processors: where that has options of its own (SigLIP 2's
+            number of patches), they would go before what the model's files say.
+
+    Raises:
+        ModelError: when called: the image processor does not take a picture of that shape.
+
+    >>> from tellapart.models.huggingface.files import import_transformers
+    >>> blip = import_transformers().BlipImageProcessorPil(size={"height": 4, "width": 4})
+    >>> image_inputs("m", blip)(np.zeros((3, 9, 3), np.uint8))["pixel_values"].shape
+    torch.Size([3, 4, 4])
+    """
+
+    def inputs(pixels: Pixels) -> Prepared:
+        from PIL import Image
+
+        # A picture, for of an array with three rows the processor cannot tell which axis holds the colours.
+        picture = Image.fromarray(pixels)
+        try:
+            made = processor(picture, input_data_format="channels_last", return_tensors="pt")
+        except (ValueError, TypeError, AttributeError, ZeroDivisionError) as error:
+            kind, (width, height) = type(processor).__name__, picture.size
+            raise ModelError(f"{name}: {kind} fails on {width} x {height} pixels: {first_sentence(error)}") from error
+        return {key: made[key][0] for key in _INPUTS if key in made}
+
+    return inputs
+
+
+def check_images(name: str, config: Any, inputs: ImageInputs) -> None:
+    """Hold what becomes of a wide and of a high picture against the image tower.
+
+    Raises:
+        ModelError: they do not come out in one shape, or not in the one that the tower reads.
+
+    >>> from types import SimpleNamespace as Of
+    >>> tower = Of(model_type="clip", vision_config=Of(image_size=336))
+    >>> check_images("m", tower, lambda pixels: {"pixel_values": np.zeros((3, 224, 224))})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: m: its image processor makes 224 x 224 pixels, and its image tower reads 336 x 336; ...
+    """
+    shapes = {tuple(inputs(np.zeros(shape, np.uint8))["pixel_values"].shape) for shape in _BLANK}
+    if len(shapes) > 1:
+        raise ModelError(
+            f"{name}: its image processor makes images of several shapes ({' and '.join(map(str, sorted(shapes)))}), and "
+            "its image tower reads one; let preprocessor_config.json crop them, or resize them to a height and a width"
+        )
+    (shape,) = shapes
+    size = getattr(getattr(config, "vision_config", None) or config.image_config, "image_size", None)
+    if len(shape) != 3 or size is None or config.model_type in _ANY_SIZE:
+        return
+    height, width = (size, size) if isinstance(size, int) else size
+    if shape[1:] != (height, width):
+        raise ModelError(
+            f"{name}: its image processor makes {shape[1]} x {shape[2]} pixels, and its image tower reads {height} x "
+            f"{width}; copy preprocessor_config.json from the model that it was trained from"
+        )

@@ -1,0 +1,158 @@
+"""The two towers of each dual encoder of transformers: which part of it encodes images, which texts.
+
+Both functions of a line take the model and a batch of what its processor prepared, and return features that are not
+yet of length one: `(n, dimensions)`, or `(n, queries, dimensions)` for an image that several vectors stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from tellapart.errors import ModelError
+from tellapart.models.huggingface.tokens import check_tokenizer, text_config
+
+__all__ = ["TOWERS", "Tower", "Towers", "context_length"]
+
+Batch = Mapping[str, Any]  # names of inputs -> torch tensors
+Tower = Callable[[Any, Batch], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Towers:
+    """How an architecture encodes images and texts apart.
+
+    Attributes:
+        image: model and prepared images -> features.
+        text: model and tokens -> features.
+        pools_at_end: a text's vector is read at its end-of-text token.
+        whole: texts are padded to the full context, as the tower was trained; else padding changes nothing (it is
+            masked, or stands behind a causal tower's end of text), and texts are padded to a bucket of their length.
+        limit: of tokens, where the library's processor names one that is below the tower's positions.
+        padded_positions: positions are counted from behind the padding's id (RoBERTa), so that many fewer can be used.
+        unused: heads of other readings, which a checkpoint may hold beside these.
+
+    >>> TOWERS["SiglipModel"].whole, TOWERS["CLIPModel"].whole
+    (True, False)
+    """
+
+    image: Tower
+    text: Tower
+    pools_at_end: bool = False
+    whole: bool = False
+    limit: int | None = None
+    padded_positions: bool = False
+    unused: tuple[str, ...] = ()
+
+
+def _image_features(model: Any, batch: Batch) -> Any:
+    return model.get_image_features(**batch).pooler_output
+
+
+def _text_features(model: Any, batch: Batch) -> Any:
+    return model.get_text_features(**batch).pooler_output
+
+
+def _flava_image(model: Any, batch: Batch) -> Any:
+    flava = getattr(model, "flava", model)  # FlavaForPreTraining holds a FlavaModel
+    return flava.get_image_features(**batch).pooler_output[:, 0]  # the class token's, of every patch's
+
+
+def _flava_text(model: Any, batch: Batch) -> Any:
+    flava = getattr(model, "flava", model)
+    return flava.get_text_features(**batch).pooler_output[:, 0]
+
+
+def _blip_image(model: Any, batch: Batch) -> Any:
+    return model.vision_proj(model.vision_model(**batch).last_hidden_state[:, 0])
+
+
+def _blip_text(model: Any, batch: Batch) -> Any:
+    states = model.text_encoder(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
+    return model.text_proj(states[:, 0])
+
+
+def _blip_2_image(model: Any, batch: Batch) -> Any:
+    patches = model.vision_model(**batch).last_hidden_state
+    queries = model.query_tokens.expand(len(patches), -1, -1)
+    states = model.qformer(query_embeds=queries, encoder_hidden_states=patches).last_hidden_state
+    return model.vision_projection(states.to(model.vision_projection.weight.dtype))  # (n, queries, dimensions)
+
+
+def _blip_2_text(model: Any, batch: Batch) -> Any:
+    tokens = model.embeddings(input_ids=batch["input_ids"])
+    mask = batch["attention_mask"]
+    states = model.qformer(query_embeds=tokens, query_length=0, attention_mask=mask).last_hidden_state
+    return model.text_projection(states[:, 0].to(model.text_projection.weight.dtype))
+
+
+def _bridgetower_image(model: Any, batch: Batch) -> Any:
+    # The contrastive heads read the towers' own last layers: what lies between them and the cross layers is not run.
+    tower = model.bridgetower
+    visual = tower.vision_model.visual
+    states = visual.forward_pre(batch["pixel_values"])
+    for block in visual.transformer.resblocks:
+        states = block(states)
+    states = tower.cross_modal_image_transform(visual.forward_post(states)[:, 0])
+    return model.itc_image_head(states + tower.token_type_embeddings.weight[1])
+
+
+def _bridgetower_text(model: Any, batch: Batch) -> Any:
+    return model.itc_text_head(model.bridgetower.text_model(**batch).last_hidden_state[:, 0])
+
+
+#: OpenAI's configurations name this as the end of the text; transformers then takes the highest token of a text.
+_LEGACY_END = 2
+
+_FLAVA = Towers(_flava_image, _flava_text)
+
+#: Architecture (a class of transformers) -> its towers.
+TOWERS: Mapping[str, Towers] = MappingProxyType(
+    {
+        "CLIPModel": Towers(_image_features, _text_features, pools_at_end=True),
+        "MetaClip2Model": Towers(_image_features, _text_features, pools_at_end=True),
+        "SiglipModel": Towers(_image_features, _text_features, whole=True),
+        "Siglip2Model": Towers(_image_features, _text_features, whole=True),
+        "AlignModel": Towers(_image_features, _text_features, limit=64),
+        "AltCLIPModel": Towers(_image_features, _text_features, padded_positions=True),
+        "ChineseCLIPModel": Towers(_image_features, _text_features),
+        "FlavaModel": _FLAVA,
+        "FlavaForPreTraining": _FLAVA,
+        "BlipForImageTextRetrieval": Towers(_blip_image, _blip_text),
+        "Blip2ForImageTextRetrieval": Towers(_blip_2_image, _blip_2_text),
+        "BridgeTowerForContrastiveLearning": Towers(
+            _bridgetower_image, _bridgetower_text, padded_positions=True, unused=("itm_score", "mlm_score")
+        ),
+    }
+)
+
+
+def context_length(name: str, config: Any, tokenizer: Any, towers: Towers) -> int:
+    """Return how many tokens a text may have, once the tokenizer has been held against the text tower.
+
+    Raises:
+        ModelError: they do not belong together: the tokenizer knows tokens that the tower does not, it pads where the
+            tower does not expect it, or it ends a text otherwise than the tower looks for.
+
+    >>> from types import SimpleNamespace as Of
+    >>> tower = Of(text_config=Of(vocab_size=9, max_position_embeddings=77, pad_token_id=1))
+    >>> tokenizer = Of(vocab_size=9, model_max_length=10**30, pad_token_id=0, eos_token_id=8, padding_side="right")
+    >>> context_length("m", tower, tokenizer, TOWERS["AlignModel"])
+    64
+    """
+    check_tokenizer(name, config, tokenizer, side=None if towers.whole else "right")
+    text = text_config(config)
+    if towers.padded_positions and tokenizer.pad_token_id != text.pad_token_id:
+        raise ModelError(
+            f"{name}: its tokenizer pads with token {tokenizer.pad_token_id}, its text encoder expects {text.pad_token_id}; "
+            "set pad_token in tokenizer_config.json"
+        )
+    if towers.pools_at_end and text.eos_token_id not in {_LEGACY_END, tokenizer.eos_token_id}:
+        raise ModelError(
+            f"{name}: its tokenizer ends a text with token {tokenizer.eos_token_id}, and its text encoder looks for "
+            f"{text.eos_token_id} there; set eos_token_id of text_config in config.json to the tokenizer's"
+        )
+    usable = text.max_position_embeddings - (text.pad_token_id + 1 if towers.padded_positions else 0)
+    return int(min(usable, tokenizer.model_max_length, towers.limit or usable))

@@ -1,0 +1,1 @@
+"""Dual encoders that ONNX Runtime runs."""

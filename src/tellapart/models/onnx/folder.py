@@ -1,0 +1,174 @@
+"""The folder of an ONNX dual encoder: its configuration, and files that are what it says they are."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from tellapart.data.validation import Problem
+from tellapart.errors import ModelError
+from tellapart.models.onnx.file_format import external_tensors
+
+__all__ = ["CONFIG", "FILES", "PREPROCESSING", "ModelFolder", "OnnxConfig", "read_folder"]
+
+CONFIG = "config.json"
+
+#: What lies beside the configuration, each with its hash in it.
+FILES = ("image.onnx", "text.onnx", "tokenizer.json")
+
+#: Names the way from pixels to the image tensor; part of a model's fingerprint, changed when that way changes.
+PREPROCESSING = "pil-bicubic-float32-1"
+
+
+class OnnxConfig(BaseModel):
+    """What `config.json` of an ONNX dual encoder holds.
+
+    Attributes:
+        schema_version: of this file's format.
+        name: for people.
+        image_size: height and width of the image tensor, in pixels.
+        resize: `stretch` to the square, or `crop`: the shorter side to `image_size`, then the centre.
+        mean: of each channel, R G B, in units of 0..1; subtracted.
+        std: of each channel; divided by.
+        context_length: tokens of a text, special tokens included; shorter ones are padded, longer ones cut.
+        pad_token: the tokenizer's entry that fills up short texts.
+        dimensions: of both encoders' vectors.
+        kind: `similarity`, the cosine; or `logit`, the cosine times `logit_scale`.
+        logit_scale: the factor that the model was trained with.
+        sha256: of `image.onnx`, `text.onnx` and `tokenizer.json`, in hexadecimal.
+
+    Raises:
+        pydantic.ValidationError: a field is missing, unknown or out of range.
+
+    >>> OnnxConfig(schema_version=1, name="tiny", image_size=32, resize="stretch", mean=(0.5, 0.5, 0.5),
+    ...     std=(0.5, 0.5, 0.5), context_length=8, pad_token="[PAD]", dimensions=16, kind="similarity",
+    ...     sha256=dict.fromkeys(FILES, "0" * 64)).image_size
+    32
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    schema_version: Literal[1]
+    name: str = Field(min_length=1)
+    image_size: int = Field(ge=1, le=4096)
+    resize: Literal["stretch", "crop"]
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    context_length: int = Field(ge=1, le=65536)
+    pad_token: str = Field(min_length=1)
+    dimensions: int = Field(ge=1)
+    kind: Literal["similarity", "logit"]
+    logit_scale: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    sha256: dict[str, str]
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if min(self.std) <= 0:
+            raise ValueError(f"std must be positive; got {self.std}")
+        if self.kind == "logit" and self.logit_scale is None:
+            raise ValueError("kind 'logit' needs a logit_scale")
+        if set(self.sha256) != set(FILES):
+            raise ValueError(f"sha256 must name {', '.join(FILES)}; got {', '.join(self.sha256) or 'nothing'}")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolder:
+    """The checked contents of a model's folder, read once: what was hashed is what will run.
+
+    Attributes:
+        path: the folder.
+        config: of the model.
+        files: name -> bytes.
+        fingerprint: SHA-256 over the hashes of all four files and the name of the preprocessing.
+
+    >>> sorted(ModelFolder.__dataclass_fields__)
+    ['config', 'files', 'fingerprint', 'path']
+    """
+
+    path: Path
+    config: OnnxConfig
+    files: Mapping[str, bytes]
+    fingerprint: str
+
+
+def read_folder(folder: Path) -> ModelFolder:
+    """Read and check the folder of an ONNX dual encoder.
+
+    Raises:
+        ModelError: a file is missing, the configuration is not JSON or not a configuration, a file's hash is not
+            the one that it names, or a graph keeps weights in files of its own.
+
+    >>> read_folder(Path("nowhere"))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: nowhere has no config.json; an ONNX dual encoder is a folder with ...
+    """
+    head = _read(folder, CONFIG)
+    config = _parse(folder / CONFIG, head)
+    files = {name: _read(folder, name) for name in FILES}
+    digest = hashlib.sha256(f"{PREPROCESSING}\n{hashlib.sha256(head).hexdigest()}\n".encode())
+    for name, data in files.items():
+        found = hashlib.sha256(data).hexdigest()
+        if found != config.sha256[name]:
+            raise ModelError(
+                f"{folder / name}: its SHA-256 is {found[:12]}..., {CONFIG} says {config.sha256[name][:12]}...; "
+                "the file was changed or is incomplete: fetch the folder again, or export it anew"
+            )
+        if name.endswith(".onnx"):
+            _refuse_external_data(folder / name, data)
+        digest.update(f"{found}\n".encode())
+    return ModelFolder(folder, config, files, digest.hexdigest())
+
+
+def _read(folder: Path, name: str) -> bytes:
+    path = folder / name
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        everything = ", ".join((CONFIG, *FILES[:-1])) + f" and {FILES[-1]}"
+        raise ModelError(f"{folder} has no {name}; an ONNX dual encoder is a folder with {everything}") from error
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _parse(path: Path, data: bytes) -> OnnxConfig:
+    try:
+        text = data.decode()
+        json.loads(text)  # for the line number, which pydantic's own message buries
+        return OnnxConfig.model_validate_json(text)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ModelError(f"{path}:{line}: is not UTF-8; save it as UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise ModelError(f"{path}:{error.lineno}: is not JSON: {error.msg} (column {error.colno})") from error
+    except ValidationError as error:
+        raise ModelError(f"{path}: {_explain(error)}") from error
+
+
+def _explain(error: ValidationError) -> str:
+    first = Problem.first(error)
+    if first.kind != "extra_forbidden":
+        return str(first)
+    known = list(OnnxConfig.model_fields)
+    near = difflib.get_close_matches(first.field, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+    return f"unknown field {first.field!r}; {hint}"
+
+
+def _refuse_external_data(path: Path, data: bytes) -> None:
+    try:
+        outside = external_tensors(data)
+    except ValueError as error:
+        raise ModelError(f"{path} is not an ONNX model: {error}") from error
+    if outside:
+        raise ModelError(
+            f"{path} keeps {len(outside)} tensors in other files (the first: {outside[0]!r}), which may lie anywhere "
+            "and which no hash covers; save it as one file: onnx.save_model(..., save_as_external_data=False)"
+        )

@@ -1,0 +1,251 @@
+"""An open_clip model built, every weight of it from its checkpoint, and its tokenizer held to those weights."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tellapart.data.scores import named
+from tellapart.errors import ModelError, first_line, require
+from tellapart.models.openclip.source import Source
+from tellapart.models.torch_backend import import_torch, read_state_dict
+
+__all__ = ["Parts", "assemble"]
+
+#: Entries of OpenAI's own archives, which are numbers beside the weights.
+_OPENAI = ("input_resolution", "context_length", "vocab_size")
+
+#: A buffer that older versions of transformers saved and that counts up from zero.
+_COUNTER = "text.transformer.embeddings.position_ids"
+
+_TOKENIZER_FIX = (
+    "; open_clip takes it from the hub: load the model once where there is a network, or put tokenizer.json and "
+    "tokenizer_config.json beside open_clip_config.json and use local-dir:"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an open_clip model is made of.
+
+    Attributes:
+        model: in float32, on the CPU, in evaluation mode.
+        transform: open_clip's own, of `torchvision`, from a picture to a tensor.
+        tokenizer: open_clip's own.
+        activation: of the transformers that open_clip builds: `QuickGELU` or `GELU`; empty if it builds none.
+
+    >>> sorted(Parts.__dataclass_fields__)
+    ['activation', 'model', 'tokenizer', 'transform']
+    """
+
+    model: Any
+    transform: Any
+    tokenizer: Any
+    activation: str
+
+
+def assemble(source: Source) -> Parts:
+    """Build a model and load its weights.
+
+    open_clip's own loader stretches position embeddings of another length, starts from random weights where it finds
+    no file, and fills in a missing bias; here each tensor must be there, in its shape.
+
+    Raises:
+        ModelError: the checkpoint does not fit the architecture, or the tokenizer does not fit the weights.
+        MissingDependencyError: torch or open_clip is not installed.
+
+    >>> from pathlib import Path
+    >>> assemble(Source("a", "local-dir:nowhere", "", Path("a.pt"), {}))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: a: open_clip cannot build it: ...
+    """
+    import_torch()
+    open_clip = require("open_clip", extra="models")
+    with _quiet(), _told(source, "open_clip cannot build it"):
+        with _uninitialised():
+            model = open_clip.create_model(
+                source.architecture,
+                load_weights=False,
+                pretrained_image=False,
+                pretrained_text=False,
+                force_preprocess_cfg={key: value for key, value in source.preprocessing.items() if key != "size"},
+            )
+        facts = open_clip.get_model_preprocess_cfg(model)
+        images = open_clip.transform
+        transform = images.image_transform_v2(images.PreprocessCfg(**facts), is_train=False)
+    _check_size(source, facts)
+    activation = _activation_of(model)
+    _load(source, model.eval(), activation)
+    with _quiet(), _told(source, "its tokenizer cannot be loaded", _TOKENIZER_FIX):
+        tokenizer = open_clip.get_tokenizer(source.tokenizer)
+    _check_tokenizer(source, model, tokenizer)
+    return Parts(model, transform, tokenizer, activation)
+
+
+def _check_size(source: Source, facts: Mapping[str, Any]) -> None:
+    stated = source.preprocessing.get("size", facts["size"])
+    sides = [tuple(size) if isinstance(size, list | tuple) else (size, size) for size in (stated, facts["size"])]
+    if sides[0] != sides[1]:
+        raise ModelError(
+            f"{source.name}: its preprocessing makes images of {sides[0]} pixels, its vision tower takes {sides[1]}; "
+            "correct 'size' or 'image_size' in open_clip_config.json"
+        )
+
+
+def _activation_of(model: Any) -> str:
+    # Towers of other libraries (timm, transformers) have an activation of their own, which no option of open_clip moves.
+    own = [module for module in model.modules() if type(module).__name__ in {"VisionTransformer", "Transformer"}]
+    kinds = {type(module).__name__ for tower in own for module in tower.modules()}
+    return " and ".join(sorted(kinds & {"QuickGELU", "GELU"}))
+
+
+def _load(source: Source, model: Any, activation: str) -> None:
+    torch = import_torch()
+    tensors = read_state_dict(source.checkpoint)
+    if any(key in tensors for key in _OPENAI):
+        tensors = {key: tensor for key, tensor in tensors.items() if key not in _OPENAI}
+        if activation != "QuickGELU":
+            raise ModelError(
+                f"{source.name}: these are OpenAI's own weights, trained with QuickGELU; use {source.architecture}-quickgelu"
+            )
+    tensors = _in_this_form(source, model, tensors)
+    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    shapes = [
+        f"{name} {found[name]}, not {wanted[name]}" for name in wanted if found.get(name, wanted[name]) != wanted[name]
+    ]
+    problems = {
+        "missing": [name for name in wanted if name not in found],
+        "unexpected": [name for name in found if name not in wanted],
+        "of another shape": shapes,
+    }
+    said = [f"{len(names)} {problem} ({named(names, 3)})" for problem, names in problems.items() if names]
+    if said:
+        raise ModelError(
+            f"{source.name}: {source.checkpoint.name} does not fit {source.architecture}: {'; '.join(said)}"
+            f"{_fitting(found)}"
+        )
+    dtypes = {name: tensor.dtype for name, tensor in model.state_dict().items()}
+    # Given away, not copied: the model was built without numbers of its own.
+    model.load_state_dict({name: tensor.to(dtypes[name]) for name, tensor in tensors.items()}, strict=True, assign=True)
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    bad = next((name for name, tensor in model.state_dict().items() if not torch.isfinite(tensor).all()), None)
+    if bad is not None:
+        raise ModelError(f"{source.name}: {source.checkpoint.name} holds NaN or infinity, first in {bad}")
+
+
+def _in_this_form(source: Source, model: Any, tensors: dict[str, Any]) -> dict[str, Any]:
+    """Rename what open_clip itself renames; stretch and fill in nothing."""
+    convert = require("open_clip.convert", extra="models").convert_state_dict
+    rename = require("open_clip.model", extra="models").convert_to_custom_text_state_dict
+    if any(name.startswith(("text_model.", "vision_model.")) for name in tensors):
+        raise ModelError(
+            f"{source.name}: {source.checkpoint} is a checkpoint of transformers, not of open_clip; name its folder, with "
+            "config.json in it: hf:FOLDER"
+        )
+    with _told(source, f"{source.checkpoint.name} cannot be converted"):
+        tensors = convert(model, tensors)
+    if "positional_embedding" in tensors and not hasattr(model, "positional_embedding"):
+        tensors = rename(tensors)
+    if not hasattr(model, _COUNTER):
+        tensors.pop(_COUNTER, None)
+    for name in ("logit_scale", "logit_bias"):  # a number, or one in a list
+        here = getattr(model, name, None)
+        if here is not None and name in tensors and tensors[name].numel() == 1:
+            tensors[name] = tensors[name].reshape(here.shape)
+    return tensors
+
+
+def _fitting(found: Mapping[str, tuple[int, ...]]) -> str:
+    """Return a did-you-mean with an architecture of open_clip's that these shapes belong to, or nothing."""
+    open_clip = require("open_clip", extra="models")
+    shape = {key: found.get(key, found.get(f"text.{key}")) for key in ("token_embedding.weight", "text_projection")}
+    patches, positions = found.get("visual.conv1.weight"), found.get("visual.positional_embedding")
+    words, projection = shape["token_embedding.weight"], shape["text_projection"]
+    if not (patches and positions and words and projection) or len(patches) != 4:
+        return ""
+    image_size = round((positions[0] - 1) ** 0.5) * patches[-1]
+    layers = len({name.split(".")[3] for name in found if name.startswith("visual.transformer.resblocks.")})
+    seen = (projection[1], patches[0], patches[-1], image_size, layers, *words)
+    for name in open_clip.list_models():
+        config = open_clip.get_model_config(name)
+        vision, text = config["vision_cfg"], config["text_cfg"]
+        sides = (vision.get("width"), vision.get("patch_size"), vision.get("image_size"), vision.get("layers"))
+        if seen == (config["embed_dim"], *sides, text.get("vocab_size"), text.get("width")):
+            return f"; did you mean {name!r}?"
+    return ""
+
+
+def _check_tokenizer(source: Source, model: Any, tokenizer: Any) -> None:
+    """Hold the tokenizer to the text tower: its entries, its length, and the token that is pooled at."""
+    text = getattr(model, "text", model)
+    rows = text.token_embedding.weight.shape[0] if hasattr(text, "token_embedding") else text.vocab_size
+    inner = getattr(tokenizer, "tokenizer", None)  # of transformers; else open_clip's own
+    entries = tokenizer.vocab_size if inner is None else max(inner.get_vocab().values()) + 1
+    if (inner is None and entries != rows) or entries > rows:
+        raise ModelError(
+            f"{source.name}: its tokenizer has {entries} entries, its token embeddings {rows} rows; they belong to different "
+            "models: name the right one as 'hf_tokenizer_name' in open_clip_config.json"
+        )
+    if tokenizer.context_length > text.context_length:
+        raise ModelError(
+            f"{source.name}: its tokenizer makes {tokenizer.context_length} tokens, its text tower takes "
+            f"{text.context_length}; correct 'context_length' in open_clip_config.json"
+        )
+    if getattr(tokenizer, "reduction_fn", None) is not None:
+        raise ModelError(
+            f"{source.name}: its tokenizer leaves out words of long texts at random, as in training; remove "
+            "'reduction_mask' from 'tokenizer_kwargs' in open_clip_config.json"
+        )
+    pool = getattr(text, "pool_type", getattr(text, "text_pool_type", None))
+    end = tokenizer.eot_token_id if inner is None else inner.eos_token_id
+    pooled = end
+    if pool in {"eos", "argmax"}:
+        pooled = entries - 1 if pool == "argmax" else getattr(text, "eos_id", getattr(text, "text_eos_id", None))
+    if pooled != end:
+        raise ModelError(
+            f"{source.name}: its text tower pools at token {pooled}, its tokenizer ends texts with {end}; they belong to "
+            "different models: correct 'eos_id' or 'hf_tokenizer_name' in open_clip_config.json"
+        )
+
+
+@contextmanager
+def _told(source: Source, failure: str, fix: str = "") -> Iterator[None]:
+    """Turn what the libraries raise, which is of every kind, into one line."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{source.name}: {failure}: {first_line(error).rstrip('.')}{fix}") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep open_clip from saying that the weights are random (they are loaded next) and from setting up logging."""
+    root, silent = logging.getLogger(), logging.NullHandler()
+    disabled = root.manager.disable
+    root.addHandler(silent)
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(disabled)
+        root.removeHandler(silent)
+
+
+def _uninitialised() -> Any:
+    """Leave out the drawing of random weights: half of the time that building a ViT-B/32 takes."""
+    torch = import_torch()
+
+    class Uninitialised(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if getattr(func, "__module__", None) == "torch.nn.init":
+                return args[0] if args else kwargs["tensor"]
+            return func(*args, **(kwargs or {}))
+
+    return Uninitialised()

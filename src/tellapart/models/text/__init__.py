@@ -1,0 +1,1 @@
+"""Models that score a text alone."""

@@ -1,0 +1,142 @@
+"""A text model of transformers: its weights, its tokenizer, and inputs whose shape a text alone decides.
+
+Builders of captions and of negatives read their models with it; it lies here, below both, for neither imports the other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from tellapart.errors import ModelError
+from tellapart.models.huggingface.files import config_facts, load_tokenizer, load_weights
+from tellapart.models.torch_backend import Runtime, fixed_batches, import_torch, weights_fingerprint
+from tellapart.models.torch_forward import bucket, grouped
+
+__all__ = ["ROWS", "TextModel"]
+
+#: Texts that a model reads together, if nothing else is said: about the nouns of a caption.
+ROWS = 4
+
+#: Their positions begin behind the padding token's number, so that two of the table are no text's.
+_SHIFTED = ("roberta", "camembert", "xlm-roberta", "xlm-roberta-xl")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextModel:
+    """Weights and tokenizer of one folder or hub id.
+
+    Attributes:
+        source: the folder or hub id.
+        model: of transformers, in evaluation mode.
+        tokenizer: of transformers.
+        runtime: where and how it computes.
+        rows: texts that are read together, filled up by copies. The last bits of a number depend on it and on the text alone.
+        tokenizer_limit: whether texts are held to the tokenizer's own maximum, too.
+
+    >>> TextModel.load("AutoModel", "nowhere/at/all", Runtime("cpu"))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: nowhere/at/all has no tokenizer that can be read (...
+    """
+
+    source: str
+    model: Any
+    tokenizer: Any
+    runtime: Runtime
+    rows: int = ROWS
+    tokenizer_limit: bool = False
+
+    @classmethod
+    def load(
+        cls,
+        architecture: str,
+        source: str,
+        runtime: Runtime,
+        *,
+        unused: Sequence[str] = (),
+        rows: int = ROWS,
+        tokenizer_limit: bool = False,
+    ) -> Self:
+        """Load a model; no weight of it is guessed.
+
+        Args:
+            architecture: a class of transformers.
+            source: a folder or a hub id.
+            runtime: device and dtype.
+            unused: parts that the checkpoint may hold or lack.
+            rows: of every forward pass.
+            tokenizer_limit: hold texts to the tokenizer's own maximum, too.
+
+        Raises:
+            ModelError: it is not to be had, or its weights do not fit.
+            MissingDependencyError: torch or transformers is not installed.
+        """
+        tokenizer = load_tokenizer(source)
+        model = load_weights(architecture, source, runtime, unused=unused)
+        return cls(source, model, tokenizer, runtime, rows, tokenizer_limit)
+
+    def fingerprint(self) -> str:
+        """Return the model's class and a hash of weights, configuration, vocabulary, dtype and rows; of no place."""
+        vocabulary = json.dumps(self.tokenizer.get_vocab(), sort_keys=True)
+        facts = (config_facts(self.model.config), vocabulary, self.runtime.dtype, str(self.rows))
+        return f"{type(self.model).__name__}:{weights_fingerprint(self.model, *facts)[:16]}"
+
+    def weights_digest(self) -> str:
+        """Return the SHA-256 of weights, configuration and vocabulary, for those that say the rest themselves.
+
+        The vocabulary is spelled otherwise than in `fingerprint`: the records of sets that were built hold both.
+        """
+        vocabulary = repr(sorted(self.tokenizer.get_vocab().items()))
+        return weights_fingerprint(self.model, config_facts(self.model.config), vocabulary)
+
+    @property
+    def limit(self) -> int | None:
+        """The longest text that the model reads, in tokens with the special ones; None if there is none."""
+        config = self.model.config
+        longest: int | None = getattr(config, "max_position_embeddings", None)
+        if longest is not None and config.model_type in _SHIFTED:
+            longest -= 2
+        if not self.tokenizer_limit:
+            return longest
+        own = int(self.tokenizer.model_max_length)
+        return own if longest is None else min(own, longest)
+
+    def ids(self, texts: Sequence[str], *, least: int = 1, special: bool = True) -> list[list[int]]:
+        """Return the tokens of each text, with the special ones if wanted.
+
+        Raises:
+            ModelError: a text has fewer than `least`, or more than the model reads.
+        """
+        if not texts:
+            return []
+        limit = self.limit
+        found: list[list[int]] = self.tokenizer(
+            list(texts), add_special_tokens=special, padding=False, truncation=False, verbose=False
+        )["input_ids"]
+        for text, row in zip(texts, found, strict=True):
+            if len(row) < least or (limit is not None and len(row) > limit):
+                raise ModelError(
+                    f"{self.source} reads {least} to {'any number of' if limit is None else limit} tokens; {text[:60]!a} "
+                    f"has {len(row)}: shorten the text, or leave it out"
+                )
+        return found
+
+    def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], dict[str, Any]]]:
+        """Yield the rows that are read together, by their places, and the model's inputs, which may end in copies.
+
+        The inputs are tensors `(row, length)`: `input_ids`, and `attention_mask` with 1 on tokens and 0 on padding.
+        """
+        limit = self.limit
+        for length, places in grouped(bucket(len(row), limit) for row in rows).items():
+            for batch, real in fixed_batches(places, self.rows):
+                yield batch[:real], self._padded([rows[place] for place in batch], length)
+
+    def _padded(self, rows: Sequence[list[int]], length: int) -> dict[str, Any]:
+        tensor, pad, device = import_torch().tensor, self.tokenizer.pad_token_id or 0, self.runtime.device
+        gaps = [length - len(row) for row in rows]
+        return {
+            "input_ids": tensor([row + [pad] * gap for row, gap in zip(rows, gaps, strict=True)], device=device),
+            "attention_mask": tensor([[1] * (length - gap) + [0] * gap for gap in gaps], device=device),
+        }

@@ -1,0 +1,166 @@
+"""How plausible a text is by itself: its likelihood under a small causal language model, in numpy.
+
+The checkpoints of llama2.c (stories15M and its sisters) are Llamas that were trained on TinyStories, simple English
+prose: they know that a man eats a sandwich and not the other way round, and have seen no benchmark's captions.
+
+Sources: Eldan and Li, TinyStories, 2023; Touvron et al., Llama 2, 2023; Karpathy, llama2.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.scores import ScoreKind
+from tellapart.errors import ModelError
+from tellapart.models.text.llama2c import BYTES, Checkpoint, Floats, read_checkpoint
+
+__all__ = ["TinyStories"]
+
+_BEGIN = 1  # the piece that a text begins after
+_NO_PIECE = (-np.inf, -1)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TinyStories:
+    """A text's log-likelihood in nats under a llama2.c checkpoint: the sum over its pieces, or the mean.
+
+    The sum is the probability of the text and favours a short one; the mean does not. Blanks are no words: runs of
+    them count as one, and those around a text not at all. A text is computed by itself, so its number depends on no
+    batch.
+
+    Attributes:
+        checkpoint: the model and its tokenizer.
+        per_token: whether a score is the mean.
+
+    >>> TinyStories.load(Path("no such file"))
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: no such file: No such file or directory; name a checkpoint of llama2.c (model.bin)
+    """
+
+    checkpoint: Checkpoint
+    per_token: bool = False
+    kind: ClassVar[ScoreKind] = "similarity"
+
+    @classmethod
+    def load(cls, path: Path, *, per_token: bool = False) -> Self:
+        """Read a checkpoint.
+
+        Args:
+            path: `model.bin`; its tokenizer follows in the same file, or lies beside it as `tokenizer.bin`.
+            per_token: score the mean over the pieces, not the sum.
+
+        Raises:
+            ModelError: a file is missing or is not what its format says.
+        """
+        return cls(read_checkpoint(path), per_token)
+
+    @property
+    def parameters(self) -> int:
+        """Of the checkpoint; angles of positions are none."""
+        return self.checkpoint.sizes.parameters()
+
+    @property
+    def name(self) -> str:
+        """`tinystories-15M`, by the number of weights."""
+        millions = self.parameters / 1e6
+        return f"tinystories-{millions:.0f}M" + ("-per-token" if self.per_token else "")
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the checkpoint's bytes, and of sum or mean."""
+        return f"tellapart:tinystories:1:{'mean' if self.per_token else 'sum'}:{self.checkpoint.sha256}"
+
+    def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return each text's log-likelihood in nats, float32 `(n,)`.
+
+        Raises:
+            ModelError: as `log_likelihoods`.
+        """
+        found = [self.log_likelihoods(text) for text in texts]
+        return np.array([each.mean() if self.per_token else each.sum() for each in found], np.float32)
+
+    def log_likelihoods(self, text: str) -> NDArray[np.float64]:
+        """Return log P(piece | those before it) in nats, float64 `(piece,)`; the first follows the begin of a text.
+
+        Raises:
+            ModelError: the text has no words, or more pieces than the model can read.
+        """
+        pieces = self.encode(text)
+        if not pieces:
+            raise ModelError(f"{self.name} was given a text without words: {text!a}")
+        if len(pieces) > self.checkpoint.sizes.context:
+            raise ModelError(
+                f"{self.name} reads {self.checkpoint.sizes.context} pieces at most; {text[:60]!a}... has {len(pieces)}: "
+                "shorten the text, or leave this model out"
+            )
+        logits = self._logits(pieces)
+        highest = logits.max(axis=1, keepdims=True)
+        total = np.exp(logits - highest).sum(axis=1, dtype=np.float64)
+        own = logits[np.arange(len(pieces)), pieces] - highest[:, 0]
+        found: NDArray[np.float64] = own.astype(np.float64) - np.log(total)
+        return found
+
+    def encode(self, text: str) -> list[int]:
+        """Return a text's pieces: byte-pair encoding, the best-scored pair first; a character without a piece in bytes."""
+        words = " ".join(text.split())
+        symbols = [character.encode("utf-8", "surrogatepass") for character in (f" {words}" if words else "")]
+        while len(symbols) > 1:
+            pairs = [self.checkpoint.pieces.get(a + b, _NO_PIECE)[0] for a, b in pairwise(symbols)]
+            best = max(range(len(pairs)), key=pairs.__getitem__)  # the first of equals
+            if pairs[best] == _NO_PIECE[0]:
+                break
+            symbols[best : best + 2] = [symbols[best] + symbols[best + 1]]
+        found: list[int] = []
+        for symbol in symbols:
+            known = self.checkpoint.pieces.get(symbol)
+            found += [byte + BYTES for byte in symbol] if known is None else [known[1]]
+        return found
+
+    def _logits(self, pieces: Sequence[int]) -> Floats:
+        """Return what each piece is expected to be, given those before it: float32 `(piece, vocabulary)`."""
+        w, last = self.checkpoint.weights, len(pieces)
+        x = w["embedding"][[_BEGIN, *pieces[:-1]]]  # (piece, dim)
+        rotation = w["rotation"][:, :last, None]  # (cosine or sine, piece, 1, half a head)
+        future = np.triu(np.full((last, last), -np.inf, np.float32), 1)
+        for layer in range(self.checkpoint.sizes.layers):
+            x = x + self._attention(layer, _normal(x, w["attention_norm"][layer]), rotation, future)
+            y = _normal(x, w["feed_norm"][layer])
+            gate = y @ w["gate"][layer]
+            opened = gate / (1 + np.exp(np.minimum(-gate, 80)))  # e^80 is a float32
+            x = x + (opened * (y @ w["up"][layer])) @ w["down"][layer]
+        result: Floats = _normal(x, w["norm"]) @ w["classifier"]
+        return result
+
+    def _attention(self, layer: int, y: Floats, rotation: Floats, future: Floats) -> Floats:
+        sizes, w = self.checkpoint.sizes, self.checkpoint.weights
+        head = sizes.dim // sizes.heads
+        queries = _turned((y @ w["query"][layer]).reshape(len(y), sizes.heads, head), rotation)
+        keys = _turned((y @ w["key"][layer]).reshape(len(y), sizes.key_heads, head), rotation)
+        values = (y @ w["value"][layer]).reshape(len(y), sizes.key_heads, head)
+        shared = sizes.heads // sizes.key_heads  # query heads that read one key head
+        q, k, v = (z.transpose(1, 0, 2) for z in (queries, keys.repeat(shared, 1), values.repeat(shared, 1)))
+        weight = q @ k.transpose(0, 2, 1) / np.float32(np.sqrt(head)) + future  # (head, piece, earlier piece)
+        weight = np.exp(weight - weight.max(axis=2, keepdims=True))
+        mixed = (weight / weight.sum(axis=2, keepdims=True)) @ v
+        result: Floats = mixed.transpose(1, 0, 2).reshape(len(y), sizes.dim) @ w["output"][layer]
+        return result
+
+
+def _normal(x: Floats, scale: Floats) -> Floats:
+    """Scale rows to a root mean square of one."""
+    result: Floats = x / np.sqrt(np.square(x).mean(axis=1, keepdims=True) + np.float32(1e-5)) * scale
+    return result
+
+
+def _turned(x: Floats, rotation: Floats) -> Floats:
+    """Turn neighbouring pairs of a head's numbers by the angle of their position: (piece, head, number)."""
+    cosine, sine = rotation
+    even, odd = x[..., 0::2], x[..., 1::2]
+    return np.stack([even * cosine - odd * sine, even * sine + odd * cosine], axis=-1).reshape(x.shape)

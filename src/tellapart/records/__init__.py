@@ -1,0 +1,1 @@
+"""Records of runs and timings, and the folders they are kept in."""

@@ -1,0 +1,96 @@
+"""What this process runs on, and what it holds: processor, cores, versions, memory. Nothing that names the host."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from tellapart.records.timing_record import Machine
+
+__all__ = ["device_peak", "forget_device_peak", "resident_memory", "this_machine", "versions"]
+
+_VERSIONS = ("tellapart", "numpy", "pillow", "onnxruntime", "tokenizers", "torch", "transformers", "open_clip_torch")
+
+
+def this_machine(device: str) -> Machine:
+    """Describe the machine; its accelerator only if that is the device.
+
+    >>> this_machine("cpu").cores > 0
+    True
+    """
+    torch = sys.modules.get("torch")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Machine(
+        processor=_processor(),
+        cores=cores,
+        system=f"{platform.system()} {platform.machine()}",
+        accelerator=str(torch.cuda.get_device_name()) if device == "cuda" and torch is not None else None,
+        torch_threads=None if torch is None else int(torch.get_num_threads()),
+    )
+
+
+def _processor() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    return platform.processor() or platform.machine()
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that compute, those that are installed.
+
+    >>> sorted(versions())[:2]
+    ['numpy', 'onnxruntime']
+    """
+    found = {"python": platform.python_version()}
+    for name in _VERSIONS:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def resident_memory(*, peak: bool = False) -> int | None:
+    """Return the bytes of memory that this process holds, or has held at most; None where that is not known (Windows).
+
+    Elsewhere than on Linux both are the most: in a process that has just begun they are much the same.
+
+    >>> 0 < resident_memory() <= resident_memory(peak=True)
+    True
+    """
+    status = Path("/proc/self/status")
+    if status.is_file():
+        # Not `ru_maxrss`, which a process inherits from the one that started it.
+        field = "VmHWM:" if peak else "VmRSS:"
+        for line in status.read_text().splitlines():
+            if line.startswith(field):
+                return int(line.split()[1]) * 1024
+    try:
+        import resource
+    except ImportError:
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def forget_device_peak() -> None:
+    """Begin to measure torch's largest allocation anew.
+
+    >>> forget_device_peak()
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+
+
+def device_peak(device: str) -> int | None:
+    """Return torch's largest allocation on a CUDA device, in bytes; None on another one.
+
+    >>> device_peak("cpu")
+    """
+    torch = sys.modules.get("torch")
+    return int(torch.cuda.max_memory_allocated()) if device == "cuda" and torch is not None else None

@@ -1,0 +1,281 @@
+"""The builder end to end with small real models: what it changes, what it rejects and why, and the same bytes always."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellapart.audit.audit import audit
+from tellapart.builders.builder import Rejected
+from tellapart.builders.captions import pairs_file
+from tellapart.builders.captions.counterfactuals import CounterfactualCaptions
+from tellapart.builders.captions.pairs_file import write_caption_pairs
+from tellapart.builders.captions.rewriting import Counterfactual, counterfactual
+from tellapart.builders.captions.sources import read_captions
+from tellapart.builders.captions.stages import CaptionOptions, Stages, open_stages
+from tellapart.builders.executor import Lost
+from tellapart.builders.pipeline import build, journal_of
+from tellapart.builders.recipe_file import read_recipe_file
+from tellapart.data.folder import read_pair_set
+from tellapart.errors import DataError, RunError
+
+NOUNS = {"dog", "dogs", "cat", "cats", "poodle", "man", "men", "horse", "table"}
+Write = Callable[..., Path]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def words(text: str) -> list[str]:
+    return text.lower().replace(",", " ,").replace(".", " .").split()
+
+
+def opened(recipe: Path) -> tuple[Stages, CaptionOptions]:
+    options = CaptionOptions.model_validate(read_recipe_file(recipe).options)
+    return open_stages(options, recipe.parent), options
+
+
+def test_a_set_is_built_and_each_caption_differs_from_its_own_in_one_noun(recipe: Write, tmp_path: Path) -> None:
+    built = build(recipe(), tmp_path / "set")
+    pairs = read_pair_set(built.folder)
+    assert pairs.shape == (1, 2)
+    assert {item.cluster for item in pairs.items} == {"a.png", "b.png", "c.png"}
+    assert built.funnel.rejected == {("nouns", "the caption has no noun"): 1}
+    for item in pairs.items:
+        changed = [(a, b) for a, b in zip(*map(words, item.texts), strict=True) if a != b]
+        assert len(changed) == 1
+        assert set(changed[0]) <= NOUNS
+        assert item.provenance["change"].lower() == " -> ".join(changed[0])
+        assert -1 < item.provenance["similarity"] <= 0.999
+        assert item.texts[0][0].isupper() == item.texts[1][0].isupper()
+        assert set(item.provenance["models"]) == {"tagger", "masked_lm", "similarity", "language_model"}
+    assert {item.tags["noun"] for item in pairs.items} == {"singular", "plural"}
+
+
+def test_the_audit_looks_at_a_built_set(recipe: Write, tmp_path: Path) -> None:
+    report = audit(read_pair_set(build(recipe(), tmp_path / "set").folder))
+    assert report.items == 5
+    assert {finding.verdict for finding in report.findings} <= {"pass", "warn", "info"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "step"),
+    [
+        ({"minimum": 0.99999, "maximum": 1.0}, "similarity"),
+        ({"choices": 1}, "replacements"),
+    ],
+)
+def test_a_stage_that_leaves_nothing_is_named(recipe: Write, changed: dict[str, float], step: str) -> None:
+    stages, options = opened(recipe(**changed))
+    found = [counterfactual(text, stages, options) for text in ("a dog sits", "the cats", "a man with a horse")]
+    assert step in {each.step for each in found if isinstance(each, Rejected)}
+
+
+def test_the_chosen_caption_is_the_most_usual_of_all_that_pass(recipe: Write) -> None:
+    stages, options = opened(recipe())
+    found = counterfactual("A dog sits on the table.", stages, options)
+    assert isinstance(found, Counterfactual)
+    assert found.choices > 3
+    assert stages.language_model is not None
+    # Every other noun in either place, judged by hand: none that the stages let through is more usual.
+    texts = [f"A {noun} sits on the table." for noun in ("cat", "horse", "man", "poodle")]
+    bounded, wide = options, options.model_copy(update={"choices": 24})
+    likelihoods = stages.language_model.score_texts([found.text, *texts])
+    best = counterfactual("A dog sits on the table.", stages, wide)
+    assert isinstance(best, Counterfactual)
+    assert best.perplexity is not None and found.perplexity is not None
+    assert best.perplexity <= found.perplexity
+    assert found.perplexity == pytest.approx(2.718281828459045 ** -float(likelihoods[0]), rel=1e-6)
+    assert best.perplexity <= min(2.718281828459045 ** -float(value) for value in likelihoods[1:]) * (1 + 1e-6)
+    assert bounded.choices == 10
+
+
+def test_without_a_language_model_the_most_probable_word_stays(recipe: Write) -> None:
+    stages, options = opened(recipe(language_model="off", similarity="off"))
+    found = counterfactual("a cat", stages, options)
+    assert isinstance(found, Counterfactual)
+    assert found.perplexity is None and found.similarity is None
+    from tellapart.builders.captions.replacing import Gap
+
+    likely = [p for p in stages.replacer.fill([Gap("a ", "")], 10)[0] if p.word in NOUNS - {"cat"}]
+    assert found.new == likely[0].word
+    assert found.probability == likely[0].probability
+
+
+def test_wordnet_leaves_out_what_may_still_be_true(recipe: Write, parts: Path) -> None:
+    plain, options = opened(recipe("plain", language_model="off", similarity="off", choices=24))
+    strict, bounded = opened(
+        recipe("strict", language_model="off", similarity="off", choices=24, wordnet=str(parts / "wordnet"))
+    )
+    before, after = counterfactual("a poodle", plain, options), counterfactual("a poodle", strict, bounded)
+    assert isinstance(before, Counterfactual) and isinstance(after, Counterfactual)
+    assert after.choices == before.choices - 2  # dog, dogs: a poodle is one
+    assert after.new not in {"dog", "dogs"}
+
+
+def test_rejoined_words_are_the_authors_own(recipe: Write) -> None:
+    stages, options = opened(recipe(language_model="off", wording="rejoined"))
+    found = counterfactual('The "dog" , sits .', stages, options)
+    assert isinstance(found, Counterfactual)
+    assert found.text == f"The `` {found.new} '', sits."
+
+
+def test_a_killed_build_goes_on_and_ends_in_the_same_bytes(recipe: Write, tmp_path: Path) -> None:
+    path = recipe(times=12)
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    build(path, whole)
+    slow = (
+        "import sys, time; from pathlib import Path\n"
+        "from tellapart.builders.captions.counterfactuals import CounterfactualCaptions as C\n"
+        "from tellapart.builders.pipeline import build\n"
+        "make = C.make\n"
+        "def slowly(self, candidate):\n"
+        "    print(candidate.id, flush=True); time.sleep(0.06); return make(self, candidate)\n"
+        "C.make = slowly\n"
+        "build(Path(sys.argv[1]), Path(sys.argv[2]))\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", slow, str(path), str(cut)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for _ in range(24):  # more than the half second after which outcomes are on the disk
+        process.stdout.readline()
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGKILL
+    assert not cut.exists() and journal_of(cut).exists()
+    again = build(path, cut)
+    assert 1 <= again.resumed < 72
+    assert contents(cut) == contents(whole)
+
+
+def test_caption_pairs_need_no_images_and_agree_with_the_set(recipe: Write, tmp_path: Path) -> None:
+    path = recipe()
+    built = build(path, tmp_path / "set")
+    written = write_caption_pairs(path, tmp_path / "pairs.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text().splitlines()]
+    items = read_pair_set(built.folder).items
+    assert [(row["id"], row["caption_0"], row["caption_1"], row["cluster"]) for row in rows] == [
+        (item.id, *item.texts, item.cluster) for item in items
+    ]
+    assert written.pairs == len(rows) == 5
+    assert written.rejected == {("nouns", "the caption has no noun"): 1}
+    assert [p.name for p in tmp_path.glob(".pairs*")] == []
+    with pytest.raises(DataError, match=r"pairs.jsonl is there already; name another file, or delete it"):
+        write_caption_pairs(path, tmp_path / "pairs.jsonl")
+
+
+def test_pairs_that_were_stopped_at_any_byte_go_on_to_the_same_file(recipe: Write, tmp_path: Path) -> None:
+    path, out = recipe(), tmp_path / "pairs.jsonl"
+    seen: list[bytes] = []
+    journal = tmp_path / ".pairs.jsonl.journal"
+    write_caption_pairs(path, out, block=1, progress=lambda *_: seen.append(journal.read_bytes()))
+    whole = out.read_bytes()
+    last = seen[-1]
+    for cut in (0, 10, len(seen[0]) - 3, len(seen[2]), len(seen[3]) + 5, len(last)):
+        out.unlink()
+        journal.write_bytes(last[:cut])
+        resumed = write_caption_pairs(path, out).resumed
+        assert resumed == max(0, last[:cut].count(b"\n") - 1)
+        assert out.read_bytes() == whole
+    out.unlink()
+    journal.write_bytes(last.replace(b'"recipe": "', b'"recipe": "0'))
+    with pytest.raises(RunError, match="was begun with another recipe, other inputs or another version"):
+        write_caption_pairs(path, out)
+
+
+class Backwards:
+    """A crew that answers in another order, and whose task went through a pickle, as that of processes does."""
+
+    def __init__(self, workers: int) -> None:
+        assert workers == 3
+
+    def perform(self, task: Callable[[Any], Any], jobs: Sequence[Any]) -> Generator[tuple[Any, Any], None, None]:
+        task = pickle.loads(pickle.dumps(task))  # noqa: S301
+        for job in reversed(jobs):
+            yield job, task(job)
+
+
+def test_neither_workers_nor_blocks_nor_their_order_change_the_pairs(
+    recipe: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = recipe()
+    write_caption_pairs(path, tmp_path / "one.jsonl")
+    monkeypatch.setattr(pairs_file, "Processes", Backwards)
+    write_caption_pairs(path, tmp_path / "three.jsonl", workers=3, block=2)
+    assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "three.jsonl").read_bytes()
+
+
+def test_a_worker_that_dies_is_named_with_its_caption(
+    recipe: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def perform(self: Backwards, task: object, jobs: Sequence[Any]) -> Generator[tuple[Any, Any], None, None]:
+        yield jobs[0], Lost("exit code -9")
+
+    monkeypatch.setattr(Backwards, "perform", perform)
+    monkeypatch.setattr(pairs_file, "Processes", Backwards)
+    with pytest.raises(
+        RunError, match=r"caption 'a_0': its worker process died \(exit code -9\); what is done is kept in"
+    ):
+        write_caption_pairs(recipe(), tmp_path / "pairs.jsonl", workers=3)
+
+
+def test_pairs_of_which_none_is_left_are_not_written(recipe: Write, tmp_path: Path) -> None:
+    path = recipe(minimum=0.99999, maximum=1.0)
+    with pytest.raises(DataError, match=r"none of 6 captions has a counterfactual \(.*similarity"):
+        write_caption_pairs(path, tmp_path / "pairs.jsonl")
+    assert not (tmp_path / "pairs.jsonl").exists()
+
+
+def test_pairs_of_another_builder_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").write_text('name = "few"\nbuilder = "scenes"\n[options.items]\ncounting = 1\n')
+    with pytest.raises(
+        DataError, match="caption pairs are made by the builder 'counterfactual-captions', not 'scenes'"
+    ):
+        write_caption_pairs(tmp_path / "recipe.toml", tmp_path / "pairs.jsonl")
+
+
+def test_a_set_without_images_says_how_to_have_the_captions_alone(recipe: Write, tmp_path: Path) -> None:
+    path = recipe()
+    rows = [json.loads(line) for line in (path.parent / "captions.jsonl").read_text().splitlines()]
+    del rows[1]["image"]
+    (path.parent / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(
+        DataError, match=r"a pair set needs images: caption 'a_1' of .* names no image; .*write_caption_pairs"
+    ):
+        build(path, tmp_path / "set")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.txt", "1_0 a dog\n", r"a.txt:1: expected an id, a tab and a caption; got '1_0 a dog'"),
+        ("a.txt", "1_0\ta dog\n1_0\ta cat\n", r"a.txt:2: id '1_0' stands twice"),
+        ("a.jsonl", '{"captions": "a dog"}\n', r"a.jsonl:1: column 'caption' is missing or empty; is it 'captions'\?"),
+        ("a.jsonl", '{"caption": "a dog", "image": "../a.png"}\n', r"a.jsonl:1: column 'image': "),
+        ("a.jsonl", '{"caption": "a dog", "image": 3}\n', r"column 'image': expected a path, got 3"),
+        ("a.csv", "caption\n", "a.csv lists no captions"),
+    ],
+)
+def test_a_file_that_is_no_captions_is_refused_by_line(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_captions(tmp_path / name)
+
+
+def test_an_empty_range_of_similarity_is_refused(recipe: Write) -> None:
+    with pytest.raises(DataError, match=r"no similarity lies above minimum 0.9 and not above maximum 0.8"):
+        read_recipe_file(recipe(minimum=0.9, maximum=0.8))
+
+
+def test_the_example_recipe_is_one(tmp_path: Path) -> None:
+    example = Path(__file__).parents[3] / "docs/recipes/counterfactual-captions.toml"
+    options = CounterfactualCaptions.Options.model_validate(read_recipe_file(example).options)
+    assert (options.choices, options.minimum, options.maximum) == (10, 0.8, 0.91)

@@ -1,0 +1,54 @@
+"""Tiny pipelines on disk, made once; one of them loaded."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Models this small are no faster for threads, and far slower where other processes want the cores."""
+    torch = pytest.importorskip("torch", reason="diffusion pipelines need the extra 'diffusion': torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the pipelines `sd` and `xl`."""
+    for package in ("torch", "diffusers", "transformers"):
+        pytest.importorskip(package, reason=f"diffusion pipelines need the extra 'diffusion': {package}")
+    from tellapart.builders.diffusion.loading import quiet_diffusion
+
+    spec = importlib.util.spec_from_file_location("tiny_pipelines", Path(__file__).with_name("tiny_pipelines.py"))
+    assert spec is not None and spec.loader is not None
+    tiny_pipelines = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tiny_pipelines)
+    home = tmp_path_factory.mktemp("pipelines")
+    with quiet_diffusion():
+        tiny_pipelines.stable_diffusion(home / "sd")
+        tiny_pipelines.stable_diffusion_xl(home / "xl")
+    return home
+
+
+@pytest.fixture(scope="session")
+def stable_diffusion(folders: Path) -> Any:
+    """The pipeline `sd`, loaded as builders load it."""
+    from tellapart.builders.diffusion.loading import DiffusionModel, open_checkpoint
+
+    return open_checkpoint(DiffusionModel(name="sd", device="cpu"), folders).load()
+
+
+@pytest.fixture(scope="session")
+def stable_diffusion_xl(folders: Path) -> Any:
+    """The pipeline `xl`, loaded as builders load it."""
+    from tellapart.builders.diffusion.loading import DiffusionModel, open_checkpoint
+
+    return open_checkpoint(DiffusionModel(name="xl", device="cpu"), folders).load()

@@ -1,0 +1,142 @@
+"""Caption pairs come from files as they are, and from Eq-SD's grammar as Figure 15 has it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tellapart.builders.diffusion.caption_pairs import CaptionPair, read_caption_pairs
+from tellapart.builders.diffusion.eq_sd import ASPECTS, eq_sd_pairs, families
+from tellapart.errors import DataError
+
+COCO_CF = Path(__file__).parents[4] / "shared" / "data" / "coco_counterfactuals"
+
+
+def written(tmp_path: Path, name: str, text: str) -> Path:
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def test_jsonl_and_csv_say_the_same(tmp_path: Path) -> None:
+    row = {"id": "k", "caption_0": "a  cat ", "caption_1": "a dog", "cluster": "room", "image_0": "k.jpg"}
+    lines = written(tmp_path, "a.jsonl", json.dumps({**row, "tags": {"type": "replace"}}) + "\n")
+    table = written(tmp_path, "a.csv", f"{','.join(row)},tag:type\n{','.join(row.values())},replace\n")
+    expected = {"k": CaptionPair("k", ("a cat", "a dog"), "room", {"type": "replace"}, "k.jpg")}
+    assert read_caption_pairs(lines) == read_caption_pairs(table) == expected
+
+
+def test_the_cluster_is_the_coco_image_where_the_id_names_one(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.csv", "id,caption_0,caption_1\n12_0,a cat,a dog\n12_3,a b,a c\nroom_x,a b,a c\n")
+    assert [pair.cluster for pair in read_caption_pairs(path).values()] == ["12", "12", "room_x"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "match"),
+    [
+        ("a.csv", "id,caption_0\n1,a cat\n", r"a\.csv:2: column 'caption_1' is missing or empty; got id, caption_0"),
+        ("a.csv", "id,caption_0,caption_1\n1,a,b\n1,c,d\n", r"a\.csv:3: id '1' stands twice"),
+        ("a.csv", "id,caption_0,caption_1\n", r"a\.csv lists no caption pairs"),
+        ("a.csv", "id,caption_0,caption_1\n../1,a,b\n", r"a\.csv:2: column 'id' cannot name a file.* leaves"),
+        ("a.csv", "id,caption_0,caption_1,image_0\n1,a,b,../x.png\n", r"a\.csv:2: column 'image_0': .* leaves"),
+        ("a.txt", "1\ta cat\n", r"a\.txt:1: has 2 fields between tabs; expected id and two captions"),
+        ("a.jsonl", '{"id": "1", "caption_0": "a", "caption_1": "b", "tags": {"x": 1}}', "'tags': expected an object of strings"),
+        ("a.jsonl", '{"id": "1", "caption_0": "a", "caption_1": "b", "cluster": 3}', "'image_0' and 'cluster': expected strings"),
+    ],
+)  # fmt: skip
+def test_a_bad_file_is_named_with_its_line(tmp_path: Path, name: str, text: str, match: str) -> None:
+    with pytest.raises(DataError, match=match):
+        read_caption_pairs(written(tmp_path, name, text))
+
+
+def test_the_picture_that_coco_counterfactuals_made_is_no_given_one(tmp_path: Path) -> None:
+    row = {
+        "id": "158956_0",
+        "caption_0": "a",
+        "caption_1": "b",
+        "image_0": "158956_0_img_0",
+        "image_1": "158956_0_img_1",
+    }
+    assert read_caption_pairs(written(tmp_path, "metadata.jsonl", json.dumps(row)))["158956_0"].image == ""
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"gone\.txt: cannot be read"):
+        read_caption_pairs(tmp_path / "gone.txt")
+
+
+@pytest.mark.skipif(not COCO_CF.is_dir(), reason="COCO-Counterfactuals' files are not beside the repository")
+def test_coco_counterfactuals_own_files_agree() -> None:
+    captions = read_caption_pairs(COCO_CF / "coco_counterfactuals_captions.jsonl")
+    generated = read_caption_pairs(COCO_CF / "generated_sim_0.8_0.91.txt")
+    assert (len(captions), len(generated)) == (17_410, 24_508)
+    assert captions["158956_0"].cluster == "158956"
+    assert all(generated[name] == pair for name, pair in captions.items())
+
+
+def words_apart(first: str, second: str) -> tuple[list[str], list[str]]:
+    """What stands between the words that two captions begin and end with in common."""
+    one, two = first.rstrip(".").lower().split(), second.rstrip(".").lower().split()
+    start = 0
+    while start < min(len(one), len(two)) and one[start] == two[start]:
+        start += 1
+    end = 0
+    while end < min(len(one), len(two)) - start and one[-1 - end] == two[-1 - end]:
+        end += 1
+    return one[start : len(one) - end], two[start : len(two) - end]
+
+
+def test_every_pair_of_the_figure_changes_one_thing() -> None:
+    counts = {aspect: sum(map(len, families(aspect))) for aspect in ASPECTS}
+    # By hand: for each set of objects, 2 media x pairs x scenes; scenes of each place; what is worn, colours, styles.
+    objects = 2 * (21 * 4 + 21 * 5 + 3 * 4 + 3 * 3 + 1 * 2 + 10 * 2 + 1 * 2 + 6 * 3)
+    assert counts == {"object": objects, "scene": 6 + 5 + 5 + 3, "attribute": 4 * 15 + 4 * 6 + 10 * 6}
+    for pair in (pair for family in families("object") for pair in family):
+        one, two = words_apart(*pair)
+        assert (len(one), len(two)) == (1, 1)
+    for pair in (pair for family in families("scene") for pair in family):
+        one, two = words_apart(*pair)
+        assert not one
+        assert two
+    every = [pair for aspect in ASPECTS for family in families(aspect) for pair in family]
+    assert len({frozenset(pair) for pair in every}) == len(every)
+    assert all(caption[0].isupper() and caption.endswith(".") for pair in every for caption in pair)
+
+
+@pytest.mark.parametrize(
+    "caption", ["A painting of cat wearing a cap.", "A pencil sketch of train.", "A painting of fox eating.",
+                "A Van Gogh post-impressionism painting of train.", "A photo of a blue desk."],
+)  # fmt: skip
+def test_the_captions_of_figure_16_are_in_the_grammar_but_for_one(caption: str) -> None:
+    """Figure 16 also colours a desk, which Figure 15 does not: it colours dogs and cats."""
+    every = {text for aspect in ASPECTS for family in families(aspect) for pair in family for text in pair}
+    assert (caption in every) == (caption != "A photo of a blue desk.")
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 2**63 - 1), counts=st.tuples(st.integers(0, 30), st.integers(0, 19), st.integers(0, 30)))
+def test_drawn_pairs_are_distinct_and_more_of_them_leave_the_first_ones(seed: int, counts: Any) -> None:
+    few, more = (
+        eq_sd_pairs({a: min(n + extra, 19) if a == "scene" else n + extra for a, n in zip(ASPECTS, counts, strict=True)}, seed)
+        for extra in (0, 5)
+    )  # fmt: skip
+    assert len({frozenset(pair.captions) for pair in more.values()}) == len(more)
+    assert few.items() <= more.items()
+    assert all(pair.tags["aspect"] == name.partition("-")[0] for name, pair in more.items())
+
+
+def test_either_caption_may_come_first_and_every_family_is_drawn() -> None:
+    pairs = eq_sd_pairs({"scene": 19}, seed=3)
+    assert {len(pair.captions[0]) < len(pair.captions[1]) for pair in pairs.values()} == {True, False}
+    assert {frozenset(p.captions) for p in pairs.values()} == {frozenset(p) for f in families("scene") for p in f}
+
+
+def test_more_pairs_than_the_figure_has_are_refused() -> None:
+    with pytest.raises(DataError, match="20 pairs of aspect 'scene' are asked for; Figure 15 has 19"):
+        eq_sd_pairs({"scene": 20}, seed=1)
+    assert len(eq_sd_pairs({"scene": 38}, seed=1, scene_rule="swapped")) == 38

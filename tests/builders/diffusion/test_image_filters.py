@@ -1,0 +1,109 @@
+"""Filters keep what their rule says, at the threshold too, and directional similarity is the cosine of the two changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tellapart.builders.diffusion.image_filters import (
+    STEPS,
+    Keep,
+    PairSimilarity,
+    as_scorer,
+    pair_similarities,
+    unit_vectors,
+)
+from tellapart.errors import ModelError
+from tellapart.models.find import find_model
+from tellapart.models.reference import Blind
+
+COSINES = st.floats(-1, 1)
+SIMILARITIES = st.builds(
+    PairSimilarity, st.tuples(COSINES, COSINES), st.tuples(COSINES, COSINES), images=COSINES, directional=COSINES
+)
+
+
+def pictures(n: int, seed: int = 0) -> list[tuple[Any, Any]]:
+    rng = np.random.default_rng(seed)
+    return [tuple(rng.integers(0, 256, (2, 24, 24, 3), dtype=np.uint8)) for _ in range(n)]
+
+
+@given(SIMILARITIES)
+def test_the_codes_rule_is_the_four_conditions_of_instruct_pix2pix(found: PairSimilarity) -> None:
+    passes = found.images >= 0.7 and found.directional >= 0.2 and found.own[0] >= 0.2 and found.own[1] >= 0.2
+    assert (Keep().step_failed(found) is None) == passes
+
+
+@given(SIMILARITIES)
+def test_the_papers_rule_leaves_out_the_direction_and_so_keeps_no_less(found: PairSimilarity) -> None:
+    step = Keep(rule="paper").step_failed(found)
+    assert step != "directional"
+    assert (step is None) == (Keep().step_failed(found) in {None, "directional"})
+
+
+@given(SIMILARITIES)
+def test_argmax_asks_for_each_picture_nearer_its_own_caption_and_both_asks_for_both(found: PairSimilarity) -> None:
+    nearer = found.own[0] > found.crossed[0] and found.own[1] > found.crossed[1]
+    fails = {choose: Keep(choose=choose).step_failed(found) == STEPS[0] for choose in ("threshold", "argmax", "both")}  # type: ignore[arg-type]
+    assert fails["argmax"] == (not nearer)
+    assert fails["both"] == (fails["threshold"] or fails["argmax"])
+
+
+def test_a_pair_on_every_threshold_stays_and_a_tie_is_not_nearer() -> None:
+    found = PairSimilarity((0.2, 0.2), (0.2, 0.1), 0.7, 0.2)
+    assert Keep().step_failed(found) is None
+    assert Keep(choose="argmax").step_failed(found) == "caption-image"
+
+
+def test_similarities_are_the_cosines_of_the_models_own_vectors() -> None:
+    model = as_scorer(find_model("demo-encoder"))
+    captions, pairs = ("a red mug", "two blue bowls"), pictures(3)
+    seen, told = unit_vectors(model, [image for pair in pairs for image in pair], captions)
+    np.testing.assert_allclose([np.linalg.norm(v) for v in (*seen, *told)], 1, atol=1e-6)
+    for k, found in enumerate(pair_similarities(model, pairs, captions)):
+        first, second = seen[2 * k], seen[2 * k + 1]
+        own = model.similarity(seen[2 * k : 2 * k + 2].astype(np.float32), told.astype(np.float32))
+        np.testing.assert_allclose(found.own, np.diag(own), atol=1e-6)
+        np.testing.assert_allclose(found.crossed, [own[0, 1], own[1, 0]], atol=1e-6)
+        assert found.images == pytest.approx(float(first @ second), abs=1e-6)
+        moved, meant = second - first, told[1] - told[0]
+        expected = float(moved @ meant / np.linalg.norm(moved) / np.linalg.norm(meant))
+        assert found.directional == pytest.approx(expected, abs=1e-6)
+
+
+def test_what_does_not_change_has_no_direction_and_others_in_the_batch_move_nothing() -> None:
+    model = as_scorer(find_model("demo-encoder"))
+    same, (pair, other) = pictures(1)[0][0], pictures(2, seed=1)
+    found = pair_similarities(model, [(same, same), pair, other], ("a red mug", "a blue mug"))
+    assert found[0].directional == 0
+    assert found[0].images == pytest.approx(1)
+    assert found[1:2] == pair_similarities(model, [pair], ("a red mug", "a blue mug"))
+    assert found[1].directional == pytest.approx(
+        pair_similarities(model, [(pair[1], pair[0])], ("a blue mug", "a red mug"))[0].directional
+    )
+
+
+def test_a_scorer_of_pairs_is_refused() -> None:
+    with pytest.raises(ModelError, match="scorer 'blind' is no dual encoder; name one that encodes"):
+        as_scorer(Blind())
+
+
+def test_vectors_of_two_spaces_are_refused() -> None:
+    class TwoSpaces:
+        name, fingerprint, kind = "two-spaces", "1", "similarity"
+
+        def encode_images(self, images: Any) -> Any:
+            return np.ones((len(images), 4), np.float32)
+
+        def encode_texts(self, texts: Any) -> Any:
+            return np.ones((len(texts), 3), np.float32)
+
+        def similarity(self, images: Any, texts: Any) -> Any:
+            return np.zeros((len(images), len(texts)), np.float32)
+
+    with pytest.raises(ModelError, match="scorer 'two-spaces' has images of 4 and texts of 3 dimensions"):
+        pair_similarities(as_scorer(TwoSpaces()), pictures(1), ("a", "b"))  # type: ignore[arg-type]

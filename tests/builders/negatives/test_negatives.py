@@ -1,0 +1,246 @@
+"""Rules change what they say they change, keep to good English, and leave alone what they cannot be sure of."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tellapart.builders.negatives.lexicon import ATTRIBUTES, OBJECTS, RELATIONS, plural
+from tellapart.builders.negatives.negatives import Negatives
+from tellapart.builders.negatives.other_captions import contradiction
+from tellapart.builders.negatives.rewrites import KINDS, rewrites
+from tellapart.builders.pipeline import build
+from tellapart.builders.recipe_file import RecipeFile, open_builder
+from tellapart.data.folder import read_pair_set
+from tellapart.errors import DataError
+
+
+def texts(text: str, kind: str) -> list[str]:
+    return [each.text for each in rewrites(text, kind)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "caption", "false"),
+    [
+        ("swap_obj", "A man riding a horse.", "A horse riding a man."),
+        ("swap_obj", "A dog sits on top of a car.", "A car sits on top of a dog."),
+        ("swap_obj", "An elephant in front of a train", "A train in front of an elephant"),
+        ("swap_obj", "Dogs on beds", "Beds on dogs"),
+        ("swap_att", "a red cup and a blue bowl", "a blue cup and a red bowl"),
+        ("swap_att", "an old man with a young dog", "a young man with an old dog"),
+        ("replace_obj", "A boy with a hat", "A girl with a hat"),
+        ("replace_obj", "two knives on a plate", "two forks on a plate"),
+        ("replace_obj", "a car.", "a bus."),
+        ("replace_att", "a red car", "a purple car"),
+        ("replace_att", "An empty plate.", "A full plate."),
+        ("replace_rel", "a dog in front of the house", "a dog behind the house"),
+        ("replace_rel", "A dog to the left of a cat", "A dog to the right of a cat"),
+        ("replace_rel", "a man with a hat", "a man without a hat"),
+        ("replace_rel", "A woman standing in a field", "A woman lying in a field"),
+        ("add_obj", "a man on a horse.", "a man on a horse and an elephant."),
+        ("add_att", "A dog in an umbrella", "A dog in a red umbrella"),
+    ],
+)
+def test_a_rule_makes_this_false_caption(kind: str, caption: str, false: str) -> None:
+    assert false in texts(caption, kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "caption"),
+    [
+        ("swap_obj", "a cat and a dog"),  # the same the other way round
+        ("swap_obj", "a cat next to a dog"),
+        ("swap_obj", "a man and two dogs"),
+        ("swap_obj", "a dog on two beds"),  # the verb would have to change
+        ("swap_obj", "a dog on a rug and a cat in a box"),
+        ("swap_att", "a red cup and a red bowl"),
+        ("swap_att", "a red cup and a blue cup"),  # the same the other way round
+        ("swap_att", "a white man and a black dog"),
+        ("replace_obj", "a hot dog on the counter"),
+        ("replace_obj", "a dog house"),
+        ("replace_obj", "a car's window"),
+        ("replace_obj", "a woman looks at herself"),
+        ("replace_obj", "a car-shaped phone"),
+        ("replace_att", "a white man"),
+        ("replace_att", "a black and white dog"),
+        ("replace_rel", "a sandwich filled with the ham"),
+        ("replace_rel", "a house made out of the wood"),
+        ("replace_rel", "a man standing up in a boat"),
+        ("add_obj", "a dog is here"),
+        ("add_obj", "two dogs"),
+        ("add_att", "a red car"),
+        ("add_att", "a man"),
+        ("swap_obj", ""),
+    ],
+)
+def test_a_rule_leaves_alone_what_it_cannot_be_sure_of(kind: str, caption: str) -> None:
+    assert texts(caption, kind) == []
+
+
+NOUNS = st.sampled_from([noun for group in OBJECTS.values() for noun in group])
+WORDS = st.one_of(
+    NOUNS,
+    NOUNS.map(plural),
+    st.sampled_from([word for group in ATTRIBUTES for word in group]),
+    st.sampled_from(sorted(RELATIONS)),
+    st.sampled_from(
+        ["a", "an", "The", "two", "on", "and", "sitting", "is", "riding", ".", ",", "hot", "O'Hara's", "é"]
+    ),
+)
+
+
+@given(st.lists(WORDS, max_size=14).map(" ".join), st.sampled_from(KINDS))
+def test_no_rule_returns_the_caption_itself_or_one_twice_or_breaks_on_any_words(caption: str, kind: str) -> None:
+    found = texts(caption, kind)
+    assert caption not in found
+    assert len(found) == len(set(found))
+    for text in found:
+        before, after = Counter(caption.lower().split()), Counter(text.lower().split())
+        for articles in (before, after):
+            for word in ("a", "an"):
+                articles.pop(word, None)
+        if kind.startswith("swap"):
+            assert before == after
+        elif kind.startswith("add"):
+            assert before < after
+
+
+def test_no_word_stands_in_two_groups() -> None:
+    for groups in (OBJECTS.values(), ATTRIBUTES):
+        words = [word for group in groups for word in group]
+        assert len(words) == len(set(words))
+    for relation, other in RELATIONS.items():
+        assert relation != other
+
+
+CAPTIONS = [
+    ("a.png", "A man riding a horse."),
+    ("sub/b.png", "a red cup and a blue bowl on a table"),
+    ("a.png", "nothing that is known"),
+]
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    from PIL import Image
+
+    (tmp_path / "photos" / "sub").mkdir(parents=True)
+    for k, name in enumerate(("a.png", "sub/b.png")):
+        Image.new("RGB", (4, 4), (k, 0, 0)).save(tmp_path / "photos" / name)
+    rows = [json.dumps({"image": image, "caption": caption}) for image, caption in CAPTIONS]
+    (tmp_path / "captions.jsonl").write_text("\n".join(rows) + "\n")
+    path = tmp_path / "recipe.toml"
+    path.write_text(
+        'name = "few"\nbuilder = "negatives"\nseed = 5\n[options]\ncaptions = "captions.jsonl"\nimages = "photos"\n'
+    )
+    return path
+
+
+def test_captions_and_images_become_a_pair_set(recipe: Path, tmp_path: Path) -> None:
+    built = build(recipe, tmp_path / "set")
+    pairs = read_pair_set(built.folder)
+    assert pairs.shape == (1, 2)
+    assert built.funnel.candidates == 21
+    assert sum(
+        n for (_, why), n in built.funnel.rejected.items() if why == "no rule applies to the caption"
+    ) == 21 - len(pairs)
+    by_id = {item.id: item for item in pairs.items}
+    swapped = by_id["1-swap_obj"]
+    assert swapped.texts == ("A man riding a horse.", "A horse riding a man.")
+    assert (swapped.tags, swapped.cluster) == ({"type": "swap", "subset": "swap_obj"}, "a.png")
+    assert swapped.provenance["change"] == "man <-> horse"
+    assert by_id["2-swap_att"].images == ("images/sub/b.png",)
+    assert pairs.read_bytes("images/sub/b.png") == (tmp_path / "photos" / "sub" / "b.png").read_bytes()
+    assert list(json.loads((built.folder / "card.json").read_text())["inputs"]) == ["captions.jsonl"]
+
+
+def test_another_seed_picks_other_words_and_other_captions_forbid_some(recipe: Path, tmp_path: Path) -> None:
+    def made(out: str) -> dict[str, tuple[str, ...]]:
+        return {item.id: item.texts for item in read_pair_set(build(recipe, tmp_path / out).folder).items}
+
+    first, whole = made("first"), recipe.read_text()
+    recipe.write_text(whole.replace("seed = 5", "seed = 6"))
+    assert made("second") != first
+
+    path = tmp_path / "captions.jsonl"
+    others = "A girl and two dogs, cats and cows near an elephant, a zebra, a bear and a bird"
+    path.write_text(path.read_text() + json.dumps({"image": "a.png", "caption": others}) + "\n")
+    recipe.write_text(whole)
+    third = made("third")
+    # What is said of one picture changes nothing about another one's captions.
+    assert {name: texts for name, texts in third.items() if name[0] == "2"} == {
+        name: texts for name, texts in first.items() if name[0] == "2"
+    }
+    assert third["1-swap_obj"] == first["1-swap_obj"]
+    assert not re.search(
+        r"girl|dog|cat|cow|elephant|zebra|bear|bird", third["1-replace_obj"][1] + third["1-add_obj"][1]
+    )
+    recipe.write_text(f"{whole}other_captions = false\n")
+    assert {name: texts for name, texts in made("fourth").items() if name[0] != "4"} == first
+
+
+def test_a_caption_whose_every_change_another_one_names_is_rejected(recipe: Path, tmp_path: Path) -> None:
+    rows = [{"image": "a.png", "caption": text} for text in ("a man on a hill", "A woman on a hill.")]
+    (tmp_path / "captions.jsonl").write_text("\n".join(map(json.dumps, [*rows, {**rows[0], "caption": "a red cup"}])))
+    recipe.write_text(recipe.read_text() + 'kinds = ["replace_obj"]\nuniform = true\n')
+    built = build(recipe, tmp_path / "set")
+    # For "a man" there is "a woman" alone, which the second caption says, and the other way round.
+    assert built.funnel.rejected == {("other-captions", "is another caption"): 2}
+    (item,) = read_pair_set(built.folder).items
+    assert item.texts[0] == "A red cup."
+    assert item.texts[1].endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("kind", "true", "false", "other", "fault"),
+    [
+        ("add_obj", "A dog.", "A dog and a cat.", "Two cats.", "names what another caption names"),
+        ("add_obj", "A dog.", "A dog and a cat.", "Two cows.", None),
+        ("replace_att", "A red bus.", "A blue bus.", "A bus under blue sky", "names what another caption names"),
+        ("replace_obj", "A dog on a bed.", "A child on a bed.", "Children", "names what another caption names"),
+        ("replace_obj", "A dog.", "Two dogs and a cow.", "Two of them", None),  # numbers name no thing
+        ("replace_rel", "A dog under a bed.", "A dog on a bed.", "A dog on the bed", None),
+        ("swap_obj", "A dog on a bed.", "A bed on a dog.", "a bed on a dog", "is another caption"),
+    ],
+)
+def test_other_captions_forbid_what_they_say_or_name(
+    kind: str, true: str, false: str, other: str, fault: str | None
+) -> None:
+    assert contradiction(kind, true, false, ["Nothing.", other]) == fault
+    assert contradiction(kind, true, false, []) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ("image,caption\na.png,\n", r"captions.csv:2: column 'caption' is missing or empty$"),
+        ("image,captions\na.png,a dog\n", r"captions.csv:2: column 'caption' is missing or empty; is it 'captions'\?"),
+        ("image,caption\n../a.png,a dog\n", r"captions.csv:2: column 'image': '../a.png' leaves"),
+        ("id,image,caption\nx,a.png,a dog\nx,a.png,a cat\n", r"captions.csv:3: id 'x' stands twice"),
+        ("image,caption\n", r"captions.csv lists no captions"),
+    ],
+)
+def test_a_wrong_row_is_named(tmp_path: Path, rows: str, says: str) -> None:
+    (tmp_path / "captions.csv").write_text(rows)
+    recipe = RecipeFile(name="few", builder="negatives", options={"captions": "captions.csv", "images": "."})
+    with pytest.raises(DataError, match=says):
+        open_builder(recipe, tmp_path)
+
+
+def test_a_folder_of_images_that_is_not_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "captions.csv").write_text("image,caption\na.png,a dog\n")
+    recipe = RecipeFile(name="few", builder="negatives", options={"captions": "captions.csv", "images": "gone"})
+    with pytest.raises(
+        DataError, match=r"gone is no folder; name the folder of the captions' images in \[options\] images"
+    ):
+        open_builder(recipe, tmp_path)
+
+
+def test_the_builder_has_a_line_for_the_list() -> None:
+    assert (Negatives.__doc__ or "").startswith("Make false captions")

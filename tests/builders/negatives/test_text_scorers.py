@@ -1,0 +1,297 @@
+"""Scorers of texts by name: each computes what it says, for one text as for many, and selects by it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tellapart.builders import recipe_file, selections
+from tellapart.builders.negatives.thresholds import Quantile, Similarity
+from tellapart.builders.pipeline import build
+from tellapart.data.folder import read_pair_set
+from tellapart.data.item import Item
+from tellapart.errors import DataError, ModelError, UnknownNameError
+from tellapart.models.protocols import TextScorer
+from tellapart.models.text.find import SCORERS, Length, find_text_scorer, score_captions
+from tellapart.models.text.text_model import TextModel
+from tellapart.models.torch_backend import Runtime, import_torch
+
+TEXTS = ["two dogs", "a red cup on a table", "x", "two dogs", "a man rides a horse beside a very long river bank"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A causal model, a classifier of two labels, and a regressor: tiny, random, saved as their authors save them."""
+    torch = import_torch()
+    transformers = pytest.importorskip("transformers", reason="needs the models extra: transformers")
+    from tokenizers import Tokenizer, decoders, pre_tokenizers, processors
+    from tokenizers.models import BPE
+
+    vocabulary = {token: k for k, token in enumerate(["<s>", "</s>", *sorted(pre_tokenizers.ByteLevel.alphabet())])}
+    words = Tokenizer(BPE(vocabulary, []))
+    words.pre_tokenizer, words.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    words.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)])
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=words,
+        model_max_length=60,
+        **dict.fromkeys(("eos_token", "pad_token"), "</s>") | {"bos_token": "<s>"},
+    )
+    sizes = {
+        "vocab_size": len(vocabulary), "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "max_position_embeddings": 64, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 1,
+    }  # fmt: skip
+    root = tmp_path_factory.mktemp("scorers")
+    torch.manual_seed(0)
+    labels = {0: "unacceptable", 1: "acceptable"}
+    made = {
+        "causal": transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes)),
+        "cola": transformers.BertForSequenceClassification(transformers.BertConfig(**sizes, id2label=labels)),
+        "roberta": transformers.RobertaForSequenceClassification(transformers.RobertaConfig(**sizes, num_labels=1)),
+        "regressor": transformers.BertForSequenceClassification(transformers.BertConfig(**sizes, num_labels=1)),
+    }
+    for name, model in made.items():
+        for parameter in model.parameters():  # as they come, they answer almost alike
+            torch.nn.init.normal_(parameter, std=0.3)
+        model.eval().save_pretrained(root / name)
+        tokenizer.save_pretrained(root / name)
+    return root
+
+
+def loaded(kind: str, folder: Path) -> tuple[Any, Any]:
+    import transformers
+
+    return getattr(transformers, kind).from_pretrained(folder).eval(), transformers.AutoTokenizer.from_pretrained(
+        folder
+    )
+
+
+@pytest.mark.parametrize("name", ["likelihood", "likelihood-per-token"])
+def test_a_causal_model_s_likelihood_is_the_library_s_own_loss(folders: Path, name: str) -> None:
+    torch = import_torch()
+    scorer = find_text_scorer(f"{name}:causal", folders)
+    model, tokenizer = loaded("AutoModelForCausalLM", folders / "causal")
+    expected = []
+    for text in TEXTS:
+        ids = torch.tensor([[0, *tokenizer(text, add_special_tokens=False).input_ids]])
+        with torch.no_grad():
+            mean = -float(model(input_ids=ids, labels=ids).loss)
+        expected.append(mean * (1 if "per" in name else ids.shape[1] - 1))
+    assert scorer.score_texts(TEXTS) == pytest.approx(expected, rel=1e-4)
+    assert np.ptp(expected) > 0.01
+
+
+def test_a_classifier_s_score_is_the_log_odds_of_its_label(folders: Path) -> None:
+    torch = import_torch()
+    model, tokenizer = loaded("AutoModelForSequenceClassification", folders / "cola")
+    with torch.no_grad():
+        logits = torch.cat([model(**tokenizer(text, return_tensors="pt")).logits for text in TEXTS])
+    good = find_text_scorer("classifier:cola#acceptable", folders).score_texts(TEXTS)
+    assert good == pytest.approx((logits[:, 1] - logits[:, 0]).tolist(), abs=1e-4)
+    bad = find_text_scorer("classifier:cola#unacceptable", folders).score_texts(TEXTS)
+    assert bad == pytest.approx(-good, abs=1e-5)
+    assert np.ptp(good) > 0.01
+
+
+def test_a_regressor_s_score_is_its_output(folders: Path) -> None:
+    torch = import_torch()
+    model, tokenizer = loaded("AutoModelForSequenceClassification", folders / "regressor")
+    with torch.no_grad():
+        expected = [float(model(**tokenizer(text, return_tensors="pt")).logits) for text in TEXTS]
+    assert find_text_scorer("classifier:regressor", folders).score_texts(TEXTS) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["words", "characters", "likelihood:causal", "classifier:cola#acceptable"])
+def test_no_score_depends_on_the_texts_beside_it(folders: Path, name: str) -> None:
+    scorer = find_text_scorer(name, folders)
+    assert isinstance(scorer, TextScorer)
+    together, backwards = scorer.score_texts(TEXTS), scorer.score_texts(TEXTS[::-1])[::-1]
+    alone = np.concatenate([scorer.score_texts([text]) for text in TEXTS])
+    assert together.dtype == np.float32
+    assert together.tobytes() == backwards.tobytes() == alone.tobytes()
+    assert scorer.score_texts([]).shape == (0,)
+
+
+def test_another_model_or_reading_has_another_fingerprint(folders: Path) -> None:
+    names = ["words", "characters", "likelihood:causal", "likelihood-per-token:causal", "classifier:regressor"]
+    names += ["classifier:cola#acceptable", "classifier:cola#unacceptable"]
+    assert len({find_text_scorer(name, folders).fingerprint for name in names}) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "says"),
+    [
+        (
+            "grammar",
+            UnknownNameError,
+            r"no text scorer 'grammar'; did you mean 'link-grammar'\? the scorers are words, .*, link-grammar",
+        ),
+        ("words:file", ModelError, "text scorer 'words' takes no path; got 'words:file'"),
+        ("likelihood:", ModelError, "names no model; write likelihood:FOLDER"),
+        ("likelihood:cola", ModelError, "its weights are not those of"),
+        ("classifier:cola", ModelError, "has the labels unacceptable, acceptable; say which is the good one"),
+        ("classifier:cola#good", ModelError, "has no label 'good'; its labels are unacceptable, acceptable"),
+        ("tinystories:gone.bin", ModelError, "gone.bin: No such file or directory"),
+    ],
+)
+def test_a_scorer_that_cannot_be_had_is_named(folders: Path, name: str, error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        find_text_scorer(name, folders)
+
+
+def test_a_text_that_a_model_cannot_read_is_named(folders: Path) -> None:
+    with pytest.raises(ModelError, match=r"reads 1 to 64 tokens; '' has 0"):
+        find_text_scorer("likelihood:causal", folders).score_texts(["x", ""])
+    with pytest.raises(
+        ModelError, match=r"reads 1 to 60 tokens; 'dog dog .*' has 202: shorten the text, or leave it out"
+    ):
+        find_text_scorer("classifier:regressor", folders).score_texts(["dog " * 50])
+
+
+def test_roberta_s_two_positions_before_a_text_are_not_the_text_s(folders: Path) -> None:
+    scorer = find_text_scorer("classifier:roberta", folders)
+    scorer.text_model.tokenizer.model_max_length = 10**6  # as some are saved
+    assert np.isfinite(scorer.score_texts(["x" * 60])).all()  # and the two marks
+    with pytest.raises(ModelError, match="reads 1 to 62 tokens"):
+        scorer.score_texts(["x" * 61])
+
+
+def test_a_model_without_a_table_of_positions_reads_any_number_of_tokens(folders: Path) -> None:
+    _, tokenizer = loaded("AutoModelForCausalLM", folders / "causal")
+    model = TextModel("m", SimpleNamespace(config=SimpleNamespace(model_type="bloom")), tokenizer, Runtime("cpu"))
+    assert model.limit is None
+    assert [len(row) for row in model.ids(["x" * 500], special=False)] == [500]
+    with pytest.raises(ModelError, match="m reads 1 to any number of tokens; '' has 0"):
+        model.ids([""], special=False)
+    capped = TextModel("m", model.model, tokenizer, Runtime("cpu"), tokenizer_limit=True)
+    assert capped.limit == 60
+
+
+def test_rows_and_dtype_are_part_of_a_fingerprint_and_not_of_the_weights(folders: Path) -> None:
+    one, other, half = (
+        TextModel.load("AutoModelForCausalLM", str(folders / "causal"), Runtime("cpu", dtype), rows=rows)
+        for rows, dtype in ((4, "float32"), (8, "float32"), (4, "bfloat16"))
+    )
+    assert len({one.fingerprint(), other.fingerprint(), half.fingerprint()}) == 3
+    assert one.weights_digest() == other.weights_digest() != half.weights_digest()
+
+
+def test_a_score_that_is_no_number_is_refused() -> None:
+    class Broken(Length):
+        def score_texts(self, texts: Any) -> Any:
+            return np.full(len(texts), np.nan, np.float32)
+
+    with pytest.raises(ModelError, match="words gave scores that are not finite"):
+        score_captions(Broken("words"), [item("a", "x", "y")])
+
+
+def test_the_parser_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(
+        ModelError, match="link-grammar needs the program link-parser, which is not on the PATH; install"
+    ):
+        find_text_scorer("link-grammar", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("exit 3", "failed with exit status 3: no message"),
+        ("cat > /dev/null; echo Found 2 linkages", "answered for 1 of 2 sentences; is its dictionary there"),
+    ],
+)
+def test_a_parser_that_does_not_answer_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, says: str
+) -> None:
+    (tmp_path / "link-parser").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "link-parser").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(ModelError, match=says):
+        find_text_scorer("link-grammar", tmp_path).score_texts(["A dog.", "A cat."])
+
+
+@pytest.mark.skipif(shutil.which("link-parser") is None, reason="needs the program link-parser (Debian: link-grammar)")
+def test_the_parser_tells_sentences_and_noun_phrases_from_scrambled_words(tmp_path: Path) -> None:
+    good = ["A cat is sitting on the mat.", "A man on a horse", "Two dogs chasing a ball."]
+    bad = ["Two dogs chases a ball.", "mat the on cat a.", "A red cups", "", "!help"]
+    assert find_text_scorer("link-grammar", tmp_path).score_texts([*good, *bad[:4]]).tolist() == [1, 1, 1, 0, 0, 0, 0]
+
+
+def test_every_form_of_a_name_is_one_that_is_known(tmp_path: Path) -> None:
+    (tmp_path / "nothing").mkdir()
+    for form in SCORERS:
+        name = form.replace("FILE", "nothing").replace("FOLDER", "nothing")
+        if name in {"words", "characters", "link-grammar"}:
+            continue
+        with pytest.raises(ModelError, match="nothing"):  # the folder is looked into, and is empty
+            find_text_scorer(name, tmp_path)
+
+
+def item(name: str, true: str, false: str, subset: str = "") -> Item:
+    return Item(id=name, images=("a.png",), texts=(true, false), tags={"subset": subset} if subset else {})
+
+
+def test_a_quantile_is_of_each_subset_and_of_every_scorer() -> None:
+    items = [item(f"a{n}", "x", "y " * n, "add") for n in (1, 2, 3, 4)] + [item("s", "x", "y", "swap")]
+    assert Quantile(scorers=["words"], q=0.5).left_out(items, seed=0, home=Path()) == {
+        "a1": "words below the 0.5 quantile",
+        "a2": "words below the 0.5 quantile",
+    }
+    whole = Quantile(scorers=["words", "characters"], q=0.5, by="").left_out(items, seed=0, home=Path())
+    assert set(whole) == {"a1", "s"}
+    assert Quantile(scorers=["words"], q=0.0, minimum=3).left_out(items, seed=0, home=Path()) == dict.fromkeys(
+        ("a1", "a2", "s"), "words below 3"
+    )
+
+
+def test_a_minimum_is_of_one_scorer() -> None:
+    with pytest.raises(ValueError, match="a minimum is of one scorer"):
+        Quantile(scorers=["words", "characters"], minimum=1.0)
+
+
+def test_captions_too_much_or_too_little_alike_are_left_out() -> None:
+    items = [
+        item("same", "a red cup", "a red cup"),
+        item("near", "a red cup on a table", "a blue cup on a table"),
+        item("far", "a red cup on a table", "no people stand here"),
+    ]
+    assert Similarity(model="demo-encoder").left_out(items, seed=0, home=Path()) == {"same": "captions too much alike"}
+    # To this small encoder the colour is most of the caption.
+    left_out = Similarity(model="demo-encoder", minimum=0.45).left_out(items, seed=0, home=Path())
+    assert left_out == {"same": "captions too much alike", "near": "captions too little alike"}
+    assert list(Similarity(model="demo-encoder").models(Path())) == ["demo-encoder"]
+    models = Path(selections.__file__).parents[1] / "models"  # a path is relative to the recipe
+    assert Similarity(model="onnx:demo_encoder").left_out(items, seed=0, home=models) == {
+        "same": "captions too much alike"
+    }
+    with pytest.raises(ModelError, match="oracle encodes no texts by themselves; name a dual encoder"):
+        Similarity(model="oracle").left_out(items, seed=0, home=Path())
+    with pytest.raises(DataError, match="item 'q' has 1 texts"):
+        Similarity(model="demo-encoder").left_out([Item(id="q", images=("a.png",), texts=("x",))], seed=0, home=Path())
+
+
+def test_a_recipe_s_selections_leave_a_set_in_which_length_is_blind(
+    captions: Callable[[list[tuple[str, str]]], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = {"quantile": "thresholds:Quantile", "refine": "refine:Refine", "similarity": "thresholds:Similarity"}
+    known = {**selections.SELECTIONS, **{k: f"tellapart.builders.negatives.{v}" for k, v in places.items()}}
+    for module in (selections, recipe_file):
+        monkeypatch.setattr(module, "SELECTIONS", known)
+    nouns = ["dog", "cat", "elephant", "giraffe", "bus", "car", "boat", "cow", "horse", "airplane", "zebra", "pig"]
+    home = captions([(f"{k}.png", f"A {noun} in front of a {nouns[k - 3]}") for k, noun in enumerate(nouns)])
+    recipe = home / "recipe.toml"
+    recipe.write_text(
+        'name = "few"\nbuilder = "negatives"\n[options]\ncaptions = "captions.jsonl"\nimages = "photos"\n'
+        'kinds = ["replace_obj", "swap_obj"]\n[[selections]]\nname = "similarity"\nmodel = "demo-encoder"\n'
+        '[[selections]]\nname = "refine"\nscorers = ["characters"]\nby = ""\nbins = 1\n'
+    )
+    built = build(recipe, home / "set")
+    gaps = [len(each.texts[0]) - len(each.texts[1]) for each in read_pair_set(built.folder).items]
+    assert sum(gap > 0 for gap in gaps) == sum(gap < 0 for gap in gaps)
+    assert built.funnel.candidates == 24
+    assert "demo-encoder" in (built.folder / "card.json").read_text()

@@ -1,0 +1,363 @@
+"""A build ends in the same bytes however often and however rudely it was stopped, and whatever the number of workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tellapart.builders.pipeline import build, journal_of
+from tellapart.data.folder import read_pair_set
+from tellapart.errors import DataError, MissingDependencyError, RunError
+from tellapart.report.browser import shown
+
+BUILDERS = ("squares", "flaky", "dying", "broken", "needy", "misnamed", "twice", "barren")
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Install the builders of `installed_builders.py`, for this process and for others."""
+    folder = tmp_path / "site"
+    about = folder / "installed_builders-1.dist-info"
+    about.mkdir(parents=True)
+    shutil.copy(Path(__file__).with_name("installed_builders.py"), folder)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: installed-builders\nVersion: 1\n")
+    points = "\n".join(f"{name} = installed_builders:{name.title()}" for name in BUILDERS)
+    (about / "entry_points.txt").write_text(f"[tellapart.builders]\n{points}\n")
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "installed_builders", raising=False)
+    return folder
+
+
+@pytest.fixture
+def recipe(tmp_path: Path, site: Path) -> Callable[..., Path]:
+    """Write a recipe."""
+
+    def write(builder: str = "squares", extra: str = "", options: str = "") -> Path:
+        home = tmp_path / builder
+        home.mkdir(exist_ok=True)
+        path = home / "recipe.toml"
+        path.write_text(f'name = "few"\nbuilder = "{builder}"\nseed = 3\n{extra}\n[options]\n{options}\n')
+        return path
+
+    return write
+
+
+@pytest.fixture
+def started(site: Path) -> Start:
+    """Start `tellapart build` in a process of its own."""
+
+    def start(recipe: Path, out: Path, *more: str, seconds: float = 0.0) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tellapart", "build", str(recipe), "--out", str(out), *more],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(site), "TEST_SECONDS_PER_ITEM": str(seconds), "NO_COLOR": "1"},
+        )
+
+    return start
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def no_trace(out: Path) -> None:
+    assert [p.name for p in out.parent.glob(f".{out.name}*")] == []
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_build_that_was_stopped_goes_on_and_ends_in_the_same_bytes(
+    recipe: Callable[..., Path], started: Start, tmp_path: Path, how: signal.Signals, workers: str
+) -> None:
+    path = recipe()
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    build(path, whole)
+    process = started(path, cut, "--workers", workers, seconds=0.3)
+    assert process.stderr is not None
+    for _ in range(5):  # more than the half second after which outcomes are on the disk
+        assert process.stderr.readline().startswith("making square-")
+    process.send_signal(how)
+    printed, said = process.communicate(timeout=30)
+    assert printed == ""
+    assert not cut.exists()
+    if how is signal.SIGINT:
+        assert process.returncode == 130
+        assert "interrupted; what is done is kept. Go on with: tellapart build" in said
+        assert "Traceback" not in said
+    else:
+        assert process.returncode == -how
+    with sqlite3.connect(journal_of(cut)) as journal:
+        kept = {name for (name,) in journal.execute("SELECT id FROM outcome")}
+    assert 1 <= len(kept) < 12
+
+    again = started(path, cut, "--workers", workers)
+    printed, said = again.communicate(timeout=60)
+    assert again.returncode == 0, said
+    made = [line.removeprefix("making ") for line in said.splitlines()]
+    assert sorted([*made, *kept]) == [f"square-{k:03d}" for k in range(12)]  # nothing lost, nothing done twice
+    assert f"{len(kept)} were decided by an earlier build" in printed
+    assert contents(cut) == contents(whole)
+    no_trace(cut)
+
+
+def test_neither_workers_nor_order_change_a_byte(recipe: Callable[..., Path], tmp_path: Path) -> None:
+    path = recipe()
+    one = build(path, tmp_path / "one")
+    three = build(path, tmp_path / "three", workers=3)
+    assert contents(one.folder) == contents(three.folder)
+    assert one.funnel == three.funnel
+    pairs = read_pair_set(one.folder)
+    assert [item.id for item in pairs.items] == [f"square-{k:03d}" for k in range(12) if k % 5 != 4]
+
+
+def test_every_item_says_where_it_came_from_and_the_card_holds_the_funnel(
+    recipe: Callable[..., Path], tmp_path: Path
+) -> None:
+    built = build(recipe(), tmp_path / "set")
+    card = json.loads((built.folder / "card.json").read_text())
+    assert card["funnel"] == {
+        "candidates": 12,
+        "redrawn": {"too dark": 5},
+        "rejected": {"draw: every fifth": 2},
+        "failed": 0,
+        "items": 10,
+    }
+    item = read_pair_set(built.folder).items[3]
+    assert item.provenance == {
+        "builder": "squares",
+        "recipe": card["recipe_fingerprint"],
+        "seed": [3, "square-003"],
+        "inputs": {},
+        "models": {"painter": "1"},
+    }
+    assert card["title"] == "Squares"
+
+
+def test_failures_are_tried_again_alone(
+    recipe: Callable[..., Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    whole = build(recipe(), tmp_path / "whole")
+    capfd.readouterr()
+    flaky = build(recipe("flaky", options='about_folder = "."'), tmp_path / "set")
+    made = capfd.readouterr().err.split()[1::2]
+    assert len(made) == 14
+    assert made[-2:] == ["square-002", "square-007"]
+    assert flaky.funnel == whole.funnel
+    images = {name: data for name, data in contents(whole.folder).items() if name.startswith("images/")}
+    assert images == {name: data for name, data in contents(flaky.folder).items() if name.startswith("images/")}
+
+
+def test_a_worker_that_dies_costs_its_own_candidate_one_try(recipe: Callable[..., Path], tmp_path: Path) -> None:
+    built = build(recipe("dying", options='about_folder = "."'), tmp_path / "set", workers=2)
+    assert (built.funnel.items, built.funnel.failed) == (10, 0)
+
+
+def test_a_worker_that_dies_is_named_when_no_try_is_left(recipe: Callable[..., Path], tmp_path: Path) -> None:
+    path = recipe("dying", "retries = 0", 'about_folder = "."')
+    with pytest.raises(
+        RunError, match=r"1 of 12 .* failed \(square-003: Lost: its worker process died \(exit code -9\)\)"
+    ):
+        build(path, tmp_path / "set", workers=2)
+    built = build(path, tmp_path / "set", workers=2)
+    assert (built.resumed, built.funnel.items) == (11, 10)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_keeps_failing_stops_the_build_unless_the_recipe_allows_it(
+    recipe: Callable[..., Path], tmp_path: Path, workers: int
+) -> None:
+    out = tmp_path / "set"
+    with pytest.raises(
+        RunError, match=r"^1 of 12 candidates failed \(square-001: ValueError: no such thing\); the others"
+    ):
+        build(recipe("broken"), out, workers=workers)
+    assert not out.exists()
+    # What may be left out changes no item: the journal of the stopped build still counts.
+    built = build(recipe("broken", "max_failed = 1"), out, workers=workers)
+    assert (built.resumed, built.funnel.items, built.funnel.failed) == (11, 9, 1)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_no_try_can_change_ends_the_build_at_once(
+    recipe: Callable[..., Path], tmp_path: Path, workers: int
+) -> None:
+    with pytest.raises(MissingDependencyError, match=r'pip install "tellapart\[build\]"'):
+        build(recipe("needy"), tmp_path / "set", workers=workers)
+    with pytest.raises(DataError, match=r"builder 'misnamed' made item 'other' of candidate 'square-00\d'"):
+        build(recipe("misnamed"), tmp_path / "set", workers=workers)
+
+
+def test_the_same_build_again_changes_nothing(recipe: Callable[..., Path], tmp_path: Path) -> None:
+    first = build(recipe(), tmp_path / "set")
+    before = {path: path.stat().st_mtime_ns for path in first.folder.rglob("*")}
+    again = build(recipe(), tmp_path / "set")
+    assert (again.funnel, again.resumed) == (first.funnel, 12)
+    assert {path: path.stat().st_mtime_ns for path in first.folder.rglob("*")} == before
+
+
+def test_a_limit_takes_the_first_candidates(recipe: Callable[..., Path], tmp_path: Path) -> None:
+    built = build(recipe(), tmp_path / "set", limit=3)
+    assert [item.id for item in read_pair_set(built.folder).items] == ["square-000", "square-001", "square-002"]
+    with pytest.raises(DataError, match="was built from 3 candidates of this recipe, not 12"):
+        build(recipe(), tmp_path / "set")
+
+
+def test_filters_reject_and_are_counted(recipe: Callable[..., Path], tmp_path: Path) -> None:
+    path = recipe()
+    path.write_text(path.read_text() + '\n[[filters]]\nname = "word_gap"\nmaximum = 1\n')
+    with pytest.raises(
+        DataError, match=r"none of 12 candidates became an item \(.*word_gap captions more than 1 words apart 10"
+    ):
+        build(path, tmp_path / "set")
+    path.write_text(path.read_text().replace("maximum = 1", "maximum = 2"))
+    with pytest.raises(RunError, match=r"\.set\.journal was begun with another recipe"):
+        build(path, tmp_path / "set")
+    assert build(path, tmp_path / "other").funnel.items == 10
+
+
+@pytest.mark.parametrize(
+    ("builder", "says"),
+    [
+        ("twice", "builder 'twice' gives two candidates the id 'a'; ids must be distinct"),
+        ("barren", "builder 'barren' found no candidates in its inputs"),
+    ],
+)
+def test_a_builder_without_proper_candidates_is_refused(
+    recipe: Callable[..., Path], tmp_path: Path, builder: str, says: str
+) -> None:
+    with pytest.raises(DataError, match=says):
+        build(recipe(builder), tmp_path / "set")
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(recipe: Callable[..., Path], tmp_path: Path) -> None:
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "mine.txt").write_text("mine")
+    with pytest.raises(DataError, match="holds something already; build a pair set in a new folder"):
+        build(recipe(), tmp_path / "set")
+    build(recipe(), tmp_path / "squares-set")
+    with pytest.raises(DataError, match="is another pair set already"):
+        build(recipe("flaky", options='about_folder = "."'), tmp_path / "squares-set")
+    assert (tmp_path / "set" / "mine.txt").read_text() == "mine"
+    no_trace(tmp_path / "set")
+
+
+def test_two_builds_of_one_set_do_not_work_at_once(recipe: Callable[..., Path], started: Start, tmp_path: Path) -> None:
+    process = started(recipe(), tmp_path / "set", seconds=0.3)
+    assert process.stderr is not None
+    process.stderr.readline()
+    with pytest.raises(RunError, match="is held by another build that is at work"):
+        build(recipe(), tmp_path / "set")
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+
+
+def test_a_file_that_is_no_journal_is_refused(recipe: Callable[..., Path], tmp_path: Path) -> None:
+    journal_of(tmp_path / "set").write_bytes(b"not a database" * 100)
+    with pytest.raises(RunError, match="is no journal of a build"):
+        build(recipe(), tmp_path / "set")
+
+
+def test_the_command_prints_the_funnel_and_the_card(command, recipe: Callable[..., Path], tmp_path: Path) -> None:
+    ran = command("build", recipe(), "--out", "set", "--imagefolder", "folder", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["card"] == "set/card.json"
+    assert ran.json["funnel"]["items"] == 10
+    shown = command("build", recipe(), "--out", "set")
+    rows = [line.rsplit(maxsplit=1) for line in shown.out.splitlines()[2:6]]
+    assert [[left.split("  ")[0], n] for left, n in rows] == [
+        ["candidates", "12"],
+        ["drawn again", "5"],
+        ["rejected by draw", "2"],
+        ["items", "10"],
+    ]
+    assert shown.out.endswith("measure with: tellapart run -b folder:set\ncard: set/card.json\n")
+    theirs, ours = read_pair_set(tmp_path / "folder"), read_pair_set(tmp_path / "set")
+    assert [(i.id, i.texts, i.cluster) for i in theirs.items] == [(i.id, i.texts, i.cluster) for i in ours.items]
+    assert theirs.fingerprint() == ours.fingerprint()
+    measured = command("run", "-m", "oracle", "-b", "folder:set", "--out", "run", "--json").json["runs"][0]
+    assert measured["benchmarks"]["folder:set"]["metrics"]["group_score"]["value"] == 1.0
+
+
+def test_parquet_holds_the_images_and_says_so_to_datasets(command, recipe: Callable[..., Path], tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs the hub extra: pyarrow")
+    command("build", recipe(), "--out", "set", "--parquet", "set.parquet")
+    table, pairs = parquet.read_table(tmp_path / "set.parquet"), read_pair_set(tmp_path / "set")
+    assert [row["image_1"]["bytes"] for row in table.to_pylist()] == [
+        pairs.read_bytes(i.images[1]) for i in pairs.items
+    ]
+    assert table.column("caption_0").to_pylist() == [item.texts[0] for item in pairs.items]
+    assert json.loads(table.column("provenance")[0].as_py()) == pairs.items[0].provenance
+    features = json.loads(table.schema.metadata[b"huggingface"])["info"]["features"]
+    assert features["image_0"] == {"_type": "Image"}
+
+
+def test_an_export_leaves_a_full_folder_alone(command, recipe: Callable[..., Path], tmp_path: Path) -> None:
+    ran = command("build", recipe(), "--out", "set", "--imagefolder", recipe().parent)
+    assert (ran.code, "holds something already; name a new folder" in ran.err) == (2, True)
+
+
+def test_the_command_audits_what_it_built_and_ends_with_the_page(
+    command, recipe: Callable[..., Path], tmp_path: Path
+) -> None:
+    plain = build(recipe(), tmp_path / "plain").folder
+    ran = command("build", recipe(), "--out", "set", "--open")  # no terminal here: nothing is opened
+    assert ran.code == 0, ran.err
+    assert ran.out.endswith("\ncard: set/card.html\n")
+    page = (tmp_path / "set" / "card.html").read_text(encoding="utf-8")
+    assert "Squares" in page
+    assert page.count("data:image/") >= 10
+    assert (tmp_path / "set" / "card.md").read_text(encoding="utf-8").startswith("# ")
+    card = {"card.html", "card.md"}
+    assert {name: data for name, data in contents(tmp_path / "set").items() if name not in card} == contents(plain)
+    told = command("build", recipe(), "--out", "set", "--card", "--json").json
+    assert (told["card"], told["page"]) == ("set/card.json", "set/card.html")
+    assert (tmp_path / "set" / "card.html").read_text(encoding="utf-8") == page
+    assert command("build", recipe(), "--out", "other", "--json").json["page"] is None
+    refused = command("audit", "set", "--open")
+    assert (refused.code, "--open shows the card that --to DIR writes" in refused.err) == (2, True)
+    assert command("audit", "set", "--open", "--to", "report").code == 0
+
+
+def test_a_build_tells_how_far_it_is_stage_by_stage(recipe: Callable[..., Path], tmp_path: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    build(recipe(), tmp_path / "set", progress=lambda *at: told.append(at))
+    assert told == [
+        *(("candidates", done, 12) for done in range(13)),
+        ("selections", 0, 0),
+        *(("writing", done, 20) for done in range(21)),
+    ]
+
+
+def test_a_page_is_shown_to_a_terminal_with_a_display_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, opened = tmp_path / "card.html", tmp_path / "opened"
+    page.write_text("<!doctype html>")
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
+    browser.chmod(0o755)
+    for name, value in (("BROWSER", f"{browser} %s"), ("DISPLAY", ":9")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("webbrowser._tryorder", None)  # it is found anew, with BROWSER first
+    assert not shown(page)
+    leader, follower = os.openpty()
+    try:
+        with os.fdopen(follower, "w") as terminal, monkeypatch.context() as patched:
+            patched.setattr(sys, "stdout", terminal)
+            assert shown(page)
+            assert opened.read_text().strip() == page.as_uri()
+            patched.delenv("DISPLAY")
+            patched.delenv("WAYLAND_DISPLAY", raising=False)
+            assert not shown(page)
+    finally:
+        os.close(leader)

@@ -1,0 +1,94 @@
+"""A build on a Ray cluster loses a node and ends in the same bytes; what is wrong with a cluster is said at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tellapart.builders.attempt import Plan, attempt, sources_of
+from tellapart.builders.builder import Candidate
+from tellapart.builders.pipeline import build
+from tellapart.builders.ray_executor import RayCluster
+from tellapart.builders.recipe_file import open_builder, read_recipe_file
+from tellapart.errors import MissingDependencyError, RunError
+
+RECIPE = 'name = "few"\nbuilder = "squares"\nseed = 3\n[options]\ncount = 12\n'
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Install the builder `squares`, for this process and for others."""
+    folder = tmp_path / "site"
+    about = folder / "installed_builders-1.dist-info"
+    about.mkdir(parents=True)
+    shutil.copy(Path(__file__).with_name("installed_builders.py"), folder)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: installed-builders\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[tellapart.builders]\nsquares = installed_builders:Squares\n")
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "installed_builders", raising=False)
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def test_a_cluster_that_loses_a_node_builds_the_same_bytes(site: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="needs the ray extra")
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    whole = build(tmp_path / "recipe.toml", tmp_path / "whole")
+    # A process of its own: Ray leaves threads, sockets and warnings behind.
+    ran = subprocess.run(
+        [sys.executable, Path(__file__).with_name("ray_driver.py"), tmp_path / "recipe.toml", tmp_path / "set"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=150,
+        env={**os.environ, "PYTHONPATH": str(site), "TEST_SECONDS_PER_ITEM": "0.3", "RAY_USAGE_STATS_ENABLED": "0"},
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    said = json.loads(ran.stdout.splitlines()[-1])
+    assert (said["items"], said["alive"], said["told"]) == (10, 1, list(range(13)))
+    assert "has tellapart" in said["refused"][0]
+    assert "tellapart 0 is at work here; install the same on every node" in said["refused"][0]
+    assert said["refused"][1].endswith("has 2 CPUs and 0 GPUs; a worker takes 1 CPU and 1 GPUs")
+    assert contents(whole.folder) == contents(tmp_path / "set")
+
+
+def test_an_address_where_nothing_answers_is_an_error_at_once() -> None:
+    pytest.importorskip("ray", reason="needs the ray extra")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, and deaf
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(RunError, match=rf"no Ray cluster answers at '{address}' \(.*refused\); start one with"):
+            next(RayCluster(address).perform(abs, [1]))
+    with pytest.raises(RunError, match="'nowhere' is no address of a Ray cluster: local, auto or HOST:PORT"):
+        next(RayCluster("nowhere").perform(abs, [1]))
+
+
+def test_without_ray_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingDependencyError, match=r'run: pip install "tellapart\[ray\]"'):
+        next(RayCluster("local").perform(abs, [1]))
+
+
+def test_a_worker_with_other_inputs_or_another_version_refuses_to_work(site: Path, tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE)
+    read = read_recipe_file(path)
+    sources = dict(sources_of(open_builder(read, tmp_path)))
+    for wrong, says in (
+        ({"tellapart": "0"}, r"tellapart is \S+ here and 0 where the build was started; it must be the same"),
+        ({"file captions.csv": "9f86" * 16}, r"file captions\.csv is none here and 9f869f869f86\.\.\. where"),
+        ({"model painter": "2"}, "model painter is 1 here and 2 where"),
+    ):
+        told = tuple(sorted((sources | wrong).items()))
+        with pytest.raises(RunError, match=says):
+            attempt(Candidate("square-000", 0), Plan(read.model_dump_json(), tmp_path, "0123", told))

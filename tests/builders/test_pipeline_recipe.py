@@ -1,0 +1,127 @@
+"""A wrong recipe is answered with what is wrong in it and the nearest right word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tellapart.builders.item_filters import FILTERS
+from tellapart.builders.recipe_file import RecipeFile, open_builder, read_recipe_file
+from tellapart.builders.selections import SELECTIONS, Selection, selection_type
+from tellapart.catalog import BUILDERS, load
+from tellapart.errors import DataError, TellapartError, UnknownNameError
+
+RIGHT = 'name = "few"\nbuilder = "negatives"\n[options]\ncaptions = "c.csv"\nimages = "."\n'
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "recipe.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_right_recipe_is_read_with_its_defaults(tmp_path: Path) -> None:
+    read = read_recipe_file(written(tmp_path, RIGHT))
+    assert (read.seed, read.retries, read.max_failed, read.filters) == (0, 2, 0, [])
+
+
+@pytest.mark.parametrize("name", ["scenes.toml", "negatives.toml"])
+def test_the_recipes_in_the_documents_are_right(name: str) -> None:
+    assert read_recipe_file(Path(__file__).parents[2] / "docs" / "recipes" / name).builder == name.removesuffix(".toml")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "says"),
+    [
+        (
+            RIGHT.replace("builder", "bilder"),
+            DataError,
+            r"recipe.toml: unknown key 'bilder'; did you mean 'builder'\? the keys",
+        ),
+        (
+            RIGHT.replace("captions =", "caption ="),
+            DataError,
+            r"\[options\]: unknown key 'caption'; did you mean 'captions'\?",
+        ),
+        (RIGHT.replace("negatives", "negative"), UnknownNameError, "no builder 'negative'; did you mean 'negatives'"),
+        (
+            RIGHT.replace("negatives", "zebra"),
+            UnknownNameError,
+            "no builder 'zebra'; `tellapart ls builders` lists them all",
+        ),
+        (RIGHT.replace('name = "few"\n', ""), DataError, "recipe.toml: key 'name': is missing$"),
+        (RIGHT.replace('"few"', '"a/b"'), DataError, "key 'name': string should match pattern .*, got 'a/b'"),
+        (f"seed = -1\n{RIGHT}", DataError, "key 'seed': input should be greater than or equal to 0, got -1"),
+        (f"{RIGHT}kinds = []\n", DataError, r"\[options\]: key 'kinds': is empty"),
+        (
+            f'{RIGHT}kinds = ["swap"]\n',
+            DataError,
+            r"\[options\]: key 'kinds\[0\]': input should be 'replace_obj'.*, got 'swap'",
+        ),
+        (
+            f'{RIGHT}[[filters]]\nname = "word"\n',
+            UnknownNameError,
+            r"filters\[0\]: no filter 'word'; did you mean 'words'\?",
+        ),
+        (
+            f"{RIGHT}[[filters]]\nmaximum = 3\n",
+            DataError,
+            r"filters\[0\]: key 'name' is missing; the filters are words,",
+        ),
+        (
+            f'{RIGHT}[[filters]]\nname = "words"\nmax = 3\n',
+            DataError,
+            r"filters\[0\]: unknown key 'max'; did you mean 'maximum'",
+        ),
+        (
+            f'{RIGHT}[[selections]]\nname = "distinkt"\n',
+            UnknownNameError,
+            r"selections\[0\]: no selection 'distinkt'; did you mean 'distinct'\? the selections are distinct,",
+        ),
+        (
+            f'{RIGHT}[[selections]]\nname = "per_cluster"\n',
+            DataError,
+            r"selections\[0\]: key 'maximum': is missing",
+        ),
+        ("name = \n", DataError, "recipe.toml: is not TOML: Invalid value"),
+    ],
+)
+def test_a_wrong_recipe_says_what_is_wrong(tmp_path: Path, wrong: str, error: type[TellapartError], says: str) -> None:
+    with pytest.raises(error, match=says):
+        read_recipe_file(written(tmp_path, wrong))
+
+
+def test_the_fingerprint_is_of_all_that_decides_the_set_and_of_nothing_else() -> None:
+    recipe = RecipeFile(name="few", builder="negatives", seed=1)
+    same = recipe.fingerprint({"captions.csv": "a"}, {"m": "1"}, "1")
+    assert (
+        recipe.model_copy(update={"retries": 9, "max_failed": 9}).fingerprint({"captions.csv": "a"}, {"m": "1"}, "1")
+        == same
+    )
+    others = {
+        recipe.fingerprint({"captions.csv": "b"}, {"m": "1"}, "1"),
+        recipe.fingerprint({"captions.csv": "a"}, {"m": "2"}, "1"),
+        recipe.fingerprint({"captions.csv": "a"}, {"m": "1"}, "2"),
+        *(
+            recipe.model_copy(update=change).fingerprint({"captions.csv": "a"}, {"m": "1"}, "1")
+            for change in ({"seed": 2}, {"filters": [{"name": "words"}]}, {"selections": [{"name": "distinct"}]})
+        ),
+    }
+    assert len(others | {same}) == 7
+
+
+def test_options_that_no_file_was_read_for_are_checked_too() -> None:
+    with pytest.raises(DataError, match=r"few: \[options\]: unknown key 'image'; did you mean 'images'"):
+        open_builder(RecipeFile(name="few", builder="negatives", options={"image": "."}), Path())
+
+
+def test_the_page_on_building_names_every_builder_option_and_filter() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "building.md").read_text(encoding="utf-8")
+    named = {*BUILDERS, *FILTERS, *SELECTIONS}
+    named |= {option for name in BUILDERS for option in load("builder", name).Options.model_fields}
+    assert {name for name in named if f"`{name}`" not in page} == set()
+
+
+def test_every_selection_of_the_catalogue_is_one() -> None:
+    assert {name for name in SELECTIONS if not issubclass(selection_type(name), Selection)} == set()

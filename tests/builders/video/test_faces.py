@@ -1,0 +1,76 @@
+"""A frame with what the detector takes for a face is found by OpenCV's own code, at any size; wrong models are named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cv2", reason="needs the video extra: opencv-python-headless")
+
+import cv2
+
+from tellapart.builders.video.faces import FACE_DETECTORS, FaceOptions, face_detector
+from tellapart.errors import DataError
+
+
+def frame(height: int, width: int, *, face: bool) -> np.ndarray:
+    pixels = np.full((height, width, 3), 90, np.uint8)
+    if face:
+        pixels[height // 4 : 3 * height // 4, width // 4 : 3 * width // 4] = (255, 0, 255)
+    return pixels
+
+
+@pytest.mark.parametrize(("height", "width"), [(48, 64), (360, 640), (640, 360), (1080, 1920)])
+def test_yunet_tells_frames_with_a_face_from_those_without(
+    magenta_model: Callable[[Path], Path], tmp_path: Path, height: int, width: int
+) -> None:
+    magenta_model(tmp_path / "yunet.onnx")
+    detector = face_detector(FaceOptions(face_model="yunet.onnx", face_side=320), tmp_path)
+    assert detector.fault(frame(height, width, face=True)) == "shows a face"
+    assert detector.fault(frame(height, width, face=False)) is None
+    assert list(detector.inputs) == ["yunet.onnx"]
+    assert detector.models == {"opencv": cv2.__version__}
+
+
+def test_channels_come_as_opencv_wants_them(magenta_model: Callable[[Path], Path], tmp_path: Path) -> None:
+    magenta_model(tmp_path / "yunet.onnx")
+    detector = face_detector(FaceOptions(face_model="yunet.onnx"), tmp_path)
+    for colour in ((255, 255, 0), (0, 255, 255), (255, 0, 0), (0, 0, 255)):
+        assert detector.fault(np.full((64, 64, 3), colour, np.uint8)) is None
+
+
+def test_yunet_says_which_file_it_needs(tmp_path: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"needs its model file, .* get face_detection_yunet_2023mar\.onnx .* face_model"
+    ):
+        face_detector(FaceOptions(), tmp_path)
+    with pytest.raises(DataError, match=r"face_model: .*gone\.onnx cannot be read \(No such file or directory\)"):
+        face_detector(FaceOptions(face_model="gone.onnx"), tmp_path)
+    (tmp_path / "text.onnx").write_text("no network")
+    with pytest.raises(DataError, match=r"text\.onnx is no model of the detector 'yunet' \("):
+        detector = face_detector(FaceOptions(face_model="text.onnx"), tmp_path)
+        detector.fault(frame(48, 64, face=True))
+
+
+@pytest.mark.skipif(hasattr(cv2, "CascadeClassifier"), reason="this OpenCV has the cascade detector")
+def test_an_opencv_without_cascades_says_so(tmp_path: Path) -> None:
+    with pytest.raises(
+        DataError, match=r'OpenCV 5\S* has no cascade detector; use faces = "yunet", or install OpenCV 4'
+    ):
+        face_detector(FaceOptions(faces="haar"), tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(cv2, "CascadeClassifier"), reason="OpenCV 5 has no cascade detector")
+def test_the_cascade_that_opencv_4_ships_sees_no_face_in_grey(tmp_path: Path) -> None:
+    detector = face_detector(FaceOptions(faces="haar"), tmp_path)
+    assert detector.fault(frame(48, 64, face=False)) is None
+    (tmp_path / "text.xml").write_text("<no/>")
+    with pytest.raises(DataError, match=r"text\.xml is no model of the detector 'haar'"):
+        face_detector(FaceOptions(faces="haar", face_model="text.xml"), tmp_path)
+
+
+def test_every_detector_has_a_name_that_options_take() -> None:
+    assert [FaceOptions(faces=name).faces for name in FACE_DETECTORS] == list(FACE_DETECTORS)

@@ -1,0 +1,167 @@
+"""The frame is the one on the screen at that time, whatever the codec, the container, the key frames or the clock."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tellapart.builders.video.frames import EndOfVideoError, frame_at, frame_number
+from tellapart.errors import DataError
+
+STEADY = list(range(0, 4000, 40))
+SHIFTED = [time + 720 for time in STEADY]
+UNEVEN = list(accumulate([300] + [(40, 70, 20, 130)[k % 4] for k in range(59)]))
+Film = Callable[..., Path]
+
+VIDEOS: dict[str, tuple[Sequence[int], dict[str, str]]] = {
+    "b-frames.mp4": (STEADY, {"bf": "3", "g": "25", "b-pyramid": "normal"}),
+    "one-key-frame.mp4": (STEADY, {"bf": "2", "g": "1000", "sc_threshold": "0"}),
+    "begins-late.mkv": (SHIFTED, {"bf": "3", "g": "20"}),
+    "uneven.mp4": (UNEVEN, {"bf": "3", "g": "12"}),
+    "uneven.mkv": (UNEVEN, {"bf": "3", "g": "12"}),
+    "transport.ts": (SHIFTED, {"bf": "2", "g": "20"}),
+    "sparse.ts": (range(0, 30_000, 1000), {"bf": "0", "g": "1000"}),  # nothing can be decoded but from the beginning
+    "open-groups.mp4": (STEADY, {"bf": "3", "g": "15", "x264-params": "open-gop=1"}),
+    "hevc.mp4": (
+        STEADY[:60],
+        {"codec": "libx265", "x265-params": "log-level=none:keyint=12:bframes=3:open-gop=1:pools=1"},
+    ),
+    "vp9.webm": (STEADY[:40], {"codec": "libvpx-vp9", "cpu-used": "8", "deadline": "realtime"}),
+    "lossless.mkv": (UNEVEN[:40], {"codec": "ffv1"}),
+}
+
+
+@pytest.fixture(scope="module")
+def videos(tmp_path_factory: pytest.TempPathFactory, film: Film) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("videos")
+    return {name: film(folder / name, times, **options) for name, (times, options) in VIDEOS.items()}
+
+
+@pytest.mark.parametrize("name", VIDEOS)
+def test_every_frame_is_found_at_its_first_moment_and_in_its_middle(
+    videos: dict[str, Path], numbered: Callable[[Any], int], name: str
+) -> None:
+    times = [time - VIDEOS[name][0][0] for time in VIDEOS[name][0]]
+    for number, (time, following) in [*list(enumerate(pairwise(times)))[::5], (len(times) - 2, times[-2:])]:
+        for asked in (time, (time + following) / 2):
+            frame = frame_at(videos[name], asked / 1000)
+            assert numbered(frame.pixels) == number
+            assert frame.time == pytest.approx(time / 1000, abs=6e-4)
+
+
+@settings(max_examples=40)
+@given(st.sampled_from(["b-frames.mp4", "uneven.mkv", "begins-late.mkv"]), st.floats(0, 1))
+def test_any_moment_shows_the_last_frame_that_began(videos, numbered, name: str, share: float) -> None:
+    times = [time - VIDEOS[name][0][0] for time in VIDEOS[name][0]]
+    asked = share * times[-1]
+    began = {
+        bisect_right(times, asked + slack) - 1 for slack in (0.0, 1.6)
+    }  # a container rounds to a millisecond, we by a half
+    assert numbered(frame_at(videos[name], asked / 1000).pixels) in began
+
+
+def test_a_rounded_time_is_of_the_frame_that_it_was_rounded_from(videos, numbered) -> None:
+    assert numbered(frame_at(videos["b-frames.mp4"], 0.0396).pixels) == 1
+    assert numbered(frame_at(videos["b-frames.mp4"], 0.039).pixels) == 0
+
+
+@pytest.mark.parametrize("name", ["b-frames.mp4", "uneven.mp4"])
+def test_numbers_count_frames_from_one(videos, numbered, name: str) -> None:
+    for number in (1, 2, 30, 60):
+        assert numbered(frame_number(videos[name], number).pixels) == number - 1
+    last = len(VIDEOS[name][0])
+    with pytest.raises(EndOfVideoError, match=rf"{name}: has {last} frames; there is no frame number {last + 1}"):
+        frame_number(videos[name], last + 1)
+    with pytest.raises(DataError, match="there is no frame number 0; frames are counted from 1"):
+        frame_number(videos[name], 0)
+
+
+def test_after_the_last_frame_there_is_none(videos, numbered) -> None:
+    path = videos["b-frames.mp4"]
+    assert numbered(frame_at(path, 3.995).pixels) == 99
+    with pytest.raises(EndOfVideoError, match=r"b-frames.mp4: ends after 4\.000 s; there is no frame at 4\.500 s"):
+        frame_at(path, 4.5)
+    for wrong in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(DataError, match="a time is a number of seconds from 0"):
+            frame_at(path, wrong)
+
+
+def test_a_turned_video_is_turned_upright(videos, numbered, tmp_path: Path) -> None:
+    """A telephone held upright stores rows as columns and a matrix in the track's header that turns them back."""
+    data = videos["b-frames.mp4"].read_bytes()
+    place = data.index(b"tkhd") + 4 + 40
+    one, w = 1 << 16, 1 << 30
+    assert np.frombuffer(data, ">i4", 9, place).tolist() == [one, 0, 0, 0, one, 0, 0, 0, w]
+    path = tmp_path / "turned.mp4"
+    path.write_bytes(data[:place] + np.array([0, one, 0, -one, 0, 0, 0, 0, w], ">i4").tobytes() + data[place + 36 :])
+    upright = frame_at(path, 2.0).pixels
+    assert upright.shape == (64, 48, 3)
+    assert numbered(np.rot90(upright)) == 50  # a quarter clockwise: back by a quarter the other way
+
+
+def test_what_is_no_whole_video_is_named(videos, tmp_path: Path) -> None:
+    whole = videos["b-frames.mp4"].read_bytes()
+    for name, data in {"text.mp4": b"not a video" * 50, "cut.mp4": whole[: len(whole) // 2], "empty.mp4": b""}.items():
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(DataError, match=rf"{name}: cannot be decoded \(.*\); is it a complete video\?"):
+            frame_at(tmp_path / name, 0.0)
+    with pytest.raises(DataError, match=r"gone\.mp4: cannot be decoded \(No such file or directory\)"):
+        frame_number(tmp_path / "gone.mp4", 1)
+
+
+def test_damage_anywhere_gives_a_frame_or_an_error_that_names_the_file(videos, tmp_path: Path) -> None:
+    whole = videos["uneven.mp4"].read_bytes()
+    header = whole.index(b"moov")
+    rng = np.random.default_rng(1)
+    path, errors = tmp_path / "damaged.mp4", 0
+    for k in range(80):
+        data = bytearray(whole)
+        for place in rng.integers(header if k % 2 else 0, len(data), 6):
+            data[place] = rng.integers(256)
+        path.write_bytes(data)
+        try:
+            assert frame_at(path, 2.0).pixels.dtype == np.uint8
+        except DataError as error:
+            errors += 1
+            assert str(error).startswith(f"{path}: ")
+    assert 10 < errors < 80
+
+
+def test_a_format_that_nothing_decodes_is_named(videos, tmp_path: Path) -> None:
+    (tmp_path / "odd.mp4").write_bytes(videos["b-frames.mp4"].read_bytes().replace(b"avc1", b"zzzz"))
+    with pytest.raises(DataError, match=r"odd\.mp4: is in a format that this FFmpeg does not decode"):
+        frame_at(tmp_path / "odd.mp4", 0.0)
+
+
+def test_a_title_in_an_old_encoding_is_no_harm(film, numbered, tmp_path: Path) -> None:
+    data = film(tmp_path / "a.mkv", STEADY[:20]).read_bytes()
+    assert data.count(b"Lavf")
+    (tmp_path / "b.mkv").write_bytes(data.replace(b"Lavf", b"L\xe4vf"))
+    assert numbered(frame_at(tmp_path / "b.mkv", 0.4).pixels) == 10
+
+
+def test_a_file_with_sound_alone_holds_no_video(tmp_path: Path) -> None:
+    import av
+
+    path = tmp_path / "sound.wav"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("pcm_s16le", rate=8000)
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 800), np.int16), layout="mono")
+        frame.sample_rate = 8000
+        container.mux(stream.encode(frame))
+    with pytest.raises(DataError, match=r"sound\.wav: holds no video"):
+        frame_at(path, 0.0)
+
+
+def test_a_stream_without_timestamps_is_refused(film: Film, tmp_path: Path) -> None:
+    path = film(tmp_path / "raw.h264", STEADY[:20], bf="2")
+    with pytest.raises(DataError, match=r"raw\.h264: its frames have no timestamps; remux it"):
+        frame_at(path, 0.2)

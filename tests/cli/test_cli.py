@@ -1,0 +1,403 @@
+"""The command line as a user meets it: right answers, one helpful line for every wrong one, and never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tellapart.errors import StoreError
+from tellapart.evaluation.check import Gate
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+GOLDEN = {  # per cent: text, image, group score under the strict rule, as published
+    "clip_b32": (30.75, 10.25, 8.25),
+    "clip_l14": (28.5, 11.0, 8.0),
+    "blip_itm_b16": (40.5, 20.5, 16.5),
+    "blip_itc_b16": (29.75, 14.5, 9.5),
+    "vilt": (27.5, 8.75, 6.0),
+    "flava_itm": (32.25, 20.5, 14.25),
+    "flava_itc": (25.25, 13.5, 9.0),
+    "ofa_medium": (22.75, 9.0, 5.5),
+    "human": (89.5, 88.5, 85.5),
+}
+PAIR = (SHARED / "images" / "nb_TestHF_0.png", SHARED / "images" / "nb_TestHF_1.png")
+ESCAPE = "\x1b"
+Command = Callable[..., object]
+
+
+def winoground(name: str) -> Path:
+    path = SHARED / "winoground_scores" / f"{name}.jsonl"
+    if not path.is_file():
+        pytest.skip("the Winoground score files are not beside this checkout")
+    return path
+
+
+def tellapart(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "tellapart", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+# Real input
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_published_scores_give_the_published_numbers(command, name: str) -> None:
+    ran = command("score", "winoground", "--scores", winoground(name), "--out", "run", "--json")
+    (record,) = ran.json["runs"]
+    found = record["benchmarks"]["winoground"]["metrics"]
+    metrics = ("text_score", "image_score", "group_score")
+    assert tuple(round(100 * found[metric]["value"], 10) for metric in metrics) == GOLDEN[name]
+    assert {found[metric]["n"] for metric in metrics} == {400}
+    assert all(found[metric]["low"] < found[metric]["value"] < found[metric]["high"] for metric in metrics)
+
+
+def test_people_are_shown_with_their_ties(command) -> None:
+    ran = command("score", "winoground", "--scores", winoground("human"), "--out", "run")
+    assert ran.code == 0
+    row = next(line for line in ran.out.splitlines() if line.startswith("human "))
+    assert re.findall(r"(\d+\.\d\d) \[", row) == ["89.50", "88.50", "85.50"]
+    assert "human: ties in 28 items (35 tied comparisons); a tie is never right" in ran.out
+    assert ran.out.splitlines()[-1] == "report: run/report.html"
+    assert Path("run/report.html").stat().st_size > 10_000
+
+
+def test_comparing_prints_the_exact_test(command) -> None:
+    for name in ("clip_b32", "clip_l14"):
+        command("score", "winoground", "--scores", winoground(name), "--out", name)
+    rows = command("compare", "clip_b32", "clip_l14", "--json").json["rows"]
+    ran = command("compare", "clip_b32", "clip_l14")
+    for row in rows:
+        line = next(line for line in ran.out.splitlines() if line.startswith(row["metric"]))
+        assert f"{100 * row['difference']:+.2f} [" in line
+        assert f"{row['p']:.3g}" in line.split()
+    assert "p: exact McNemar, two-sided; Holm over 3 tests" in ran.out
+    assert max(map(len, ran.out.splitlines())) <= 120
+
+
+def test_the_genuine_pair_of_coco_counterfactuals_runs_and_reports(command, tmp_path: Path) -> None:
+    if not all(path.is_file() for path in PAIR):
+        pytest.skip("the COCO-Counterfactuals pair is not beside this checkout")
+    folder = tmp_path / "bears"
+    (folder / "images").mkdir(parents=True)
+    for path in PAIR:
+        (folder / "images" / path.name).write_bytes(path.read_bytes())
+    captions = [f"a polar bear partially submerged in a body of {of}" for of in ("water", "ice")]
+    item = {"id": "42296_0", "images": [f"images/{path.name}" for path in PAIR], "texts": captions}
+    (folder / "pairs.jsonl").write_text(json.dumps(item) + "\n")
+    ran = command("run", "-m", "oracle", "-m", "constant", "-b", f"folder:{folder}", "--out", "run")
+    assert ran.code == 0, ran.err
+    assert re.search(r"^oracle +100\.00 \[20\.7, 100\.0\]", ran.out, re.MULTILINE)
+    assert "constant: ties in 1 item (4 tied comparisons)" in ran.out
+    report = Path("run/report.html").read_text()
+    assert captions[0] in report
+    assert report.count("data:image/jpeg;base64,") == 2
+
+
+# What every command prints
+
+
+def test_run_shows_every_model_and_ends_with_the_report(command, made_set, installed: Path) -> None:
+    ran = command("run", "-m", "colours", "-m", "random", "-m", "constant", "-b", f"folder:{made_set()}", "--out", "r")
+    assert ran.code == 0, ran.err
+    rows = [line.split()[0] for line in ran.out.splitlines() if re.match(r"\w[\w-]* +\d+\.\d\d \[", line)]
+    assert rows == ["colours", "random", "constant"]
+    for said in (
+        "chance",
+        "ties broken at random",
+        "type = swap",
+        "macro: mean of type's 3 values",
+        "micro: all items",
+    ):
+        assert said in ran.out
+    assert ran.out.endswith("\nreport: r/report.html\n")
+    assert "\n\n\n" not in re.sub(r" +\n", "\n", ran.out).replace("\n\nchance", "\nchance")
+    shown = command("show", "r")
+    assert shown.out == ran.out
+    assert ran.err == ""
+
+
+def test_an_onnx_folder_is_a_model_like_any_other(command, made_set, tiny_encoder) -> None:
+    name, model = f"folder:{made_set()}", f"onnx:{tiny_encoder.folder}"
+    found = command("run", "-m", model, "-b", name, "--out", "a", "--json").json["runs"][0]
+    assert (found["model"]["name"], found["model"]["kind"]) == ("tiny", "similarity")
+    assert found["benchmarks"][name]["images_encoded"] == 24
+    again = command("run", "-m", model, "-b", name, "--out", "b", "--batch-size", "5", "--no-cache", "--json").json
+    assert again["runs"][0]["benchmarks"][name]["metrics"] == found["benchmarks"][name]["metrics"]
+    third = command("run", "-m", model, "-b", name, "--out", "c", "--json").json["runs"][0]
+    assert third["benchmarks"][name]["images_encoded"] == 0
+
+
+def test_runs_on_other_items_never_share_a_table(command, made_set) -> None:
+    name = f"folder:{made_set()}"
+    command("run", "-m", "random", "-b", name, "--out", "runs/a")
+    command("run", "-m", "oracle", "-b", name, "--out", "runs/b", "--limit", "5")
+    titles = re.findall(r"percent of .*? items", command("show", "runs").out)
+    assert titles[0] == "percent of 12 items"
+    assert "percent of 5 of 12 items" in titles
+
+
+@pytest.mark.parametrize("arguments", [["run", "-m", "random", "-b", "SET", "--out", "r"], ["show", "r"]])
+def test_run_and_show_print_one_json_object_with_the_records(command, made_set, arguments: list[str]) -> None:
+    name = f"folder:{made_set()}"
+    command("run", "-m", "random", "-b", name, "--out", "r")
+    found = command(*[name if argument == "SET" else argument for argument in arguments], "--json").json
+    assert set(found) == {"out", "report", "runs"}
+    assert [record["model"]["name"] for record in found["runs"]] == ["random"]
+    assert found["runs"][0] == json.loads(Path("r/results.json").read_text())
+
+
+def test_ls_lists_the_catalogue(command, installed: Path) -> None:
+    benchmarks = command("ls", "benchmarks", "--json").json
+    assert [(row["name"], row["shape"], row["runs"]) for row in benchmarks if row["name"] == "winoground"] == [
+        ("winoground", [2, 2], False)
+    ]
+    models = {row["name"]: row for row in command("ls", "models", "--json").json}
+    assert models["oracle"]["role"] == "reference"
+    assert models["colours"] == models["colours"] | {"role": "installed", "kind": "similarity"}
+    assert re.search(r"^winoground needs .*on the hub, gated: https://", command("ls", "benchmarks").out, re.MULTILINE)
+
+
+def test_what_others_installed_in_a_broken_state_is_listed_as_such(command, installed: Path) -> None:
+    models = {row["name"]: row for row in command("ls", "models", "--json").json}
+    assert models["gone"]["about"].startswith("cannot be loaded: ")
+    assert "no_such_module" in models["gone"]["about"]
+    assert models["no-model"]["about"].startswith("cannot be loaded: model 'no-model' is a str")
+    benchmarks = {row["name"]: row for row in command("ls", "benchmarks", "--json").json}
+    assert benchmarks["no-benchmark"]["title"].startswith("cannot be loaded: benchmark 'no-benchmark' is a dict")
+
+
+def test_check_says_how_many_gates_hold_and_fails_when_one_falls(command, monkeypatch: pytest.MonkeyPatch) -> None:
+    good, bad = (Gate("constant", "2x2", "text_score", "0 %", got, got == "0 %") for got in ("0 %", "100 %"))
+    monkeypatch.setattr("tellapart.evaluation.check.check_references", lambda _progress: [good])
+    ran = command("check")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "1 of 1 gates hold")
+    monkeypatch.setattr("tellapart.evaluation.check.check_references", lambda _progress: [good, bad])
+    ran = command("check")
+    assert (ran.code, ran.out.splitlines()[-1]) == (1, "1 of 2 gates hold")
+    assert "FAILS" in ran.out
+    ran = command("check", "--json")
+    assert (ran.code, ran.json["passed"], [gate["passed"] for gate in ran.json["gates"]]) == (1, False, [True, False])
+
+
+# Wrong input: exit status 2 and a line that helps
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "-m", "oracel"], "error: no model 'oracel'; did you mean 'oracle'\\?"),
+        (["run", "-m", "zebra"], "error: no model 'zebra'.*`tellapart ls models` lists them all"),
+        (["run", "-b", "winogrund"], "error: no benchmark 'winogrund'; did you mean 'winoground'\\?"),
+        (["run", "-b", "folder:gone", "-m", "random"], "error: no folder 'gone'; a pair set is a folder with"),
+        (["run", "-b", "winoground", "-m", "random"], "error: .*run: tellapart score winoground --scores FILE"),
+        (["run", "-m", "onnx:gone"], "error: gone has no config.json; an ONNX dual encoder is a folder with"),
+        (["run", "-m", "random", "--limit", "all"], "error: --limit all: give a number of items"),
+        (["run", "-m", "random", "--device", "tpu"], "error: device 'tpu' is unknown; use one of cpu, cuda"),
+        (["run", "--cache", "c", "--no-cache"], "error: --cache and --no-cache were both given"),
+        (["score", "winoground", "--scores", "gone.npz"], "error: gone.npz cannot be read: No such file"),
+        (["score", "winoground", "--scores", "gone.txt"], "error: gone.txt: scores are read from .npz, .csv or .jsonl"),
+        (
+            ["score", "winoground", "--scores", "a.csv", "--kind", "cosine"],
+            "error: --kind cosine: use one of similarity",
+        ),
+        (["show", "gone"], "error: no run in gone; name a run folder"),
+        (["compare", "gone", "gone"], "error: gone has no results.json; name a run folder"),
+        (["check", "oracel"], "error: no model 'oracel'; did you mean 'oracle'\\?"),
+        (
+            ["ls", "model"],
+            "error: nothing to list under 'model'; did you mean 'models'\\? use benchmarks, models, losses or builders",
+        ),
+        (["ls", "zebras"], "error: nothing to list under 'zebras'; use benchmarks, models, losses or builders"),
+    ],
+)
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["tables", "json"])
+def test_a_wrong_value_is_one_line_that_helps(command, arguments: list[str], said: str, options: list[str]) -> None:
+    ran = command(*arguments, *options)
+    assert (ran.code, ran.out) == (2, "")
+    assert re.match(said, ran.err), ran.err
+    assert ran.err.count("\n") == 1
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["bogus"], "No such command 'bogus'"),
+        (["rum"], "Did you mean 'run'"),
+        (["run", "--modle", "random"], "No such option: --modle"),
+        (["run", "--batch-size", "0"], "Invalid value for '--batch-size'"),
+        (["run", "--batch-size", "many"], "Invalid value for '--batch-size'"),
+        (["run", "--seed", "-1"], "Invalid value for '--seed'"),
+        (["run", "-m"], "Option '-m' requires an argument"),
+        (["run", "random"], "unexpected extra argument"),
+        (["score", "winoground"], "Missing option '--scores'"),
+        (["score"], "Missing argument 'BENCHMARK'"),
+        (["compare", "a"], "Missing argument 'RUN_B'"),
+        (["ls"], "Missing argument 'WHAT'"),
+    ],
+)
+def test_a_wrong_use_exits_with_2_and_says_what_is_wrong(command, arguments: list[str], said: str) -> None:
+    ran = command(*arguments)
+    assert (ran.code, ran.out) == (2, "")
+    # typer folds its box, and spells arguments in capitals or not, by version
+    assert said.lower() in " ".join(re.sub("[│╭╮╰╯─]", " ", ran.err).split()).lower()
+    assert ran.err.count("Usage: tellapart") == ran.err.count("Usage: ")
+
+
+def test_a_path_that_is_a_file_where_a_folder_is_wanted_is_said_to_be(command, made_set, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    here = f"folder:{made_set()}"
+    ran = command("run", "-m", "random", "-b", here, "--out", "file")
+    assert (ran.code, ran.err.startswith("error: cannot write to file: file is no folder")) == (2, True), ran.err
+    ran = command("run", "-m", "random", "-b", here, "--out", "r", "--cache", "file")
+    assert (ran.code, ran.out) == (2, "")
+    assert re.match(r"error: .*file.*", ran.err)
+    assert not Path("r").exists()
+
+
+def test_an_error_in_the_store_is_one_line(command, made_set, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise StoreError("it is full; name another --cache")
+
+    monkeypatch.setattr("tellapart.models.store.EmbeddingStore.put_pair_scores", refuse)
+    ran = command("run", "-m", "random", "-b", f"folder:{made_set()}", "--out", "r")
+    assert (ran.code, ran.out, ran.err) == (2, "", "error: it is full; name another --cache\n")
+
+
+def test_an_error_of_the_machine_is_one_line(command, made_set, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", "somewhere")
+
+    monkeypatch.setattr("tellapart.evaluation.distributed.run_in_ranks", full)
+    ran = command("run", "-m", "random", "-b", f"folder:{made_set()}", "--out", "r")
+    assert (ran.code, ran.out, ran.err) == (2, "", "error: [Errno 28] No space left on device: 'somewhere'\n")
+
+
+def test_without_an_out_a_run_lands_in_a_folder_named_after_the_time(command, made_set) -> None:
+    name = f"folder:{made_set()}"
+    found = [command("run", "-m", "random", "-b", name, "--no-cache", "--json").json["out"] for _ in range(2)]
+    assert len(set(found)) == 2
+    assert all(re.fullmatch(r"runs/\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d\.\d{3}", out) for out in found)
+    assert not Path("cache").exists()
+
+
+def test_a_named_cache_is_used_and_no_cache_makes_none(command, made_set, installed: Path) -> None:
+    name = f"folder:{made_set()}"
+    for out, images in (("a", 24), ("b", 0)):
+        ran = command("run", "-m", "colours", "-b", name, "--cache", "mine", "--out", out, "--json")
+        assert ran.json["runs"][0]["benchmarks"][name]["images_encoded"] == images
+    assert Path("mine/store.sqlite").is_file()
+    assert not Path("cache").exists()
+
+
+COMMANDS = ("run", "score", "export", "show", "compare", "gap", "time", "check", "ls")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(command, name: str) -> None:
+    ran = command(name, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert f"Usage: tellapart {name}" in ran.out
+    assert "--json" in ran.out
+    assert command(name, "-h").out == ran.out
+
+
+def test_without_a_command_the_commands_are_listed(command) -> None:
+    ran = command()
+    assert ran.code in {0, 2}
+    for name in COMMANDS:
+        assert re.search(rf"\b{name}\b", ran.out + ran.err)
+
+
+def test_a_name_that_would_steer_the_terminal_is_made_harmless(command, made_set) -> None:
+    file = Path("s.csv")
+    rows = [f"item-{k},{i},{t},{(k * 7 + i * 3 + t) % 5}" for k in range(12) for i in range(2) for t in range(2)]
+    file.write_text("\n".join(["id,image,text,score", *rows]) + "\n")
+    name = f"folder:{made_set()}"
+    ran = command("score", name, "--scores", file, "--name", "evil\x1b[2J[red]", "--out", "r")
+    assert ran.code == 0, ran.err
+    assert ESCAPE not in ran.out
+    assert "[red]" in ran.out
+    assert ESCAPE not in command("compare", "r", "r").out
+
+
+# The embedded benchmark and model
+
+
+def test_a_run_without_arguments_is_the_default_model_and_the_references_on_the_demo(command) -> None:
+    ran = command("run", "--limit", "12", "--json")
+    assert ran.code == 0, ran.err
+    models = [record["model"]["name"] for record in ran.json["runs"]]
+    assert models == ["demo-encoder", "random", "constant", "blind", "bag-of-words", "oracle"]
+    found = [record["benchmarks"]["demo"] for record in ran.json["runs"]]
+    assert {record["limited_from"] for record in found} == {300}
+    assert len({record["fingerprint"] for record in found}) == 1
+    assert (found[0]["images_encoded"], found[0]["texts_encoded"]) == (found[0]["images"], found[0]["texts"])
+    assert [record["metrics"]["group_score"]["value"] for record in found][-1] == 1
+    again = command("run", "--limit", "12", "--json").json["runs"]
+    assert again[0]["benchmarks"]["demo"]["images_encoded"] == 0
+    assert [record["benchmarks"]["demo"]["metrics"] for record in again] == [record["metrics"] for record in found]
+
+
+def test_the_default_model_passes_every_gate(command) -> None:
+    ran = command("check", "demo-encoder", "--json")
+    assert ran.code == 0, ran.err
+    own = [gate for gate in ran.json["gates"] if gate["subject"] == "demo-encoder"]
+    assert len(own) == 6
+    assert all(gate["passed"] for gate in own)
+
+
+def test_a_blind_model_fails_the_gate_that_it_must(command) -> None:
+    ran = command("check", "blind", "--json")
+    assert ran.code == 1
+    assert [gate["what"] for gate in ran.json["gates"] if not gate["passed"]] == ["reads the images"]
+
+
+# In a process of its own
+
+
+def test_a_piped_command_prints_plain_text_and_nothing_else(made_set, tmp_path: Path) -> None:
+    ran = tellapart("run", "-m", "random", "-b", f"folder:{made_set()}", "--out", tmp_path / "r", "--no-cache")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ESCAPE not in ran.stdout
+    assert max(map(len, ran.stdout.splitlines())) < 300
+
+
+def test_no_output_breaks_in_an_ascii_terminal(made_set, tmp_path: Path) -> None:
+    arguments = ("run", "-m", "random", "-b", f"folder:{made_set()}", "--out", tmp_path / "r", "--no-cache")
+    ran = tellapart(*arguments, PYTHONIOENCODING="ascii")
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("arguments", [["ls", "benchmarks"], ["ls", "benchmarks", "--json"], ["--help"]])
+def test_a_reader_that_goes_away_ends_the_command_quietly(arguments: list[str]) -> None:
+    reader, writer = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tellapart", *arguments], stdout=writer, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writer)
+    os.close(reader)
+    _, said = process.communicate(timeout=60)
+    assert said == ""
+    assert process.returncode == 1
+
+
+def test_the_version_is_printed() -> None:
+    from tellapart import __version__
+
+    ran = tellapart("--version")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, f"tellapart {__version__}\n", "")

@@ -1,0 +1,123 @@
+"""On a terminal: bars where a person watches slow work, colours unless they are not wanted; elsewhere neither."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pty
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tellapart.cli.progress import TerminalProgress, _short
+
+WORK = """
+import time
+from tellapart.cli.progress import TerminalProgress
+with TerminalProgress() as progress:
+    told = progress.told("model on demo")
+    for done in range(1, {steps} + 1):
+        time.sleep({seconds})
+        told("images", done, {steps})
+print("done")
+"""
+
+
+def watched(code: str, **environment: str) -> str:
+    """Run Python on a terminal of its own, and return what that showed."""
+    master, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **environment},
+    )
+    os.close(terminal)
+    shown = b""
+    while True:
+        try:
+            read = os.read(master, 65536)
+        except OSError as closed:  # how Linux says that the other side is gone
+            assert closed.errno == errno.EIO
+            break
+        if not read:
+            break
+        shown += read
+    os.close(master)
+    assert process.wait(timeout=30) == 0
+    return shown.decode()
+
+
+def test_slow_work_shows_a_bar_with_the_time_that_is_left() -> None:
+    shown = watched(WORK.format(steps=8, seconds=0.3))
+    assert "model on demo: images" in shown
+    assert re.search(r"[1-7]/8", shown)
+    assert re.search(r"\d:\d\d:\d\d", shown)
+    assert shown.rstrip().endswith("done")
+    assert shown.count("\x1b[?25h") == shown.count("\x1b[?25l") > 0, "the cursor is shown again"
+
+
+def test_colours_are_left_out_where_they_are_not_wanted() -> None:
+    code = "from tellapart.evaluation.check import Gate; from tellapart.report.show import print_gates;"
+    code += "print_gates([Gate('constant', '2x2', 'text_score', '0 %', '100 %', False)])"
+    red = re.compile(r"\x1b\[[0-9;]*31m")
+    assert red.search(watched(code))
+    plain = watched(code, NO_COLOR="1")
+    assert "FAILS" in plain
+    assert not red.search(plain)
+
+
+def test_quick_work_shows_none() -> None:
+    assert watched(WORK.format(steps=5, seconds=0.0)).strip() == "done"
+
+
+def test_a_bar_goes_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("tellapart.cli.progress._PATIENCE", 0.0)
+    with TerminalProgress() as progress:
+        told = progress.told("a")
+        told("images", 1, 3)
+        told("images", 2, 3)
+        assert list(progress._tasks) == ["a: images"]
+        told("images", 3, 3)
+        told("texts", 1, 2)
+        assert list(progress._tasks) == ["a: texts"]
+
+
+def test_nothing_is_shown_without_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tellapart.cli.progress._PATIENCE", 0.0)
+    with TerminalProgress() as progress:
+        told = progress.told("a")
+        for done in range(3):
+            told("images", done, 3)
+            time.sleep(0.01)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("length", [1, 47, 48, 49, 50, 300])
+def test_a_long_title_leaves_room_for_the_bar(length: int) -> None:
+    title = "".join(chr(ord("a") + k % 26) for k in range(length))
+    short = _short(title)
+    assert len(short) == min(length, 48)
+    assert short[:16] == title[:16]
+    assert short[-20:] == title[-20:]
+
+
+def test_a_run_on_a_terminal_shows_bars_and_ends_with_its_table(made_set, installed: Path, tmp_path: Path) -> None:
+    name, out = f"folder:{made_set(n=16)}", tmp_path / "r"
+    arguments = ["run", "-m", "slow", "-b", name, "--batch-size", "4", "--no-cache", "--out", str(out)]
+    shown = watched(
+        f"import os, sys; os.environ['TEST_SECONDS_PER_BATCH'] = '0.4'; sys.path.insert(0, {str(installed)!r});"
+        f"sys.argv = ['tellapart', *{arguments!r}]; from tellapart.cli.main import main; main()"
+    )
+    assert "slow on folder:/" in shown
+    assert "set: images" in shown
+    assert re.search(r"(4|8|12|16|20|24|28)/32", shown)
+    assert re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).rstrip().endswith("report.html")

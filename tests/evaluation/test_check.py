@@ -1,0 +1,164 @@
+"""The gates hold, and each of them falls when what it guards is broken."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tellapart.data.folder import read_pair_set
+from tellapart.data.pairset import PairSet
+from tellapart.evaluation.check import Gate, check_model, check_references
+from tellapart.metrics.registry import METRICS
+from tellapart.models.find import find_model
+from tellapart.models.reference import Blind, Constant, Oracle, Random
+
+
+@pytest.fixture(scope="module")
+def checked() -> tuple[list[Gate], list[tuple[str, int, int]]]:
+    told: list[tuple[str, int, int]] = []
+    return check_references(lambda *what: told.append(what)), told
+
+
+@pytest.fixture
+def gates(checked: tuple[list[Gate], object]) -> list[Gate]:
+    return checked[0]
+
+
+def fallen(gates: list[Gate]) -> set[tuple[str, str]]:
+    return {(gate.subject, gate.what) for gate in gates if not gate.passed}
+
+
+def test_every_gate_holds(gates: list[Gate]) -> None:
+    assert fallen(gates) == set()
+
+
+def test_every_reference_model_passes_a_gate_on_every_shape_where_it_is_bounded(gates: list[Gate]) -> None:
+    shapes = {"2x2", "1x2", "1x5", "2x1", "5x1"}
+    on = {subject: {gate.on for gate in gates if gate.subject == subject} for subject in {g.subject for g in gates}}
+    assert on["constant"] == on["oracle"] == on["random"] == shapes
+    assert on["blind"] == {"2x2", "2x1", "5x1"}  # beside one image the captions' lengths may give the answer away
+    assert on["bag-of-words"] == {"2x2", "1x2", "1x5", "2x2, same words"}
+    assert on["not-a-number"] == {"2x2"}
+
+
+def test_progress_is_told(checked: tuple[object, list[tuple[str, int, int]]]) -> None:
+    assert checked[1] == [("shapes", k, 5) for k in range(6)]
+
+
+@pytest.fixture
+def changed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Put another declaration in a metric's place."""
+
+    def change(name: str, **changes: object) -> None:
+        others = {**METRICS, name: dataclasses.replace(METRICS[name], **changes)}  # type: ignore[arg-type]
+        monkeypatch.setattr("tellapart.metrics.registry.METRICS", others)
+
+    yield change
+
+
+def lenient(scores: object) -> np.ndarray:
+    s = np.asarray(scores, np.float32)
+    return ((s[:, 0, 0] >= s[:, 0, 1]) & (s[:, 1, 1] >= s[:, 1, 0])).astype(np.float64)
+
+
+def first_maximum(scores: object) -> np.ndarray:
+    """What several tools do: the true caption stands first, and argmax takes the first of equals."""
+    s = np.asarray(scores, np.float32)
+    return (s.reshape(len(s), -1).argmax(axis=1) == 0).astype(np.float64)
+
+
+def reversed_choice(scores: object) -> np.ndarray:
+    s = np.asarray(scores, np.float32).reshape(len(np.asarray(scores)), -1)
+    return (s[:, :1] < s[:, 1:]).all(axis=1).astype(np.float64)
+
+
+@pytest.mark.parametrize(
+    ("metric", "changes", "guard"),
+    [
+        ("text_score", {"strict": lenient}, {"constant", "bag-of-words"}),
+        ("choice_score", {"strict": first_maximum}, {"constant", "blind"}),
+        ("choice_score", {"strict": reversed_choice}, {"oracle", "bag-of-words"}),
+        ("group_score", {"chance_level": 1 / 3}, {"constant", "random", "bag-of-words"}),
+        ("text_score", {"neutral": lenient}, {"constant", "bag-of-words"}),
+    ],
+)
+def test_a_broken_metric_is_caught(
+    changed: Callable[..., None], metric: str, changes: dict[str, object], guard: set[str]
+) -> None:
+    changed(metric, **changes)
+    caught = fallen(check_references())
+    assert {subject for subject, what in caught} >= guard
+    assert {what for _, what in caught} == {metric}
+
+
+def test_a_model_that_ignores_its_order_of_scores_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Oracle, "score_item", lambda _self, item: np.eye(*item.shape, dtype=np.float32)[::-1].copy())
+    assert ("oracle", "text_score") in fallen(check_references())
+
+
+def test_nan_that_passes_for_a_score_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tellapart.data.scores._check", lambda *_: None)
+    assert ("not-a-number", "scores with NaN") in fallen(check_references())
+
+
+def test_a_draw_that_is_not_fair_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Random, "_draw", lambda _self, _image, text: len(text) / 1000)
+    assert any(subject == "random" for subject, _ in fallen(check_references()))
+
+
+# A model of one's own
+
+
+@pytest.fixture
+def pairs(made_set: Callable[..., Path]) -> PairSet:
+    return read_pair_set(made_set(n=9))
+
+
+def test_an_honest_encoder_passes(pairs: PairSet, installed: Path) -> None:
+    gates = check_model(find_model("colours"), pairs)
+    assert fallen(gates) == set()
+    assert [gate.what for gate in gates] == [
+        "same scores when run again",
+        "same scores one by one (batch size 1)",
+        "same scores in odd batches (batch size 7)",
+        "same scores in reversed order",
+        "reads the images",
+        "reads the texts",
+    ]
+
+
+def test_an_onnx_encoder_passes(pairs: PairSet, tiny_encoder: Any) -> None:
+    gates = check_model(find_model(f"onnx:{tiny_encoder.folder}"), pairs)
+    assert len(gates) == 6
+    assert fallen(gates) == set()
+
+
+def test_a_model_whose_batch_moves_its_scores_is_caught(pairs: PairSet, installed: Path) -> None:
+    gates = check_model(find_model("of-its-batch"), pairs)
+    assert fallen(gates) == {
+        ("of-its-batch", "same scores one by one (batch size 1)"),
+        ("of-its-batch", "same scores in odd batches (batch size 7)"),
+        ("of-its-batch", "same scores in reversed order"),
+    }
+    assert any(gate.got.startswith("differ by up to ") for gate in gates)
+
+
+def test_a_model_that_draws_anew_each_time_is_caught(pairs: PairSet) -> None:
+    class Moody(Constant):
+        name, fingerprint, calls = "moody", "moody", 0
+
+        def score_texts(self, texts: list[str]) -> np.ndarray:  # type: ignore[override]
+            self.calls += 1
+            return np.full(len(texts), self.calls / 100, np.float32)
+
+    assert ("moody", "same scores when run again") in fallen(check_model(Moody(), pairs))
+
+
+def test_a_model_that_reads_one_side_only_is_caught(pairs: PairSet) -> None:
+    assert fallen(check_model(Blind(), pairs)) == {("blind", "reads the images")}
+    assert fallen(check_model(Constant(), pairs)) == {("constant", "reads the images"), ("constant", "reads the texts")}

@@ -1,0 +1,165 @@
+"""Two runs beside each other: exact tests on the items both measured, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from tellapart.errors import RunError
+from tellapart.evaluation.compare import compare
+from tellapart.evaluation.run import Settings, run, run_scores
+from tellapart.models.store import EmbeddingStore
+from tellapart.records.run_folder import read_result, read_samples
+from tellapart.stats.multiple import holm
+from tellapart.stats.paired import paired_permutation
+
+WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"
+Make = Callable[..., Path]
+
+
+def measured(out: Path, model: str, *folders: Path, limit: str | None = None, seed: int = 0) -> Path:
+    names = tuple(f"folder:{folder}" for folder in folders)
+    return run(Settings(models=(model,), benchmarks=names, limit=limit, seed=seed), out, store=EmbeddingStore(None))[0]
+
+
+@pytest.fixture
+def winoground(tmp_path: Path) -> Callable[[str], Path]:
+    def make(name: str) -> Path:
+        if not (WINOGROUND / f"{name}.jsonl").is_file():
+            pytest.skip("the Winoground score files are not beside this checkout")
+        return run_scores("winoground", WINOGROUND / f"{name}.jsonl", tmp_path / name)
+
+    return make
+
+
+def right(name: str) -> dict[str, np.ndarray]:
+    """The published scores' outcomes, from the raw file by the paper's definition."""
+    s = np.zeros((400, 2, 2), np.float32)
+    for line in (WINOGROUND / f"{name}.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        item, text, image = row["label"].split("_")
+        s[int(item), int(image[1]), int(text[1])] = row["score"]
+    text = (s[:, 0, 0] > s[:, 0, 1]) & (s[:, 1, 1] > s[:, 1, 0])
+    image = (s[:, 0, 0] > s[:, 1, 0]) & (s[:, 1, 1] > s[:, 0, 1])
+    return {"text_score": text, "image_score": image, "group_score": text & image}
+
+
+@pytest.mark.parametrize(("one", "other"), [("clip_b32", "clip_l14"), ("human", "flava_itm")])
+def test_p_is_that_of_scipys_exact_test_on_the_raw_outcomes(
+    winoground: Callable[[str], Path], one: str, other: str
+) -> None:
+    found = compare(winoground(one), winoground(other))
+    a, b = right(one), right(other)
+    assert [row.metric for row in found.rows] == list(a)
+    for row in found.rows:
+        only_a, only_b = int((a[row.metric] & ~b[row.metric]).sum()), int((b[row.metric] & ~a[row.metric]).sum())
+        assert (row.n, row.only_a, row.only_b, row.test) == (400, only_a, only_b, "exact McNemar")
+        assert row.p == pytest.approx(binomtest(only_a, only_a + only_b).pvalue, rel=1e-12)
+        assert row.difference == pytest.approx(a[row.metric].mean() - b[row.metric].mean(), abs=1e-12)
+        assert row.low is not None and row.high is not None and row.low <= row.difference <= row.high
+    assert [row.p_holm for row in found.rows] == pytest.approx(holm([row.p for row in found.rows]))
+    assert all(row.p_holm >= row.p for row in found.rows)
+
+
+def test_the_other_way_round_is_the_mirror_image(winoground: Callable[[str], Path]) -> None:
+    forth, back = (compare(winoground(a), winoground(b)) for a, b in (("clip_b32", "vilt"), ("vilt", "clip_b32")))
+    for one, other in zip(forth.rows, back.rows, strict=True):
+        assert (one.difference, one.only_a, one.only_b) == (-other.difference, other.only_b, other.only_a)
+        assert (one.p, one.p_holm, one.detectable) == (other.p, other.p_holm, other.detectable)
+
+
+def test_a_run_does_not_differ_from_itself(winoground: Callable[[str], Path]) -> None:
+    out = winoground("clip_b32")
+    for row in compare(out, out).rows:
+        assert (row.difference, row.p, row.only_a, row.only_b, row.detectable) == (0, 1, 0, 0, None)
+        assert row.low is not None and row.high is not None and row.low < 0 < row.high
+
+
+def test_items_are_matched_by_id_whatever_their_order(made_set: Make, installed: Path, tmp_path: Path) -> None:
+    folder = made_set(n=40)
+    a = measured(tmp_path / "a", "colours", folder)
+    before = compare(a, measured(tmp_path / "b", "random", folder))
+    lines = (folder / "pairs.jsonl").read_text().splitlines()
+    (folder / "pairs.jsonl").write_text("\n".join(reversed(lines)) + "\n")
+    assert compare(a, measured(tmp_path / "c", "random", folder)) == before
+
+
+def test_items_in_clusters_are_tested_by_flipping_whole_clusters(
+    made_set: Make, installed: Path, tmp_path: Path
+) -> None:
+    folder = made_set(n=40, clusters=13)
+    a, b = measured(tmp_path / "a", "colours", folder), measured(tmp_path / "b", "random", folder)
+    found = {row.metric: row for row in compare(a, b).rows}
+    (name,) = read_result(a).benchmarks
+    one, other = read_samples(a, name), read_samples(b, name)
+    for metric, row in found.items():
+        values = ([sample.outcomes[metric] for sample in run] for run in (one, other))
+        assert row.test == "cluster sign flips"
+        assert row.p == paired_permutation(*values, [sample.cluster for sample in one])
+
+
+def test_runs_of_a_similarity_and_of_a_probability_are_compared_by_what_both_have(
+    made_set: Make, installed: Path, tmp_path: Path
+) -> None:
+    folder = made_set(shape=(1, 2))
+    similar, probable = measured(tmp_path / "a", "colours", folder), measured(tmp_path / "b", "probable", folder)
+    assert [row.metric for row in compare(similar, probable).rows] == ["choice_score"]
+    # acc and min(p_c, p_f) are no outcomes of right and wrong: they are not tested.
+    assert [row.metric for row in compare(probable, probable).rows] == ["pairwise"]
+
+
+def test_scores_made_elsewhere_are_compared_with_a_run_on_trust(
+    made_set: Make, installed: Path, tmp_path: Path
+) -> None:
+    folder = made_set()
+    run_here = measured(tmp_path / "here", "colours", folder)
+    (name,) = read_result(run_here).benchmarks
+    samples = read_samples(run_here, name)
+    rows = [f"{sample.id},{i},{t},{sample.scores[i][t]!r}" for sample in samples for i, t in np.ndindex(2, 2)]
+    (tmp_path / "copy.csv").write_text("\n".join(["id,image,text,score", *rows]) + "\n")
+    elsewhere = run_scores(f"folder:{folder}", tmp_path / "copy.csv", tmp_path / "elsewhere")
+    found = compare(run_here, elsewhere)
+    assert found.on_trust == (name,)
+    assert all(row.difference == 0 for row in found.rows)
+    assert compare(elsewhere, elsewhere).on_trust == ()
+    limited = measured(tmp_path / "limited", "colours", folder, limit="5")
+    with pytest.raises(RunError, match=r"different items \(item-1, item-10, .* in one alone\)"):
+        compare(limited, elsewhere)
+
+
+def test_runs_on_other_content_are_refused(made_set: Make, installed: Path, tmp_path: Path) -> None:
+    folder = made_set()
+    whole = measured(tmp_path / "whole", "colours", folder)
+    with pytest.raises(RunError, match=r"is not the same in both runs: .*\(other items, captions, pixels or --limit\)"):
+        compare(whole, measured(tmp_path / "part", "colours", folder, limit="5"))
+
+
+def test_runs_that_group_items_otherwise_are_refused(made_set: Make, installed: Path, tmp_path: Path) -> None:
+    folder = made_set()
+    alone = measured(tmp_path / "alone", "colours", folder)
+    listed = folder / "pairs.jsonl"
+    listed.write_text(listed.read_text().replace('"cluster": "item-3"', '"cluster": "item-2"'))
+    with pytest.raises(RunError, match=r"items have other clusters in .*: item-3; measure both anew"):
+        compare(alone, measured(tmp_path / "together", "colours", folder))
+
+
+def test_a_benchmark_that_one_run_lacks_is_named(made_set: Make, installed: Path, tmp_path: Path) -> None:
+    first, second = made_set("first"), made_set("second", seed=1)
+    both, one = measured(tmp_path / "a", "colours", first, second), measured(tmp_path / "b", "random", first)
+    found = compare(both, one)
+    assert {row.benchmark for row in found.rows} == {f"folder:{first}"}
+    assert found.unshared == (f"folder:{second}",)
+    with pytest.raises(RunError, match=r"share no benchmark: the first has folder:.*first, the second folder:.*second"):
+        compare(one, measured(tmp_path / "c", "random", second))
+
+
+def test_holm_corrects_over_all_benchmarks(made_set: Make, installed: Path, tmp_path: Path) -> None:
+    folders = made_set("first", n=30), made_set("second", n=30, seed=1)
+    found = compare(measured(tmp_path / "a", "oracle", *folders), measured(tmp_path / "b", "random", *folders))
+    assert len(found.rows) == 6
+    assert [row.p_holm for row in found.rows] == pytest.approx(holm([row.p for row in found.rows]))

@@ -1,0 +1,376 @@
+"""One run in several processes: the same numbers, nothing lost with a rank that is killed, one line for an error."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tellapart.errors import DataError, RunError, StoreError
+from tellapart.evaluation.distributed import (
+    Rank,
+    _compute,
+    _folder,
+    _Group,
+    _locked,
+    _OtherRank,
+    merge_shards,
+    run_in_ranks,
+)
+from tellapart.evaluation.run import Settings, run
+from tellapart.models.shard import Shard
+from tellapart.models.store import EmbeddingStore
+from tellapart.records.run_folder import find_runs, read_result
+
+Make = Callable[..., Path]
+#: Models of every kind that is shared, and one that is not.
+MODELS = ("colours", "probable", "blind", "random", "oracle")
+
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torchrun is part of torch, of the extra 'models'")
+
+
+def measured(folder: Path) -> list[Any]:
+    """All that a run folder says of the models, but what it cost."""
+    found = []
+    for each in find_runs(folder):
+        result = read_result(each)
+        for name, record in result.benchmarks.items():
+            cost = {"seconds": 0, "images_encoded": 0, "texts_encoded": 0, "pairs_scored": 0}
+            found.append((result.model, name, record.model_copy(update=cost)))
+        found += [(path.name, path.read_text()) for path in sorted((each / "samples").iterdir())]
+    return found
+
+
+def computed(folder: Path) -> int:
+    """How many images, texts and pairs the process that wrote the run folder computed."""
+    records = [record for each in find_runs(folder) for record in read_result(each).benchmarks.values()]
+    return sum(record.images_encoded + record.texts_encoded + record.pairs_scored for record in records)
+
+
+def ranking(folder: Path) -> str:
+    """Rankings of a pair set's images, as a task."""
+    rows = [
+        {
+            "id": str(k),
+            "query": f"a red cup left of bowl {k}",
+            "candidates": [f"images/{(k + j) % 12}_0.png" for j in range(4)],
+            "people": [1, 2, 3, 4],
+        }
+        for k in range(7)
+    ]
+    path = folder / "rankings.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return f"ranking:{path}"
+
+
+# Parts and shards, in this process
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (1, 3), (2, 1)])
+@pytest.mark.parametrize("ranks", [2, 5])
+def test_the_parts_of_all_ranks_are_all_there_is_to_compute(
+    made_set: Make, installed: Path, tmp_path: Path, shape: tuple[int, int], ranks: int
+) -> None:
+    folder = made_set(shape=shape)
+    models = MODELS if shape != (2, 1) else ("colours", "random")
+    settings = Settings(models=models, benchmarks=(f"folder:{folder}",), batch_size=3)
+    run(settings, tmp_path / "one", store=EmbeddingStore(None))
+    with EmbeddingStore(tmp_path / "store.sqlite") as store:
+        sizes = []
+        for number in range(ranks):
+            with Shard(tmp_path / "shards" / f"{number}.sqlite", store) as shard:
+                _compute(settings, Rank(number, ranks, number, 0), shard, None)
+                sizes.append(shard.counts())
+        assert store.counts().vectors == store.counts().pairs == 0, "ranks write their own shard alone"
+        assert all(size.pairs for size in sizes)
+        assert merge_shards(tmp_path / "shards", store) == ranks
+        # Of dual encoders and of those that read texts alone, each image and each text is one rank's.
+        assert store.counts().vectors == sum(size.vectors for size in sizes)
+        run(settings, tmp_path / "ranks", store=store)
+    assert measured(tmp_path / "ranks") == measured(tmp_path / "one")
+    assert computed(tmp_path / "ranks") == 0
+    assert list((tmp_path / "shards").iterdir()) == []
+
+
+def test_a_task_that_scores_pairs_is_shared_too(made_set: Make, installed: Path, tmp_path: Path) -> None:
+    settings = Settings(models=("colours", "probable"), benchmarks=(ranking(made_set()),))
+    run(settings, tmp_path / "one", store=EmbeddingStore(None))
+    with EmbeddingStore(tmp_path / "store.sqlite") as store:
+        for number in range(9):  # more ranks than records
+            with Shard(tmp_path / "shards" / f"{number}.sqlite", store) as shard:
+                _compute(settings, Rank(number, 9, number, 0), shard, None)
+        merge_shards(tmp_path / "shards", store)
+        before = store.counts()
+        run(settings, tmp_path / "ranks", store=store)
+        assert store.counts() == before
+        assert (before.vectors, before.pairs) >= (1, 1)
+    assert measured(tmp_path / "ranks") == measured(tmp_path / "one")
+
+
+def test_an_image_that_cannot_be_read_is_named_as_one_process_names_it(
+    made_set: Make, installed: Path, tmp_path: Path
+) -> None:
+    folder = made_set()
+    (folder / "images" / "7_1.png").write_bytes(b"no image")
+    settings = Settings(models=("colours",), benchmarks=(f"folder:{folder}",))
+    said = []
+    for number in range(2):
+        try:
+            with EmbeddingStore(None) as held, Shard(None, held) as shard:
+                _compute(settings, Rank(number, 2, number, 0), shard, None)
+        except DataError as error:
+            said.append(str(error))
+    with pytest.raises(DataError, match=r"7_1\.png") as alone:
+        run(settings, tmp_path / "one", store=EmbeddingStore(None))
+    assert said == [str(alone.value)]
+
+
+def test_merging_twice_changes_nothing_and_keeps_what_was_there(tmp_path: Path) -> None:
+    key, other = "00" * 32, "11" * 32
+    with EmbeddingStore(tmp_path / "a.sqlite") as store, EmbeddingStore(tmp_path / "b.sqlite") as shard:
+        # The files number their models in another order.
+        store.put_vectors("model-a", {key: np.ones(2, np.float32)})
+        for model in ("model-b", "model-a"):
+            shard.put_vectors(model, {key: np.zeros(2, np.float32), other: np.full(2, 5, np.float32)})
+        shard.put_pair_scores("model-b", {(key, other): np.float32(0.1)})
+        shard.put_pixel_hashes({key: other})
+        shard.put_model("source", {"name": "b"})
+        for _ in range(2):
+            store.merge(tmp_path / "b.sqlite")
+            assert {k: v.tolist() for k, v in store.vectors("model-a", [key, other]).items()} == {
+                key: [1, 1],
+                other: [5, 5],
+            }
+            assert store.vectors("model-b", [key])[key].tolist() == [0, 0]
+            assert store.pair_scores("model-b", [(key, other)]) == {(key, other): np.float32(0.1)}
+            assert (store.pixel_hashes([key]), store.model_of("source")) == ({key: other}, {"name": "b"})
+            assert store.counts().vectors == 4
+
+
+def test_a_damaged_shard_is_refused_and_what_is_no_store_too(tmp_path: Path) -> None:
+    (tmp_path / "rank-0-of-2.sqlite").write_bytes(b"no store" * 9)
+    with pytest.raises(StoreError, match=r"rank-0-of-2\.sqlite is not a tellapart store"):
+        merge_shards(tmp_path, EmbeddingStore(None))
+
+
+def test_one_process_takes_up_what_ranks_left_unless_they_are_at_work(installed: Path, tmp_path: Path) -> None:
+    settings = Settings(models=("random",), limit="4")
+    path = tmp_path / "store.sqlite"
+    with EmbeddingStore(path) as store:
+        with Shard(_folder(path) / "rank-1-of-2.sqlite", store) as shard:
+            shard.put_vectors("model-a", {"00" * 32: np.ones(2, np.float32)})
+        (_folder(path) / "from-1-rank-1-of-2.part").write_bytes(b"half of a shard")
+        with _locked(_folder(path)):
+            with pytest.raises(RunError, match=r"another run in several ranks fills .*; wait until it has ended"):
+                _locked(_folder(path))
+            run_in_ranks(settings, tmp_path / "a", store=store)
+            assert store.counts().vectors == 0
+        run_in_ranks(settings, tmp_path / "b", store=store)
+        assert store.counts().vectors == 1
+        assert [left.name for left in _folder(path).iterdir()] == ["lock"]
+
+
+def test_a_rank_is_what_torchrun_says_and_the_only_process_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {"RANK": 5, "WORLD_SIZE": 8, "LOCAL_RANK": 1, "GROUP_RANK": 1, "MASTER_ADDR": "a", "MASTER_PORT": 1}
+    for name, value in said.items():
+        monkeypatch.setenv(name, str(value))
+    assert Rank.here() == Rank(number=5, of=8, local=1, machine=1)
+    for name in said:
+        with monkeypatch.context() as without:
+            without.delenv(name)
+            assert Rank.here() == Rank(0, 1, 0, 0)
+
+
+class Gone:
+    """A torch.distributed whose connections are gone."""
+
+    def all_gather_object(self, *_: object) -> None:
+        raise RuntimeError("Connection closed by peer")
+
+
+def test_rank_0_says_that_a_rank_is_lost_and_the_others_end_silently() -> None:
+    with pytest.raises(RunError, match=r"another rank ended, .* is kept: start the command again"):
+        _Group(Gone(), Rank(0, 2, 0, 0)).gather(None)
+    with pytest.raises(_OtherRank):
+        _Group(Gone(), Rank(1, 2, 1, 0)).gather(None)
+
+
+class Said:
+    """A torch.distributed that says for every rank what it is told to."""
+
+    def __init__(self, *said: object) -> None:
+        self.said = said
+
+    def all_gather_object(self, into: list[object], _own: object) -> None:
+        into[:] = self.said
+
+
+def test_rank_0_raises_the_error_of_another_rank_as_what_it_is() -> None:
+    dist = Said((None, RunError), ("a.png: truncated", DataError))
+    with pytest.raises(DataError, match=r"^rank 1: a\.png: truncated$"), _Group(dist, Rank(0, 2, 0, 0)).together():
+        pass
+    with pytest.raises(_OtherRank), _Group(dist, Rank(1, 2, 1, 0)).together():
+        raise DataError("a.png: truncated")
+
+
+# torchrun
+
+
+@pytest.fixture
+def torchrun(installed: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
+    """Start `torchrun ... -m tellapart run ...` in ranks of one thread each."""
+
+    def start(
+        *arguments: object, ranks: int = 2, launch: tuple[str, ...] = ("--standalone",), **environment: str
+    ) -> subprocess.Popen[str]:
+        launcher = [sys.executable, "-m", "torch.distributed.run", *launch, "--nproc-per-node", str(ranks)]
+        return subprocess.Popen(
+            [*launcher, "-m", "tellapart", "run", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+            | environment,
+        )
+
+    return start
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=90)
+    return process.returncode, out, err
+
+
+@needs_torch
+def test_two_ranks_give_the_numbers_of_one_process_bit_for_bit(
+    made_set: Make, installed: Path, torchrun: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    pytest.importorskip("transformers", reason="the model is of the extra 'models'")
+    sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
+    import tiny_models
+
+    from tellapart.models.torch_backend import import_torch
+
+    torch = import_torch()
+    model = f"hf:{tiny_models.clip(tmp_path / 'clip')}"
+    sets = tuple(f"folder:{made_set(name, seed=seed)}" for seed, name in enumerate(("first", "second")))
+    names = [argument for name in sets for argument in ("-b", name)]
+    models = [argument for name in (model, *MODELS) for argument in ("-m", name)]
+    code, out, err = ended(torchrun(*models, *names, "--out", "ranks", "--cache", "cache", "--json"))
+    assert code == 0, err
+    assert Path(json.loads(out)["out"]) == Path("ranks"), "one object: the other rank prints nothing"
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        run(Settings(models=(model, *MODELS), benchmarks=sets), tmp_path / "one", store=EmbeddingStore(None))
+    finally:
+        torch.set_num_threads(before)
+    assert measured(tmp_path / "ranks") == measured(tmp_path / "one")
+    assert computed(tmp_path / "ranks") == 0, "rank 0 found everything in the store"
+    assert not list((tmp_path / "cache").glob("store-shards/*.sqlite"))
+
+
+def ranks_of(launcher: subprocess.Popen[str]) -> list[int]:
+    children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+    return [pid for pid in map(int, children) if b"tellapart" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+@needs_torch
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the ranks to kill in /proc")
+def test_a_run_that_lost_a_rank_goes_on_where_it_was(
+    made_set: Make, torchrun: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    images = 48
+    name = f"folder:{made_set(n=images // 2)}"
+    options = ("-m", "slow", "-b", name, "--batch-size", 1, "--out", "ranks", "--cache", "cache")
+    first = torchrun(*options, TEST_SECONDS_PER_BATCH="0.2")
+    assert first.stderr is not None
+    begun = 0
+    while begun < 12:
+        line = first.stderr.readline()
+        assert line, "the run ended by itself"
+        begun += line == "encoding\n"
+    os.kill(ranks_of(first)[1], signal.SIGKILL)
+    code, out, err = ended(first)
+    assert (code, out) == (1, "")
+    assert "Signal 9 (SIGKILL)" in err
+    begun += err.count("encoding\n")
+    assert not (tmp_path / "ranks").exists()
+    left = sorted((tmp_path / "cache" / "store-shards").glob("*.sqlite"))
+    assert [path.name for path in left] == ["rank-0-of-2.sqlite", "rank-1-of-2.sqlite"]
+    counts = []
+    for path in left:
+        with EmbeddingStore(path) as shard:
+            counts.append(shard.counts())
+    assert all(count.pictures for count in counts), "both ranks were at work"
+
+    one = EmbeddingStore(None)
+    run(Settings(models=("slow",), benchmarks=(name,)), tmp_path / "one", store=one)
+    kept = sum(count.vectors for count in counts) - (one.counts().vectors - images)  # without the texts, done before
+    assert begun - 4 <= kept < images, "of each rank at most the image at hand and the one being written are lost"
+
+    code, _, err = ended(torchrun(*options, ranks=3))
+    assert code == 0, err
+    assert err.count("encoding\n") == images - kept, "those that are kept are not computed again, all others once"
+    assert measured(tmp_path / "ranks") == measured(tmp_path / "one")
+    with EmbeddingStore(tmp_path / "cache" / "store.sqlite") as store:
+        assert store.counts().vectors == one.counts().vectors
+
+
+@needs_torch
+def test_two_machines_need_no_common_folder(
+    made_set: Make, torchrun: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    name = f"folder:{made_set()}"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    machines = [
+        torchrun(
+            *("-m", "colours", "-m", "probable", "-b", name, "--out", f"run-{machine}"),
+            ranks=1,
+            launch=("--nnodes", "2", "--node-rank", str(machine), "--master-addr", "127.0.0.1", "--master-port", str(port)),
+            TELLAPART_CACHE=str(tmp_path / f"cache-{machine}"),
+        )
+        for machine in range(2)
+    ]  # fmt: skip
+    (code, out, err), (other, silent, also) = map(ended, machines)
+    assert (code, other) == (0, 0), err + also
+    assert out.rstrip().endswith("report: run-0/report.html")
+    assert silent == ""
+    run(Settings(models=("colours", "probable"), benchmarks=(name,)), tmp_path / "one", store=EmbeddingStore(None))
+    assert measured(tmp_path / "run-0") == measured(tmp_path / "one")
+    assert computed(tmp_path / "run-0") == 0
+    assert not (tmp_path / "run-1").exists()
+
+
+@needs_torch
+def test_an_error_in_one_rank_ends_all_with_one_line(
+    made_set: Make, torchrun: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    folder = made_set()
+    for path in (folder / "images").iterdir():
+        path.write_bytes(b"no image")
+    code, out, err = ended(torchrun("-m", "colours", "-b", f"folder:{folder}", "--cache", "cache"))
+    assert (code, out) == (1, "")
+    (line,) = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert "images/" in line
+
+
+@needs_torch
+def test_several_ranks_without_a_cache_are_refused(torchrun: Callable[..., subprocess.Popen[str]]) -> None:
+    code, out, err = ended(torchrun("-m", "random", "--limit", 4, "--no-cache"))
+    assert (code, out) == (1, "")
+    (line,) = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert line.startswith("error: --no-cache keeps embeddings in one process's memory")

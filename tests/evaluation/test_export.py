@@ -1,0 +1,43 @@
+"""Exports of every kind of benchmark, and a file that is not as long as the published one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.errors import DataError
+from tellapart.evaluation.export import export
+
+
+def test_pairs_and_tasks_are_written_alike(command, tmp_path: Path) -> None:
+    ran = command("export", "demo", "--to", "pairs.csv")
+    assert "1,200 pairs in pairs.csv; fill in `score`, then: tellapart score demo --scores pairs.csv" in ran.out
+    rows = [{"sentence": "Both show a dog.", "images": ["a.png", "b.png"], "label": "True"}]
+    (tmp_path / "nlvr2_test.json").write_text(json.dumps(rows))
+    ran = command("export", "nlvr2", "--to", "s.csv", "--data", tmp_path)
+    assert "1 statements in s.csv; fill in `prediction`, then: tellapart score nlvr2 --scores s.csv" in ran.out
+    assert Path("s.csv").read_text().splitlines()[0] == "id,prediction,sentence,left,right"
+
+
+def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.csv"
+    path.write_text("mine")
+    with pytest.raises(DataError, match="exists already, perhaps with scores in it; name another file"):
+        export(find_benchmark("demo"), path)
+    assert path.read_text() == "mine"
+
+
+def test_another_suffix_is_refused_for_tasks_too() -> None:
+    with pytest.raises(DataError, match=r"templates are written to \.csv or \.jsonl files; got '\.npz'"):
+        export(find_benchmark("vlue-nlvr2"), Path("a.npz"))
+
+
+def test_numbers_of_a_shorter_file_are_said_not_to_compare(command, tmp_path: Path) -> None:
+    rows = [{"sentence": "Both show a dog.", "images": ["a.png", "b.png"], "label": "True"}]
+    (tmp_path / "nlvr2_test.json").write_text(json.dumps(rows))
+    Path("p.json").write_text(json.dumps([{"id": 0, "prediction": True}]))
+    ran = command("score", "nlvr2", "--scores", "p.json", "--data", tmp_path, "--out", "run")
+    assert "these files hold 1 records; nlvr2 as published holds 6,967" in ran.out

@@ -1,0 +1,69 @@
+"""The generalisation gap over run folders: pairs of benchmarks, intervals, correlation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tellapart.errors import RunError
+from tellapart.evaluation.gap import gaps
+
+
+@pytest.fixture
+def runs(command, tmp_path: Path) -> list[Path]:
+    """Three models on made NLVR2 files in domain and out of it: shares of right answers are known."""
+    rng = np.random.default_rng(0)
+    folders = []
+    for side, file, benchmark in (("in", "nlvr2_test.json", "nlvr2"), ("out", "nlvr2_vlue_test.json", "vlue-nlvr2")):
+        (tmp_path / side).mkdir()
+        rows = [
+            {"sentence": f"Sentence {k}.", "images": ["a.png", "b.png"], "label": str(bool(rng.integers(2)))}
+            for k in range(50)
+        ]
+        (tmp_path / side / file).write_text(json.dumps(rows))
+        for model, inside in (("a", 45), ("b", 40), ("c", 30)):
+            right = inside - (10 if side == "out" else 0)
+            said = [{"id": k, "prediction": (row["label"] == "True") ^ (k >= right)} for k, row in enumerate(rows)]
+            Path(f"{model}.json").write_text(json.dumps(said))
+            out = tmp_path / f"{model}-{side}"
+            ran = command(
+                "score",
+                benchmark,
+                "--scores",
+                f"{model}.json",
+                "--name",
+                model,
+                "--data",
+                tmp_path / side,
+                "--out",
+                out,
+            )
+            assert ran.code == 0, ran.err
+            folders.append(out)
+    return folders
+
+
+def test_the_gap_is_in_domain_less_out_of_domain_for_every_model(command, runs: list[Path]) -> None:
+    found = gaps(runs)
+    assert [(row.model, row.task) for row in found.rows] == [(name, "nlvr2: accuracy") for name in "abc"]
+    assert [row.gap for row in found.rows] == pytest.approx([0.2] * 3)
+    assert all(row.low is not None and row.high is not None and row.low < row.gap < row.high for row in found.rows)
+    assert found.correlation == {"nlvr2: accuracy": pytest.approx(1.0)}
+    ran = command("gap", *runs)
+    assert "nlvr2: accuracy: Pearson's r over models, in domain with out of domain: 1.00" in ran.out
+    assert command("gap", *runs, "--json").json["rows"][0]["gap"] == pytest.approx(0.2)
+
+
+def test_runs_that_measured_one_side_only_are_refused(runs: list[Path]) -> None:
+    with pytest.raises(
+        RunError, match=r"no model measured a task in domain and out of it; the pairs are .*nlvr2 and vlue-nlvr2"
+    ):
+        gaps(runs[:3])
+
+
+def test_a_benchmark_measured_twice_is_refused(runs: list[Path]) -> None:
+    with pytest.raises(RunError, match="a measured nlvr2 in two of these runs; name one of them"):
+        gaps([runs[0], *runs])

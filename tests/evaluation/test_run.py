@@ -1,0 +1,374 @@
+"""A run folder: its layout, what may not change its numbers, and how it is taken up again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tellapart.errors import DataError, ModelError, RunError, ScoreError, StoreError, UnknownNameError
+from tellapart.evaluation.evaluate import chosen
+from tellapart.evaluation.measure import remeasure
+from tellapart.evaluation.run import Settings, run, run_scores
+from tellapart.models.store import EmbeddingStore
+from tellapart.records.result import Result, Sample
+from tellapart.records.run_folder import read_result, read_samples
+
+WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"
+VALUE = {"value", "low", "high", "level", "method", "n", "clusters", "ties", "tie_neutral", "chance", "average", "sd", "mean_absolute"}  # fmt: skip
+Make = Callable[..., Path]
+
+
+def measured(out: Path, *, cache: Path | None = None, **settings: Any) -> list[Path]:
+    with EmbeddingStore(cache) as store:
+        return run(Settings(**settings), out, store=store, command="tellapart run")
+
+
+def sole(folder: Path) -> Any:
+    (record,) = read_result(folder).benchmarks.values()
+    return record
+
+
+def numbers(folder: Path) -> list[tuple[object, ...]]:
+    found = read_result(folder).benchmarks
+    return [(name, record.metrics, record.by, record.macro, record.curves) for name, record in found.items()]
+
+
+def samples(folder: Path) -> dict[str, Sample]:
+    (name,) = read_result(folder).benchmarks
+    return {sample.id: sample for sample in read_samples(folder, name)}
+
+
+# The record
+
+
+def test_the_record_has_the_documented_layout(made_set: Make, installed: Path, tmp_path: Path) -> None:
+    name = f"folder:{made_set()}"
+    measured(tmp_path / "run", models=("colours",), benchmarks=(name,), seed=4)
+    record = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert record["schema"] == 1
+    assert set(record) == {"schema", "run", "model", "benchmarks"}
+    known = {name: value for name, value in record["model"].items() if value is not None}
+    assert known == {"name": "colours", "fingerprint": "colours-1", "kind": "similarity"}
+    assert set(record["model"]) == {"name", "fingerprint", "kind", "dtype", "reading", "prompt"}
+    assert record["run"]["seed"] == 4
+    assert {"python", "tellapart", "numpy", "scipy", "pillow", "onnxruntime"} <= set(record["run"]["versions"])
+    assert "not installed" not in record["run"]["versions"].values()
+    found = record["benchmarks"][name]
+    assert set(found["metrics"]["group_score"]) == VALUE
+    assert set(found["by"]["type"]["swap"]["metrics"]["text_score"]) == VALUE
+    assert found["macro"]["type"]["metrics"]["text_score"]["average"] == "macro: 3 values of type"
+    assert len(found["fingerprint"]) == 64
+    assert (found["images"], found["images_encoded"]) == (24, 24)
+    assert found["texts"] == found["texts_encoded"] > 0
+    assert found["seconds"] > 0
+    assert found["title"] == "Set set"
+    assert sum(found["curves"]["v1"]["counts"]) == 12
+
+
+def test_the_samples_hold_every_raw_score_and_outcome(made_set: Make, installed: Path, tmp_path: Path) -> None:
+    folder = made_set(n=5)
+    (out,) = measured(tmp_path / "run", models=("colours",), benchmarks=(f"folder:{folder}",))
+    found = samples(out)
+    listed = [json.loads(line) for line in (folder / "pairs.jsonl").read_text().splitlines()]
+    assert [(s.id, list(s.images), list(s.texts), s.tags) for s in found.values()] == [
+        (item["id"], item["images"], item["texts"], item["tags"]) for item in listed
+    ]
+    for sample in found.values():
+        s = np.array(sample.scores, np.float32)
+        assert s.shape == (2, 2)
+        assert sample.outcomes["text_score"] == float(s[0, 0] > s[0, 1] and s[1, 1] > s[1, 0])
+        assert sample.outcomes["v1"] == pytest.approx(float(s[0, 1]) - float(s[1, 0]))
+    (name,) = read_result(out).benchmarks
+    assert remeasure(out, name).metrics == sole(out).metrics
+
+
+@pytest.mark.parametrize(
+    ("shape", "model", "metrics"),
+    [
+        ((2, 2), "colours", {"text_score", "image_score", "group_score", "v1"}),
+        ((1, 2), "colours", {"choice_score", "pairwise"}),
+        ((1, 2), "probable", {"choice_score", "pairwise", "acc", "p_c", "p_f", "min_pc_pf"}),
+        ((1, 5), "colours", {"choice_score"}),
+        ((2, 1), "colours", {"choice_score"}),
+    ],
+)
+def test_every_shape_runs_with_the_metrics_that_are_defined_for_it(
+    made_set: Make, installed: Path, tmp_path: Path, shape: tuple[int, int], model: str, metrics: set[str]
+) -> None:
+    (out,) = measured(tmp_path / "run", models=(model,), benchmarks=(f"folder:{made_set(shape=shape)}",))
+    record = sole(out)
+    assert record.shape == shape
+    assert metrics <= set(record.metrics)
+    assert ("v1" in record.metrics) is (shape == (2, 2))
+    assert remeasure(out, next(iter(read_result(out).benchmarks))).by == record.by
+
+
+# What may not change a number
+
+
+def test_neither_batches_nor_the_store_nor_other_models_change_a_number(
+    made_set: Make, installed: Path, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {"models": ("colours",), "benchmarks": (f"folder:{made_set()}",)}
+    cache = tmp_path / "store.sqlite"
+    runs = [
+        measured(tmp_path / "a", **settings),
+        measured(tmp_path / "b", **settings, batch_size=1),
+        measured(tmp_path / "c", **settings, batch_size=7, cache=cache),
+        measured(tmp_path / "d", **settings, cache=cache),
+        measured(tmp_path / "e", **settings | {"models": ("random", "colours", "oracle")})[1:],
+    ]
+    for first, *_ in runs[1:]:
+        assert numbers(first) == numbers(runs[0][0])
+        assert samples(first) == samples(runs[0][0])
+
+
+def test_the_order_of_lines_changes_no_number_and_not_the_fingerprint(
+    made_set: Make, installed: Path, tmp_path: Path
+) -> None:
+    folder = made_set(clusters=4)
+    name = f"folder:{folder}"
+    measured(tmp_path / "a", models=("colours",), benchmarks=(name,))
+    lines = (folder / "pairs.jsonl").read_text().splitlines()
+    (folder / "pairs.jsonl").write_text("\n".join(reversed(lines)) + "\n")
+    measured(tmp_path / "b", models=("colours",), benchmarks=(name,))
+    assert numbers(tmp_path / "a") == numbers(tmp_path / "b")
+    assert samples(tmp_path / "a") == samples(tmp_path / "b")
+    assert sole(tmp_path / "a").fingerprint == sole(tmp_path / "b").fingerprint
+
+
+def test_a_limited_run_gives_its_items_the_scores_of_the_whole(made_set: Make, installed: Path, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"models": ("colours",), "benchmarks": (f"folder:{made_set()}",)}
+    measured(tmp_path / "whole", **settings)
+    measured(tmp_path / "part", **settings, limit="5")
+    whole, part = samples(tmp_path / "whole"), samples(tmp_path / "part")
+    assert len(part) == 5
+    assert all(whole[item] == sample for item, sample in part.items())
+    assert (sole(tmp_path / "part").limited_from, sole(tmp_path / "whole").limited_from) == (12, None)
+    assert sole(tmp_path / "part").fingerprint != sole(tmp_path / "whole").fingerprint
+
+
+@pytest.mark.parametrize(
+    ("limit", "kept"), [("1", 1), ("5", 5), ("12", 12), ("13", 12), ("0.5", 6), (".25", 3), ("0.0001", 1), ("1.0", 12)]
+)
+def test_a_limit_is_a_number_or_a_share(limit: str, kept: int) -> None:
+    places = list(chosen(12, limit))
+    assert len(places) == len(set(places)) == kept
+    assert places == sorted(places)
+    gaps = np.diff([*places, 12])
+    assert gaps.max() - gaps.min() <= 1
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "1.5", "0.0", "ten", "10%", "", "nan", "inf", "1e3", "1.e999", "9" * 99])
+def test_another_limit_is_refused(limit: str) -> None:
+    with pytest.raises(RunError, match=r"--limit .*: give a number of items \(20\) or a share of them between 0 and 1"):
+        chosen(12, limit)
+
+
+# The store
+
+
+def test_a_second_run_encodes_nothing(made_set: Make, installed: Path, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"models": ("colours",), "benchmarks": (f"folder:{made_set()}",)}
+    measured(tmp_path / "a", **settings, cache=tmp_path / "store.sqlite")
+    measured(tmp_path / "b", **settings, cache=tmp_path / "store.sqlite")
+    first, second = sole(tmp_path / "a"), sole(tmp_path / "b")
+    assert (first.images_encoded, second.images_encoded, second.texts_encoded) == (24, 0, 0)
+    assert (second.images, second.texts) == (first.images, first.texts)
+
+
+def test_what_two_benchmarks_share_is_encoded_once(made_set: Make, installed: Path, tmp_path: Path) -> None:
+    names = (f"folder:{made_set('a', n=6)}", f"folder:{made_set('b', n=6)}")  # of one seed: the same pixels
+    measured(tmp_path / "run", models=("colours",), benchmarks=names)
+    first, second = (read_result(tmp_path / "run").benchmarks[name] for name in names)
+    assert (first.images_encoded, second.images_encoded, second.texts_encoded) == (12, 0, 0)
+    assert first.fingerprint == second.fingerprint
+
+
+# Several models
+
+
+def test_the_first_model_is_the_subject_and_the_others_lie_beside_it(
+    made_set: Make, installed: Path, tmp_path: Path
+) -> None:
+    folders = measured(tmp_path / "run", models=("colours", "random", "oracle"), benchmarks=(f"folder:{made_set()}",))
+    assert [folder.relative_to(tmp_path).as_posix() for folder in folders] == [
+        "run", "run/beside/random", "run/beside/oracle",
+    ]  # fmt: skip
+    assert [read_result(folder).model.name for folder in folders] == ["colours", "random", "oracle"]
+    assert sole(folders[2]).metrics["group_score"].value == 1
+
+
+def test_two_models_of_one_name_are_told_apart_by_what_was_asked_for(
+    made_set: Make, installed: Path, tmp_path: Path
+) -> None:
+    folders = measured(tmp_path / "run", models=("colours", "twin", "random"), benchmarks=(f"folder:{made_set()}",))
+    assert [read_result(folder).model.name for folder in folders] == ["colours", "twin", "random"]
+    assert [read_result(folder).model.fingerprint for folder in folders[:2]] == ["colours-1", "colours-2"]
+
+
+# Taken up again
+
+
+def test_a_finished_benchmark_is_not_measured_again_and_another_is_added(
+    made_set: Make, installed: Path, tmp_path: Path
+) -> None:
+    first, second = f"folder:{made_set('a')}", f"folder:{made_set('b', seed=1)}"
+    out = tmp_path / "run"
+    measured(out, models=("colours",), benchmarks=(first,))
+    before = read_result(out).benchmarks[first]
+    kept = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in out.rglob("*") if path.is_file()}
+    measured(out, models=("colours",), benchmarks=(first,))
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in kept} == kept
+    measured(out, models=("colours",), benchmarks=(first, second))
+    assert read_result(out).benchmarks[first] == before  # with its time, to the nanosecond
+    assert list(read_result(out).benchmarks) == [first, second]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"models": ("random",)}, "model was colours, now random"),
+        ({"models": ("twin",)}, "weights was colours-1, now colours-2"),
+        ({"seed": 1}, "seed was 0, now 1"),
+        ({"limit": "3"}, "limit was None, now 3"),
+        ({"device": "cuda"}, "device was cpu, now cuda"),
+    ],
+)
+def test_the_folder_of_another_run_is_refused(
+    made_set: Make, installed: Path, tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    settings: dict[str, Any] = {"models": ("colours",), "benchmarks": (f"folder:{made_set()}",)}
+    measured(tmp_path / "run", **settings)
+    before = (tmp_path / "run" / "results.json").read_bytes()
+    with pytest.raises(RunError, match=f"holds another run .*{said}.*name another --out, or delete it"):
+        measured(tmp_path / "run", **settings | change)
+    assert (tmp_path / "run" / "results.json").read_bytes() == before
+
+
+def test_a_finished_benchmark_whose_content_changed_is_refused(made_set: Make, installed: Path, tmp_path: Path) -> None:
+    folder = made_set()
+    settings: dict[str, Any] = {"models": ("colours",), "benchmarks": (f"folder:{folder}",)}
+    measured(tmp_path / "run", **settings)
+    listed = folder / "pairs.jsonl"
+    listed.write_text(listed.read_text().replace('"texts": ["', '"texts": ["not ', 1))
+    with pytest.raises(RunError, match=r"holds folder:.* with other content; name another --out, or delete it"):
+        measured(tmp_path / "run", **settings)
+
+
+# Refused before anything is made
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "said"),
+    [
+        ({"models": ("random", "orcale")}, UnknownNameError, "no model 'orcale'; did you mean 'oracle'"),
+        ({"benchmarks": ("winogrund",)}, UnknownNameError, "no benchmark 'winogrund'; did you mean 'winoground'"),
+        ({"benchmarks": ("winoground",)}, DataError, "gated .* tellapart score winoground --scores FILE"),
+        ({"benchmarks": ("folder:nowhere",)}, DataError, "no folder 'nowhere'"),
+        ({"benchmarks": ("folder:",)}, DataError, "folder: names no folder; write folder:PATH"),
+        (
+            {"benchmarks": ("no-benchmark",)},
+            DataError,
+            "'no-benchmark' is a dict; its entry point must name a Benchmark",
+        ),
+        ({"models": ("no-model",)}, ModelError, "model 'no-model' is a str without a name, a fingerprint or a kind"),
+        ({"models": ("onnx:",)}, ModelError, "onnx: names no model; write onnx:PATH"),
+        ({"models": ("random", "random")}, RunError, "-m random is named twice"),
+        ({"benchmarks": ("SET", "SET")}, RunError, "-b folder:.*set is named twice"),
+        ({"limit": "0"}, RunError, "--limit 0: give a number of items"),
+        ({"device": "tpu"}, ModelError, "device 'tpu' is unknown; use one of cpu, cuda"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_a_folder_is_made(
+    made_set: Make, installed: Path, tmp_path: Path, settings: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    here = f"folder:{made_set()}"
+    wanted = {"models": ("random",), "benchmarks": (here,)} | settings
+    wanted["benchmarks"] = tuple(here if name == "SET" else name for name in wanted["benchmarks"])
+    with pytest.raises(error, match=said):
+        measured(tmp_path / "run", **wanted)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_image_that_cannot_be_decoded_leaves_no_folder(made_set: Make, tmp_path: Path) -> None:
+    folder = made_set()
+    broken = folder / "images" / "3_1.png"
+    broken.write_bytes(broken.read_bytes()[:-30])
+    with pytest.raises(DataError, match=r"pairs.jsonl:4: field 'images\[1\]'"):
+        measured(tmp_path / "run", models=("random",), benchmarks=(f"folder:{folder}",))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_refused_at_once(made_set: Make, tmp_path: Path) -> None:
+    here = f"folder:{made_set()}"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match=r"cannot write to .*file/run: .*file is no folder; name another --out"):
+        measured(tmp_path / "file" / "run", models=("random",), benchmarks=(here,))
+    with pytest.raises(RunError, match=r"cannot write .*/proc/nowhere"):
+        measured(Path("/proc/nowhere"), models=("random",), benchmarks=(here,))
+
+
+def test_a_store_that_cannot_be_opened_says_what_to_do(made_set: Make, tmp_path: Path) -> None:
+    (tmp_path / "store.sqlite").write_text("not a database, but long enough to be taken for one at first sight " * 20)
+    with pytest.raises(StoreError, match="delete it, or name another --cache"):
+        measured(
+            tmp_path / "r", cache=tmp_path / "store.sqlite", models=("random",), benchmarks=(f"folder:{made_set()}",)
+        )
+
+
+# Scores made elsewhere
+
+
+def winoground(name: str) -> Path:
+    path = WINOGROUND / f"{name}.jsonl"
+    if not path.is_file():
+        pytest.skip("the Winoground score files are not beside this checkout")
+    return path
+
+
+def score_file(path: Path, values: np.ndarray) -> Path:
+    rows = [f"item-{k},{i},{t},{float(values[k, i, t])!r}" for k, i, t in np.ndindex(*values.shape)]
+    path.write_text("\n".join(["id,image,text,score", *rows]) + "\n")
+    return path
+
+
+def test_scores_of_the_users_own_pairs_carry_captions_and_tags(made_set: Make, tmp_path: Path) -> None:
+    file = score_file(tmp_path / "mine.csv", np.random.default_rng(0).random((12, 2, 2)))
+    out = run_scores(f"folder:{made_set()}", file, tmp_path / "run")
+    assert read_result(out).model.name == "mine"
+    assert set(sole(out).by) == {"side", "type"}
+    first = samples(out)["item-0"]
+    assert len(first.texts) == len(first.images) == 2
+
+
+def test_ties_that_float32_makes_are_counted(made_set: Make, tmp_path: Path) -> None:
+    values = np.random.default_rng(0).random((12, 2, 2))
+    values[3] = [[0.5, 0.5 + 1e-12], [0.1, 0.2]]
+    values[4] = [[0.5, 0.5], [0.1, 0.2]]
+    record = sole(run_scores(f"folder:{made_set()}", score_file(tmp_path / "a.csv", values), tmp_path / "run"))
+    assert (record.tied_items, record.tied_comparisons, record.rounded_ties) == (2, 2, 1)
+
+
+def test_another_score_file_does_not_go_into_the_same_folder(tmp_path: Path) -> None:
+    run_scores("winoground", winoground("vilt"), tmp_path / "run")
+    with pytest.raises(RunError, match=r"holds another run \(model was vilt, now flava_itc"):
+        run_scores("winoground", winoground("flava_itc"), tmp_path / "run")
+
+
+def test_scores_that_lack_an_item_leave_no_folder(made_set: Make, tmp_path: Path) -> None:
+    file = score_file(tmp_path / "few.csv", np.zeros((11, 2, 2)))
+    with pytest.raises(ScoreError, match="4 of 48 scores are missing: item-11_c0_i0"):
+        run_scores(f"folder:{made_set()}", file, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_record_reads_back_as_it_was(made_set: Make, tmp_path: Path) -> None:
+    (out,) = measured(tmp_path / "run", models=("random",), benchmarks=(f"folder:{made_set()}",))
+    text = (out / "results.json").read_text()
+    assert Result.model_validate_json(text).model_dump_json(by_alias=True, indent=1) + "\n" == text

@@ -1,0 +1,388 @@
+"""What models cost: what is counted equals an independent count, and no time is that of a remembered or repeated sample."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tellapart.data.images import decode, pixel_hash
+from tellapart.errors import DataError, ModelError, RunError
+from tellapart.evaluation import timing
+from tellapart.evaluation.timing import BATCHES, TimingSettings, time_model, time_models
+from tellapart.models.bundled import DEMO_ENCODER_FOLDER
+from tellapart.models.fusion.scoring import FusionScorer
+from tellapart.models.onnx.file_format import weight_count
+from tellapart.records.machine import resident_memory
+from tellapart.records.timing_record import PARTS, Duration, Timings, read_timings, write_timings
+from tellapart.report.timings import print_timings
+
+FEW = {"repeats": 3, "warm_up": 1, "batch_size": 2}
+
+
+def positive(duration: Duration) -> bool:
+    return 0 < duration.low <= duration.median <= duration.high
+
+
+# Families
+
+
+@pytest.mark.parametrize(
+    ("name", "parts", "rates"),
+    [
+        ("demo-encoder", ("decode", "image", "text", "cross"), ("images", "texts", "pairs")),
+        ("random", ("decode", "cross"), ("pairs",)),
+        ("blind", ("text",), ("texts",)),
+        ("oracle", ("cross",), ("pairs",)),
+    ],
+)
+def test_a_model_has_the_parts_that_its_family_computes(
+    name: str, parts: tuple[str, ...], rates: tuple[str, ...]
+) -> None:
+    found = time_model(name, TimingSettings(**FEW))
+    assert tuple(found.parts) == parts
+    assert all(map(positive, (found.latency, *found.parts.values())))
+    given = found.throughput.model_dump(exclude={"batch_size"})
+    assert tuple(rate for rate, value in given.items() if value is not None) == rates
+    assert all(given[rate] > 0 for rate in rates)
+    assert found.flops is None
+    assert (found.image_size == (160, 160)) == ("decode" in parts)
+
+
+class Watched:
+    """A pair scorer that keeps what it was asked: the images' hashes, one list a call."""
+
+    name, fingerprint, kind = "watched", "watched-1", "similarity"
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+
+    def score_pairs(self, images: Sequence[NDArray[np.uint8]], texts: Sequence[str]) -> NDArray[np.float32]:
+        self.calls.append([pixel_hash(image) for image in images])
+        return np.zeros(len(texts), np.float32)
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], None]:
+    """Have that model found, whatever the name."""
+    return lambda model: monkeypatch.setattr(timing, "find_model", lambda name, options: model)
+
+
+def test_no_image_is_asked_about_twice_running_and_none_twice_in_a_batch(
+    found: Callable[[object], None], made_set: Callable[..., Path]
+) -> None:
+    model = Watched()
+    found(model)
+    settings = TimingSettings(benchmark=f"folder:{made_set(n=2)}", repeats=9, warm_up=2, batch_size=3)
+    record = time_model("watched", settings)
+    assert record.pairs == 4
+    assert [len(call) for call in model.calls] == [1] * (9 + 2 + 1) + [3] * (1 + BATCHES)
+    asked = [image for call in model.calls for image in call]
+    assert all(one != other for one, other in pairwise(asked[:12]))
+    assert all(len(set(call)) == len(call) for call in model.calls)
+
+
+class Halves:
+    """A fusion encoder of numpy that keeps what it was asked."""
+
+    name, fingerprint, kind = "halves", "halves-1", "probability"
+    parameters = 7
+    left_out = "a detector comes before"
+
+    def __init__(self) -> None:
+        self.asked: dict[str, list[int]] = {"images": [], "texts": [], "pairs": []}
+
+    def prepare_image(self, pixels: NDArray[np.uint8]) -> dict[str, Any]:
+        return {"features": np.zeros((5, 4), np.float32)}
+
+    def encode_images(self, images: Sequence[Any]) -> list[Any]:
+        assert all(isinstance(image, dict) for image in images)
+        self.asked["images"].append(len(images))
+        return [SimpleNamespace(nbytes=0, truncated=False) for _ in images]
+
+    def encode_texts(self, texts: Sequence[str]) -> list[Any]:
+        self.asked["texts"].append(len(texts))
+        return [SimpleNamespace(nbytes=0, truncated=False) for _ in texts]
+
+    def score_states(self, images: Sequence[Any], texts: Sequence[Any]) -> NDArray[np.float32]:
+        self.asked["pairs"].append(len(texts))
+        return np.zeros(len(texts), np.float32)
+
+
+def test_halves_are_computed_anew_each_time_and_what_comes_before_them_is_said(found: Callable[[object], None]) -> None:
+    encoder = Halves()
+    found(FusionScorer(encoder))
+    record = time_model("halves", TimingSettings(repeats=6, warm_up=0, batch_size=4))
+    assert encoder.asked == dict.fromkeys(encoder.asked, [1] * 7 + [4] * (1 + BATCHES))
+    assert tuple(record.parts) == PARTS
+    assert record.notes == ("a detector comes before",)
+    assert (record.parameters, record.input_shape) == (7, (5, 4))
+
+
+def test_the_parameters_of_an_onnx_model_are_its_weights_without_shapes_and_axes(tiny_encoder: Any) -> None:
+    record = time_model(f"onnx:{tiny_encoder.folder}", TimingSettings(**FEW))
+    assert record.parameters == sum(array.size for array in tiny_encoder.weights.values())
+
+
+def test_the_weights_of_the_bundled_model_are_as_many_as_its_card_says() -> None:
+    card = DEMO_ENCODER_FOLDER / "MODEL_CARD.md"
+    assert f"{time_model('demo-encoder', TimingSettings(**FEW)).parameters:,} parameters" in card.read_text()
+
+
+def field(number: int, content: bytes) -> bytes:
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
+@pytest.mark.parametrize(("kind", "weights"), [(1, 12), (16, 12), (3, 12), (7, 0), (9, 0)])
+@pytest.mark.parametrize("dims", [field(1, bytes([3, 4])), bytes([8, 3, 8, 4])], ids=["packed", "one by one"])
+def test_weights_are_counted_however_a_shape_is_written(dims: bytes, kind: int, weights: int) -> None:
+    tensor = dims + bytes([16, kind])
+    assert weight_count(field(7, field(5, tensor) + field(5, tensor))) == 2 * weights
+
+
+# Models of torch
+
+
+@pytest.fixture(scope="module")
+def torch() -> Iterator[Any]:
+    pytest.importorskip("torch", reason="its models need the extra 'models'")
+    pytest.importorskip("transformers", reason="its models need the extra 'models'")
+    from tellapart.models.torch_backend import import_torch
+
+    torch = import_torch()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield torch
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def tiny(torch: Any) -> Any:
+    sys.path.append(str(Path(__file__).parents[1] / "models"))
+    import tiny_models
+
+    return tiny_models
+
+
+def saved_numbers(folder: Path, *, unused: tuple[str, ...] = ()) -> int:
+    """Count the numbers in a checkpoint's file by its header alone."""
+    data = (folder / "model.safetensors").read_bytes()
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    return sum(int(np.prod(tensor["shape"])) for name, tensor in header.items() if not name.startswith(("__", *unused)))
+
+
+def test_parameters_and_flops_of_a_clip_are_those_counted_by_hand(tiny: Any, tmp_path: Path) -> None:
+    folder = tiny.clip(tmp_path / "clip")
+    record = time_model(str(folder), TimingSettings(**FEW))
+    assert record.parameters == saved_numbers(folder)
+    assert tuple(record.parts) == PARTS
+    assert record.input_shape == (3, tiny.SIZE, tiny.SIZE)
+    assert record.machine.torch_threads == 1
+
+    def layers(tokens: int) -> int:
+        linear = (4 + 2 * 2) * tokens * tiny.WIDTH**2  # q, k, v, out; up and down, twice as wide
+        return tiny.LAYERS * 2 * (linear + 2 * tokens**2 * tiny.WIDTH)  # and q by k, weights by v
+
+    patches = (tiny.SIZE // tiny.PATCH) ** 2
+    image = 2 * patches * (3 * tiny.PATCH**2) * tiny.WIDTH + layers(patches + 1)
+    text = layers(24)  # the demo's captions fill the context
+    assert record.flops == image + text + 2 * (2 * tiny.WIDTH * tiny.DIMENSIONS)
+
+
+def test_flops_and_parameters_of_a_fusion_encoder_are_counted(tiny: Any, tmp_path: Path) -> None:
+    folder = tiny.blip(tmp_path / "blip")
+    record = time_model(str(folder), TimingSettings(**FEW))
+    assert tuple(record.parts) == PARTS
+    assert record.parameters == saved_numbers(folder, unused=("vision_proj", "text_proj"))  # of its contrastive head
+    assert record.flops is not None
+    assert record.flops > 2 * 16 * 192 * tiny.WIDTH  # the patches alone
+
+
+def test_the_time_of_a_detector_is_said_to_be_missing(tiny: Any, made_set: Callable[..., Path], tmp_path: Path) -> None:
+    t = tiny.transformers()
+    pairs, folder = made_set(n=2), tmp_path / "visual_bert"
+    config = t.VisualBertConfig(
+        hidden_size=32, intermediate_size=48, num_attention_heads=2, num_hidden_layers=2, visual_embedding_dim=6,
+        vocab_size=80, max_position_embeddings=16, pad_token_id=0,
+    )  # fmt: skip
+    t.VisualBertForPreTraining(config).save_pretrained(folder)
+    tiny.bert_tokenizer().save_pretrained(folder)
+    draw = np.random.default_rng(0)
+    arrays: dict[str, Any] = {}
+    for file in sorted((pairs / "images").iterdir()):
+        key = pixel_hash(decode(file.read_bytes(), file.name))
+        arrays[f"{key}/features"] = draw.normal(size=(4, 6)).astype(np.float32)
+        arrays[f"{key}/boxes"] = np.tile(np.array([0, 0, 1, 1], np.float32), (4, 1))
+    np.savez(folder / "regions.npz", **arrays)
+    record = time_model(str(folder), TimingSettings(benchmark=f"folder:{pairs}", **FEW))
+    assert tuple(record.parts) == PARTS
+    assert any("the time and the weights of the detector" in note for note in record.notes)
+
+
+def test_batches_too_large_for_the_device_are_told(torch: Any, found: Callable[[object], None]) -> None:
+    class Full(Watched):
+        def score_pairs(self, images: Sequence[NDArray[np.uint8]], texts: Sequence[str]) -> NDArray[np.float32]:
+            if len(texts) > 1:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return super().score_pairs(images, texts)
+
+    found(Full())
+    with pytest.raises(ModelError, match="a batch of 2 is too much for the device's memory; give a smaller"):
+        time_model("full", TimingSettings(**FEW))
+
+
+# What is refused
+
+
+def test_settings_that_measure_nothing_are_refused() -> None:
+    for wrong in ({"repeats": 0}, {"warm_up": -1}, {"batch_size": 0}):
+        ((name, value),) = wrong.items()
+        with pytest.raises(RunError, match=f"{name} must be at least {value + 1}; got {value}"):
+            TimingSettings(**wrong)
+
+
+def test_a_model_that_scores_no_pairs_is_refused(found: Callable[[object], None]) -> None:
+    found(SimpleNamespace(name="mute", fingerprint="0", kind="logit"))
+    with pytest.raises(ModelError, match="model 'mute' scores no pairs in this reading"):
+        time_model("mute", TimingSettings(**FEW))
+
+
+def test_too_few_images_are_refused(made_set: Callable[..., Path]) -> None:
+    many = TimingSettings(benchmark=f"folder:{made_set(n=3)}", batch_size=7)
+    with pytest.raises(DataError, match="has 6 different images; give --batch-size 6 or less"):
+        time_model("random", many)
+    one = TimingSettings(benchmark=f"folder:{made_set('one', n=1, shape=(1, 2))}", batch_size=1)
+    with pytest.raises(DataError, match="has one image only; timing needs two"):
+        time_model("random", one)
+
+
+def test_a_model_named_twice_is_refused() -> None:
+    with pytest.raises(RunError, match="-m blind is named twice; name each once"):
+        time_models(["blind", "random", "blind"])
+
+
+def test_a_model_whose_process_is_killed_is_an_error_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "site"
+    about = site / "deadly-1.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: deadly\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[tellapart.models]\ndeadly = deadly:make\n")
+    (site / "deadly.py").write_text("import os\n\ndef make(options):\n    os._exit(9)\n")
+    monkeypatch.syspath_prepend(str(site))
+    with pytest.raises(RunError, match="deadly: the process that timed it was killed, as a rule because memory ran"):
+        time_models(["deadly"], TimingSettings(**FEW))
+
+
+# The record
+
+
+@pytest.fixture(scope="module")
+def measured() -> Timings:
+    """Of two models, each in a process of its own."""
+    return time_models(["random", "blind"], TimingSettings(**FEW), command="tellapart time")
+
+
+def test_a_record_comes_back_from_its_file_as_it_was(measured: Timings, tmp_path: Path) -> None:
+    write_timings(tmp_path / "timing.json", measured)
+    assert read_timings(tmp_path / "timing.json") == measured
+    text = (tmp_path / "timing.json").read_text()
+    assert json.loads(text)["schema"] == 1
+    assert platform.node() not in [*json.loads(text)["models"][0]["machine"].values()]
+    assert [model.model.name for model in measured.models] == ["random", "blind"]
+    assert all(model.peak_memory is None or model.peak_memory >= 0 for model in measured.models)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"schema": 2}', "has schema 2, this version reads 1; update tellapart"),
+        ('{"schema": 1}', "is no file of `tellapart time`: field 'started': is missing"),
+        ("[]", "is no file of `tellapart time`: input should be an object"),
+        ("{", "is no JSON file of `tellapart time`: Expecting property name"),
+        (None, "cannot be read: No such file or directory; `tellapart time --out FILE` writes one"),
+    ],
+)
+def test_a_file_that_is_no_record_is_told(text: str | None, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "timing.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(RunError, match=message):
+        read_timings(path)
+
+
+def test_memory_above_the_start_is_what_was_taken() -> None:
+    before = resident_memory()
+    taken = np.ones(64 * 2**20, np.uint8)
+    peak = resident_memory(peak=True)
+    if before is None or peak is None:
+        pytest.skip("this system does not say")
+    assert peak >= before + taken.nbytes // 2
+
+
+def test_models_that_share_a_name_are_named_as_they_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = time_model("blind", TimingSettings(**FEW))
+    monkeypatch.setattr(timing, "_apart", lambda name, settings: record)
+    assert [each.model.name for each in time_models(["a/blind", "b/blind"]).models] == ["a/blind", "b/blind"]
+
+
+def test_the_tables_hold_every_number_and_say_how_it_was_measured(
+    measured: Timings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = measured.models[0].model_copy(
+        update={
+            "parameters": 151_277_313,
+            "flops": 14_780_000_000,
+            "peak_memory": 999_600,
+            "peak_device_memory": 2_000_000_000,
+            "notes": ("evil\x1b[2J",),
+            "latency": Duration(median=0.0123, low=0.001, high=1.5),
+        }
+    )
+    print_timings(measured.model_copy(update={"models": (first, measured.models[1])}))
+    printed = capsys.readouterr().out
+    for cell in ("151 M", "14.8 G", "1 MB", "2 GB", "12.3 [1.00, 1,500]", "not counted"):
+        assert cell in printed
+    assert "3 pairs of demo one by one, after 1 to warm up; throughput: median of 3 batches" in printed
+    assert "random: evil\ufffd[2J" in printed
+
+
+def test_the_command_prints_tables_and_writes_what_it_prints_as_json(command: Callable[..., Any]) -> None:
+    few = ("--repeats", 2, "--warm-up", 0, "--batch-size", 2)
+    ran = command("time", "-m", "blind", *few, "--out", "timing.json", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.json == json.loads(Path("timing.json").read_text())
+    (model,) = read_timings(Path("timing.json")).models
+    assert (model.repeats, model.warm_up, model.throughput.batch_size, model.batches) == (2, 0, 2, BATCHES)
+    assert model.model.fingerprint == "tellapart:blind:1"
+    assert model.machine.processor
+    ran = command("time", "-m", "blind", *few)
+    assert "latency of one pair, milliseconds" in ran.out
+    assert "throughput and size" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-m", "blnd"], "error: no model 'blnd'; did you mean 'blind'?"),
+        (["-m", "blind", "-b", "vlue-nlvr2"], "error: vlue-nlvr2 is a task"),
+        (["-m", "blind", "--dtype", "int8"], "error: dtype 'int8' is unknown"),
+        ([], "Missing option '-m'"),
+    ],
+)
+def test_what_the_command_cannot_do_is_one_line(
+    command: Callable[..., Any], arguments: list[str], message: str
+) -> None:
+    ran = command("time", *arguments)
+    assert ran.code == 2
+    assert message in ran.err

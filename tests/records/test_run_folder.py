@@ -1,0 +1,149 @@
+"""Files of a run folder: named for any file system, written whole, and refused by name where they are not whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tellapart.errors import RunError
+from tellapart.evaluation.run import run_record
+from tellapart.records.result import ModelRecord, Result, Sample
+from tellapart.records.run_folder import (
+    beside,
+    file_name,
+    find_runs,
+    read_result,
+    read_samples,
+    write_result,
+    write_samples,
+    write_whole,
+)
+
+
+def result(model: str = "m") -> Result:
+    record = ModelRecord(name=model, fingerprint="f", kind="similarity")
+    return Result(run=run_record(seed=0, command=""), model=record, benchmarks={})
+
+
+def sample(name: str = "a") -> Sample:
+    return Sample(id=name, cluster=name, texts=("x\u2028y", 'z"\n'), scores=((0.1, 0.2),), outcomes={})
+
+
+@given(st.text(min_size=1, max_size=200))
+def test_any_name_becomes_one_that_any_file_system_takes(name: str) -> None:
+    assert re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}", file_name(name))
+
+
+@given(st.text(max_size=12), st.text(max_size=12))
+def test_different_names_stay_different(one: str, other: str) -> None:
+    assert (file_name(one) == file_name(other)) is (one == other)
+
+
+def test_samples_hold_any_text(tmp_path: Path) -> None:
+    write_samples(tmp_path, "folder:/a b", [sample("a"), sample("b")])
+    assert read_samples(tmp_path, "folder:/a b") == [sample("a"), sample("b")]
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_whole(tmp_path / "a.txt", "old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(RunError, match=r"cannot write .*a.txt: No space left on device"):
+        write_whole(tmp_path / "a.txt", "new")
+    assert os.listdir(tmp_path) == ["a.txt"]  # noqa: PTH208
+    assert (tmp_path / "a.txt").read_text() == "old"
+
+
+def test_an_interruption_leaves_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(tmp_path / "a.txt", "new")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"schema": 2, "news": 1}', r"results.json has schema 2, this version reads 1; update tellapart"),
+        ('{"schema": 1}', r"results.json is not a record this version reads: field 'run': is missing"),
+        ("not json", r"results.json is not a record this version reads: invalid JSON"),
+        ("[]", r"results.json is not a record this version reads: input should be an object"),
+        ("", r"results.json is not a record this version reads: invalid JSON"),
+    ],
+)
+def test_a_record_that_is_none_is_refused_by_field(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "results.json").write_text(text)
+    with pytest.raises(RunError, match=said):
+        read_result(tmp_path)
+
+
+def test_an_unknown_field_is_refused(tmp_path: Path) -> None:
+    write_result(tmp_path, result())
+    record = json.loads((tmp_path / "results.json").read_text())
+    record["model"]["colour"] = "red"
+    (tmp_path / "results.json").write_text(json.dumps(record))
+    with pytest.raises(RunError, match=r"field 'model.colour': is unknown"):
+        read_result(tmp_path)
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_bytes(b"\xff\xfe{}")
+    with pytest.raises(RunError, match=r"results.json cannot be read: 'utf-8' codec"):
+        read_result(tmp_path)
+
+
+def test_samples_that_were_cut_off_are_refused_wherever_the_cut_lies(tmp_path: Path) -> None:
+    write_samples(tmp_path, "demo", [sample("a"), sample("b")])
+    path = tmp_path / "samples" / "demo.jsonl"
+    whole = path.read_bytes()
+    second = whole.index(b"\n") + 1
+    for length in (0, 1, second - 1, second + 1, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(RunError, match=r"demo.jsonl is cut off in its last line"):
+            read_samples(tmp_path, "demo")
+
+
+def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+    write_samples(tmp_path, "demo", [sample("a"), sample("b")])
+    path = tmp_path / "samples" / "demo.jsonl"
+    path.write_text(path.read_text().replace('"id":"b"', '"id":7'))
+    with pytest.raises(
+        RunError, match=r"demo.jsonl:2 is not a record this version reads: field 'id': expected a string"
+    ):
+        read_samples(tmp_path, "demo")
+
+
+def test_missing_samples_are_named(tmp_path: Path) -> None:
+    write_result(tmp_path, result())
+    with pytest.raises(RunError, match=r"samples/demo.jsonl is missing; the run was cut off"):
+        read_samples(tmp_path, "demo")
+
+
+def test_a_run_is_found_with_the_models_beside_it_the_references_last(tmp_path: Path) -> None:
+    for folder, model in [(tmp_path, "m")] + [(beside(tmp_path, name), name) for name in ("oracle", "mine", "random")]:
+        write_result(folder, result(model))
+    assert [read_result(folder).model.name for folder in find_runs(tmp_path)] == ["m", "mine", "random", "oracle"]
+
+
+def test_a_folder_of_runs_is_that_many_subjects(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        write_result(tmp_path / name, result(name))
+        write_result(beside(tmp_path / name, "random"), result("random"))
+    assert [folder.name for folder in find_runs(tmp_path)] == ["a", "b"]
+
+
+def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"no run in .*; name a run folder that `tellapart run --out` wrote"):
+        find_runs(tmp_path)
