@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -21,12 +20,11 @@ from tellapart.audit.leak import caption_leak, picture_leak
 from tellapart.audit.lengths import length_gaps
 from tellapart.audit.words import bag_of_words
 from tellapart.data.pairset import PairSet
+from tellapart.data.progress import Progress
 from tellapart.models.text.find import find_text_scorer
 from tellapart.models.text.tinystories import TinyStories
 
 __all__ = ["Audit", "ItemChange", "Options", "audit"]
-
-Progress = Callable[[str, int, int], None]
 
 
 class ItemChange(BaseModel):

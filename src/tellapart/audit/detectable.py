@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from tellapart.audit.blind import MARGIN
 from tellapart.audit.finding import MOST_EXAMPLES, Finding, NotDone, measured
 from tellapart.audit.picture_statistics import FILE_STATISTICS, PIXEL_STATISTICS, file_statistics, pixel_statistics
 from tellapart.data.pairset import PairSet
+from tellapart.data.progress import Progress
 from tellapart.models.embeddings import embeddings
 from tellapart.models.find import find_model
 from tellapart.models.store import EmbeddingStore
@@ -37,7 +38,6 @@ __all__ = [
     "word_counts",
 ]
 
-Progress = Callable[[str, int, int], None]
 
 #: Clusters below which no head is fitted.
 FEWEST_CLUSTERS = 20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +11,9 @@ from tellapart.audit.change import Change, change_of
 from tellapart.data.images import pixel_hash
 from tellapart.data.pairset import PairSet
 from tellapart.data.perceptual import Prints, perceptual_hash, prints, thumbnail
+from tellapart.data.progress import Progress
 
 __all__ = ["Look", "look"]
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ the set is the same, byte for byte, for any number of workers and however often 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -23,12 +23,12 @@ from tellapart.builders.recipe_file import RecipeFile, open_builder, open_select
 from tellapart.builders.selections import Selection
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
+from tellapart.data.progress import Progress
 from tellapart.data.rows import read_object
 from tellapart.errors import DataError, RunError
 
 __all__ = ["Built", "build", "journal_of"]
 
-Progress = Callable[[str, int, int], None]
 """Called with the stage, what is done of it, and the total."""
 
 

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.data.progress import Progress
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.errors import ModelError, ScoreError
 from tellapart.evaluation.measure import measure
 from tellapart.models.protocols import Model, Pixels
 from tellapart.models.reference import BagOfWords, Blind, Constant, Oracle, Random
-from tellapart.models.scoring import Progress, score
+from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
 from tellapart.records.result import Value
 

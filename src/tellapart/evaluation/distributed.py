@@ -21,13 +21,14 @@ from typing import IO, Any
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.data.progress import Progress
 from tellapart.errors import RunError, StoreError, TellapartError, first_line
 from tellapart.evaluation.evaluate import SCORERS, chosen
 from tellapart.evaluation.evaluate_task import prepare_task
 from tellapart.evaluation.run import Settings, resolve, run
 from tellapart.models.deferred import Deferred
 from tellapart.models.protocols import Model
-from tellapart.models.scoring import Progress, score
+from tellapart.models.scoring import score
 from tellapart.models.shard import Shard, own_part
 from tellapart.models.store import EmbeddingStore
 from tellapart.models.torch_backend import import_torch

@@ -12,6 +12,7 @@ from typing import Any
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet, describe
+from tellapart.data.progress import Progress
 from tellapart.data.scores import Scores
 from tellapart.errors import MetricError, RunError
 from tellapart.evaluation.measure import Measured, measure
@@ -19,7 +20,7 @@ from tellapart.metrics.registry import defined_for
 from tellapart.models.content_hash import image_hashes
 from tellapart.models.deferred import Deferred
 from tellapart.models.protocols import DualEncoder, Generator, KeyReader, Model, PairScorer, TextScorer
-from tellapart.models.scoring import Progress, score
+from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
 from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.data.progress import Progress
 from tellapart.errors import MetricError
 from tellapart.evaluation.evaluate import Evaluation, chosen, notes_on_cut_texts, texts_cut
 from tellapart.evaluation.tabulate import tabulate
 from tellapart.models.protocols import Model
-from tellapart.models.scoring import Progress
 from tellapart.models.store import EmbeddingStore
 from tellapart.records.result import BenchmarkResult, Metrics, Sample
 from tellapart.tasks.registry import find_task

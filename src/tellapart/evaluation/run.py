@@ -20,6 +20,7 @@ from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
+from tellapart.data.progress import Progress
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import RunError
 from tellapart.evaluation.evaluate import Evaluation, Prepared, chosen, evaluate, evaluate_scores, plan, prepare
@@ -34,7 +35,6 @@ from tellapart.models.deferred import Deferred, find_deferred
 from tellapart.models.external import created_ties, read_raw_scores, round_scores
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
-from tellapart.models.scoring import Progress
 from tellapart.models.store import EmbeddingStore
 from tellapart.records.result import ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import RESULTS, beside, read_result, write_result, write_samples

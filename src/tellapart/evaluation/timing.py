@@ -25,6 +25,7 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.data.images import pixel_hash
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.data.progress import Progress
 from tellapart.errors import DataError, ModelError, RunError
 from tellapart.evaluation.evaluate import chosen
 from tellapart.models.find import find_model
@@ -42,7 +43,6 @@ from tellapart.models.protocols import (
     TextScorer,
     Weighed,
 )
-from tellapart.models.scoring import Progress
 from tellapart.models.torch_backend import exact_batches
 from tellapart.records.machine import device_peak, forget_device_peak, resident_memory, this_machine, versions
 from tellapart.records.result import ModelRecord

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.pairset import PairSet
+from tellapart.data.progress import Progress
 from tellapart.errors import ModelError, StoreError
 from tellapart.models.compute import Job, fill_images, fill_texts
 from tellapart.models.content_hash import text_hash
 from tellapart.models.deferred import Deferred
 from tellapart.models.protocols import DualEncoder, Model, Vectors
-from tellapart.models.scoring import Progress
 from tellapart.models.store import EmbeddingStore
 from tellapart.models.writer import Writer
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.data.progress import Progress
 from tellapart.data.scores import Scores
 from tellapart.errors import ModelError, StoreError
 from tellapart.models.compute import Job, fill_images, fill_pairs, fill_texts
@@ -37,10 +38,8 @@ from tellapart.models.protocols import (
 from tellapart.models.store import EmbeddingStore
 from tellapart.models.writer import Writer
 
-__all__ = ["Progress", "Scored", "score"]
+__all__ = ["Scored", "score"]
 
-#: Called with the stage ("images", "texts", "pairs" or "items"), what is done of it, and the total.
-Progress = Callable[[str, int, int], None]
 
 #: Items whose stored numbers are in memory at the same time.
 _BLOCK = 256

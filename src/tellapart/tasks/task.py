@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tellapart.data.images import decode
+from tellapart.data.progress import Progress
 from tellapart.metrics.per_item import PerItem
 from tellapart.models.protocols import Model, Pixels
-from tellapart.models.scoring import Progress
 from tellapart.models.store import EmbeddingStore
 
 __all__ = ["Output", "Pictures", "Session", "Task", "TaskMetric", "Unit", "Units"]

@@ -18,11 +18,11 @@ from pydantic import BaseModel, ConfigDict
 
 from tellapart.benchmarks.bivlc_detector import detector_outcomes
 from tellapart.data.pairset import PairSet, describe
+from tellapart.data.progress import Progress
 from tellapart.errors import DataError
 from tellapart.models.deferred import Deferred
 from tellapart.models.embeddings import Embeddings, embeddings
 from tellapart.models.protocols import Model
-from tellapart.models.scoring import Progress
 from tellapart.models.store import EmbeddingStore
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.held_out import FOLDS, held_out

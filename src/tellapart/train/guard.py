@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tellapart.data.progress import Progress
 from tellapart.evaluation.compare import Comparison, compare
 from tellapart.evaluation.run import Settings, run
-from tellapart.models.scoring import Progress
 from tellapart.models.store import EmbeddingStore
 
 __all__ = ["guard"]

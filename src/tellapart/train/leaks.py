@@ -14,8 +14,8 @@ from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
 from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.data.images import decode, pixel_hash
 from tellapart.data.perceptual import Prints, near, perceptual_hash, prints, thumbnail
+from tellapart.data.progress import Progress
 from tellapart.errors import DataError
-from tellapart.models.scoring import Progress
 from tellapart.tasks.registry import find_task
 from tellapart.train.rows import Rows
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tellapart.data.pairset import PairSet
+from tellapart.data.progress import Progress
 from tellapart.errors import DataError, RunError
-from tellapart.models.scoring import Progress
 from tellapart.models.torch_backend import import_torch
 from tellapart.train.checkpoint import (
     State,

@@ -10,8 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tellapart.data.pairset import PairSet
+from tellapart.data.progress import Progress
 from tellapart.evaluation.compare import Comparison
-from tellapart.models.scoring import Progress
 from tellapart.models.torch_backend import import_torch
 from tellapart.records.machine import this_machine, versions
 from tellapart.records.run_folder import write_whole

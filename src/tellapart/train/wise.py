@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tellapart.data.progress import Progress
 from tellapart.evaluation.run import Settings, run
 from tellapart.metrics.registry import headline
-from tellapart.models.scoring import Progress
 from tellapart.models.store import EmbeddingStore
 from tellapart.records.result import BenchmarkResult
 from tellapart.records.run_folder import read_result, write_whole

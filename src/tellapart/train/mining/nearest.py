@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.progress import Progress
 from tellapart.errors import DataError
 from tellapart.models.vectors import normalise
 
 __all__ = ["BLOCK", "nearest"]
 
-Progress = Callable[[str, int, int], None]
 
 #: Rows of the product in memory at once: 25,000 columns of float32 take 25 MB.
 BLOCK = 256

@@ -10,12 +10,13 @@ Sources: EqSim (Wang et al. 2023), appendix C; NegCLIP (Yuksekonul et al. 2023),
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.progress import Progress
 from tellapart.errors import DataError
 from tellapart.models.deferred import Deferred
 from tellapart.models.protocols import Model
@@ -27,7 +28,6 @@ from tellapart.train.rows import Row, Rows
 
 __all__ = ["MiningSettings", "coarse_to_fine", "hard_rows", "nearest_images"]
 
-Progress = Callable[[str, int, int], None]
 
 #: Images that are scored together: 640 captions each make 20,480 pairs.
 _IMAGES = 32

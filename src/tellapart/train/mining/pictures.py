@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tellapart.data.annotations import made
 from tellapart.data.pairset import PairSet
+from tellapart.data.progress import Progress
 from tellapart.models.deferred import Deferred
 from tellapart.models.embeddings import embeddings
 from tellapart.models.protocols import Model
@@ -18,8 +19,6 @@ from tellapart.models.store import EmbeddingStore
 from tellapart.train.rows import Row
 
 __all__ = ["Pictures", "as_pairs", "look_at"]
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
