@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellapart.errors import ModelError
-from tellapart.models.torch_forward import bucket, forward, grouped
+from tellapart.models.torch_forward import bucket, forward, positions_by_key
 
 
 @given(st.integers(0, 10_000), st.integers(1, 64), st.none() | st.integers(1, 600))
@@ -21,7 +21,7 @@ def test_a_bucket_is_the_next_multiple_or_the_limit(length: int, step: int, limi
 
 @given(st.lists(st.sampled_from("abc")))
 def test_every_position_is_in_the_group_of_its_key_in_order(keys: list[str]) -> None:
-    groups = grouped(keys)
+    groups = positions_by_key(keys)
     assert sorted(position for own in groups.values() for position in own) == list(range(len(keys)))
     assert all(own == sorted(own) and {keys[k] for k in own} == {key} for key, own in groups.items())
     assert list(groups) == list(dict.fromkeys(keys))

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from tellapart.errors import ModelError, first_sentence
 from tellapart.models.torch_backend import import_torch
 
-__all__ = ["bucket", "forward", "grouped"]
+__all__ = ["bucket", "forward", "positions_by_key"]
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -24,10 +24,10 @@ def bucket(length: int, limit: int | None = None, *, step: int = 8) -> int:
     return up if limit is None else min(up, limit)
 
 
-def grouped(keys: Iterable[Key]) -> dict[Key, list[int]]:
+def positions_by_key(keys: Iterable[Key]) -> dict[Key, list[int]]:
     """Return the positions that share a key, by first appearance: samples of one shape, which can share a batch.
 
-    >>> grouped([8, 16, 8])
+    >>> positions_by_key([8, 16, 8])
     {8: [0, 2], 16: [1]}
     """
     found: dict[Key, list[int]] = {}

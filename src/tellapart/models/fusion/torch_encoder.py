@@ -16,7 +16,7 @@ from tellapart.models.huggingface.images import ImageInputs, Prepared
 from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch_backend import Runtime, fixed_batches, import_torch, parameter_count, weights_fingerprint
-from tellapart.models.torch_forward import forward, grouped
+from tellapart.models.torch_forward import forward, positions_by_key
 
 __all__ = ["READINGS", "Halves", "Preparation", "Tensors", "TorchFusionEncoder", "TorchState", "padded"]
 
@@ -231,7 +231,7 @@ class TorchFusionEncoder:
         """
         lengths, cut = self._texts.lengths(texts)
         inputs: dict[int, Tensors] = {}
-        for length, positions in grouped(lengths).items():
+        for length, positions in positions_by_key(lengths).items():
             made = self._texts.tokens([texts[k] for k in positions], length)
             inputs |= zip(positions, zip(made["input_ids"], made["attention_mask"].bool(), strict=True), strict=True)
         return self._halved(lambda tensors: self._halves.texts(*tensors), [inputs[k] for k in range(len(texts))], cut)
@@ -244,7 +244,7 @@ class TorchFusionEncoder:
         """
         pairs = list(zip(images, texts, strict=True))
         scores = np.zeros(len(pairs), np.float32)
-        for positions in grouped((image.group, text.group) for image, text in pairs).values():
+        for positions in positions_by_key((image.group, text.group) for image, text in pairs).values():
             for batch, real in fixed_batches(positions, self.batch_size):
                 left, right = (_stacked([pairs[k][side].tensors for k in batch]) for side in (0, 1))
                 with forward(self.name, self._halves.module):
@@ -265,7 +265,7 @@ class TorchFusionEncoder:
         self, half: Callable[[Tensors], Tensors], inputs: Sequence[Tensors], truncated: Sequence[bool]
     ) -> list[TorchState]:
         states: dict[int, TorchState] = {}
-        for positions in grouped(TorchState(tensors).group for tensors in inputs).values():
+        for positions in positions_by_key(TorchState(tensors).group for tensors in inputs).values():
             for batch, real in fixed_batches(positions, self.batch_size):
                 with forward(self.name, self._halves.module):
                     tensors = half(tuple(map(self._placed, _stacked([inputs[k] for k in batch]))))

@@ -12,18 +12,9 @@ from typing import Any
 
 from tellapart.data.images import pixel_hash
 from tellapart.models.generative.prompts import BLIP_CAPTION, QUESTION, Prompt
-from tellapart.models.generative.text import (
-    Ask,
-    LogProbability,
-    Task,
-    log_probability_of,
-    new_tokens,
-    one_image,
-    read_batches,
-    shorten,
-    too_long,
-)
+from tellapart.models.generative.text import Ask, Task, new_tokens, one_image, shorten, too_long
 from tellapart.models.huggingface.images import image_inputs
+from tellapart.models.likelihood import LogProbability, log_probability_of, read_batches
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch_backend import Runtime, import_torch
 

@@ -26,16 +26,9 @@ from tellapart.models.generative.prompts import (
     SHORT_ANSWER,
     Prompt,
 )
-from tellapart.models.generative.text import (
-    Ask,
-    LogProbability,
-    Task,
-    log_probability_of,
-    new_tokens,
-    read_batches,
-    too_long,
-)
+from tellapart.models.generative.text import Ask, Task, new_tokens, too_long
 from tellapart.models.huggingface.files import import_transformers
+from tellapart.models.likelihood import LogProbability, log_probability_of, read_batches
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch_backend import Runtime, import_torch
 

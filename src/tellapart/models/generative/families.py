@@ -24,7 +24,7 @@ from tellapart.models.generative.text import Ask, Asked, Reader, Task
 from tellapart.models.huggingface.files import config_facts, processor_facts
 from tellapart.models.protocols import Model, Pixels
 from tellapart.models.torch_backend import parameter_count, weights_fingerprint
-from tellapart.models.torch_forward import grouped
+from tellapart.models.torch_forward import positions_by_key
 
 if TYPE_CHECKING:
     from tellapart.models.options import ModelOptions
@@ -166,7 +166,7 @@ class Generative:
     def _read(self, images: Sequence[Pixels], texts: Sequence[str], *asks: Ask) -> NDArray[np.float64]:
         """Return, for image and text `k`, log P of what each of `asks` makes of it, and its tokens: `(n, asks, 2)`."""
         values = np.zeros((len(texts), len(asks), 2), np.float64)
-        for own in grouped(map(pixel_hash, images)).values():  # image by image: each is read once
+        for own in positions_by_key(map(pixel_hash, images)).values():  # image by image: each is read once
             for column, ask in enumerate(asks):
                 values[own, column] = self._reader.log_probabilities(images[own[0]], [texts[row] for row in own], ask)
         return values

@@ -30,7 +30,7 @@ from tellapart.models.torch_backend import (
     runtime,
     weights_fingerprint,
 )
-from tellapart.models.torch_forward import forward, grouped
+from tellapart.models.torch_forward import forward, positions_by_key
 from tellapart.models.vectors import dot_products, normalise
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class HuggingFaceDual:
         lengths, cut = self._texts.lengths(texts)
         self.truncated += sum(cut)
         rows: dict[int, NDArray[np.float32]] = {}
-        for length, positions in grouped(lengths).items():
+        for length, positions in positions_by_key(lengths).items():
             read = partial(self._texts.tokens, length=length)
             vectors = self._encode(self._towers.text, [texts[position] for position in positions], read)
             rows |= zip(positions, vectors, strict=True)

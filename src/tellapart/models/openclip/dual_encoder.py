@@ -24,7 +24,7 @@ from tellapart.models.torch_backend import (
     weights_fingerprint,
 )
 from tellapart.models.torch_forward import forward as compute
-from tellapart.models.torch_forward import grouped
+from tellapart.models.torch_forward import positions_by_key
 from tellapart.models.vectors import dot_products, normalise
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class OpenClipEncoder:
         ids, cut = self._tokens.read(texts)
         self.truncated += cut
         vectors = np.zeros((len(texts), self._dimensions), np.float32)
-        for length, rows in grouped(self._tower.lengths(ids)).items():
+        for length, rows in positions_by_key(self._tower.lengths(ids)).items():
 
             def forward(batch: list[int], length: int = length) -> Any:
                 return self._tower.encode(ids[batch, :length].to(self.device))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
-from tellapart.models.generative.text import read_batches
+from tellapart.models.likelihood import read_batches
 from tellapart.models.options import ModelOptions
 from tellapart.models.text.text_model import TextModel
 from tellapart.models.torch_backend import Runtime, import_torch, runtime

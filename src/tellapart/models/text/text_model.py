@@ -13,7 +13,7 @@ from typing import Any, Self
 from tellapart.errors import ModelError
 from tellapart.models.huggingface.files import config_facts, load_tokenizer, load_weights
 from tellapart.models.torch_backend import Runtime, fixed_batches, import_torch, weights_fingerprint
-from tellapart.models.torch_forward import bucket, grouped
+from tellapart.models.torch_forward import bucket, positions_by_key
 
 __all__ = ["ROWS", "TextModel"]
 
@@ -129,7 +129,7 @@ class TextModel:
         The inputs are tensors `(row, length)`: `input_ids`, and `attention_mask` with 1 on tokens and 0 on padding.
         """
         limit = self.limit
-        for length, places in grouped(bucket(len(row), limit) for row in rows).items():
+        for length, places in positions_by_key(bucket(len(row), limit) for row in rows).items():
             for batch, real in fixed_batches(places, self.rows):
                 yield batch[:real], self._padded([rows[place] for place in batch], length)
 
