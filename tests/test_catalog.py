@@ -51,12 +51,12 @@ def test_nearest_is_silent_only_when_nothing_is_near() -> None:
     assert nearest("caption", ["captions", "image"]) == "; did you mean 'captions'?"
 
 
-def installed(site: Path, package: str, models: str) -> None:
+def installed(site: Path, package: str, points: str, group: str = "models") -> None:
     """Install a package's metadata, as pip leaves it, and a module of its name."""
     info = site / f"{package}-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[tellapart.models]\n{models}\n")
+    (info / "entry_points.txt").write_text(f"[tellapart.{group}]\n{points}\n")
     (site / f"{package}.py").write_text("def make(options):\n    return 'made by ' + __name__\n")
 
 
@@ -93,4 +93,32 @@ def test_a_package_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
     assert answer(tmp_path, "load('model', 'theirs')").endswith(
         "AttributeError: module 'broken_package' has no attribute 'gone'\n"
         "model 'theirs' (broken_package:gone) comes from the package broken_package"
+    )
+
+
+def test_another_package_adds_a_prefix_and_cannot_replace_one(tmp_path: Path) -> None:
+    installed(
+        tmp_path,
+        "prefix_package",
+        "mine = prefix_package:MINE\nhf = prefix_package:MINE\nno = prefix_package:make",
+        "prefixes",
+    )
+    with (tmp_path / "prefix_package.py").open("a") as module:
+        module.write(
+            "from tellapart.models.prefix import ModelPrefix\n"
+            "from tellapart.models.reference import Constant\n"
+            "MINE = ModelPrefix({'mine:SIZE': 'a model of a size'}, lambda name, options: Constant())\n"
+        )
+    find = "__import__('tellapart.models.find', fromlist=['*'])"
+    assert answer(tmp_path, f"{find}.find_model('mine:3').name") == "constant"
+    assert answer(tmp_path, "names('prefix')[-2:], list(load('prefix', 'hf:').forms)") == (
+        "['mine:', 'no:'] ['hf:PATH or ORG/REPO']"
+    )
+    assert answer(tmp_path, f"{find}.name_forms()['mine:SIZE']") == "a model of a size"
+    assert answer(tmp_path, f"{find}.name_forms()['no:']").startswith("cannot be loaded: prefix 'no:' is a function;")
+    assert answer(tmp_path, f"{find}.find_model('mime:3')").endswith(
+        "no prefix 'mime:'; did you mean 'mine:'? `tellapart ls models` lists them all"
+    )
+    assert answer(tmp_path, f"{find}.find_model('mine:')").endswith(
+        "mine: names no model; write mine:SIZE: a model of a size"
     )

@@ -1,7 +1,7 @@
-"""Names of benchmarks, models, losses and builders, and where each is made: `"module:attribute"` strings, imported when asked for.
+"""Names of benchmarks, models, model prefixes, losses and builders, each with the `"module:attribute"` that it imports.
 
-Adding a benchmark, a model, a loss or a builder is one file and one line here. Another package adds its own through the entry
-points `tellapart.benchmarks`, `tellapart.models`, `tellapart.losses` and `tellapart.builders`; it cannot replace one of these.
+Adding one is one file and one line here. Another package adds its own through the entry points `tellapart.benchmarks`,
+`tellapart.models`, `tellapart.prefixes`, `tellapart.losses` and `tellapart.builders`; it cannot replace one of these.
 """
 
 from __future__ import annotations
@@ -15,7 +15,20 @@ from typing import Any
 
 from tellapart.errors import UnknownNameError
 
-__all__ = ["BENCHMARKS", "BUILDERS", "DEFAULT_MODEL", "LOSSES", "MODELS", "REFERENCES", "load", "names", "nearest"]
+__all__ = [
+    "BENCHMARKS",
+    "BUILDERS",
+    "DEFAULT_MODEL",
+    "LOSSES",
+    "METRICS",
+    "MODELS",
+    "PREFIXES",
+    "REFERENCES",
+    "TASKS",
+    "load",
+    "names",
+    "nearest",
+]
 
 BENCHMARKS: Mapping[str, str] = MappingProxyType(
     {
@@ -75,6 +88,17 @@ MODELS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+#: Models that are named by what they are made of: a prefix, and what follows it.
+PREFIXES: Mapping[str, str] = MappingProxyType(
+    {
+        "onnx:": "tellapart.models.onnx.dual_encoder:ONNX",
+        "open_clip:": "tellapart.models.openclip.dual_encoder:OPEN_CLIP",
+        "hf-hub:": "tellapart.models.openclip.dual_encoder:HF_HUB",
+        "local-dir:": "tellapart.models.openclip.dual_encoder:LOCAL_DIR",
+        "hf:": "tellapart.models.huggingface.prefix:HF",
+    }
+)
+
 #: Losses of a dual encoder take a `Batch`, those of a fusion encoder `Matches`; some take options after it.
 LOSSES: Mapping[str, str] = MappingProxyType(
     {
@@ -89,6 +113,33 @@ LOSSES: Mapping[str, str] = MappingProxyType(
         "ranking": "tellapart.train.losses.ranking:ranking",
         "eqsim-itm": "tellapart.train.losses.eqsim_itm:eqsim_itm",
         "eqsim-ranking": "tellapart.train.losses.eqsim_itm:eqsim_ranking",
+    }
+)
+
+#: Metrics of scores: each a `Metric`, or a tuple of several from one module.
+METRICS: Mapping[str, str] = MappingProxyType(
+    {
+        "pairs": "tellapart.metrics.pairs:PAIR_METRICS",
+        "choice": "tellapart.metrics.choice:CHOICE_METRICS",
+        "equivariance": "tellapart.metrics.equivariance:EQUIVARIANCE_METRICS",
+    }
+)
+
+#: What a benchmark may ask of a model; minimal pairs come first.
+TASKS: Mapping[str, str] = MappingProxyType(
+    {
+        "pairs": "tellapart.tasks.pairs:PAIRS",
+        "retrieval": "tellapart.tasks.retrieval:RETRIEVAL",
+        "choice": "tellapart.tasks.choice:CHOICE",
+        "pairing": "tellapart.tasks.pairing:PAIRING",
+        "ranking": "tellapart.tasks.ranking:RANKING",
+        "nlvr2": "tellapart.tasks.statements:NLVR2",
+        "vqa": "tellapart.tasks.questions:VQA",
+        "vqa2": "tellapart.tasks.questions:VQA2",
+        "grounding": "tellapart.tasks.boxes:GROUNDING",
+        "captions": "tellapart.tasks.captions:CAPTIONS",
+        "moments": "tellapart.tasks.moments:MOMENTS",
+        "classification": "tellapart.tasks.classification:CLASSIFICATION",
     }
 )
 
@@ -108,7 +159,15 @@ BUILDERS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-_BUILT_IN = {"benchmark": BENCHMARKS, "model": MODELS, "loss": LOSSES, "builder": BUILDERS}
+_BUILT_IN = {
+    "benchmark": BENCHMARKS,
+    "model": MODELS,
+    "prefix": PREFIXES,
+    "loss": LOSSES,
+    "metric": METRICS,
+    "task": TASKS,
+    "builder": BUILDERS,
+}
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -126,7 +185,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def names(kind: str) -> list[str]:
-    """List the catalogue's names of a kind, `benchmark`, `model`, `loss` or `builder`: built in first, then other packages'.
+    """List the catalogue's names of a kind (`benchmark`, `model`, `prefix`, ...): built in first, then other packages'.
 
     >>> names("benchmark")[:2]
     ['demo', 'winoground']
@@ -135,50 +194,48 @@ def names(kind: str) -> list[str]:
 
 
 def load(kind: str, name: str) -> Any:
-    """Import what a name stands for.
+    """Import the object behind a name.
 
     Args:
-        kind: `benchmark`, `model`, `loss` or `builder`.
+        kind: `benchmark`, `model`, `prefix`, `loss` or `builder`.
         name: as `names` lists it.
 
     Raises:
         UnknownNameError: no such name (the message names the nearest one), or two packages give it.
         Exception: whatever another package raises when it is imported, with a note that says which package that is.
 
-    >>> load("model", "constant").__name__
-    'constant'
-    >>> load("model", "oracel")
-    Traceback (most recent call last):
-    tellapart.errors.UnknownNameError: no model 'oracel'; did you mean 'oracle'? `tellapart ls models` lists them all
+    >>> load("prefix", "onnx:").forms
+    {'onnx:PATH': 'a folder with config.json, image.onnx, text.onnx and tokenizer.json'}
     """
     target = _BUILT_IN[kind].get(name)
     if target is not None:
         module, _, attribute = target.partition(":")
         return getattr(importlib.import_module(module), attribute)
-    found = _installed(kind).get(name, [])
-    if not found:
-        raise UnknownNameError(
-            f"no {kind} {name!r}{nearest(name, names(kind)) or ';'} `tellapart ls {_plural(kind)}` lists them all"
-        )
-    if len(found) > 1:
-        packages = " and ".join(sorted(_package(point) for point in found))
+    points = _installed(kind).get(name, [])
+    if not points:
+        listing = "models" if kind == "prefix" else _plural(kind)
+        hint = nearest(name, names(kind)) or ";"
+        raise UnknownNameError(f"no {kind} {name!r}{hint} `tellapart ls {listing}` lists them all")
+    if len(points) > 1:
+        packages = " and ".join(sorted(_package(point) for point in points))
         raise UnknownNameError(f"{kind} {name!r} is given by {packages}; uninstall all but one")
     try:
-        return found[0].load()
+        return points[0].load()
     except Exception as error:
-        error.add_note(f"{kind} {name!r} ({found[0].value}) comes from the package {_package(found[0])}")
+        error.add_note(f"{kind} {name!r} ({points[0].value}) comes from the package {_package(points[0])}")
         raise
 
 
 def _installed(kind: str) -> dict[str, list[EntryPoint]]:
-    found: dict[str, list[EntryPoint]] = {}
+    points: dict[str, list[EntryPoint]] = {}
     for point in entry_points(group=f"tellapart.{_plural(kind)}"):
-        found.setdefault(point.name, []).append(point)
-    return found
+        # The name of an entry point cannot end in a colon: a package gives the prefix `mine:` as `mine`.
+        points.setdefault(f"{point.name}:" if kind == "prefix" else point.name, []).append(point)
+    return points
 
 
 def _plural(kind: str) -> str:
-    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
+    return f"{kind}es" if kind.endswith(("s", "x")) else f"{kind}s"
 
 
 def _package(point: EntryPoint) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -65,14 +66,28 @@ def test_whatever_may_move_a_number_loads_the_model_again(
             case "new file":
                 (folder / "params.txt").write_text("quick")
             case "code":
-                content = tellapart.models.deferred._content
-                monkeypatch.setattr(tellapart.models.deferred, "_content", lambda p: content(p) + p.suffix)
+                content = tellapart.models.deferred._content_hash
+                monkeypatch.setattr(tellapart.models.deferred, "_content_hash", lambda p: content(p) + p.suffix)
             case "library":
                 monkeypatch.setattr(tellapart.models.deferred, "_version", lambda library: "3.0")
             case other:
                 options[other] = {"device": "cuda", "dtype": "bfloat16", "reading": "itm"}[other]
         assert not isinstance(find_deferred(name, ModelOptions(**options), store), Deferred)
     assert loads == [name, name]
+
+
+def test_code_in_any_sub_folder_is_part_of_the_key(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    code = tmp_path / "models"
+    shutil.copytree(tellapart.models.deferred._CODE, code, ignore=shutil.ignore_patterns("__pycache__", "*.onnx"))
+    monkeypatch.setattr(tellapart.models.deferred, "_CODE", code)
+    keys = [source_key(f"local-dir:{folder}", ModelOptions())]
+    for changed in sorted(code.glob("*/*.py")):
+        changed.write_text(changed.read_text() + "# changed\n")
+        keys.append(source_key(f"local-dir:{folder}", ModelOptions()))
+    assert len(keys) > 20
+    assert len(set(keys)) == len(keys)
 
 
 def test_a_checkpoints_key_covers_what_lies_beside_it_and_no_other_weights(folder: Path) -> None:

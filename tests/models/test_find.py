@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tellapart.catalog import PREFIXES
+from tellapart.catalog import load as load_from_catalog
 from tellapart.errors import MissingDependencyError, ModelError, UnknownNameError
 from tellapart.models import find
-from tellapart.models.find import NAME_FORMS, find_model
+from tellapart.models.find import find_model, name_forms
 from tellapart.models.options import ModelOptions
 from tellapart.models.reference import Constant
 
@@ -18,17 +21,15 @@ from tellapart.models.reference import Constant
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, ModelOptions]]:
     """Stand in for both families of torch, and note who was asked for what."""
-    import tellapart.models.huggingface.load
-    import tellapart.models.openclip.dual_encoder
-
     calls: list[tuple[str, str, ModelOptions]] = []
-    for family in ("huggingface", "openclip"):
+    for prefix, target in PREFIXES.items():
+        module, _, declaration = target.partition(":")
 
-        def load(name: str, options: ModelOptions, family: str = family) -> Constant:
+        def load(name: str, options: ModelOptions, family: str = module.split(".")[2]) -> Constant:
             calls.append((family, name, options))
             return Constant()
 
-        monkeypatch.setattr(getattr(tellapart.models, family), "load", load)
+        monkeypatch.setattr(f"{module}.{declaration}", replace(load_from_catalog("prefix", prefix), load=load))
     return calls
 
 
@@ -82,8 +83,28 @@ def test_a_prefix_without_a_name_is_answered_with_its_form(prefix: str) -> None:
 
 
 def test_every_form_that_is_listed_is_one_that_is_read() -> None:
-    prefixes = {form.partition(":")[0] + ":" for form in NAME_FORMS}
-    assert prefixes == set(find._LOADERS)
+    assert {form.partition(":")[0] + ":" for form in name_forms()} == set(PREFIXES)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("onx:folder", "; did you mean 'onnx:'?"), ("hf_hub:org/repo", "; did you mean 'hf-hub:'?"), ("zebra:a/b", ";")],
+)
+def test_an_unknown_prefix_is_answered_with_the_nearest(name: str, hint: str) -> None:
+    prefix = name.partition(":")[0] + ":"
+    with pytest.raises(UnknownNameError) as caught:
+        find_model(name)
+    assert str(caught.value) == f"no prefix {prefix!r}{hint} `tellapart ls models` lists them all"
+
+
+def test_a_folder_of_transformers_may_have_a_colon_in_its_name(
+    asked: list[tuple[str, str, ModelOptions]], tmp_path: Path
+) -> None:
+    folder = tmp_path / "run:1"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    find_model(str(folder))
+    assert [call[:2] for call in asked] == [("huggingface", str(folder))]
 
 
 @pytest.mark.parametrize(

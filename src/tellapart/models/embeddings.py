@@ -63,9 +63,9 @@ def embeddings(
         DataError: an image is missing or cannot be decoded.
         StoreError: the store is damaged or cannot be written.
 
-    >>> from tellapart.benchmarks.benchmark import find_benchmark
+    >>> from tellapart.benchmarks.find import find_benchmark
     >>> from tellapart.models.find import find_model
-    >>> few = find_benchmark("demo").pairs().select(range(3))
+    >>> few = load_pairs("demo").select(range(3))
     >>> found = embeddings(find_model("demo-encoder"), few, store=EmbeddingStore(None))
     >>> found.images.shape == found.texts.shape, found.images.shape[:2]
     (True, (3, 2))

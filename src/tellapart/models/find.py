@@ -1,96 +1,88 @@
-"""A model by its name: from the catalogue, a folder or a file on disk, open_clip's table, or the hub."""
+"""Models by their names: from the catalogue, a folder or a file on disk, open_clip's table, or the hub."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 from tellapart.catalog import load as load_from_catalog
 from tellapart.catalog import names
 from tellapart.errors import ModelError
 from tellapart.models.options import ModelOptions
+from tellapart.models.prefix import ModelPrefix
 from tellapart.models.protocols import Model
 
-__all__ = ["NAME_FORMS", "find_model"]
+__all__ = ["find_model", "find_prefix", "name_forms"]
 
 
-#: How a model that is in no catalogue is named, and what that name stands for.
-NAME_FORMS: Mapping[str, str] = MappingProxyType(
-    {
-        "onnx:PATH": "a folder with config.json, image.onnx, text.onnx and tokenizer.json",
-        "open_clip:ARCH/TAG": "weights that open_clip lists, for example open_clip:ViT-B-32/laion2b_s34b_b79k",
-        "open_clip:ARCH@FILE": "a checkpoint of an open_clip architecture; ViT-B-32-quickgelu@FILE if fine-tuned from OpenAI's",
-        "open_clip:ARCH/TAG@FILE": "a checkpoint fine-tuned from the weights of that tag",
-        "hf-hub:ORG/REPO": "a model of open_clip on the hub",
-        "local-dir:PATH": "a folder with open_clip_config.json and open_clip_model.safetensors",
-        "hf:PATH or ORG/REPO": "a model of transformers, for example openai/clip-vit-base-patch32; hf: may be left out",
-    }
-)
+def name_forms() -> dict[str, str]:
+    """Return the forms of names of models that are in no catalogue, each with its meaning.
+
+    >>> name_forms()["hf-hub:ORG/REPO"]
+    'a model of open_clip on the hub'
+    """
+    forms: dict[str, str] = {}
+    for prefix in names("prefix"):
+        try:
+            forms |= _load_prefix(prefix).forms
+        except Exception as error:  # another package's prefix may fail in any way; the others are listed nevertheless
+            forms[prefix] = f"cannot be loaded: {error}"
+    return forms
 
 
 def find_model(name: str, options: ModelOptions | None = None) -> Model:
     """Make the model of that name.
 
     Args:
-        name: as `tellapart ls models` lists it, or of one of the forms in `NAME_FORMS`.
+        name: as `tellapart ls models` lists it, or of one of the forms of `name_forms`.
         options: device, dtype, reading and seed.
 
     Raises:
-        UnknownNameError: no such name.
-        ModelError: the device is not to be had, the model's files are not what they must be, or what another package
-            installed under that name is no model.
+        UnknownNameError: no such name or prefix.
+        ModelError: the device is not available, the model's files are missing or wrong, or another package installed
+            something under that name that is no model.
         MissingDependencyError: the family's library is not installed.
 
     >>> find_model("constant").kind
     'probability'
     """
     options = options or ModelOptions()
-    for prefix, load in _LOADERS.items():
-        if name.startswith(prefix):
-            if not name.removeprefix(prefix).strip():
-                form = next(form for form in NAME_FORMS if form.startswith(prefix))
-                raise ModelError(f"{name} names no model; write {form}: {NAME_FORMS[form]}")
-            return load(name, options)
-    if _is_transformers(name):
-        return _transformers(name, options)
+    if (prefix := find_prefix(name)) is not None:
+        if ":" in name and not name.partition(":")[2].strip():
+            form, meaning = next(iter(prefix.forms.items()))
+            raise ModelError(f"{name} names no model; write {form}: {meaning}")
+        return prefix.load(name, options)
     model = load_from_catalog("model", name)(options)
     if not isinstance(model, Model):
         raise ModelError(f"model {name!r} is a {type(model).__name__} without a name, a fingerprint or a kind of score")
     return model
 
 
-def _is_transformers(name: str) -> bool:
-    """Return whether a name without a prefix is a folder of transformers or a hub id, and no name of the catalogue."""
+def find_prefix(name: str) -> ModelPrefix | None:
+    """Return the prefix that a model's name begins with; None for a name of the catalogue.
+
+    A folder of transformers and a hub id get that of `hf:`, which may be left out.
+
+    Raises:
+        UnknownNameError: the name begins with a prefix that is not known.
+        ModelError: another package installed something under that prefix that is no `ModelPrefix`.
+
+    >>> list(find_prefix("openai/clip-vit-base-patch32").forms)
+    ['hf:PATH or ORG/REPO']
+    """
+    head, colon, _ = name.partition(":")
+    if colon and head + colon in names("prefix"):
+        return _load_prefix(head + colon)
     if name in names("model"):
-        return False
-    folder = Path(name).expanduser()
-    return (folder / "config.json").is_file() or "/" in name
+        return None
+    if (Path(name).expanduser() / "config.json").is_file():
+        return _load_prefix("hf:")
+    if colon and "/" not in head:  # a hub id has no colon
+        return _load_prefix(head + colon)
+    return _load_prefix("hf:") if "/" in name else None
 
 
-def _onnx(name: str, options: ModelOptions) -> Model:
-    from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
-
-    if options.dtype != "float32" or options.reading not in {None, "itc"}:
-        raise ModelError(
-            f"{name}: an ONNX model computes in the types of its graphs and has one reading, 'itc'; leave out --dtype and "
-            "--reading"
-        )
-    return OnnxDualEncoder.load(Path(name.removeprefix("onnx:")).expanduser(), device=options.device)
-
-
-def _open_clip(name: str, options: ModelOptions) -> Model:
-    from tellapart.models.openclip.dual_encoder import load
-
-    return load(name, options)
-
-
-def _transformers(name: str, options: ModelOptions) -> Model:
-    from tellapart.models.huggingface.load import load
-
-    return load(name, options)
-
-
-_LOADERS: Mapping[str, Callable[[str, ModelOptions], Model]] = MappingProxyType(
-    {"onnx:": _onnx, "open_clip:": _open_clip, "hf-hub:": _open_clip, "local-dir:": _open_clip, "hf:": _transformers}
-)
+def _load_prefix(prefix: str) -> ModelPrefix:
+    declaration = load_from_catalog("prefix", prefix)
+    if not isinstance(declaration, ModelPrefix):
+        raise ModelError(f"prefix {prefix!r} is a {type(declaration).__name__}; its package must give a ModelPrefix")
+    return declaration

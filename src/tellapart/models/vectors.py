@@ -10,8 +10,12 @@ from tellapart.errors import ModelError
 __all__ = ["dot_products", "normalise"]
 
 
-def normalise(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+def normalise(vectors: NDArray[np.float32], model: str | None = None) -> NDArray[np.float32]:
     """Scale vectors `(n, dimensions)` to length one; float32, computed in float64.
+
+    Args:
+        vectors: to scale.
+        model: the name of the model that computed them, for the message.
 
     Raises:
         ModelError: a vector has length zero or is not finite, so it has no direction.
@@ -24,7 +28,8 @@ def normalise(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     bad = np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0)))
     if bad.size:
         rows = ", ".join(map(str, bad[:10]))
-        raise ModelError(f"{bad.size} of {len(vectors)} vectors have length zero or are not finite: rows {rows}")
+        of = f"{model}: " if model else ""
+        raise ModelError(f"{of}{bad.size} of {len(vectors)} vectors have length zero or are not finite: rows {rows}")
     unit: NDArray[np.float32] = (exact / lengths).astype(np.float32)
     return unit
 

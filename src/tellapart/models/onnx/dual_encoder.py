@@ -15,13 +15,27 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, first_line
 from tellapart.models.onnx.file_format import weight_count
 from tellapart.models.onnx.folder import ModelFolder, OnnxConfig, read_folder
+from tellapart.models.options import ModelOptions
 from tellapart.models.prefetch import available_cores
+from tellapart.models.prefix import ModelPrefix
 from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.vectors import dot_products, normalise
 
-__all__ = ["OnnxDualEncoder", "preprocess"]
+__all__ = ["ONNX", "OnnxDualEncoder", "preprocess"]
 
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+
+
+def _load(name: str, options: ModelOptions) -> OnnxDualEncoder:
+    if options.dtype != "float32" or options.reading not in {None, "itc"}:
+        raise ModelError(
+            f"{name}: an ONNX model computes in the types of its graphs and has one reading, 'itc'; leave out --dtype and "
+            "--reading"
+        )
+    return OnnxDualEncoder.load(Path(name.removeprefix("onnx:")).expanduser(), device=options.device)
+
+
+ONNX = ModelPrefix({"onnx:PATH": "a folder with config.json, image.onnx, text.onnx and tokenizer.json"}, _load)
 
 
 class OnnxDualEncoder:
@@ -40,12 +54,11 @@ class OnnxDualEncoder:
 
     Attributes:
         config: what the folder says.
+        name: as `config.json` has it.
+        fingerprint: changes with any of the four files and with the preprocessing, not with the folder's place.
+        kind: as `config.json` has it; a cosine is a `similarity`.
         parameters: weights in the two graphs.
         truncated: how many of the texts encoded so far were longer than `context_length` and lost their end.
-
-    >>> OnnxDualEncoder.load("nowhere")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: nowhere has no config.json; an ONNX dual encoder is a folder with ...
     """
 
     #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
@@ -53,9 +66,10 @@ class OnnxDualEncoder:
 
     def __init__(self, folder: ModelFolder, *, device: str = "cpu", threads: int | None = None) -> None:
         self.config: OnnxConfig = folder.config
+        self.name, self.fingerprint = folder.config.name, folder.fingerprint
+        self.kind: ScoreKind = folder.config.kind
         self.parameters = weight_count(folder.files["image.onnx"]) + weight_count(folder.files["text.onnx"])
         self.truncated = 0
-        self._fingerprint = folder.fingerprint
         self._threads = threads or available_cores()
         self._tokenizer = _load_tokenizer(folder)
         self._image = _Graph(folder, "image.onnx", device)
@@ -75,28 +89,9 @@ class OnnxDualEncoder:
             threads: samples that run side by side; the cores of this process if not given. Changes no number.
 
         Raises:
-            ModelError: a file is missing or not what it must be, or the device is not to be had.
-
-        >>> OnnxDualEncoder.load("nowhere")  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        tellapart.errors.ModelError: nowhere has no config.json; an ONNX dual encoder is a folder with ...
+            ModelError: a file is missing or not what it must be, or the device is not available.
         """
         return cls(read_folder(Path(folder)), device=device, threads=threads)
-
-    @property
-    def name(self) -> str:
-        """As `config.json` has it."""
-        return self.config.name
-
-    @property
-    def fingerprint(self) -> str:
-        """Changes with any of the four files and with the preprocessing; not with the folder's place."""
-        return self._fingerprint
-
-    @property
-    def kind(self) -> ScoreKind:
-        """As `config.json` has it: a cosine is a `similarity`."""
-        return self.config.kind
 
     def encode_images(self, images: Sequence[Pixels]) -> Vectors:
         """Encode RGB images, uint8 `(height, width, 3)`, to float32 `(n, dimensions)` of length one.
@@ -120,10 +115,7 @@ class OnnxDualEncoder:
         self.truncated += sum(1 for encoding in encodings if encoding.overflowing)
 
         def encode(encoding: Any) -> Vectors:
-            feed = {
-                "input_ids": np.array([encoding.ids]),
-                "attention_mask": np.array([encoding.attention_mask]),
-            }
+            feed = {"input_ids": np.array([encoding.ids]), "attention_mask": np.array([encoding.attention_mask])}
             return self._text.run(feed, self.config.dimensions)
 
         return self._side_by_side(encode, encodings)
@@ -142,10 +134,7 @@ class OnnxDualEncoder:
             return np.zeros((0, self.config.dimensions), np.float32)
         with ThreadPoolExecutor(self._threads) as pool:
             rows = list(pool.map(encode, samples))
-        try:
-            return normalise(np.concatenate(rows))
-        except ModelError as error:
-            raise ModelError(f"{self.name}: {error}") from error
+        return normalise(np.concatenate(rows), self.name)
 
 
 def preprocess(pixels: Pixels, config: OnnxConfig) -> NDArray[np.float32]:
@@ -153,14 +142,6 @@ def preprocess(pixels: Pixels, config: OnnxConfig) -> NDArray[np.float32]:
 
     Resizes by Pillow's antialiased bicubic filter (the whole picture, or its centre after the shorter side
     was brought to size), divides by 255, subtracts `mean`, divides by `std`.
-
-    >>> from tellapart.models.onnx.folder import FILES
-    >>> config = OnnxConfig(schema_version=1, name="tiny", image_size=2, resize="stretch",
-    ...     mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5), context_length=8, pad_token="[PAD]", dimensions=16, kind="similarity",
-    ...     sha256=dict.fromkeys(FILES, "0" * 64))
-    >>> preprocess(np.full((4, 6, 3), 255, np.uint8), config)[0]
-    array([[1., 1.],
-           [1., 1.]], dtype=float32)
     """
     from PIL import Image
 
@@ -173,9 +154,9 @@ def preprocess(pixels: Pixels, config: OnnxConfig) -> NDArray[np.float32]:
         # As torchvision's Resize and CenterCrop: the longer side is cut to an integer, the offset is rounded.
         short = min(width, height)
         width, height = int(size * width / short), int(size * height / short)
-        left, top = round((width - size) / 2), round((height - size) / 2)
+        x, y = round((width - size) / 2), round((height - size) / 2)
         picture = picture.resize((width, height), Image.Resampling.BICUBIC)
-        picture = picture.crop((left, top, left + size, top + size))
+        picture = picture.crop((x, y, x + size, y + size))
     unit = np.asarray(picture, np.float32) / np.float32(255)
     scaled = (unit - np.array(config.mean, np.float32)) / np.array(config.std, np.float32)
     return np.ascontiguousarray(scaled.transpose(2, 0, 1))  # (3, size, size)
@@ -201,7 +182,7 @@ class _Graph:
             )
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 4  # what matters is raised; nothing of it belongs on the user's terminal
+        options.log_severity_level = 4  # what matters is raised
         self.path = folder.path / file
         try:
             provider: Any = _PROVIDERS[device]
@@ -217,7 +198,7 @@ class _Graph:
             raise ModelError(f"{self.path}: expected one output, the vectors; got {names}")
 
     def expect(self, name: str, shape: tuple[int | None, ...], dtypes: dict[str, np.dtype[Any]]) -> None:
-        """Hold an input to its name, shape (None: any) and type."""
+        """Check an input's name, shape (None: any) and type."""
         if name not in self.inputs:
             raise ModelError(f"{self.path}: expected an input {name!r}; got {', '.join(self.inputs) or 'none'}")
         node = self.inputs[name]
@@ -227,8 +208,8 @@ class _Graph:
             for want, have in zip(shape, node.shape, strict=True)
         )
         if not fits or node.type not in dtypes:
-            wanted = f"{' or '.join(dtypes)} {tuple('n' if side is None else side for side in shape)}"
-            raise ModelError(f"{self.path}: input {name!r} must be {wanted}; got {node.type} {tuple(node.shape)}")
+            expected = f"{' or '.join(dtypes)} {tuple('n' if side is None else side for side in shape)}"
+            raise ModelError(f"{self.path}: input {name!r} must be {expected}; got {node.type} {tuple(node.shape)}")
         self.dtypes[name] = dtypes[node.type]
 
     def run(self, feed: dict[str, NDArray[Any]], dimensions: int) -> Vectors:

@@ -1,8 +1,7 @@
-"""The folder of an ONNX dual encoder: its configuration, and files that are what it says they are."""
+"""The folder of an ONNX dual encoder: its configuration, and the files that the configuration names by their hashes."""
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from tellapart.catalog import nearest
 from tellapart.data.validation import Problem
 from tellapart.errors import ModelError
 from tellapart.models.onnx.file_format import external_tensors
@@ -20,7 +20,7 @@ __all__ = ["CONFIG", "FILES", "PREPROCESSING", "ModelFolder", "OnnxConfig", "rea
 
 CONFIG = "config.json"
 
-#: What lies beside the configuration, each with its hash in it.
+#: The files beside the configuration, which holds the hash of each.
 FILES = ("image.onnx", "text.onnx", "tokenizer.json")
 
 #: Names the way from pixels to the image tensor; part of a model's fingerprint, changed when that way changes.
@@ -28,7 +28,7 @@ PREPROCESSING = "pil-bicubic-float32-1"
 
 
 class OnnxConfig(BaseModel):
-    """What `config.json` of an ONNX dual encoder holds.
+    """The fields of an ONNX dual encoder's `config.json`.
 
     Attributes:
         schema_version: of this file's format.
@@ -43,14 +43,6 @@ class OnnxConfig(BaseModel):
         kind: `similarity`, the cosine; or `logit`, the cosine times `logit_scale`.
         logit_scale: the factor that the model was trained with.
         sha256: of `image.onnx`, `text.onnx` and `tokenizer.json`, in hexadecimal.
-
-    Raises:
-        pydantic.ValidationError: a field is missing, unknown or out of range.
-
-    >>> OnnxConfig(schema_version=1, name="tiny", image_size=32, resize="stretch", mean=(0.5, 0.5, 0.5),
-    ...     std=(0.5, 0.5, 0.5), context_length=8, pad_token="[PAD]", dimensions=16, kind="similarity",
-    ...     sha256=dict.fromkeys(FILES, "0" * 64)).image_size
-    32
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -88,9 +80,6 @@ class ModelFolder:
         config: of the model.
         files: name -> bytes.
         fingerprint: SHA-256 over the hashes of all four files and the name of the preprocessing.
-
-    >>> sorted(ModelFolder.__dataclass_fields__)
-    ['config', 'files', 'fingerprint', 'path']
     """
 
     path: Path
@@ -105,25 +94,21 @@ def read_folder(folder: Path) -> ModelFolder:
     Raises:
         ModelError: a file is missing, the configuration is not JSON or not a configuration, a file's hash is not
             the one that it names, or a graph keeps weights in files of its own.
-
-    >>> read_folder(Path("nowhere"))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: nowhere has no config.json; an ONNX dual encoder is a folder with ...
     """
     head = _read(folder, CONFIG)
     config = _parse(folder / CONFIG, head)
     files = {name: _read(folder, name) for name in FILES}
     digest = hashlib.sha256(f"{PREPROCESSING}\n{hashlib.sha256(head).hexdigest()}\n".encode())
     for name, data in files.items():
-        found = hashlib.sha256(data).hexdigest()
-        if found != config.sha256[name]:
+        digest_of_file = hashlib.sha256(data).hexdigest()
+        if digest_of_file != config.sha256[name]:
             raise ModelError(
-                f"{folder / name}: its SHA-256 is {found[:12]}..., {CONFIG} says {config.sha256[name][:12]}...; "
+                f"{folder / name}: its SHA-256 is {digest_of_file[:12]}..., {CONFIG} says {config.sha256[name][:12]}...; "
                 "the file was changed or is incomplete: fetch the folder again, or export it anew"
             )
         if name.endswith(".onnx"):
             _refuse_external_data(folder / name, data)
-        digest.update(f"{found}\n".encode())
+        digest.update(f"{digest_of_file}\n".encode())
     return ModelFolder(folder, config, files, digest.hexdigest())
 
 
@@ -156,10 +141,9 @@ def _explain(error: ValidationError) -> str:
     first = Problem.first(error)
     if first.kind != "extra_forbidden":
         return str(first)
-    known = list(OnnxConfig.model_fields)
-    near = difflib.get_close_matches(first.field, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
-    return f"unknown field {first.field!r}; {hint}"
+    known = OnnxConfig.model_fields
+    hint = nearest(first.field, known) or f"; known are {', '.join(known)}"
+    return f"unknown field {first.field!r}{hint}"
 
 
 def _refuse_external_data(path: Path, data: bytes) -> None:

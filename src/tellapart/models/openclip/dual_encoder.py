@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, require
-from tellapart.models.openclip.source import resolve
+from tellapart.models.openclip.source import FOLDER, resolve
 from tellapart.models.openclip.tokens import TextTower, Tokens
 from tellapart.models.openclip.weights import Parts, assemble
+from tellapart.models.options import ModelOptions
+from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.torch_backend import (
     Runtime,
@@ -27,10 +30,7 @@ from tellapart.models.torch_forward import forward as compute
 from tellapart.models.torch_forward import positions_by_key
 from tellapart.models.vectors import dot_products, normalise
 
-if TYPE_CHECKING:
-    from tellapart.models.options import ModelOptions
-
-__all__ = ["OpenClipEncoder", "load"]
+__all__ = ["HF_HUB", "LOCAL_DIR", "OPEN_CLIP", "OpenClipEncoder", "load"]
 
 #: Names the way from pixels and texts to vectors; part of the fingerprint, changed when that way changes.
 _VERSION = "open_clip-1"
@@ -44,18 +44,13 @@ def load(name: str, options: ModelOptions) -> OpenClipEncoder:
 
     Args:
         name: `open_clip:ARCH/TAG`, `open_clip:ARCH@FILE`, `open_clip:ARCH/TAG@FILE`, `hf-hub:ORG/REPO` or
-            `local-dir:PATH` (`tellapart.models.openclip.source.resolve` says what each stands for).
+            `local-dir:PATH` (see `tellapart.models.openclip.source.resolve`).
         options: device and dtype; `reading` can only be `itc`.
 
     Raises:
         UnknownNameError: no such architecture or tag.
-        ModelError: the device is not to be had, or files are missing or do not fit each other.
+        ModelError: the device is not available, or files are missing or do not fit each other.
         MissingDependencyError: torch or open_clip is not installed.
-
-    >>> from tellapart.models.options import ModelOptions
-    >>> load("open_clip:ViT-B-32/laion2b_s34b_b79", ModelOptions())  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.UnknownNameError: ...weights 'laion2b_s34b_b79' of 'ViT-B-32'; did you mean 'laion2b_s34b_b79k'?
     """
     if options.reading not in {None, "itc"}:
         raise ModelError(f"{name} has no reading {options.reading!r}; a dual encoder of open_clip has one, 'itc'")
@@ -63,6 +58,34 @@ def load(name: str, options: ModelOptions) -> OpenClipEncoder:
     source = resolve(name)
     config = require("open_clip", extra="models").get_model_config(source.architecture)
     return OpenClipEncoder(name, assemble(source), where, config=config)
+
+
+def _checkpoint_files(name: str) -> list[Path] | None:
+    _, at, place = name.partition("@")
+    file = Path(place).expanduser()
+    if not at or not file.is_file():
+        return None
+    # The files beside a checkpoint may say how it was trained.
+    beside = (path for path in file.parent.iterdir() if path.suffix in {".json", ".txt"} and path.is_file())
+    return [file, *sorted(beside)]
+
+
+OPEN_CLIP = ModelPrefix(
+    {
+        "open_clip:ARCH/TAG": "weights that open_clip lists, for example open_clip:ViT-B-32/laion2b_s34b_b79k",
+        "open_clip:ARCH@FILE": "a checkpoint of an open_clip architecture; ViT-B-32-quickgelu@FILE if fine-tuned from "
+        "OpenAI's",
+        "open_clip:ARCH/TAG@FILE": "a checkpoint fine-tuned from the weights of that tag",
+    },
+    load,
+    _checkpoint_files,
+)
+HF_HUB = ModelPrefix({"hf-hub:ORG/REPO": "a model of open_clip on the hub"}, load)
+LOCAL_DIR = ModelPrefix(
+    {"local-dir:PATH": "a folder with open_clip_config.json and open_clip_model.safetensors"},
+    load,
+    lambda name: files_below(name.removeprefix(FOLDER)),
+)
 
 
 class OpenClipEncoder:
@@ -83,16 +106,18 @@ class OpenClipEncoder:
         config: the architecture, of which much (heads, activation) is in no weight.
 
     Attributes:
+        name: as given on the command line.
+        fingerprint: changes with weights, architecture, preprocessing, tokenizer and dtype; not with where files lie.
         activation: `QuickGELU` or `GELU`; empty if no tower is open_clip's own.
         batch_size: samples that are best given at once; some forward passes, so that texts of one length meet.
         device: where it computes.
+        parameters: weights, as the model was loaded.
         logit_scale: what its cosines were multiplied by in training.
         truncated: how many of the texts encoded so far were longer than the context and lost their end.
-
-    >>> OpenClipEncoder.similarity is OpenClipEncoder.similarities
-    True
     """
 
+    #: A cosine.
+    kind: ScoreKind = "similarity"
     #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
     ranks_by_cosine = True
 
@@ -102,37 +127,18 @@ class OpenClipEncoder:
         self.logit_scale = float(parts.model.logit_scale.detach().exp())
         self._size = _ON_CPU if runtime.device == "cpu" else _ELSEWHERE
         self.batch_size = 4 * self._size
-        self._name, self._runtime, self._dimensions = name, runtime, int(config["embed_dim"])
+        self.name, self._runtime, self._dimensions = name, runtime, int(config["embed_dim"])
         # The last two of open_clip's steps, to a tensor and to mean and deviation, are done a batch at a time.
         *shaping, _, self._scale = parts.transform.transforms
         self._shape = type(parts.transform)(shaping)
         self._tokens = Tokens(parts.tokenizer)
         facts = (config, parts.model.visual.preprocess_cfg, self._tokens.facts)
-        self._fingerprint = weights_fingerprint(
+        self.fingerprint = weights_fingerprint(
             parts.model, _VERSION, runtime.dtype, *(json.dumps(fact, sort_keys=True) for fact in facts)
         )
+        self.parameters = parameter_count(parts.model)
         self._model = parts.model.to(runtime.device, runtime.torch_dtype)
         self._tower = TextTower(self._model)
-
-    @property
-    def name(self) -> str:
-        """As given on the command line."""
-        return self._name
-
-    @property
-    def fingerprint(self) -> str:
-        """Changes with weights, architecture, preprocessing, tokenizer and dtype; not with where files lie."""
-        return self._fingerprint
-
-    @property
-    def kind(self) -> ScoreKind:
-        """A cosine is a similarity."""
-        return "similarity"
-
-    @property
-    def parameters(self) -> int:
-        """Of the model as it was loaded."""
-        return parameter_count(self._model)
 
     def prepare_image(self, pixels: Pixels) -> Any:
         """Resize and crop one image, uint8 `(height, width, 3)`, to a `torch.uint8` tensor `(height, width, 3)`."""
@@ -181,10 +187,7 @@ class OpenClipEncoder:
 
     def _encode(self, forward: Callable[[list[Any]], Any], samples: Sequence[Any]) -> Vectors:
         rows = [np.zeros((0, self._dimensions), np.float32)]
-        with compute(self._name, self._model):
+        with compute(self.name, self._model):
             for batch, real in fixed_batches(samples, self._size):
                 rows.append(forward(batch)[:real].float().cpu().numpy())
-        try:
-            return normalise(np.concatenate(rows))
-        except ModelError as error:
-            raise ModelError(f"{self._name}: {error}") from error
+        return normalise(np.concatenate(rows), self.name)

@@ -1,0 +1,43 @@
+"""Declarations of model prefixes: how models that are in no catalogue are named, loaded and recognised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import Model
+
+__all__ = ["ModelPrefix", "files_below"]
+
+
+def _unknown_files(_name: str) -> None:
+    """Return None: some of the model's files may not lie on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPrefix:
+    """A prefix of model names, such as `onnx:`; a line of `tellapart.catalog.PREFIXES` or an entry point makes it known.
+
+    Attributes:
+        forms: each form of such a name, and its meaning, for `tellapart ls models`.
+        load: makes the model of a whole name, prefix included.
+        files: returns the files that the numbers of a model of that name depend on; None if some may not lie here. A run
+            whose scores are all stored recognises a model by these files and does not load it. Code of this package
+            counts by itself; another package lists its own code, too.
+
+    >>> zeros = ModelPrefix({"zeros:WIDTH": "vectors of zeros"}, load=lambda name, options: ...)
+    >>> zeros.files("zeros:3") is None
+    True
+    """
+
+    forms: Mapping[str, str]
+    load: Callable[[str, ModelOptions], Model]
+    files: Callable[[str], list[Path] | None] = _unknown_files
+
+
+def files_below(folder: str) -> list[Path] | None:
+    """Return all files of a folder and its sub-folders, sorted; None if there is no such folder."""
+    path = Path(folder).expanduser()
+    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else None
