@@ -11,13 +11,14 @@ import pytest
 
 from tellapart.audit.audit import Options, audit
 from tellapart.audit.balance import tag_balance, tag_counts
-from tellapart.audit.blind import blind_accuracy, plausibility_gap, text_model, text_scores
+from tellapart.audit.blind import blind_accuracy, plausibility_gap, text_scores
 from tellapart.audit.duplicates import caption_duplicates
 from tellapart.audit.lengths import length_gaps
 from tellapart.audit.words import bag_of_words
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.reference import Blind, Constant
+from tellapart.models.text.find import find_text_scorer
 from tellapart.models.text.tinystories import TinyStories
 
 Made = Callable[..., PairSet]
@@ -99,7 +100,7 @@ def test_a_tag_whose_rarest_value_has_few_items_is_warned_of(captioned: Made) ->
 
 def test_a_named_language_model_is_asked_which_caption_is_likelier(captioned: Made, loves_z: Path) -> None:
     pairs = captioned([(f"zzzz {k}", f"aaaa {k}") for k in range(30)])
-    model = text_model(f"tinystories:{loves_z}")
+    model = find_text_scorer(f"tinystories:{loves_z}", Path())
     assert isinstance(model, TinyStories)
     assert blind_accuracy(model, pairs).value == 1.0
     gap = plausibility_gap(model, pairs)
@@ -138,15 +139,15 @@ def test_items_of_one_caption_have_none_to_prefer(captioned: Made) -> None:
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
-        ("oracle", ModelError, "oracle is no model of texts alone; name one that is"),
-        ("tinystories:", ModelError, "tinystories: names no checkpoint; write tinystories:PATH"),
+        ("oracle", ModelError, "oracle reads more than texts; name blind, or one of words, "),
+        ("tinystories:", ModelError, "'tinystories:' names no model; write tinystories:FILE"),
         ("tinystories:gone.bin", ModelError, "gone.bin: No such file or directory"),
-        ("blint", UnknownNameError, "no model 'blint'; did you mean 'blind'"),
+        ("blint", UnknownNameError, "no text scorer 'blint'; did you mean 'blind'"),
     ],
 )
 def test_a_text_model_that_is_none_is_an_error(name: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        text_model(name)
+        find_text_scorer(name, Path())
 
 
 def test_a_text_model_whose_output_is_not_one_number_a_text_is_an_error(captioned: Made) -> None:

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from tellapart.audit.balance import tag_balance, tag_counts
-from tellapart.audit.blind import blind_accuracy, plausibility_gap, text_model
+from tellapart.audit.blind import blind_accuracy, plausibility_gap
 from tellapart.audit.change import Change, change_findings, changes_by_field
 from tellapart.audit.detectable import detectability
 from tellapart.audit.duplicates import caption_duplicates, picture_duplicates
@@ -84,8 +84,8 @@ class Audit(BaseModel):
     def warnings(self) -> list[Finding]:
         """Findings that do not keep their threshold.
 
-        >>> from tellapart.benchmarks.benchmark import find_benchmark
-        >>> pairs = find_benchmark("demo").pairs().select(range(2))
+        >>> from tellapart.benchmarks.find import load_pairs
+        >>> pairs = load_pairs("demo").select(range(2))
         >>> [finding.name for finding in audit(pairs, Options(pictures=False)).warnings]
         ['tag: aspect', 'tag: change', 'tag: held_out']
         """
@@ -124,8 +124,8 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
         ModelError, UnknownNameError: the text model cannot be had or cannot read a caption; the detector's model cannot
             be had or is no dual encoder.
 
-    >>> from tellapart.benchmarks.benchmark import find_benchmark
-    >>> found = audit(find_benchmark("demo").pairs().select(range(4)))
+    >>> from tellapart.benchmarks.find import load_pairs
+    >>> found = audit(load_pairs("demo").select(range(4)))
     >>> found.images, found.findings[0].name
     (8, 'blind: blind')
     """
@@ -170,12 +170,12 @@ def _of_captions(pairs: PairSet, options: Options) -> tuple[list[Finding], list[
     if pairs.shape[1] == 1:
         reason = "items have one caption: there is none to tell it from"
         return caption_duplicates(pairs)[1:], [NotDone(name="blind, length, plausibility, grammar", reason=reason)]
-    findings = [blind_accuracy(text_model("blind"), pairs)]
+    findings = [blind_accuracy(find_text_scorer("blind", Path()), pairs)]
     if options.text_model is None:
         reason = "no --text-model was named (tinystories:PATH, say)"
         not_done.append(NotDone(name="plausibility", reason=reason))
     else:
-        model = text_model(options.text_model)
+        model = find_text_scorer(options.text_model, Path())
         findings.append(blind_accuracy(model, pairs))
         if isinstance(model, TinyStories):
             findings.append(plausibility_gap(model, pairs))

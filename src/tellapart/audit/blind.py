@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.audit.finding import Finding, measured
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError
-from tellapart.models.find import find_model
 from tellapart.models.protocols import TextScorer
 from tellapart.models.text.tinystories import TinyStories
 
-__all__ = ["MARGIN", "TINY_STORIES", "blind_accuracy", "first_caption", "plausibility_gap", "text_model", "text_scores"]
+__all__ = ["MARGIN", "blind_accuracy", "first_caption", "plausibility_gap", "text_scores"]
 
 #: How far from chance an accuracy may lie, if its interval leaves chance out.
 MARGIN = 0.05
 
 #: How far apart mean log-likelihoods may lie, in nats a token: perplexities that differ by a tenth.
 _NATS = 0.1
-
-TINY_STORIES = "tinystories:"
 
 
 def first_caption(pairs: PairSet) -> str:
@@ -33,28 +28,6 @@ def first_caption(pairs: PairSet) -> str:
     'the true caption'
     """
     return "the true caption" if pairs.shape[0] == 1 else "the first caption"
-
-
-def text_model(name: str) -> TextScorer:
-    """Make a model that reads the text alone: `tinystories:PATH` is a checkpoint of llama2.c, else a catalogue's name.
-
-    Raises:
-        ModelError: it reads images, or its file is not what it must be.
-        UnknownNameError: no such name.
-
-    >>> text_model("random")
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: random is no model of texts alone; name one that is: blind, or tinystories:PATH
-    """
-    if name.startswith(TINY_STORIES):
-        path = name.removeprefix(TINY_STORIES)
-        if not path:
-            raise ModelError("tinystories: names no checkpoint; write tinystories:PATH (model.bin of llama2.c)")
-        return TinyStories.load(Path(path).expanduser())
-    model = find_model(name)
-    if not isinstance(model, TextScorer):
-        raise ModelError(f"{name} is no model of texts alone; name one that is: blind, or {TINY_STORIES}PATH")
-    return model
 
 
 def text_scores(model: TextScorer, pairs: PairSet) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""Is one caption better English than the others? By a parser, or by a classifier of acceptability."""
+"""The grammar of captions: whether one is better English than the others, by a parser or a classifier."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def grammar_gap(model: TextScorer, pairs: PairSet) -> Finding:
     """Return by how much caption 0 is the better English, in standard deviations of all captions' scores.
 
     Args:
-        model: says how grammatical a text is; the higher, the better (`negatives.text_scorers.SCORERS`).
+        model: says how grammatical a text is; the higher, the better (`tellapart.models.text.find.SCORERS`).
         pairs: items with several captions.
 
     Raises:

@@ -29,7 +29,7 @@ class Refine(Selection):
     recipe's seed and the items' ids alone.
 
     Attributes:
-        scorers: names of `text_scorers.SCORERS`; SugarCrepe takes two, of plausibility and of grammar.
+        scorers: names of `tellapart.models.text.find.SCORERS`; SugarCrepe takes two, of plausibility and of grammar.
         bins: of the size of a gap, on each side of zero.
         by: the tag whose values are balanced each by itself; empty for the whole set at once.
 

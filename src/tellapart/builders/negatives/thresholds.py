@@ -17,7 +17,7 @@ from tellapart.data.item import Item
 from tellapart.errors import DataError, ModelError
 from tellapart.models.find import find_model
 from tellapart.models.protocols import DualEncoder
-from tellapart.models.text.find import beside, find_text_scorer, score_captions
+from tellapart.models.text.find import find_text_scorer, resolve_beside, score_captions
 
 __all__ = ["Quantile", "Similarity"]
 
@@ -29,7 +29,7 @@ class Quantile(Selection):
     code, Miranda et al., 2024). All quantiles are of all items that came in.
 
     Attributes:
-        scorers: names of `text_scorers.SCORERS`.
+        scorers: names of `tellapart.models.text.find.SCORERS`.
         q: the quantile.
         minimum: a score that must be reached besides, whatever the quantile is; of a single scorer.
         by: the tag whose values have a quantile each; empty for one of the whole set.
@@ -121,7 +121,7 @@ class Similarity(Selection):
 @lru_cache(maxsize=1)
 def _encoder(name: str, home: Path) -> DualEncoder:
     form, colon, place = name.rpartition(":")
-    model = find_model(form + colon + (beside(place, home) if colon or "/" in place else place))
+    model = find_model(form + colon + (resolve_beside(place, home) if colon or "/" in place else place))
     if not isinstance(model, DualEncoder):
         raise ModelError(
             f"{name} encodes no texts by themselves; name a dual encoder, such as openai/clip-vit-base-patch32"

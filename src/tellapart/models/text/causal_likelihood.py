@@ -1,4 +1,4 @@
-"""How likely a text is for a causal language model of transformers: GPT-2, Llama, Qwen and their like."""
+"""Likelihoods of texts under a causal language model of transformers: GPT-2, Llama, Qwen and the like."""
 
 from __future__ import annotations
 
@@ -32,12 +32,8 @@ class CausalLikelihood:
         text_model: a causal one.
         name: for people.
         fingerprint: changes whenever a score may.
-        begin: the token that stands before the first one; None: nothing does, and the first one is not predicted.
+        begin: the token put before the first one; None: there is none, and the first one is not predicted.
         per_token: whether a score is the mean.
-
-    >>> CausalLikelihood.from_mark(str(getfixture("tmp_path")), per_token=False)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: ... has no tokenizer that can be read (...
     """
 
     text_model: TextModel
@@ -49,7 +45,7 @@ class CausalLikelihood:
 
     @classmethod
     def from_mark(cls, source: str, *, per_token: bool) -> Self:
-        """Load a model whose first token follows its mark for the beginning, or for the end where it has only that (GPT-2).
+        """Load a model that reads a text after its mark for the beginning, or for the end if it has only that (GPT-2).
 
         Raises:
             ModelError: a file is missing, the weights are not those of a causal model, or it has no mark to begin with.
@@ -78,7 +74,7 @@ class CausalLikelihood:
         Source: the authors' code of Le et al., COCO-Counterfactuals, 2023, with GPT-2 large.
 
         Raises:
-            ModelError: it is not to be had, or its weights do not fit.
+            ModelError: it is not available, or its weights do not fit.
             MissingDependencyError: torch or transformers is not installed.
         """
         loaded = TextModel.load(_ARCHITECTURE, source, runtime)
@@ -95,8 +91,8 @@ class CausalLikelihood:
         if self.begin is not None:
             rows = [[self.begin, *row] for row in rows]
         read, expected = [row[:-1] for row in rows], [row[1:] for row in rows]
-        found = read_batches(read, expected, self.text_model.limit, self._logits)
-        return np.array([each.total / (each.tokens if self.per_token else 1) for each in found], np.float32)
+        sums = read_batches(read, expected, self.text_model.limit, self._logits)
+        return np.array([each.total / (each.tokens if self.per_token else 1) for each in sums], np.float32)
 
     def _logits(self, rows: list[list[int]]) -> Any:
         with forward(self.name, self.text_model.model):

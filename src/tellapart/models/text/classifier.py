@@ -1,4 +1,4 @@
-"""What a sequence classifier or regressor of transformers says of a text: acceptability (CoLA), plausibility."""
+"""Scores of texts by a sequence classifier or regressor of transformers: acceptability (CoLA), plausibility."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from tellapart.models.torch_forward import forward
 
 __all__ = ["TextClassifier"]
 
-_ARCHITECTURE = "AutoModelForSequenceClassification"
-
 #: Texts of one forward; part of what the scorer is.
 _ROWS = 8
 
@@ -29,18 +27,14 @@ _ROWS = 8
 class TextClassifier:
     """The log-odds of one label, or the only output of a regressor.
 
-    Log-odds, not a probability: two texts that a sure model puts at 0.99999 and 0.999999 are no tie in float32. No number
-    depends on batch size, order or neighbours.
+    Log-odds, not a probability: two texts that a sure model puts at 0.99999 and 0.999999 do not tie in float32. No
+    number depends on batch size, order or neighbours.
 
     Attributes:
         text_model: a classifier or regressor.
         name: of the model's class, with the label.
         fingerprint: of the weights, the configuration, the vocabulary and the label.
         column: of the label among the outputs.
-
-    >>> TextClassifier.load(str(getfixture("tmp_path")), "acceptable")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: ... has no config.json; expected the folder of a model of transformers
     """
 
     text_model: TextModel
@@ -62,8 +56,9 @@ class TextClassifier:
             MissingDependencyError: torch or transformers is not installed.
         """
         read_config(source)
-        where = runtime(ModelOptions())
-        loaded = TextModel.load(_ARCHITECTURE, source, where, rows=_ROWS, tokenizer_limit=True)
+        loaded = TextModel.load(
+            "AutoModelForSequenceClassification", source, runtime(ModelOptions()), rows=_ROWS, tokenizer_limit=True
+        )
         labels = {name: column for column, name in loaded.model.config.id2label.items()}
         if label is None and len(labels) > 1:
             raise ModelError(

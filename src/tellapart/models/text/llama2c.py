@@ -1,7 +1,7 @@
 """The checkpoints of llama2.c: `model.bin`, with its `tokenizer.bin` behind it in one file or beside it in another.
 
     model.bin      7 int32 (dim, hidden, layers, heads, key heads, vocabulary, context), float32 weights;
-                   a negative vocabulary: the classifier is not the embedding, and stands last
+                   a negative vocabulary: the classifier is not the embedding, and comes last
     tokenizer.bin  int32 (longest piece), then for each piece float32 score, int32 length, UTF-8 bytes
 
 Source: Karpathy, llama2.c (`run.c`, and the legacy export of `export.py`).
@@ -33,11 +33,7 @@ _MATRICES = {"query", "key", "value", "output", "gate", "down", "up", "classifie
 
 
 class Sizes(NamedTuple):
-    """What `model.bin` begins with.
-
-    >>> Sizes(4, 8, 1, 2, 2, 300, 16).layout()["query"]
-    (1, 4, 4)
-    """
+    """The numbers that `model.bin` begins with."""
 
     dim: int
     hidden: int
@@ -48,10 +44,10 @@ class Sizes(NamedTuple):
     context: int
 
     def layout(self) -> dict[str, tuple[int, ...]]:
-        """Name -> shape of the weights, in the file's order; matrices are (out, in).
+        """Return name -> shape of the weights, in the file's order; matrices are (out, in).
 
-        >>> "classifier" in Sizes(4, 8, 1, 2, 2, -300, 16).layout()
-        True
+        >>> Sizes(4, 8, 1, 2, 2, 300, 16).layout()["query"]
+        (1, 4, 4)
         """
         head, pieces = self.dim // self.heads, abs(self.vocabulary)
         keys = self.key_heads * head
@@ -71,11 +67,7 @@ class Sizes(NamedTuple):
         } | ({"classifier": (pieces, self.dim)} if self.vocabulary < 0 else {})
 
     def parameters(self) -> int:
-        """Count the weights; the angles of positions, which the file holds too, are none.
-
-        >>> Sizes(4, 8, 1, 2, 2, 300, 16).parameters()
-        1372
-        """
+        """Count the weights, without the angles of positions, which the file holds too."""
         return sum(prod(shape) for name, shape in self.layout().items() if name != "rotation")
 
 
@@ -86,11 +78,9 @@ class Checkpoint:
     Attributes:
         sizes: as the file begins.
         weights: name -> float32; matrices are (in, out), save the embedding.
-        pieces: bytes of a piece -> its score and number; none of control or of a byte, which no text may spell.
+        pieces: bytes of a piece -> its score and number, without those of control and of bytes, which no text may
+            spell.
         sha256: of both files.
-
-    >>> Checkpoint(Sizes(4, 8, 1, 2, 2, 300, 16), {}, {b" a": (-1.0, 260)}, "0" * 64).pieces[b" a"]
-    (-1.0, 260)
     """
 
     sizes: Sizes
@@ -104,10 +94,6 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
     Raises:
         ModelError: a file is missing, or is not what its format says.
-
-    >>> read_checkpoint(Path("no such file"))
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: no such file: No such file or directory; name a checkpoint of llama2.c (model.bin)
     """
     data = _read(path, "name a checkpoint of llama2.c (model.bin)")
     sizes, weights, end = _read_weights(path, data)
@@ -146,8 +132,8 @@ def _read_weights(path: Path, data: bytes) -> tuple[Sizes, dict[str, Floats], in
 
 
 def _read_pieces(path: Path, data: bytes, expected: int) -> dict[bytes, tuple[float, int]]:
-    """Return piece -> score and number, without those of control and of bytes, which no text may spell."""
-    found: dict[bytes, tuple[float, int]] = {}
+    """Return `Checkpoint.pieces`."""
+    pieces: dict[bytes, tuple[float, int]] = {}
     at = 4
     for number in range(expected):
         score, length = struct.unpack_from("<fi", data, at) if at + 8 <= len(data) else (0.0, -1)
@@ -155,5 +141,5 @@ def _read_pieces(path: Path, data: bytes, expected: int) -> dict[bytes, tuple[fl
         if length < 0 or at > len(data):
             raise ModelError(f"{path} is cut short or no tokenizer: piece {number:,} of {expected:,} is not there")
         if number >= BYTES + 256:
-            found.setdefault(data[at - length : at], (score, number))
-    return found
+            pieces.setdefault(data[at - length : at], (score, number))
+    return pieces

@@ -1,7 +1,4 @@
-"""A text model of transformers: its weights, its tokenizer, and inputs whose shape a text alone decides.
-
-Builders of captions and of negatives read their models with it; it lies here, below both, for neither imports the other.
-"""
+"""A text model of transformers: its weights, its tokenizer, and inputs whose shape depends on the text alone."""
 
 from __future__ import annotations
 
@@ -17,10 +14,10 @@ from tellapart.models.torch_forward import bucket, positions_by_key
 
 __all__ = ["ROWS", "TextModel"]
 
-#: Texts that a model reads together, if nothing else is said: about the nouns of a caption.
+#: Texts that a model reads together by default: about the nouns of a caption.
 ROWS = 4
 
-#: Their positions begin behind the padding token's number, so that two of the table are no text's.
+#: Their positions begin behind the padding token's number: two rows of the table belong to no text.
 _SHIFTED = ("roberta", "camembert", "xlm-roberta", "xlm-roberta-xl")
 
 
@@ -33,12 +30,9 @@ class TextModel:
         model: of transformers, in evaluation mode.
         tokenizer: of transformers.
         runtime: where and how it computes.
-        rows: texts that are read together, filled up by copies. The last bits of a number depend on it and on the text alone.
+        rows: texts that are read together, filled up by copies. The last bits of a number depend on it and on the text
+            alone.
         tokenizer_limit: whether texts are held to the tokenizer's own maximum, too.
-
-    >>> TextModel.load("AutoModel", "nowhere/at/all", Runtime("cpu"))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: nowhere/at/all has no tokenizer that can be read (...
     """
 
     source: str
@@ -66,11 +60,11 @@ class TextModel:
             source: a folder or a hub id.
             runtime: device and dtype.
             unused: parts that the checkpoint may hold or lack.
-            rows: of every forward pass.
-            tokenizer_limit: hold texts to the tokenizer's own maximum, too.
+            rows: as the attribute.
+            tokenizer_limit: as the attribute.
 
         Raises:
-            ModelError: it is not to be had, or its weights do not fit.
+            ModelError: it is not available, or its weights do not fit.
             MissingDependencyError: torch or transformers is not installed.
         """
         tokenizer = load_tokenizer(source)
@@ -84,9 +78,9 @@ class TextModel:
         return f"{type(self.model).__name__}:{weights_fingerprint(self.model, *facts)[:16]}"
 
     def weights_digest(self) -> str:
-        """Return the SHA-256 of weights, configuration and vocabulary, for those that say the rest themselves.
+        """Return the SHA-256 of weights, configuration and vocabulary, for scorers that add the rest to it.
 
-        The vocabulary is spelled otherwise than in `fingerprint`: the records of sets that were built hold both.
+        The vocabulary is written in another way than in `fingerprint`: records of sets that were built hold both.
         """
         vocabulary = repr(sorted(self.tokenizer.get_vocab().items()))
         return weights_fingerprint(self.model, config_facts(self.model.config), vocabulary)
@@ -112,28 +106,29 @@ class TextModel:
         if not texts:
             return []
         limit = self.limit
-        found: list[list[int]] = self.tokenizer(
+        rows: list[list[int]] = self.tokenizer(
             list(texts), add_special_tokens=special, padding=False, truncation=False, verbose=False
         )["input_ids"]
-        for text, row in zip(texts, found, strict=True):
+        for text, row in zip(texts, rows, strict=True):
             if len(row) < least or (limit is not None and len(row) > limit):
+                most = "any number of" if limit is None else limit
                 raise ModelError(
-                    f"{self.source} reads {least} to {'any number of' if limit is None else limit} tokens; {text[:60]!a} "
-                    f"has {len(row)}: shorten the text, or leave it out"
+                    f"{self.source} reads {least} to {most} tokens; {text[:60]!a} has {len(row)}: shorten the text, or "
+                    "leave it out"
                 )
-        return found
+        return rows
 
     def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], dict[str, Any]]]:
-        """Yield the rows that are read together, by their places, and the model's inputs, which may end in copies.
+        """Yield the rows that are read together, by their positions, and the model's inputs, which may end in copies.
 
         The inputs are tensors `(row, length)`: `input_ids`, and `attention_mask` with 1 on tokens and 0 on padding.
         """
         limit = self.limit
-        for length, places in positions_by_key(bucket(len(row), limit) for row in rows).items():
-            for batch, real in fixed_batches(places, self.rows):
-                yield batch[:real], self._padded([rows[place] for place in batch], length)
+        for length, positions in positions_by_key(bucket(len(row), limit) for row in rows).items():
+            for batch, real in fixed_batches(positions, self.rows):
+                yield batch[:real], self._pad([rows[position] for position in batch], length)
 
-    def _padded(self, rows: Sequence[list[int]], length: int) -> dict[str, Any]:
+    def _pad(self, rows: Sequence[list[int]], length: int) -> dict[str, Any]:
         tensor, pad, device = import_torch().tensor, self.tokenizer.pad_token_id or 0, self.runtime.device
         gaps = [length - len(row) for row in rows]
         return {

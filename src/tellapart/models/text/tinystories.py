@@ -1,4 +1,4 @@
-"""How plausible a text is by itself: its likelihood under a small causal language model, in numpy.
+"""The plausibility of a text by itself: its likelihood under a small causal language model, in numpy.
 
 The checkpoints of llama2.c (stories15M and its sisters) are Llamas that were trained on TinyStories, simple English
 prose: they know that a man eats a sandwich and not the other way round, and have seen no benchmark's captions.
@@ -38,10 +38,6 @@ class TinyStories:
     Attributes:
         checkpoint: the model and its tokenizer.
         per_token: whether a score is the mean.
-
-    >>> TinyStories.load(Path("no such file"))
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: no such file: No such file or directory; name a checkpoint of llama2.c (model.bin)
     """
 
     checkpoint: Checkpoint
@@ -83,8 +79,8 @@ class TinyStories:
         Raises:
             ModelError: as `log_likelihoods`.
         """
-        found = [self.log_likelihoods(text) for text in texts]
-        return np.array([each.mean() if self.per_token else each.sum() for each in found], np.float32)
+        pieces = map(self.log_likelihoods, texts)
+        return np.array([each.mean() if self.per_token else each.sum() for each in pieces], np.float32)
 
     def log_likelihoods(self, text: str) -> NDArray[np.float64]:
         """Return log P(piece | those before it) in nats, float64 `(piece,)`; the first follows the begin of a text.
@@ -97,18 +93,18 @@ class TinyStories:
             raise ModelError(f"{self.name} was given a text without words: {text!a}")
         if len(pieces) > self.checkpoint.sizes.context:
             raise ModelError(
-                f"{self.name} reads {self.checkpoint.sizes.context} pieces at most; {text[:60]!a}... has {len(pieces)}: "
-                "shorten the text, or leave this model out"
+                f"{self.name} reads {self.checkpoint.sizes.context} pieces at most; {text[:60]!a}... has "
+                f"{len(pieces)}: shorten the text, or leave this model out"
             )
         logits = self._logits(pieces)
         highest = logits.max(axis=1, keepdims=True)
         total = np.exp(logits - highest).sum(axis=1, dtype=np.float64)
         own = logits[np.arange(len(pieces)), pieces] - highest[:, 0]
-        found: NDArray[np.float64] = own.astype(np.float64) - np.log(total)
-        return found
+        likelihoods: NDArray[np.float64] = own.astype(np.float64) - np.log(total)
+        return likelihoods
 
     def encode(self, text: str) -> list[int]:
-        """Return a text's pieces: byte-pair encoding, the best-scored pair first; a character without a piece in bytes."""
+        """Return a text's pieces: byte-pair encoding, best-scored pair first; characters without a piece as bytes."""
         words = " ".join(text.split())
         symbols = [character.encode("utf-8", "surrogatepass") for character in (f" {words}" if words else "")]
         while len(symbols) > 1:
@@ -117,32 +113,32 @@ class TinyStories:
             if pairs[best] == _NO_PIECE[0]:
                 break
             symbols[best : best + 2] = [symbols[best] + symbols[best + 1]]
-        found: list[int] = []
+        numbers: list[int] = []
         for symbol in symbols:
-            known = self.checkpoint.pieces.get(symbol)
-            found += [byte + BYTES for byte in symbol] if known is None else [known[1]]
-        return found
+            piece = self.checkpoint.pieces.get(symbol)
+            numbers += [byte + BYTES for byte in symbol] if piece is None else [piece[1]]
+        return numbers
 
     def _logits(self, pieces: Sequence[int]) -> Floats:
-        """Return what each piece is expected to be, given those before it: float32 `(piece, vocabulary)`."""
+        """Return the logits of each piece, given those before it: float32 `(piece, vocabulary)`."""
         w, last = self.checkpoint.weights, len(pieces)
         x = w["embedding"][[_BEGIN, *pieces[:-1]]]  # (piece, dim)
         rotation = w["rotation"][:, :last, None]  # (cosine or sine, piece, 1, half a head)
         future = np.triu(np.full((last, last), -np.inf, np.float32), 1)
         for layer in range(self.checkpoint.sizes.layers):
-            x = x + self._attention(layer, _normal(x, w["attention_norm"][layer]), rotation, future)
-            y = _normal(x, w["feed_norm"][layer])
+            x = x + self._attention(layer, _normalise(x, w["attention_norm"][layer]), rotation, future)
+            y = _normalise(x, w["feed_norm"][layer])
             gate = y @ w["gate"][layer]
             opened = gate / (1 + np.exp(np.minimum(-gate, 80)))  # e^80 is a float32
             x = x + (opened * (y @ w["up"][layer])) @ w["down"][layer]
-        result: Floats = _normal(x, w["norm"]) @ w["classifier"]
+        result: Floats = _normalise(x, w["norm"]) @ w["classifier"]
         return result
 
     def _attention(self, layer: int, y: Floats, rotation: Floats, future: Floats) -> Floats:
         sizes, w = self.checkpoint.sizes, self.checkpoint.weights
         head = sizes.dim // sizes.heads
-        queries = _turned((y @ w["query"][layer]).reshape(len(y), sizes.heads, head), rotation)
-        keys = _turned((y @ w["key"][layer]).reshape(len(y), sizes.key_heads, head), rotation)
+        queries = _rotate((y @ w["query"][layer]).reshape(len(y), sizes.heads, head), rotation)
+        keys = _rotate((y @ w["key"][layer]).reshape(len(y), sizes.key_heads, head), rotation)
         values = (y @ w["value"][layer]).reshape(len(y), sizes.key_heads, head)
         shared = sizes.heads // sizes.key_heads  # query heads that read one key head
         q, k, v = (z.transpose(1, 0, 2) for z in (queries, keys.repeat(shared, 1), values.repeat(shared, 1)))
@@ -153,14 +149,14 @@ class TinyStories:
         return result
 
 
-def _normal(x: Floats, scale: Floats) -> Floats:
+def _normalise(x: Floats, scale: Floats) -> Floats:
     """Scale rows to a root mean square of one."""
     result: Floats = x / np.sqrt(np.square(x).mean(axis=1, keepdims=True) + np.float32(1e-5)) * scale
     return result
 
 
-def _turned(x: Floats, rotation: Floats) -> Floats:
-    """Turn neighbouring pairs of a head's numbers by the angle of their position: (piece, head, number)."""
+def _rotate(x: Floats, rotation: Floats) -> Floats:
+    """Rotate neighbouring pairs of a head's numbers by the angle of their position: (piece, head, number)."""
     cosine, sine = rotation
     even, odd = x[..., 0::2], x[..., 1::2]
     return np.stack([even * cosine - odd * sine, even * sine + odd * cosine], axis=-1).reshape(x.shape)
