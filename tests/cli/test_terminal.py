@@ -19,10 +19,10 @@ WORK = """
 import time
 from tellapart.cli.progress import TerminalProgress
 with TerminalProgress() as progress:
-    told = progress.told("model on demo")
+    update = progress.callback("model on demo")
     for done in range(1, {steps} + 1):
         time.sleep({seconds})
-        told("images", done, {steps})
+        update("images", done, {steps})
 print("done")
 """
 
@@ -80,12 +80,12 @@ def test_a_bar_goes_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("tellapart.cli.progress._PATIENCE", 0.0)
     with TerminalProgress() as progress:
-        told = progress.told("a")
-        told("images", 1, 3)
-        told("images", 2, 3)
+        update = progress.callback("a")
+        update("images", 1, 3)
+        update("images", 2, 3)
         assert list(progress._tasks) == ["a: images"]
-        told("images", 3, 3)
-        told("texts", 1, 2)
+        update("images", 3, 3)
+        update("texts", 1, 2)
         assert list(progress._tasks) == ["a: texts"]
 
 
@@ -94,9 +94,9 @@ def test_nothing_is_shown_without_a_terminal(
 ) -> None:
     monkeypatch.setattr("tellapart.cli.progress._PATIENCE", 0.0)
     with TerminalProgress() as progress:
-        told = progress.told("a")
+        update = progress.callback("a")
         for done in range(3):
-            told("images", done, 3)
+            update("images", done, 3)
             time.sleep(0.01)
     assert capsys.readouterr() == ("", "")
 

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from tellapart.errors import RunError
-from tellapart.metrics.registry import headline
 from tellapart.report.numbers import deviation, plain, score
 from tellapart.report.tables import breakdown_table, detail_table, equivariance_table, result_table, summary_line
+from tellapart.tasks.registry import headline
 
 
 def printed(table: Table | None, width: int = 100) -> str:

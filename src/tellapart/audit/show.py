@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.audit import wording
-from tellapart.audit.audit import Audit
+from tellapart.audit.audit import Audit, Options, audit
 from tellapart.audit.card import card_of, html, markdown
 from tellapart.audit.croissant import LISTING, croissant, missing
 from tellapart.audit.datasheet import with_questions
+from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
+from tellapart.data.progress import Progress
 from tellapart.records.run_folder import write_whole
 from tellapart.report.numbers import plain
 from tellapart.report.terminal import console, table
 
-__all__ = ["print_audit", "write_audit"]
+__all__ = ["audit_folder", "print_audit", "write_audit"]
 
 #: Items that a line names.
 _NAMED = 5
@@ -37,8 +39,8 @@ def write_audit(folder: Path, pairs: PairSet, found: Audit) -> list[str]:
 
     >>> import tempfile
     >>> from tellapart.audit.audit import Options, audit
-    >>> from tellapart.benchmarks.benchmark import find_benchmark
-    >>> pairs = find_benchmark("demo").pairs()
+    >>> from tellapart.benchmarks.find import load_pairs
+    >>> pairs = load_pairs("demo")
     >>> with tempfile.TemporaryDirectory() as scratch:
     ...     said = write_audit(Path(scratch), pairs, audit(pairs, Options(pictures=False)))
     ...     sorted(path.name for path in Path(scratch).iterdir())
@@ -68,12 +70,27 @@ def write_audit(folder: Path, pairs: PairSet, found: Audit) -> list[str]:
     return said
 
 
+def audit_folder(folder: Path, progress: Progress | None = None) -> Path:
+    """Audit a pair set's folder, and write `card.html` and `card.md` into it; return the first.
+
+    Raises:
+        DataError: the folder is no pair set, or an image cannot be read.
+        RunError: a file cannot be written.
+    """
+    pairs = read_pair_set(folder)
+    card = card_of(pairs, audit(pairs, Options(progress=progress)))
+    page = folder / "card.html"
+    write_whole(page, html(card))
+    write_whole(folder / "card.md", markdown(card))
+    return page
+
+
 def print_audit(found: Audit) -> None:
     """Print what was found, what was not checked, and how many checks pass.
 
     >>> from tellapart.audit.audit import Options, audit
-    >>> from tellapart.benchmarks.benchmark import find_benchmark
-    >>> pairs = find_benchmark("demo").pairs().select(range(2))
+    >>> from tellapart.benchmarks.find import load_pairs
+    >>> pairs = load_pairs("demo").select(range(2))
     >>> print_audit(audit(pairs, Options(pictures=False)))  # doctest: +ELLIPSIS
     demo: 2 items of 2x2, 4 distinct captions...
     """

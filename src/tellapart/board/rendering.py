@@ -1,4 +1,4 @@
-"""Views as HTML: templates that escape everything, and pages that hold no script and no style of their own."""
+"""Views as HTML, by templates that escape everything; pages hold no inline script and no inline style."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tellapart.board.cells import score, scores
-from tellapart.board.legend import Signs, signs
+from markupsafe import Markup, escape
+
+from tellapart.board.legend import Legend, make_legend
 from tellapart.board.links import Links
 from tellapart.board.settings import BoardSettings
 from tellapart.board.views.leaderboard import Leaderboard
 from tellapart.board.views.model import ModelPage
 from tellapart.board.views.ranks import RankLine
-from tellapart.board.views.view import View
-from tellapart.metrics.registry import METRICS
+from tellapart.board.views.view import Cell, View
+from tellapart.report.charts import score_bar
 from tellapart.report.numbers import deviation, percent, thousands
-from tellapart.tasks.registry import TASK_METRICS
+from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["asset", "environment", "render"]
+__all__ = ["asset", "environment", "render", "score", "scores"]
+
+_GAP = Markup('<td class="score none">–</td>')
 
 
 def render(
@@ -34,41 +37,76 @@ def render(
 
     Args:
         template: its file in `pages/`, without the ending.
-        view: what it shows.
+        view: its content.
         links: the addresses of other pages.
         settings: the board's title.
         hidden: the board has hidden benchmarks, to which its pages link.
-        more: what else the template reads.
-
-    >>> from tellapart.board.links import ServerLinks
-    >>> page = render("message", View(title="<b>"), ServerLinks(), BoardSettings(), text="nothing here")
-    >>> "<h1>&lt;b&gt;</h1>" in page
-    True
+        more: other variables of the template.
     """
     page = environment().get_template(f"{template}.html.j2")
     where = {"link": links.to, "data": links.data, "static": links.is_static, "here": template}
     return page.render(view=view, board=settings, hidden=hidden, **where, **more)
 
 
+def score(cell: Cell | None, unit: str = "percent", room: Sequence[str] = ()) -> Markup:
+    """Write a cell of a table; a dash for None.
+
+    Args:
+        cell: the number and what is known of it.
+        unit: `percent`, or `points` for a difference, which is not drawn.
+        room: what other cells of the column have beside their value; it keeps its room, so that values are
+            aligned.
+
+    >>> score(Cell(value=0.5, n=9, mark="imported"), "points")
+    Markup('<td class="score"><span class="value">+50.00</span><span class="mark-trust">imported</span></td>')
+    """
+    if cell is None:
+        return _GAP
+    value, low, high, drawn = cell.value, cell.low, cell.high, unit != "points"
+    parts = [f'<td class="score"><span class="value">{100 * value:{".2f" if drawn else "+.2f"}}</span>']
+    if cell.tier is not None:
+        parts.append(f' <span class="tier">T{cell.tier}</span>')
+    elif "tier" in room:
+        parts.append(' <span class="tier none"></span>')
+    if low is not None and high is not None:
+        parts.append(f' <span class="interval">[{100 * low:.1f}, {100 * high:.1f}]</span>')
+    elif "interval" in room:
+        parts.append(' <span class="interval"></span>')
+    if drawn:
+        parts.append(score_bar(value, low, high, cell.chance))
+    if cell.ties:
+        neutral = "" if cell.tie_neutral is None else f"{percent(cell.tie_neutral)} tie-neutral, "
+        parts.append(f'<span class="tie">{neutral}{thousands(cell.ties)} tied</span>')
+    if cell.mark:
+        parts.append(f'<span class="mark-trust">{escape(cell.mark)}</span>')
+    return Markup(f"{''.join(parts)}</td>")  # noqa: S704  (numbers, and a mark that was escaped)
+
+
+def scores(cells: Sequence[Cell | None], units: Sequence[str], rooms: Sequence[Sequence[str]]) -> Markup:
+    """Write a row's cells; each column has its unit and its room.
+
+    >>> scores([None, Cell(value=0.5, n=9)], ["percent", "points"], [(), ()])
+    Markup('<td class="score none">–</td><td class="score"><span class="value">+50.00</span></td>')
+    """
+    return Markup("").join(map(score, cells, units, rooms))
+
+
 def asset(name: str) -> bytes:
-    """Return a file of `static/`; only those that are there. The style sheet begins with that of a run's report.
+    """Return a file of `static/`. The style sheet begins with that of a run's report.
 
     Raises:
         FileNotFoundError: there is no such file.
-
-    >>> asset("htmx.LICENSE.txt")[:11]
-    b'Zero-Clause'
     """
     for path in files("tellapart.board").joinpath("static").iterdir():
         if path.name == name:
-            house = files("tellapart.report").joinpath("page.css").read_bytes() if name == "board.css" else b""
-            return house + path.read_bytes()
+            base = files("tellapart.report").joinpath("page.css").read_bytes() if name == "board.css" else b""
+            return base + path.read_bytes()
     raise FileNotFoundError(name)
 
 
 @lru_cache
 def environment(folder: Path | None = None) -> Environment:
-    """Return the templates of `pages/`, and before them those of another folder. They escape everything.
+    """Return the templates of another folder and of `pages/`, in this order. They escape everything.
 
     >>> environment().from_string("{{ name }}").render(name="<b>")
     '&lt;b&gt;'
@@ -76,60 +114,60 @@ def environment(folder: Path | None = None) -> Environment:
     from jinja2 import ChoiceLoader, Environment, FileSystemLoader, FunctionLoader, StrictUndefined
 
     own = FunctionLoader(lambda name: files("tellapart.board").joinpath("pages", name).read_text(encoding="utf-8"))
-    made = Environment(
+    templates = Environment(
         loader=own if folder is None else ChoiceLoader([FileSystemLoader(folder), own]),
         autoescape=True,  # everywhere, not by the file's name
         undefined=StrictUndefined,  # a name that a template misspells is an error
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {
+    templates.globals |= {
         "about_metric": _about_metric,
         "around": _around,
         "decimals": _decimals,
         "deviation": deviation,
-        "labelled": _labelled,
+        "labels_of": _labels_of,
+        "legend_of": _legend_of,
         "percent": percent,
         "score": score,
         "scores": scores,
-        "shortened": _shortened,
-        "signs_of": _signs_of,
+        "shorten": _shorten,
         "thousands": thousands,
     }
-    return made
+    return templates
 
 
-def _signs_of(view: Leaderboard | ModelPage) -> Signs:
+def _legend_of(view: Leaderboard | ModelPage) -> Legend:
     if isinstance(view, ModelPage):
-        return signs(tuple(on.metrics.values()) for on in view.on)
+        return make_legend(tuple(on.metrics.values()) for on in view.on)
     rows = (*view.rows, *view.references)
     columns = [[row.cells[k] for row in rows] for k in range(len(view.columns))]
-    return signs(columns, (row.model.kind for row in rows))
+    return make_legend(columns, (row.model.kind for row in rows))
 
 
 def _around(page: int, pages: int) -> list[int | None]:
-    """Pages to link to: the first, the last and those around this one; None where some are left out."""
+    """Return the pages to link to: the first, the last and those around this one; None where some are left out."""
     near = sorted({1, pages, *range(max(1, page - 2), min(pages, page + 2) + 1)})
-    found: list[int | None] = []
-    for one, before in zip(near, [0, *near], strict=False):
-        found += [None, one] if one > before + 1 else [one]
-    return found
+    links: list[int | None] = []
+    for number, before in zip(near, [0, *near], strict=False):
+        links += [None, number] if number > before + 1 else [number]
+    return links
 
 
 def _decimals(numbers: Sequence[float]) -> int:
-    """As many as leave four digits to the largest number; one column has the same everywhere."""
+    """Return the decimals of a column: as many as leave four digits to its largest number."""
     largest = max((abs(number) for number in numbers if math.isfinite(number)), default=0.0)
     return max(0, 3 - math.floor(math.log10(largest))) if largest else 0
 
 
-def _shortened(name: str, most: int) -> str:
-    """A name without its middle: models of one family differ at the end."""
+def _shorten(name: str, most: int) -> str:
+    """Leave out a name's middle: models of one family differ at the end."""
     tail = (most - 1) * 3 // 5
     return name if len(name) <= most else f"{name[: most - 1 - tail]}…{name[-tail:]}"
 
 
-def _labelled(lines: Sequence[RankLine]) -> dict[str, list[tuple[tuple[float, float], list[str]]]]:
-    """The names that stand where lines start and end: point -> those that share it."""
+def _labels_of(lines: Sequence[RankLine]) -> dict[str, list[tuple[tuple[float, float], list[str]]]]:
+    """Return the points at which lines start and end, each with the names of the lines that share it."""
     starts: dict[tuple[float, float], list[str]] = {}
     ends: dict[tuple[float, float], list[str]] = {}
     for line in lines:
@@ -141,5 +179,5 @@ def _labelled(lines: Sequence[RankLine]) -> dict[str, list[tuple[tuple[float, fl
 
 
 def _about_metric(name: str) -> str:
-    found = METRICS.get(name) or TASK_METRICS.get(name)
-    return found.title if found else name
+    metric = METRICS.get(name)
+    return metric.title if metric else name

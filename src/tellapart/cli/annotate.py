@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -20,22 +20,22 @@ def _annotate() -> None:
 
 
 @app.command("export")
-def export_command(  # noqa: PLR0917
+def export_command(
     survey: Annotated[str, typer.Argument(help="A survey (`tellapart annotate ls`).")],
     benchmark: BenchmarkName,
     to: Annotated[Path, typer.Option("--to", help="The study's folder; new or empty.")],
     annotators: Annotated[str, typer.Option("--annotators", help="How many (3), or their names (ann,bob).")] = "1",
     each: Annotated[
-        Optional[int],  # noqa: UP045  (typer reads it on 3.11)
+        int | None,
         typer.Option("--each", min=1, help="How many annotators see each unit; all if not given."),
     ] = None,
     sample: Annotated[
-        Optional[int],  # noqa: UP045
+        int | None,
         typer.Option("--sample", min=1, help="Ask of so many items, drawn at random; of all if not given."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the sample, the orders and the sides.")] = 0,
     after: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Option("--after", help="The earlier study's folder (error-category: coco-cf; expression: box)."),
     ] = None,
     embed: Annotated[
@@ -52,12 +52,12 @@ def export_command(  # noqa: PLR0917
     from tellapart.annotate.folder import Given, read_earlier, write_study
     from tellapart.annotate.survey import Deal, deal
     from tellapart.annotate.surveys import find_survey
-    from tellapart.benchmarks.benchmark import find_pairs
+    from tellapart.benchmarks.find import load_pairs
     from tellapart.benchmarks.locations import Locations
 
     found = find_survey(survey)
     how = Deal(_names(annotators), each, seed, sample)
-    pairs = find_pairs(benchmark, Locations(data, images)).pairs()
+    pairs = load_pairs(benchmark, Locations(data, images))
     study = deal(found, pairs, how, read_earlier(after) if after else None)
     write_study(to, found, study, pairs, Given(embed, prefix))
     if as_json:
@@ -84,11 +84,11 @@ def import_command(
     ],
     partial: Annotated[bool, typer.Option("--partial", help="Tasks without an answer are no error.")] = False,
     answer_list: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Option("--answer-list", help="question: the answers that are allowed, a JSON list or a line each."),
     ] = None,
     records: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Option("--records", help="Also write what the answers make for a benchmark: .json or .jsonl."),
     ] = None,
     as_json: Json = False,
@@ -137,11 +137,11 @@ def import_command(
 def agree_command(
     studies: Annotated[list[Path], typer.Argument(help="Study folders with answers, of one pair set.")],
     groups: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Option("--groups", help='Groups of altered words, as JSON: {"human": ["girl", ...]}.'),
     ] = None,
     scores: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Option("--scores", help="Also write people's answers as scores, for `tellapart score` (.npz)."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the bootstrap.")] = 0,

@@ -1,10 +1,10 @@
-"""Options that several commands take, and how they print JSON."""
+"""Options that several commands take, and the JSON that they print."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 
@@ -16,6 +16,8 @@ __all__ = [
     "Dtype",
     "Images",
     "Json",
+    "ModelName",
+    "ModelNames",
     "NoCache",
     "Out",
     "Reading",
@@ -23,14 +25,18 @@ __all__ = [
     "print_json",
 ]
 
+_MODEL = "A model (`tellapart ls models`): a name, a file, a folder or a hub id. Repeatable."
+
 BenchmarkName = Annotated[str, typer.Argument(help="A benchmark (`tellapart ls benchmarks`) or folder:PATH.")]
+ModelNames = Annotated[list[str] | None, typer.Option("-m", "--model", help=_MODEL)]
+ModelName = Annotated[list[str], typer.Option("-m", "--model", help=_MODEL)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the bootstrap and of models that draw.")]
-Cache = Annotated[Optional[Path], typer.Option("--cache", help="Folder of the embedding store.")]  # noqa: UP045  (typer reads it on 3.11)
+Cache = Annotated[Path | None, typer.Option("--cache", help="Folder of the embedding store.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Keep embeddings in memory, for this run alone.")]
-Out = Annotated[Optional[Path], typer.Option("--out", help="The run folder; made if it is not there.")]  # noqa: UP045
+Out = Annotated[Path | None, typer.Option("--out", help="The run folder; made if it is not there.")]
 Data = Annotated[
-    Optional[Path],  # noqa: UP045
+    Path | None,
     typer.Option(
         # No angle brackets in a help: markdown takes them for tags and leaves them out.
         "--data",
@@ -39,7 +45,7 @@ Data = Annotated[
     ),
 ]
 Images = Annotated[
-    Optional[Path],  # noqa: UP045
+    Path | None,
     typer.Option("--images", help="Their images: DIR/BENCHMARK or DIR; beside the other files if not given."),
 ]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda or mps.")]
@@ -47,7 +53,7 @@ Dtype = Annotated[
     str, typer.Option("--dtype", help="What torch models compute in: float32, bfloat16 or float16; scores are float32.")
 ]
 Reading = Annotated[
-    Optional[str],  # noqa: UP045
+    str | None,
     typer.Option(
         "--reading", help="Which of a model's readings is scored: itc, itm, itm_logit, vqa, yes_no, likelihood, ..."
     ),

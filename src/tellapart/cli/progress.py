@@ -1,12 +1,13 @@
-"""Progress on the terminal: a bar with the time that is left, on anything longer than a second."""
+"""Progress on the terminal: a bar with the time that is left, for anything longer than a second."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
+
+from tellapart.data.progress import Progress
 
 __all__ = ["TerminalProgress"]
 
@@ -18,18 +19,18 @@ _WIDEST = 48
 
 
 class TerminalProgress:
-    """Bars on standard error while a terminal is there to see them; silent otherwise.
+    """Bars on standard error while it is a terminal; silent otherwise.
 
     >>> with TerminalProgress() as progress:
-    ...     told = progress.told("model on demo")
-    ...     told("images", 3, 10)
+    ...     update = progress.callback("model on demo")
+    ...     update("images", 3, 10)
     """
 
     def __init__(self) -> None:
         self._visible = sys.stderr.isatty()
         self._bars: Any = None
         self._tasks: dict[str, Any] = {}
-        self._begun: dict[str, float] = {}
+        self._started: dict[str, float] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -39,28 +40,22 @@ class TerminalProgress:
     ) -> None:
         self.stop()
 
-    def told(self, title: str) -> Callable[[str, int, int], None]:
-        """Return what is to be called with the stage, what is done of it, and the total.
-
-        >>> TerminalProgress().told("model on demo")("texts", 1, 1)
-        """
-        return lambda stage, done, total: self._tell(f"{title}: {stage}", done, total)
+    def callback(self, title: str) -> Progress:
+        """Return the callback of a piece of work: it takes the stage, what is done of it, and the total."""
+        return lambda stage, done, total: self._update(f"{title}: {stage}", done, total)
 
     def stop(self) -> None:
-        """Take the bars off the terminal.
-
-        >>> TerminalProgress().stop()
-        """
+        """Take the bars off the terminal."""
         if self._bars is not None:
             self._bars.stop()
             self._bars = None
             self._tasks.clear()
 
-    def _tell(self, title: str, done: int, total: int) -> None:
+    def _update(self, title: str, done: int, total: int) -> None:
         if not self._visible:
             return
         now = time.monotonic()
-        started = self._begun.setdefault(title, now)
+        started = self._started.setdefault(title, now)
         if done >= total:
             self._finish(title)
             return
@@ -74,7 +69,7 @@ class TerminalProgress:
         self._bars.update(self._tasks[title], completed=done, total=total)
 
     def _finish(self, title: str) -> None:
-        self._begun.pop(title, None)
+        self._started.pop(title, None)
         if title in self._tasks:
             self._bars.remove_task(self._tasks.pop(title))
 

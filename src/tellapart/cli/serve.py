@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,12 +24,12 @@ board_app = typer.Typer(help="The board's records as a static site; its users.",
 board_app.command("user")(user_command)
 
 Runs = Annotated[
-    Optional[list[Path]],  # noqa: UP045  (typer reads it on 3.11)
+    list[Path] | None,
     typer.Option("--runs", help="A folder of run folders; ./runs if nothing else is named. Repeatable."),
 ]
-BoardFile = Annotated[Optional[Path], typer.Option("--board", help="A board file (TOML).")]  # noqa: UP045
+BoardFile = Annotated[Path | None, typer.Option("--board", help="A board file (TOML).")]
 Database = Annotated[
-    Optional[str],  # noqa: UP045
+    str | None,
     typer.Option(
         "--database", help="sqlite:///FILE or postgresql://HOST/NAME; board.sqlite among the runs if not given."
     ),
@@ -44,7 +44,7 @@ def serve_command(
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 for any that is free.")] = 8421,
     database: Database = None,
     name: Annotated[
-        Optional[list[str]],  # noqa: UP045
+        list[str] | None,
         typer.Option(
             "--name", help="A name under which browsers reach it; requests for another are refused. Repeatable."
         ),

@@ -1,4 +1,4 @@
-"""Show a page that was written, where there is somebody to see it."""
+"""Open a page that was written in the user's browser, where there is a display."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ import sys
 import webbrowser
 from pathlib import Path
 
-__all__ = ["shown"]
+__all__ = ["open_in_browser"]
 
 
-def shown(page: Path) -> bool:
-    """Open a local page in the user's browser, and say whether one took it.
+def open_in_browser(page: Path) -> bool:
+    """Open a local page in the user's browser, and return whether one took it.
 
-    Nothing is opened when standard output is no terminal, or where there is no display (a server, a job): the page's path
-    is for whoever called to print.
-
-    >>> shown(Path("card.html"))  # an example's output goes to no terminal
-    False
+    Nothing is opened when standard output is no terminal, or where there is no display (a server, a job): the caller
+    prints the page's path.
     """
     display = sys.platform in {"darwin", "win32"} or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     if not (sys.stdout.isatty() and display):

@@ -10,6 +10,7 @@ __all__ = [
     "is_deviation",
     "percent",
     "plain",
+    "points",
     "score",
     "thousands",
 ]
@@ -33,6 +34,16 @@ def interval(value: Value) -> str:
     if value.low is None or value.high is None:
         return ""
     return f"[{percent(value.low, 1)}, {percent(value.high, 1)}]"
+
+
+def points(difference: float, low: float | None, high: float | None) -> str:
+    """Write a difference of fractions in percentage points, with its interval where one is defined.
+
+    >>> points(0.125, 0.05, 0.2), points(-0.125, None, None)
+    ('+12.50 [+5.0, +20.0]', '-12.50')
+    """
+    bounds = "" if low is None or high is None else f" [{100 * low:+.1f}, {100 * high:+.1f}]"
+    return f"{100 * difference:+.2f}{bounds}"
 
 
 def score(value: Value) -> str:

@@ -14,15 +14,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tellapart.metrics.registry import METRICS
 from tellapart.records.run_folder import write_whole
 from tellapart.report import numbers
 from tellapart.report.answers import Examples, examples
-from tellapart.report.drawing import bar
+from tellapart.report.charts import score_bar
 from tellapart.report.items import item_table, model_table
 from tellapart.report.pictures import Album, album
 from tellapart.report.sections import ReportRun, Section, labels, sections
-from tellapart.tasks.registry import TASK_METRICS
+from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -157,9 +156,9 @@ def _environment() -> Environment:
     )
     environment.globals |= {
         "asset": _asset,
-        "bar": bar,
         "json": _json,
-        "metrics": {**METRICS, **TASK_METRICS},
+        "score_bar": score_bar,
+        "metrics": METRICS,
         **{name: getattr(numbers, name) for name in ("deviation", "interval", "is_deviation", "percent", "thousands")},
     }
     return environment

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import RunError
-from tellapart.metrics.registry import headline
 from tellapart.records.result import BenchmarkResult, Result, Sample
-from tellapart.report.drawing import Plot, Trace, plot, share_a_scale
+from tellapart.report.charts import Plot, Trace, plot, share_a_scale
 from tellapart.report.items import margins, worst_first
 from tellapart.report.numbers import is_deviation
+from tellapart.tasks.registry import headline
 
 __all__ = ["Entry", "ReportRun", "Section", "labels", "sections"]
 

@@ -13,15 +13,17 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tellapart.cli.interchange import convert_command, converted, import_command
-from tellapart.cli.table import laid_out
+from tellapart.cli.convert import convert_command
+from tellapart.cli.import_results import import_command
 from tellapart.errors import RunError, UnknownNameError
 from tellapart.records.result import Result
 from tellapart.records.run_folder import read_result
 from tellapart.report.interchange.foreign import read_foreign
+from tellapart.report.interchange.formats import convert
 from tellapart.report.interchange.imported import import_results
 from tellapart.report.measured import gather, outcomes_of, samples_of
 from tellapart.report.origin import is_imported
+from tellapart.report.paper_tables.layouts import lay_out
 from tellapart.report.tables import detail_table, result_table
 
 
@@ -203,19 +205,19 @@ def test_an_imported_number_is_marked_and_claims_nothing(tmp_path) -> None:
 
 def test_what_is_imported_can_be_shown_drawn_and_tabulated_but_not_tested(tmp_path, save) -> None:
     pytest.importorskip("matplotlib")
-    from tellapart.cli.plot import PlotSettings, drawing
+    from tellapart.report.plots.prepare import PlotSettings, prepare_plot
 
     own = save("ours", benchmark="winoground", n=40)
     imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "theirs")
     both = [own, tmp_path / "theirs"]
     assert result_table([read_result(tmp_path / "theirs")], "winoground").row_count == 2
     assert detail_table(read_result(tmp_path / "theirs"), "winoground").row_count == 3
-    table = laid_out(both)
+    table = lay_out(both)
     assert [row.label for row in table.rows] == ["ours", "ViT-B-32/laion2b_s34b_b79k (imported)", "chance"]
     assert table.notes[-1].startswith("imported: measured by another tool") and not any(
         c.near for c in table.rows[0].cells
     )
-    axes = drawing("bars", both, PlotSettings())().axes[0]
+    axes = prepare_plot("bars", both, PlotSettings())().axes[0]
     assert "ViT-B-32/laion2b_s34b_b79k (imported)" in axes.get_legend_handles_labels()[1]
     with pytest.raises(
         RunError, match="theirs holds numbers of winoground that another tool measured, without outcomes"
@@ -289,7 +291,7 @@ def test_a_model_index_reads_back_as_huggingface_hub_reads_it(measured) -> None:
     hub = pytest.importorskip("huggingface_hub")
     from tellapart.report.interchange.cards import eval_results
 
-    card = hub.ModelCard(converted(measured, "model-index"))
+    card = hub.ModelCard(convert(measured, "model-index"))
     assert card.data.model_name == "org/model"
     assert card.data.eval_results == eval_results(measured)
     said = {(one.dataset_type, one.metric_type): one for one in card.data.eval_results}
@@ -306,10 +308,10 @@ def test_a_model_index_reads_back_as_huggingface_hub_reads_it(measured) -> None:
 
 def test_a_revision_is_claimed_only_where_the_hubs_files_were_read(measured) -> None:
     pytest.importorskip("huggingface_hub")
-    from tellapart.benchmarks.benchmark import find_pairs
+    from tellapart.benchmarks.find import find_benchmark
     from tellapart.report.interchange.cards import eval_results
 
-    revision = find_pairs("winoground").hub.revision
+    revision = find_benchmark("winoground").hub.revision
     record = measured.benchmarks["winoground"].model_copy(update={"origin": f"/cache/snapshots/{revision}/data"})
     result = measured.model_copy(update={"benchmarks": {"winoground": record}})
     assert {one.dataset_revision for one in eval_results(result)} == {revision}
@@ -319,28 +321,28 @@ def test_a_card_keeps_its_text_and_the_results_of_others(measured, tmp_path) -> 
     hub = pytest.importorskip("huggingface_hub")
     path = tmp_path / "README.md"
     old = hub.EvalResult("image-classification", "beans", "Beans", "accuracy", 0.9)
-    first = converted(measured, "model-index")
+    first = convert(measured, "model-index")
     data = hub.ModelCardData(license="mit", model_name="org/model", eval_results=[old])
     path.write_text(f"---\n{data.to_yaml()}\n---\n# A model\n\nText.\n")
-    once = converted(measured, "model-index", path)
+    once = convert(measured, "model-index", path)
     path.write_text(once)
-    assert converted(measured, "model-index", path) == once  # put in twice, they stand there once
+    assert convert(measured, "model-index", path) == once  # put in twice, they stand there once
     card = hub.ModelCard(once)
     assert card.data.license == "mit" and card.text.strip() == "# A model\n\nText."
     assert card.data.eval_results == [old, *hub.ModelCard(first).data.eval_results]
     path.write_text(once.replace("org/model", "another"))
     with pytest.raises(RunError, match="holds results of another, the run is of org/model"):
-        converted(measured, "model-index", path)
+        convert(measured, "model-index", path)
     with pytest.raises(RunError, match=r"gone\.md is no model card"):
-        converted(measured, "model-index", tmp_path / "gone.md")
+        convert(measured, "model-index", tmp_path / "gone.md")
     with pytest.raises(RunError, match="a card holds a model-index, no lm-eval"):
-        converted(measured, "lm-eval", path)
+        convert(measured, "lm-eval", path)
 
 
 def test_eval_results_read_back_as_huggingface_hub_reads_them(measured) -> None:
     hub = pytest.importorskip("huggingface_hub")
     yaml = pytest.importorskip("yaml")
-    entries = hub.parse_eval_result_entries(yaml.safe_load(converted(measured, "eval-results")))
+    entries = hub.parse_eval_result_entries(yaml.safe_load(convert(measured, "eval-results")))
     metrics = measured.benchmarks["winoground"].metrics
     assert [(one.dataset_id, one.task_id, one.value) for one in entries] == [
         ("facebook/winoground", name, metrics[name].value) for name in ("text_score", "image_score", "group_score")
@@ -349,22 +351,22 @@ def test_eval_results_read_back_as_huggingface_hub_reads_them(measured) -> None:
     assert entries[0].date == measured.run.started
     only = measured.model_copy(update={"benchmarks": {"shapes": measured.benchmarks["shapes"]}})
     with pytest.raises(RunError, match="none of shapes is a dataset on the hub"):
-        converted(only, "eval-results")
+        convert(only, "eval-results")
 
 
 def test_a_card_says_that_a_number_was_imported(tmp_path) -> None:
     hub = pytest.importorskip("huggingface_hub")
     imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "run")
     result = read_result(tmp_path / "run")
-    (first, *_) = hub.ModelCard(converted(result, "model-index")).data.eval_results
+    (first, *_) = hub.ModelCard(convert(result, "model-index")).data.eval_results
     assert "imported from CLIP_benchmark" in first.metric_args["imported"][0] and "items" not in first.metric_args
-    assert "imported from CLIP_benchmark" in converted(result, "eval-results")
-    assert "date" not in converted(result, "eval-results")  # the import's is not the measurement's
+    assert "imported from CLIP_benchmark" in convert(result, "eval-results")
+    assert "date" not in convert(result, "eval-results")  # the import's is not the measurement's
 
 
 def test_lm_evals_layout_holds_every_score_with_its_error_and_parts(save) -> None:
     result = read_result(save("org/model"))
-    held = json.loads(converted(result, "lm-eval"))
+    held = json.loads(convert(result, "lm-eval"))
     value = result.benchmarks["shapes"].metrics["group_score"]
     entry = held["results"]["shapes"]
     assert entry["group_score,none"] == value.value
@@ -384,17 +386,17 @@ def test_lm_evals_layout_holds_every_score_with_its_error_and_parts(save) -> Non
 
 def test_lm_evals_error_is_not_available_where_there_is_no_interval(tmp_path) -> None:
     imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "run")
-    held = json.loads(converted(read_result(tmp_path / "run"), "lm-eval"))
+    held = json.loads(convert(read_result(tmp_path / "run"), "lm-eval"))
     assert held["results"]["winoground"]["text_score_stderr,none"] == "N/A"
     assert held["configs"]["winoground"]["metadata"]["ties"] == "the other tool's rule"
 
 
 def test_a_run_without_numbers_and_an_unknown_format_are_refused(measured) -> None:
     with pytest.raises(UnknownNameError, match="no format 'modelindex'; did you mean 'model-index'"):
-        converted(measured, "modelindex")
+        convert(measured, "modelindex")
     pytest.importorskip("huggingface_hub")
     with pytest.raises(RunError, match="the run of org/model measured nothing that a card could say"):
-        converted(measured.model_copy(update={"benchmarks": {}}), "model-index")
+        convert(measured.model_copy(update={"benchmarks": {}}), "model-index")
 
 
 def test_the_commands_say_what_they_wrote(tmp_path) -> None:

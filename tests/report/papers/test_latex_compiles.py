@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tellapart.cli.table import laid_out
 from tellapart.report.paper_tables import latex_text as written
 from tellapart.report.paper_tables.latex_text import fitted, latex_packages, latex_text
-from tellapart.report.paper_tables.layout import Cell, Column, PaperTable, Row
+from tellapart.report.paper_tables.layouts import lay_out
+from tellapart.report.paper_tables.paper_table import Cell, Column, PaperTable, Row
 from tellapart.report.paper_tables.writing import write_latex
 
 ENGINES = [
@@ -107,14 +107,14 @@ def test_every_layout_compiles(typeset, engine, save, vlue, vlue_costs, publish)
     numbers = {("coco-captions", "bleu_4"): 0.399, ("coco-captions", "cider"): 1.34}
     recalls = {("coco-retrieval", f"{side}_recall@{k}"): k / 20 for side in ("i2t", "t2i") for k in (1, 5, 10)}
     tables = {
-        "a paper's own": laid_out(
+        "a paper's own": lay_out(
             [save(name, seed=k, benchmark="eqben", tags=tags, n=70) for k, name in enumerate("ab")]
         ),
-        "none": laid_out([save("flat", scores=np.full((30, 2, 2), 0.5, np.float32)), save("b_c")]),
-        "retrieval": laid_out([publish("m", recalls, "retrieval")]),
-        "vlue": laid_out(vlue, "vlue"),
-        "vlue-captions": laid_out([publish("m_1", numbers, "captions")], "vlue-captions"),
-        "vlue-cost": laid_out(vlue, "vlue-cost", costs=vlue_costs),
+        "none": lay_out([save("flat", scores=np.full((30, 2, 2), 0.5, np.float32)), save("b_c")]),
+        "retrieval": lay_out([publish("m", recalls, "retrieval")]),
+        "vlue": lay_out(vlue, "vlue"),
+        "vlue-captions": lay_out([publish("m_1", numbers, "captions")], "vlue-captions"),
+        "vlue-cost": lay_out(vlue, "vlue-cost", costs=vlue_costs),
     }
     for table in tables.values():
         typeset("\n".join(write_latex(table, intervals=intervals) for intervals in (False, True)), engine)

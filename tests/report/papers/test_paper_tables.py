@@ -13,13 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from tellapart.benchmarks.benchmark import ALL, find_pairs
-from tellapart.cli.table import laid_out, table_command
+from tellapart.benchmarks.benchmark import ALL
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.cli.table import table_command
 from tellapart.errors import RunError, UnknownNameError
 from tellapart.records.run_folder import read_result, read_samples
 from tellapart.report.measured import gather
 from tellapart.report.paper_tables.latex_text import latex_text
-from tellapart.report.paper_tables.layout import Cell, Column, PaperTable, Row
+from tellapart.report.paper_tables.layouts import lay_out
+from tellapart.report.paper_tables.paper_table import Cell, Column, PaperTable, Row
 from tellapart.report.paper_tables.writing import write_csv, write_latex, write_markdown
 from tellapart.stats.tiers import tiers
 
@@ -68,13 +70,13 @@ def columns_of_latex(text: str) -> int:
 
 def test_eqben_is_laid_out_as_table_3_and_only_its_mean_has_no_interval(save) -> None:
     folder = save("m", benchmark="eqben", tags=tagged("subset", EQBEN), n=70)
-    table = laid_out([folder])
+    table = lay_out([folder])
     groups = ["Eq-YouCook2", "Eq-GEBC", "Eq-AG", "Eq-Kubric", "Eq-SD"]
     assert [column.group for column in table.columns] == [group for group in groups for _ in range(3)] + [""]
     assert [column.name for column in table.columns] == ["text", "image", "group"] * 5 + ["Avg"]
     record = read_result(folder).benchmarks["eqben"]
     values = {ALL: record.metrics, **{value: group.metrics for value, group in record.by["subset"].items()}}
-    _, row_of = find_pairs("eqben").paper
+    _, row_of = find_benchmark("eqben").paper
     expected = row_of({value: {name: one.value for name, one in own.items()} for value, own in values.items()})
     assert [cell.value for cell in table.rows[0].cells] == list(expected.values())
     means = {place for place, column in enumerate(table.columns) if column.group == "Eq-Kubric" or column.name == "Avg"}
@@ -86,7 +88,7 @@ def test_eqben_is_laid_out_as_table_3_and_only_its_mean_has_no_interval(save) ->
 
 def test_valse_sets_its_metrics_under_each_other(save) -> None:
     tags = tagged("instrument", VALSE)
-    table = laid_out([save("m", benchmark="valse", shape=(1, 2), kind="probability", tags=tags, n=55)])
+    table = lay_out([save("m", benchmark="valse", shape=(1, 2), kind="probability", tags=tags, n=55)])
     assert table.heads == ("metric", "model")
     assert [column.name for column in table.columns] == [*VALSE, "Avg"]
     assert [row.block for row in table.rows] == ["acc_r", "acc_r", "acc", "acc", "min(p_c, p_f)", "min(p_c, p_f)"]
@@ -111,7 +113,7 @@ def test_valse_sets_its_metrics_under_each_other(save) -> None:
     ids=["bivlc", "sugarcrepe", "none", "incomplete"],
 )
 def test_other_benchmarks_have_their_papers_columns_or_the_first_look(save, plan, heading) -> None:
-    table = laid_out([save("m", n=42, **plan)])
+    table = lay_out([save("m", n=42, **plan)])
     assert [(column.group, column.name) for column in table.columns][: len(heading)] == heading
     assert all(cell.value is not None for cell in table.rows[0].cells)
 
@@ -131,7 +133,7 @@ def test_retrieval_is_laid_out_as_in_coco_counterfactuals(publish) -> None:
         )
         for model, row in printed.items()
     ]
-    table = laid_out(folders, with_tiers=False)
+    table = lay_out(folders, with_tiers=False)
     assert [(column.group, column.name) for column in table.columns] == [
         *(("Text retrieval", f"R@{k}") for k in (1, 5, 10)),
         *(("Image retrieval", f"R@{k}") for k in (1, 5, 10)),
@@ -143,7 +145,7 @@ def test_retrieval_is_laid_out_as_in_coco_counterfactuals(publish) -> None:
 
 def test_the_best_is_bold_and_its_tier_is_marked_by_the_test(save) -> None:
     folders = [save(f"m{k}", skill=skill, seed=k, n=60) for k, skill in enumerate((0.1, 3.0, 2.8))]
-    table = laid_out(folders, benchmark="shapes")
+    table = lay_out(folders, benchmark="shapes")
     outcomes = {}
     for run in gather(folders):
         outcomes[run.label] = np.array([one.outcomes["group_score"] for one in read_samples(run.folder, "shapes")])
@@ -152,7 +154,7 @@ def test_the_best_is_bold_and_its_tier_is_marked_by_the_test(save) -> None:
     assert {label for label, cell in cells.items() if cell.best or cell.near} == set(first) == {"m1", "m2"}
     assert [label for label, cell in cells.items() if cell.best] == [first[0]]
     assert "dagger" in table.notes[1]
-    assert not any(cell.near for row in laid_out(folders, with_tiers=False).rows for cell in row.cells)
+    assert not any(cell.near for row in lay_out(folders, with_tiers=False).rows for cell in row.cells)
 
 
 def test_tiers_of_a_subset_are_those_of_its_items(save) -> None:
@@ -160,46 +162,46 @@ def test_tiers_of_a_subset_are_those_of_its_items(save) -> None:
     folders = [
         save(f"m{k}", skill=skill, seed=k, benchmark="bivlc", tags=tags, n=90) for k, skill in enumerate((0.1, 4.0))
     ]
-    table = laid_out(folders)
+    table = lay_out(folders)
     swap = next(place for place, column in enumerate(table.columns) if (column.group, column.name) == ("swap", "Group"))
     assert [row.cells[swap].near for row in table.rows[:2]] == [False, False]
     assert [row.cells[swap].best for row in table.rows[:2]] == [False, True]
 
 
 def test_ties_are_said_under_the_table(save) -> None:
-    table = laid_out([save("flat", scores=np.full((30, 2, 2), 0.5, np.float32))])
+    table = lay_out([save("flat", scores=np.full((30, 2, 2), 0.5, np.float32))])
     assert table.notes[-1] == "items with ties, which are never right: flat 30"
 
 
 def test_vlues_tables_are_the_papers(vlue, vlue_costs, vlue_published, publish) -> None:
-    tasks = laid_out(vlue, "vlue")
+    tasks = lay_out(vlue, "vlue")
     assert [column.name for column in tasks.columns] == list(vlue_published)
     assert [(row.block, row.label) for row in tasks.rows] == [("NLVR2", "Test-OOD"), ("VQA", "Test-OOD")]
     assert [cell.best for cell in tasks.rows[0].cells].index(True) == list(vlue_published).index("X-VLM")
-    cost = laid_out(vlue, "vlue-cost", costs=vlue_costs)
+    cost = lay_out(vlue, "vlue-cost", costs=vlue_costs)
     assert {row.label: round(row.cells[0].value, 3) for row in cost.rows} == pytest.approx(
         {model: row[2] for model, row in vlue_published.items()}, abs=0.0051
     )
     assert [row.label for row in cost.rows if row.cells[1].best] == ["ALBEF"]  # the lowest time
     numbers = {("coco-captions", "bleu_4"): 0.399, ("coco-captions", "cider"): 1.34, ("vlue-captions", "cider"): 0.674}
-    captions = laid_out([publish("X-VLM", numbers, "captions")], "vlue-captions")
+    captions = lay_out([publish("X-VLM", numbers, "captions")], "vlue-captions")
     assert [cell.value and round(cell.value, 6) for cell in captions.rows[0].cells] == [39.9, 134.0, None, 67.4]
 
 
 def test_runs_of_one_model_fill_one_column(publish) -> None:
     runs = [publish("m", {("nlvr2", "accuracy"): 0.8}), publish("m", {("vlue-nlvr2", "accuracy"): 0.7})]
-    table = laid_out(runs, "vlue")
+    table = lay_out(runs, "vlue")
     assert [(row.label, row.cells[0].value) for row in table.rows] == [("Test-P", 80.0), ("Test-OOD", 70.0)]
     with pytest.raises(RunError, match="m measured nlvr2 in two of these runs"):
-        laid_out([runs[0], publish("m", {("nlvr2", "accuracy"): 0.6})], "vlue")
+        lay_out([runs[0], publish("m", {("nlvr2", "accuracy"): 0.6})], "vlue")
 
 
 @pytest.mark.parametrize("intervals", [False, True])
 def test_latex_has_as_many_cells_in_every_row_as_its_tabular_says(save, vlue, intervals) -> None:
     eqben = {"benchmark": "eqben", "tags": tagged("subset", EQBEN), "n": 70}
     tables = [
-        laid_out([save(r"a_b & 100% \ {x}", seed=1, **eqben), save("~^#$", seed=2, **eqben)]),
-        laid_out(vlue, "vlue"),
+        lay_out([save(r"a_b & 100% \ {x}", seed=1, **eqben), save("~^#$", seed=2, **eqben)]),
+        lay_out(vlue, "vlue"),
     ]
     for table in tables:
         text = write_latex(table, intervals=intervals)
@@ -230,7 +232,7 @@ def test_two_names_of_which_one_is_not_printable_stay_two(text: str) -> None:
 
 
 def test_markdown_cells_hold_no_bar_and_no_markup_of_their_own(save) -> None:
-    table = laid_out([save("a|b*c_d <i>", seed=1), save("e", seed=2)])
+    table = lay_out([save("a|b*c_d <i>", seed=1), save("e", seed=2)])
     lines = [line for line in write_markdown(table, intervals=True).splitlines() if line.startswith("|")]
     assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
     assert r"a\|b\*c\_d \<i\>" in lines[2]
@@ -239,7 +241,7 @@ def test_markdown_cells_hold_no_bar_and_no_markup_of_their_own(save) -> None:
 
 def test_csv_reads_back_the_numbers_in_full(save) -> None:
     folder = save("a, b", seed=1)
-    table = laid_out([folder])
+    table = lay_out([folder])
     rows = list(csv.DictReader(io.StringIO(write_csv(table, intervals=True))))
     value = read_result(folder).benchmarks["shapes"].metrics["group_score"]
     assert rows[0]["model"] == "a, b"
@@ -288,19 +290,19 @@ def test_the_command_prints_or_writes_one_format(save, tmp_path) -> None:
 def test_what_a_table_cannot_show_is_said(save, vlue) -> None:
     folder = save("m")
     with pytest.raises(UnknownNameError, match="no layout 'vleu'; did you mean 'vlue'"):
-        laid_out([folder], "vleu")
+        lay_out([folder], "vleu")
     with pytest.raises(RunError, match="no run measured any of coco-retrieval, vlue-retrieval, nlvr2"):
-        laid_out([folder], "vlue")
+        lay_out([folder], "vlue")
     with pytest.raises(RunError, match="no run measured any of coco-captions, vlue-captions"):
-        laid_out([folder], "vlue-captions")
+        lay_out([folder], "vlue-captions")
     with pytest.raises(RunError, match="vlue-cost needs what models cost"):
-        laid_out(vlue, "vlue-cost")
+        lay_out(vlue, "vlue-cost")
     with pytest.raises(RunError, match="no run measured 'x'; they hold shapes"):
-        laid_out([folder], benchmark="x")
+        lay_out([folder], benchmark="x")
 
 
 def test_a_model_without_a_cost_is_said(vlue, tmp_path) -> None:
     path = tmp_path / "some.csv"
     path.write_text("model,ms\nLXMERT,1\n")
     with pytest.raises(RunError, match="no ms of ViLBERT; the file has LXMERT"):
-        laid_out(vlue, "vlue-cost", costs=path)
+        lay_out(vlue, "vlue-cost", costs=path)

@@ -15,12 +15,12 @@ pytest.importorskip("matplotlib")
 import matplotlib as mpl
 from matplotlib.text import Text
 
-from tellapart.cli.plot import PlotSettings, drawing
 from tellapart.records.result import Value
 from tellapart.records.run_folder import read_samples
 from tellapart.report.plots import style
 from tellapart.report.plots.bar_rows import draw_rows
 from tellapart.report.plots.pareto import Point, draw_pareto
+from tellapart.report.plots.prepare import PlotSettings, prepare_plot
 from tellapart.report.plots.style import COLUMN, PAGE, folded, write_picture
 from tellapart.stats.pareto import pareto_front
 
@@ -90,13 +90,13 @@ def points(count: int, seed: int, model: Callable[[int], str]) -> list[Point]:
 @pytest.mark.parametrize("kind", ["bars", "tiers", "curves"])
 def test_runs_with_long_names_are_drawn_without_collisions(save, kind, count) -> None:
     folders = [save(name, skill=number / 4, seed=number) for number, name in enumerate(names(count))]
-    check(drawing(kind, folders, PlotSettings())())
+    check(prepare_plot(kind, folders, PlotSettings())())
 
 
 def test_an_items_blocks_stand_within_a_page(save) -> None:
     folders = [save(name, seed=number) for number, name in enumerate(names(5))]
     item = read_samples(folders[0], "shapes")[0].id
-    figure = drawing("matrix", folders, PlotSettings(item=item))()
+    figure = prepare_plot("matrix", folders, PlotSettings(item=item))()
     assert figure.get_figwidth() <= PAGE
     check(figure, (figure.get_figwidth(),))
 
@@ -104,7 +104,7 @@ def test_an_items_blocks_stand_within_a_page(save) -> None:
 def test_scores_of_an_item_that_differ_are_written_so(save) -> None:
     scores = np.full((30, 2, 2), -57411.0, np.float32)
     scores[:, 1] += np.float32([-2, 1])
-    figure = drawing("matrix", [save("m", scores=scores)], PlotSettings(item="shapes-0000"))()
+    figure = prepare_plot("matrix", [save("m", scores=scores)], PlotSettings(item="shapes-0000"))()
     written = [text.get_text() for text in figure.axes[-1].texts]
     assert written == ["-57411", "-57413", "-57411", "-57410"]
 
@@ -119,7 +119,7 @@ def test_many_models_are_named_beside_their_bars(count) -> None:
 
 def test_vlues_seven_models_are_named_at_their_points_within_a_column(vlue, vlue_costs, vlue_published) -> None:
     settings = PlotSettings(benchmarks=("vlue-nlvr2", "vlue-vqa"), costs=vlue_costs)
-    figure = drawing("pareto", vlue, settings)()
+    figure = prepare_plot("pareto", vlue, settings)()
     check(figure, (COLUMN,))
     assert {text.get_text() for text in figure.axes[0].texts} == set(vlue_published)
     assert not figure.legends
@@ -168,5 +168,5 @@ def test_every_kind_of_picture_has_the_same_bytes_twice(save, tmp_path: Path, ki
     settings = PlotSettings(item="shapes-0000" if kind == "matrix" else None, costs=costs)
     files = [tmp_path / f"{number}.pdf" for number in range(2)]
     for file in files:
-        write_picture(file, drawing(kind, folders, settings))
+        write_picture(file, prepare_plot(kind, folders, settings))
     assert files[0].read_bytes() == files[1].read_bytes()

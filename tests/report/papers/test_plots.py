@@ -13,8 +13,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tellapart.benchmarks.benchmark import find_pairs
-from tellapart.cli.plot import KINDS, PlotSettings, drawing, plot_command
+from tellapart.benchmarks.find import load_pairs
+from tellapart.cli.plot import plot_command
 from tellapart.errors import DataError, MissingDependencyError, RunError, UnknownNameError
 from tellapart.records.result import ModelRecord, Sample
 from tellapart.records.run_folder import read_result, read_samples, write_result, write_samples
@@ -22,6 +22,7 @@ from tellapart.records.timing_record import Duration, Machine, Throughput, Timin
 from tellapart.report.measured import gather, outcomes_of
 from tellapart.report.plots.costs import read_batch_costs, read_costs
 from tellapart.report.plots.pareto import points
+from tellapart.report.plots.prepare import KINDS, PlotSettings, prepare_plot
 from tellapart.report.plots.style import look, write_picture
 from tellapart.stats.tiers import tiers
 
@@ -34,7 +35,7 @@ def pair(save: Callable[..., Path]) -> list[Path]:
 
 
 def figure(kind: str, paths: list[Path], **settings: object):
-    return drawing(kind, paths, PlotSettings(**settings))()
+    return prepare_plot(kind, paths, PlotSettings(**settings))()
 
 
 def timings(path: Path, batch_size: int, pairs: float | None = 50.0, parameters: int | None = 1000) -> Path:
@@ -112,7 +113,7 @@ def _spread(factor: float) -> np.ndarray:
 
 
 def test_a_matrix_holds_an_items_scores_with_captions_down_and_its_pictures(tmp_path, make_run) -> None:
-    item = find_pairs("demo").pairs().items[0]
+    item = load_pairs("demo").items[0]
     scores = ((0.9, 0.25), (0.5, 0.75))  # [image][text]
     outcomes = {"text_score": 1.0, "image_score": 1.0, "group_score": 1.0}
     run = make_run(model="m", benchmark="demo")
@@ -168,7 +169,7 @@ def test_cost_against_batch_size_comes_from_several_timings_or_a_table(tmp_path)
 def test_the_same_picture_has_the_same_bytes_and_no_date(pair, tmp_path, ending) -> None:
     files = [tmp_path / f"{k}.{ending}" for k in range(2)]
     for file in files:
-        write_picture(file, drawing("bars", pair, PlotSettings()))
+        write_picture(file, prepare_plot("bars", pair, PlotSettings()))
     held = files[0].read_bytes()
     assert held == files[1].read_bytes()
     assert b"CreationDate" not in held and b"dc:date" not in held and b"Matplotlib v" not in held
@@ -176,8 +177,8 @@ def test_the_same_picture_has_the_same_bytes_and_no_date(pair, tmp_path, ending)
 
 def test_fonts_are_in_the_file_and_a_dollar_sign_is_no_mathematics(save, tmp_path) -> None:
     folder = save(r"$\alpha_1$ & _x_", seed=1)
-    write_picture(tmp_path / "a.pdf", drawing("bars", [folder], PlotSettings()))
-    write_picture(tmp_path / "a.svg", drawing("bars", [folder], PlotSettings()))
+    write_picture(tmp_path / "a.pdf", prepare_plot("bars", [folder], PlotSettings()))
+    write_picture(tmp_path / "a.svg", prepare_plot("bars", [folder], PlotSettings()))
     assert b"/FontFile2" in (tmp_path / "a.pdf").read_bytes()
     drawn = (tmp_path / "a.svg").read_text()
     assert "<text" not in drawn  # outlines: nothing depends on the reader's fonts
@@ -252,10 +253,10 @@ def test_what_a_picture_cannot_show_is_said(pair, save, tmp_path) -> None:
     with pytest.raises(UnknownNameError, match="no picture 'tier'; did you mean 'tiers'"):
         figure("tier", pair)
     with pytest.raises(RunError, match=r"a.jpg: a picture is written as .pdf, .svg or .png"):
-        write_picture(tmp_path / "a.jpg", drawing("bars", pair, PlotSettings()))
+        write_picture(tmp_path / "a.jpg", prepare_plot("bars", pair, PlotSettings()))
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match=r"cannot write .*file/a.svg"):
-        write_picture(tmp_path / "file" / "a.svg", drawing("bars", pair, PlotSettings()))
+        write_picture(tmp_path / "file" / "a.svg", prepare_plot("bars", pair, PlotSettings()))
 
 
 def test_a_task_without_a_matrix_is_said(tmp_path, make_run) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.errors import RunError, TellapartError, require
 from tellapart.records.result import BenchmarkResult, Result, Value
 from tellapart.report.measured import first_metrics

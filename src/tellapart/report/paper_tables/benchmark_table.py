@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tellapart.benchmarks.benchmark import ALL, find_benchmark
+from tellapart.benchmarks.benchmark import ALL
 from tellapart.benchmarks.benchmark import PaperTable as RowOf
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.errors import MetricError, TellapartError
 from tellapart.records.result import BenchmarkResult, Metrics, Value
 from tellapart.report.measured import Measured, first_metrics, outcomes_of, pick_benchmark, samples_of
 from tellapart.report.numbers import plain, thousands
 from tellapart.report.origin import is_imported
-from tellapart.report.paper_tables.layout import Cell, Column, PaperTable, Row, best_marked, stacked
+from tellapart.report.paper_tables.paper_table import Cell, Column, PaperTable, Row, best_marked, stacked
 from tellapart.stats.tiers import tiers
 
 __all__ = ["benchmark_table"]

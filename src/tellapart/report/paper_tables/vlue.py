@@ -8,7 +8,7 @@ from tellapart.errors import RunError
 from tellapart.records.result import Value
 from tellapart.report.measured import Measured
 from tellapart.report.numbers import plain
-from tellapart.report.paper_tables.layout import Cell, Column, PaperTable, Row, best_marked
+from tellapart.report.paper_tables.paper_table import Cell, Column, PaperTable, Row, best_marked
 from tellapart.report.plots.costs import Costs
 
 __all__ = ["captions_table", "cost_table", "tasks_table"]

@@ -11,7 +11,7 @@ from itertools import groupby
 from tellapart.data.spreadsheet import spreadsheet_cell
 from tellapart.report.numbers import plain
 from tellapart.report.paper_tables.latex_text import fitted, latex_packages, latex_text
-from tellapart.report.paper_tables.layout import Cell, Column, PaperTable, Row
+from tellapart.report.paper_tables.paper_table import Cell, Column, PaperTable, Row
 
 __all__ = ["write_csv", "write_latex", "write_markdown"]
 
@@ -34,7 +34,7 @@ def write_latex(table: PaperTable, *, intervals: bool = False) -> str:
         table: what to write.
         intervals: write an interval beside its number, small; below it where there are many columns.
 
-    >>> from tellapart.report.paper_tables.layout import Column
+    >>> from tellapart.report.paper_tables.paper_table import Column
     >>> made = PaperTable("demo", ("model",), (Column("", "group"),), (Row("a_b", (Cell(50.0, best=True),)),))
     >>> print(write_latex(made))  # doctest: +ELLIPSIS
     % \usepackage{booktabs}
@@ -130,7 +130,7 @@ def _latex_notes(notes: Sequence[str]) -> str:
 def write_markdown(table: PaperTable, *, intervals: bool = False) -> str:
     """Return a table as GitHub's Markdown has them; a shared heading stands before each of its columns' names.
 
-    >>> from tellapart.report.paper_tables.layout import Column
+    >>> from tellapart.report.paper_tables.paper_table import Column
     >>> made = PaperTable("demo", ("model",), (Column("", "group"),), (Row("a", (Cell(50.0, best=True),)),))
     >>> print(write_markdown(made))
     **demo**
@@ -172,7 +172,7 @@ def write_csv(table: PaperTable, *, intervals: bool = False) -> str:
     With `intervals`, each column is followed by its `low` and its `high`. A name that a spreadsheet would run as a formula gets an
     apostrophe before it.
 
-    >>> from tellapart.report.paper_tables.layout import Column
+    >>> from tellapart.report.paper_tables.paper_table import Column
     >>> made = PaperTable("demo", ("model",), (Column("Eq-SD", "text"),), (Row("a", (Cell(50.0, 40.0, 60.0),)),))
     >>> write_csv(made, intervals=True)
     'model,Eq-SD text,Eq-SD text low,Eq-SD text high\na,50.0,40.0,60.0\n'

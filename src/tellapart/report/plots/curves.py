@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import RunError, require
-from tellapart.report.drawing import Plot, Trace, plot, share_a_scale
+from tellapart.report.charts import Plot, Trace, plot, share_a_scale
 from tellapart.report.measured import Measured, pick_benchmark, samples_of
 from tellapart.report.numbers import is_deviation, plain, thousands
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, titled

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.benchmarks.benchmark import find_pairs
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.images import decode
 from tellapart.errors import DataError, RunError, TellapartError, require
-from tellapart.metrics.registry import headline
 from tellapart.records.result import RunRecord, Sample
 from tellapart.report.items import true_pairs
 from tellapart.report.measured import Measured, pick_benchmark, samples_of
 from tellapart.report.numbers import plain
 from tellapart.report.plots.style import PAGE, folded, titled
+from tellapart.tasks.registry import headline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,10 +98,8 @@ def _pictures(run: RunRecord, benchmark: str, sample: Sample) -> list[NDArray[np
     """Read the item's images where the run found them; None for one that is not there any more."""
     folders = (None if folder is None else Path(folder) for folder in (run.data, run.images))
     place = Locations(*(folder if folder is not None and folder.is_dir() else None for folder in folders))
-    read: Callable[[str], bytes] | None = None
     try:
-        pairs = find_pairs(benchmark, place).pairs_here()
-        read = None if pairs is None else pairs.read_bytes
+        read = find_benchmark(benchmark, place).read_image()
     except TellapartError:  # a folder that has moved since
         read = None
     references = sample.images or ("",) * len(sample.scores)

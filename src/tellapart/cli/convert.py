@@ -1,0 +1,33 @@
+"""The command `tellapart convert`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tellapart.report.interchange.formats import FORMATS
+
+__all__ = ["convert_command"]
+
+
+def convert_command(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    to: Annotated[str, typer.Option("--to", help=f"{'; '.join(f'{name}: {what}' for name, what in FORMATS.items())}.")],
+    card: Annotated[
+        Path | None,
+        typer.Option("--card", help="A model card on disk, whose text with the results put in is written."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write there instead of printing.")] = None,
+) -> None:
+    """Write a run's results for model cards on the hub, or as lm-evaluation-harness does."""
+    from tellapart.records.run_folder import read_result, write_whole
+    from tellapart.report.interchange.formats import convert
+
+    text = convert(read_result(run), to, card)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        write_whole(out, text)
+        print(f"written: {out}")

@@ -1,0 +1,33 @@
+"""The command `tellapart export`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tellapart.cli.options import BenchmarkName, Data, Json, print_json
+
+__all__ = ["export_command"]
+
+
+def export_command(
+    benchmark: BenchmarkName,
+    to: Annotated[Path, typer.Option("--to", help="The file: .csv or .jsonl.")],
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Write what a system elsewhere is to score or to answer: a benchmark's image-text pairs, or a task's records."""
+    from tellapart.benchmarks.find import find_benchmark
+    from tellapart.benchmarks.locations import Locations
+    from tellapart.evaluation.export import export
+
+    written = export(find_benchmark(benchmark, Locations(data)), to)
+    if as_json:
+        print_json({"to": str(to), written.noun: written.rows})
+    else:
+        location = ["--data", str(data)] if data else []
+        next_command = shlex.join(["tellapart", "score", benchmark, "--scores", written.scores, *location])
+        print(f"{written.rows:,} {written.noun} in {to}; {written.todo}, then: {next_command}")

@@ -1,0 +1,27 @@
+"""The command `tellapart import`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tellapart.cli.invocation import command_line
+
+__all__ = ["import_command"]
+
+
+def import_command(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Results of CLIP_benchmark or mteb, of one model.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="The run folder to make.")],
+    model: Annotated[str | None, typer.Option("--model", help="The model's name, if the files do not say it.")] = None,
+) -> None:
+    """Take results of CLIP_benchmark or mteb as a run: shown, drawn and tabulated, marked, and never compared."""
+    from tellapart.report.interchange.imported import import_results
+    from tellapart.report.numbers import plain
+
+    result = import_results(files, out, command=command_line(), model=model)
+    print(f"{plain(result.model.name)}: {', '.join(map(plain, result.benchmarks))}; run: {out}")

@@ -1,0 +1,27 @@
+"""The command `tellapart ls`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tellapart.cli.options import Data, Json, print_json
+
+__all__ = ["ls_command"]
+
+
+def ls_command(
+    what: Annotated[str, typer.Argument(help="benchmarks, models, losses or builders")],
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """List benchmarks, and which of their files are there; models; or training losses."""
+    from tellapart.benchmarks.locations import Locations
+    from tellapart.report.listing import listing, print_listing
+
+    rows = listing(what, Locations(data))
+    if as_json:
+        print_json(rows)
+    else:
+        print_listing(what, rows)

@@ -1,0 +1,78 @@
+"""The command `tellapart run`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tellapart.cli.invocation import command_line, new_run_folder, open_store, resumable
+from tellapart.cli.options import Cache, Data, Device, Dtype, Images, Json, ModelNames, NoCache, Out, Reading, Seed
+from tellapart.cli.show import show_run
+
+__all__ = ["run_command"]
+
+
+def run_command(
+    model: ModelNames = None,
+    benchmark: Annotated[
+        list[str] | None,
+        typer.Option("-b", "--benchmark", help="A benchmark (`tellapart ls benchmarks`) or folder:PATH. Repeatable."),
+    ] = None,
+    limit: Annotated[
+        str | None,
+        typer.Option("--limit", help="Measure only so many items (20) or such a share of them (0.1), spread evenly."),
+    ] = None,
+    data: Data = None,
+    images: Images = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(
+            "--batch-size", min=1, help="Encoded together; what suits the model if not given. Changes no number."
+        ),
+    ] = None,
+    device: Device = "cpu",
+    dtype: Dtype = "float32",
+    reading: Reading = None,
+    regions: Annotated[
+        Path | None,
+        typer.Option(
+            "--regions", help="Regions that a detector found (.npz, .safetensors), for LXMERT and VisualBERT."
+        ),
+    ] = None,
+    seed: Seed = 0,
+    cache: Cache = None,
+    no_cache: NoCache = False,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Measure models on benchmarks: a table, and a run folder with a report.
+
+    Without arguments: the default model and the reference models on the embedded demo, offline.
+    """
+    from tellapart.benchmarks.locations import Locations
+    from tellapart.evaluation.distributed import run_in_ranks
+    from tellapart.evaluation.run import Settings
+
+    chosen: dict[str, Any] = {"models": tuple(model)} if model else {}
+    chosen |= {"benchmarks": tuple(benchmark)} if benchmark else {}
+    chosen |= {"place": Locations(data, images)}
+    settings = Settings(
+        **chosen,
+        limit=limit,
+        batch_size=batch_size,
+        device=device,
+        dtype=dtype,
+        reading=reading,
+        regions=regions,
+        seed=seed,
+    )
+    folder = out or new_run_folder()
+    command = command_line()
+    again = command if out else f"{command} --out {shlex.quote(str(folder))}"
+    with open_store(cache, in_memory=no_cache) as store, resumable(again) as progress:
+        leads = run_in_ranks(settings, folder, store=store, command=command, progress=progress.callback)
+    if leads:  # of several ranks the first shows the run
+        show_run(folder, as_json=as_json)

@@ -1,0 +1,56 @@
+"""The command `tellapart time`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tellapart.cli.invocation import command_line
+from tellapart.cli.options import Data, Device, Dtype, Images, Json, ModelName, Reading, print_json
+
+__all__ = ["time_command"]
+
+
+def time_command(
+    model: ModelName,
+    benchmark: Annotated[
+        str, typer.Option("-b", "--benchmark", help="Whose images and texts to use; or folder:PATH.")
+    ] = "demo",
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Pairs whose latency is measured.")] = 50,
+    warm_up: Annotated[int, typer.Option("--warm-up", min=0, help="Pairs before them, which do not count.")] = 5,
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Given at once, for the throughput.")] = 32,
+    device: Device = "cpu",
+    dtype: Dtype = "float32",
+    reading: Reading = None,
+    data: Data = None,
+    images: Images = None,
+    out: Annotated[Path | None, typer.Option("--out", help="The file to write, timing.json say.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure what models cost: latency of one pair by part, throughput, parameters, FLOPs, memory."""
+    from tellapart.benchmarks.locations import Locations
+    from tellapart.cli.progress import TerminalProgress
+    from tellapart.evaluation.timing import TimingSettings, time_models
+    from tellapart.records.timing_record import write_timings
+    from tellapart.report.timings import print_timings
+
+    settings = TimingSettings(
+        benchmark=benchmark,
+        repeats=repeats,
+        warm_up=warm_up,
+        batch_size=batch_size,
+        device=device,
+        dtype=dtype,
+        reading=reading,
+        place=Locations(data, images),
+    )
+    with TerminalProgress() as progress:
+        timings = time_models(model, settings, command=command_line(), progress=progress.callback("timing"))
+    if out is not None:
+        write_timings(out, timings)
+    if as_json:
+        print_json(timings.model_dump(mode="json", by_alias=True))
+    else:
+        print_timings(timings)

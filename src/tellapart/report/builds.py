@@ -1,0 +1,58 @@
+"""Builds on the terminal and as JSON: how many candidates each step rejected, and what was written."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tellapart.report.numbers import plain, thousands
+from tellapart.report.terminal import console, print_lines, table
+
+if TYPE_CHECKING:
+    from tellapart.builders.captions.pairs_file import PairsWritten
+    from tellapart.builders.pipeline import Built
+
+__all__ = ["build_json", "caption_pairs_json", "print_build", "print_caption_pairs"]
+
+
+def build_json(built: Built, page: Path | None) -> dict[str, Any]:
+    """Return a build as one object: its folder, its cards and its funnel."""
+    return {
+        "out": str(built.folder),
+        "card": str(built.folder / "card.json"),
+        "page": str(page) if page is not None else None,
+        "resumed": built.resumed,
+        "funnel": built.funnel.to_record(),
+    }
+
+
+def print_build(built: Built, page: Path | None = None) -> None:
+    """Print a build's funnel, and where its card is: the page if there is one."""
+    _print_funnel(built.funnel.rows())
+    resumed = [f"{thousands(built.resumed)} were decided by an earlier build"] if built.resumed else []
+    measure = f"measure with: tellapart run -b {shlex.quote(f'folder:{built.folder}')}"
+    print_lines("", *resumed, measure, f"card: {page or built.folder / 'card.json'}")
+
+
+def caption_pairs_json(written: PairsWritten, out: Path) -> dict[str, Any]:
+    """Return what became of a recipe's captions as one object."""
+    return {"pairs": written.pairs, "rejected": _rejected(written), "resumed": written.resumed, "out": str(out)}
+
+
+def print_caption_pairs(written: PairsWritten, out: Path) -> None:
+    """Print how many caption pairs were written, and how many each step rejected."""
+    _print_funnel([*_rejected(written), ("pairs", "", written.pairs)])
+    print_lines("", f"caption pairs: {out}")
+
+
+def _rejected(written: PairsWritten) -> list[tuple[str, str, int]]:
+    return [(step, reason, count) for (step, reason), count in sorted(written.rejected.items())]
+
+
+def _print_funnel(rows: Iterable[tuple[str, str, int]]) -> None:
+    funnel = table("step", "reason", "number", numbers_from=2)
+    for step, reason, count in rows:
+        funnel.add_row(plain(step), plain(reason), thousands(count))
+    console().print(funnel)

@@ -1,0 +1,118 @@
+"""The kinds of pictures that `tellapart plot` draws, and what each reads from the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tellapart.catalog import nearest
+from tellapart.errors import RunError, UnknownNameError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["KINDS", "PlotSettings", "prepare_plot"]
+
+#: Kind of picture -> what it shows.
+KINDS = {
+    "bars": "metrics with intervals, and the line of chance",
+    "tiers": "a ranking; models that the items do not tell apart share a band",
+    "curves": "how equivariance deviations are distributed",
+    "matrix": "one item: images, captions, each model's scores",
+    "pareto": "performance against latency, parameters, FLOPs, or a cost of your own",
+    "cost": "cost against batch size",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlotSettings:
+    """What is drawn of runs.
+
+    Attributes:
+        benchmarks: one; several for `pareto`, which takes the mean over them.
+        metrics: which; those of a first look if none.
+        item: an id, for `matrix`.
+        costs: a file of `tellapart time`, or CSV, for `pareto`.
+        cost: which cost of the file.
+        seed: of the tests behind tiers.
+    """
+
+    benchmarks: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    item: str | None = None
+    costs: Path | None = None
+    cost: str = "latency"
+    seed: int = 0
+
+
+def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
+    """Read what a picture needs, and return the function that draws it.
+
+    Args:
+        kind: one of `KINDS`.
+        paths: run folders; for `cost`, files of `tellapart time` or CSV.
+        settings: what of them.
+
+    Raises:
+        UnknownNameError: no such kind.
+        RunError: the runs do not have what the picture shows, or an option is missing.
+    """
+    from tellapart.report.measured import gather
+    from tellapart.report.plots.bars import draw_bars
+    from tellapart.report.plots.batches import draw_batches
+    from tellapart.report.plots.costs import read_batch_costs
+    from tellapart.report.plots.curves import draw_curves
+    from tellapart.report.plots.matrix import draw_matrix
+    from tellapart.report.plots.tier_chart import draw_tiers
+
+    if kind not in KINDS:
+        raise UnknownNameError(f"no picture {kind!r}{nearest(kind, KINDS) or ';'} the kinds are {', '.join(KINDS)}")
+    if kind == "cost":
+        costs = read_batch_costs(paths)
+        return lambda: draw_batches(costs)
+    if kind == "pareto":
+        return _prepare_pareto(paths, settings)
+    runs = gather(paths)
+    if len(settings.benchmarks) > 1:
+        raise RunError(f"{kind} shows one benchmark; got {', '.join(settings.benchmarks)}")
+    benchmark = settings.benchmarks[0] if settings.benchmarks else None
+    if kind == "matrix":
+        item = settings.item
+        if item is None:
+            raise RunError("matrix shows one item; say which with --item ID")
+        return lambda: draw_matrix(runs, item, benchmark)
+    if kind == "tiers":
+        metric = _only_metric(settings, "tiers ranks by")
+        return lambda: draw_tiers(runs, benchmark, metric, seed=settings.seed)
+    draw = draw_bars if kind == "bars" else draw_curves
+    return lambda: draw(runs, benchmark, settings.metrics)
+
+
+def _prepare_pareto(paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
+    from tellapart.report.measured import first_metrics, gather, pick_benchmark
+    from tellapart.report.plots.costs import read_costs
+    from tellapart.report.plots.pareto import draw_pareto, points
+
+    if settings.costs is None:
+        raise RunError(
+            "pareto needs what models cost; say --costs FILE (`tellapart time --out FILE`, or CSV: model,cost)"
+        )
+    metric = _only_metric(settings, "pareto shows")
+    runs = gather(paths)
+    benchmarks = settings.benchmarks or (pick_benchmark(runs, None)[0],)
+    costs = read_costs(settings.costs, settings.cost)
+    drawn = points(runs, costs, benchmarks, metric)
+    titles = []
+    for name in benchmarks:
+        _, own = pick_benchmark(runs, name)
+        titles.append(f"{name} {(metric or first_metrics([own[0].record(name)])[-1]).replace('_', ' ')}")
+    upward = f"{'mean of ' if len(titles) > 1 else ''}{' and '.join(titles)}, percent"
+    return lambda: draw_pareto(drawn, costs.what, upward)
+
+
+def _only_metric(settings: PlotSettings, use: str) -> str | None:
+    if len(settings.metrics) > 1:
+        raise RunError(f"{use} one metric; got {', '.join(settings.metrics)}")
+    return settings.metrics[0] if settings.metrics else None
