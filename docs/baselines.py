@@ -27,13 +27,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import BENCHMARKS
 from tellapart.data.pairset import Outline, PairSet
 from tellapart.data.scores import Scores
 from tellapart.evaluation.measure import measure
-from tellapart.metrics.registry import headline
 from tellapart.models.protocols import Model, TextScorer
 from tellapart.models.reference import BagOfWords, Blind
 from tellapart.models.scoring import score
@@ -41,6 +41,7 @@ from tellapart.models.store import EmbeddingStore
 from tellapart.models.text.llama2c import read_checkpoint
 from tellapart.models.text.tinystories import TinyStories
 from tellapart.records.result import Metrics, Value
+from tellapart.tasks.registry import headline
 
 BASELINES = Path(__file__).with_name("baselines.json")
 
@@ -112,7 +113,7 @@ def baselines_of(one: Benchmark, chosen: list[Model]) -> Record:
     if one.missing():
         gated = one.hub is not None and one.hub.gated
         return {"not_measured": "captions not at hand: gated" if gated else "captions not at hand"}
-    pairs = one.pairs()
+    pairs = one.records()
     return {
         "n": len(pairs),
         "shape": list(pairs.shape),

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tellapart.benchmarks.benchmark import Benchmark
-    from tellapart.benchmarks.task_benchmark import TaskBenchmark
     from tellapart.metrics.metric import Metric
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,15 +74,16 @@ def metrics_table() -> str:
 
 def pair_benchmarks() -> list[Benchmark]:
     """The catalogue's benchmarks of minimal pairs."""
-    from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
+    from tellapart.benchmarks.find import find_benchmark
     from tellapart.catalog import BENCHMARKS
 
-    return [one for one in map(find_benchmark, BENCHMARKS) if isinstance(one, Benchmark)]
+    return [one for one in map(find_benchmark, BENCHMARKS) if one.task == "pairs"]
 
 
 def headline_metric(one: Benchmark) -> Metric:
     """The metric that a first look at a benchmark ends in."""
-    from tellapart.metrics.registry import METRICS, defined_for, headline
+    from tellapart.metrics.registry import METRICS, defined_for
+    from tellapart.tasks.registry import headline
 
     return METRICS[headline({metric.name for metric in defined_for(one.shape, "similarity")})[-1]]
 
@@ -160,7 +160,7 @@ def captions_table() -> str:
 
 def sources_table() -> str:
     """Where each benchmark's files come from, and which it needs."""
-    from tellapart.benchmarks.benchmark import find_benchmark
+    from tellapart.benchmarks.find import find_benchmark
     from tellapart.catalog import BENCHMARKS
 
     rows = [
@@ -179,19 +179,17 @@ def sources_table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def task_benchmarks() -> list[TaskBenchmark]:
+def task_benchmarks() -> list[Benchmark]:
     """The catalogue's benchmarks of tasks."""
-    from tellapart.benchmarks.benchmark import find_benchmark
-    from tellapart.benchmarks.task_benchmark import TaskBenchmark
+    from tellapart.benchmarks.find import find_benchmark
     from tellapart.catalog import BENCHMARKS
 
-    return [one for one in map(find_benchmark, BENCHMARKS) if isinstance(one, TaskBenchmark)]
+    return [one for one in map(find_benchmark, BENCHMARKS) if one.task != "pairs"]
 
 
 def tasks_table() -> str:
     """Every benchmark of a task: what a model must put out, and the first metrics."""
-    from tellapart.metrics.registry import headline
-    from tellapart.tasks.registry import TASKS
+    from tellapart.tasks.registry import TASKS, headline
 
     rows = [
         "| benchmark | output | n | first metrics | resampled together | domain; its rival | file of predictions |",
@@ -221,7 +219,7 @@ def task_metrics_table() -> str:
 
 def task_baselines_table() -> str:
     """What a system that does not look gets on every benchmark of a task."""
-    from tellapart.metrics.registry import headline
+    from tellapart.tasks.registry import headline
 
     found = json.loads(BASELINES.read_text(encoding="utf-8"))["tasks"]
     rows = ["| benchmark | n | system | it knows | it says | in percent |", "|---|--:|---|---|---|---|"]
@@ -246,10 +244,10 @@ def task_baselines_table() -> str:
 
 def names_table() -> str:
     """How a model that is in no catalogue is named."""
-    from tellapart.models.find import NAME_FORMS
+    from tellapart.models.find import name_forms
 
     rows = ["| `-m` | what it is |", "|---|---|"]
-    return "\n".join([*rows, *(f"| `{form}` | {meaning} |" for form, meaning in NAME_FORMS.items())]) + "\n"
+    return "\n".join([*rows, *(f"| `{form}` | {meaning} |" for form, meaning in name_forms().items())]) + "\n"
 
 
 def families_table() -> str:

@@ -28,9 +28,9 @@ from typing import Any
 
 import numpy as np
 
-from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations, find_files
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.data.choices import ChoiceSet
 from tellapart.data.classification import ClassificationSet
@@ -222,11 +222,11 @@ SYSTEMS: Mapping[str, Sequence[System]] = {
 }
 
 
-def task_benchmarks(data: Path) -> Iterator[TaskBenchmark]:
+def task_benchmarks(data: Path) -> Iterator[Benchmark]:
     """Yield the catalogue's benchmarks of tasks, each with the folder below `data` that has its files, if one has."""
     folders = sorted(folder for folder in data.iterdir() if folder.is_dir())
     for one in map(find_benchmark, BENCHMARKS):
-        if isinstance(one, TaskBenchmark):
+        if one.task != "pairs":
             here = (placed for folder in folders if not (placed := replace(one, place=Locations(folder))).missing())
             yield next(here, one)
 
@@ -234,7 +234,7 @@ def task_benchmarks(data: Path) -> Iterator[TaskBenchmark]:
 def found_by(task: str, system: System, records: Any) -> tuple[list[PerItem], str]:
     """Return every metric of the task for one system, and what it says in words."""
     predictions, words = system.says(records)
-    return [one for units in TASKS[task].measure(records, predictions) for one in units.found], words
+    return [one for units in TASKS[task].measure(records, predictions) for one in units.values], words
 
 
 def measured(task: str, system: System, records: Any) -> Record:
@@ -254,7 +254,7 @@ def chances(task: str, records: Any) -> dict[str, float]:
     return {one.name: round(one.chance, 9) for one in found if one.chance is not None}
 
 
-def baselines_of(one: TaskBenchmark) -> Record:
+def baselines_of(one: Benchmark) -> Record:
     """Measure a benchmark, or say why not."""
     if missing := one.missing():
         return {"not_measured": f"not at hand: {', '.join(missing)}, from {one.source}"}

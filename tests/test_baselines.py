@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.models.text.llama2c import read_checkpoint
 from tellapart.models.text.tinystories import TinyStories
@@ -60,7 +61,7 @@ def test_the_language_model_finds_again_what_is_written_down(baselines: ModuleTy
     if not path.is_file():
         pytest.skip("the language model is not beside this checkout (docs/baselines.py says how to get it)")
     checkpoint = read_checkpoint(path)
-    pairs = at_hand(baselines, "sugarcrepe").pairs()
+    pairs = at_hand(baselines, "sugarcrepe").records()
     tag, part = "subset", "swap_obj"
     swapped = pairs.select([k for k, item in enumerate(pairs.items) if item.tags[tag] == part])
     for model in (TinyStories(checkpoint), TinyStories(checkpoint, per_token=True)):

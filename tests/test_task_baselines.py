@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellapart.benchmarks.benchmark import find_benchmark
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.data.item import Item
 from tellapart.data.task_records import Box, BoxSet, CaptionSet, Question, QuestionSet, RetrievalSet
@@ -59,7 +58,7 @@ def value(benchmark: str, system: str, metric: str) -> float:
 
 
 def test_every_benchmark_of_a_task_has_its_systems_or_a_reason(baselines: ModuleType) -> None:
-    tasks = {one.name: one.task for one in map(find_benchmark, BENCHMARKS) if isinstance(one, TaskBenchmark)}
+    tasks = {one.name: one.task for one in map(find_benchmark, BENCHMARKS) if one.task != "pairs"}
     assert set(WRITTEN) == set(tasks)
     for name, record in WRITTEN.items():
         assert ("systems" in record) != ("not_measured" in record), name

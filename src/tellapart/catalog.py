@@ -1,7 +1,8 @@
 """Names of benchmarks, models, model prefixes, losses and builders, each with the `"module:attribute"` that it imports.
 
 Adding one is one file and one line here. Another package adds its own through the entry points `tellapart.benchmarks`,
-`tellapart.models`, `tellapart.prefixes`, `tellapart.losses` and `tellapart.builders`; it cannot replace one of these.
+`tellapart.models`, `tellapart.prefixes`, `tellapart.losses`, `tellapart.builders`, `tellapart.filters` and
+`tellapart.selections`; it cannot replace one of these.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ __all__ = [
     "BENCHMARKS",
     "BUILDERS",
     "DEFAULT_MODEL",
+    "FILTERS",
     "LOSSES",
     "METRICS",
     "MODELS",
     "PREFIXES",
     "REFERENCES",
+    "SELECTIONS",
     "TASKS",
     "load",
     "names",
@@ -99,20 +102,20 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
     }
 )
 
-#: Losses of a dual encoder take a `Batch`, those of a fusion encoder `Matches`; some take options after it.
+#: Declarations: `DualLoss` (it takes a `Batch`) or `FusionLoss` (it takes `Matches`).
 LOSSES: Mapping[str, str] = MappingProxyType(
     {
-        "itc": "tellapart.train.losses.itc:itc",
-        "siglip": "tellapart.train.losses.siglip:siglip",
-        "negclip": "tellapart.train.losses.negclip:negclip",
-        "trohn-img": "tellapart.train.losses.trohn_img:trohn_img",
-        "hardneg": "tellapart.train.losses.hardneg:hardneg",
-        "cyclip": "tellapart.train.losses.cyclip:cyclip",
-        "eqsim": "tellapart.train.losses.eqsim:eqsim",
-        "itm": "tellapart.train.losses.itm:itm",
-        "ranking": "tellapart.train.losses.ranking:ranking",
-        "eqsim-itm": "tellapart.train.losses.eqsim_itm:eqsim_itm",
-        "eqsim-ranking": "tellapart.train.losses.eqsim_itm:eqsim_ranking",
+        "itc": "tellapart.train.losses.itc:ITC",
+        "siglip": "tellapart.train.losses.siglip:SIGLIP",
+        "negclip": "tellapart.train.losses.negclip:NEGCLIP",
+        "trohn-img": "tellapart.train.losses.trohn_img:TROHN_IMG",
+        "hardneg": "tellapart.train.losses.hardneg:HARDNEG",
+        "cyclip": "tellapart.train.losses.cyclip:CYCLIP",
+        "eqsim": "tellapart.train.losses.eqsim:EQSIM",
+        "itm": "tellapart.train.losses.itm:ITM",
+        "ranking": "tellapart.train.losses.ranking:RANKING",
+        "eqsim-itm": "tellapart.train.losses.eqsim_itm:EQSIM_ITM",
+        "eqsim-ranking": "tellapart.train.losses.eqsim_itm:EQSIM_RANKING",
     }
 )
 
@@ -146,7 +149,7 @@ TASKS: Mapping[str, str] = MappingProxyType(
 #: What `tellapart build` makes pair sets with.
 BUILDERS: Mapping[str, str] = MappingProxyType(
     {
-        "scenes": "tellapart.builders.rendered.scenes:Scenes",
+        "scenes": "tellapart.builders.rendered.scenes_builder:Scenes",
         "negatives": "tellapart.builders.negatives.negatives:Negatives",
         "counterfactual-captions": "tellapart.builders.captions.counterfactuals:CounterfactualCaptions",
         "action-genome": "tellapart.builders.video.action_genome:ActionGenome",
@@ -159,6 +162,26 @@ BUILDERS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+#: What a recipe's `[[filters]]` can name: each looks at one item.
+FILTERS: Mapping[str, str] = MappingProxyType(
+    {
+        "words": "tellapart.builders.item_filters:Words",
+        "word_gap": "tellapart.builders.item_filters:WordGap",
+        "same_pixels": "tellapart.builders.item_filters:SamePixels",
+    }
+)
+
+#: What a recipe's `[[selections]]` can name: each looks at the whole set.
+SELECTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "distinct": "tellapart.builders.selections:Distinct",
+        "per_cluster": "tellapart.builders.selections:PerCluster",
+        "quantile": "tellapart.builders.negatives.thresholds:Quantile",
+        "similarity": "tellapart.builders.negatives.thresholds:Similarity",
+        "refine": "tellapart.builders.negatives.refine:Refine",
+    }
+)
+
 _BUILT_IN = {
     "benchmark": BENCHMARKS,
     "model": MODELS,
@@ -167,6 +190,8 @@ _BUILT_IN = {
     "metric": METRICS,
     "task": TASKS,
     "builder": BUILDERS,
+    "filter": FILTERS,
+    "selection": SELECTIONS,
 }
 
 

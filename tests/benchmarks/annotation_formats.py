@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.benchmarks import bivlc, eqben, sugarcrepe, valse, vlue
-from tellapart.benchmarks.benchmark import find_pairs
+from tellapart.benchmarks.find import load_pairs
 from tellapart.benchmarks.gebplus import read_moments
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.sugarcrepe_answers import read_answers
@@ -68,7 +68,7 @@ def encoded(name: str, content: Any) -> bytes:
 
 def pairs(name: str, *, ids: bool) -> Load:
     def load(path: Path) -> Content:
-        items = find_pairs(name, Locations(path.parent)).pairs().items
+        items = load_pairs(name, Locations(path.parent)).items
         named = ((item.id, item.cluster) if ids else () for item in items)
         return Counter(
             (*own, item.images, item.texts, *sorted(item.tags.items())) for own, item in zip(named, items, strict=True)

@@ -56,7 +56,7 @@ def test_the_model_sees_the_box_alone(
     (tmp_path / f"{file}.json").write_text(json.dumps([boxed(k) for k in range(3)]))
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "5.png").write_bytes(draw(0, size=8))
-    pairs = at(name, tmp_path).pairs()
+    pairs = at(name, tmp_path).records()
     item = pairs.items[1]
     assert (item.id, item.shape, item.tags, item.cluster) == ("1", (1, 2), tags, "5.png")
     assert item.texts == ("the cup 1 is on the table", "the table is on the cup 1")
@@ -70,7 +70,7 @@ def test_a_box_that_leaves_the_image_is_filled_with_black(at: At, tmp_path: Path
     rows = [boxed(k) | {"bbox_x": -2, "bbox_w": 30} for k in range(3)]
     (tmp_path / "visual_genome_relation.json").write_text(json.dumps(rows))
     (tmp_path / "5.png").write_bytes(draw(0, size=8))
-    pixels = at("aro-relation", tmp_path).pairs().pixels("5.png#-2,1,30,4")
+    pixels = at("aro-relation", tmp_path).records().pixels("5.png#-2,1,30,4")
     assert pixels.shape == (4, 30, 3)
     assert (pixels[:, :2] == 0).all()
     assert (pixels[:, 10:] == 0).all()
@@ -80,7 +80,7 @@ def test_a_box_that_leaves_the_image_is_filled_with_black(at: At, tmp_path: Path
 def test_a_caption_stands_among_four_permutations(at: At, tmp_path: Path, name: str, file: str) -> None:
     rows = [{"image": "val2014/7.jpg", "caption_options": [f"{word} {k}" for word in "abcde"]} for k in range(3)]
     (tmp_path / f"{file}.json").write_text(json.dumps(rows))
-    item = at(name, tmp_path).pairs().items[2]
+    item = at(name, tmp_path).records().items[2]
     assert (item.shape, item.texts, item.cluster) == ((1, 5), ("a 2", "b 2", "c 2", "d 2", "e 2"), "val2014/7.jpg")
 
 
@@ -96,13 +96,13 @@ def test_a_caption_stands_among_four_permutations(at: At, tmp_path: Path, name: 
 def test_a_wrong_row_is_named(at: At, tmp_path: Path, file: str, rows: list[Any], said: str) -> None:
     (tmp_path / f"{file}.json").write_text(json.dumps(rows))
     with pytest.raises(DataError, match=said):
-        at("aro-relation", tmp_path).pairs()
+        at("aro-relation", tmp_path).records()
 
 
 def test_an_item_without_four_permutations_is_refused(at: At, tmp_path: Path) -> None:
     (tmp_path / "coco_order.json").write_text(json.dumps([{"image": "7.jpg", "caption_options": ["a", "b"]}]))
     with pytest.raises(DataError, match="row 0: field 'caption_options': expected the caption and four permutations"):
-        at("aro-coco-order", tmp_path).pairs()
+        at("aro-coco-order", tmp_path).records()
 
 
 @pytest.mark.parametrize(("name", "texts", "tied"), [("aro-relation", 2, 0.0), ("aro-coco-order", 5, 1.0)])

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.find import find_benchmark, load_pairs
 from tellapart.catalog import BENCHMARKS, load
 from tellapart.errors import DataError, UnknownNameError
 
@@ -34,7 +35,7 @@ def test_what_is_known_without_files_agrees_with_the_declaration(name: str) -> N
     assert (outline.shape, len(outline.ids)) == (benchmark.shape, benchmark.items)
     assert len(outline.clusters) == len(outline.tags) == len(set(outline.ids)) == benchmark.items
     if not benchmark.files:
-        assert benchmark.pairs().outline == outline
+        assert benchmark.records().outline == outline
 
 
 def test_winoground_carries_no_pairs_and_says_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +43,7 @@ def test_winoground_carries_no_pairs_and_says_where_they_are(monkeypatch: pytest
     with pytest.raises(
         DataError, match=r"gated .see https://huggingface.co/datasets/facebook/winoground.*--scores FILE"
     ):
-        find_benchmark("winoground").pairs()
+        load_pairs("winoground")
 
 
 def test_winogrounds_items_are_numbered_as_in_its_score_files() -> None:
@@ -54,7 +55,7 @@ def test_a_folder_says_of_itself_what_its_card_says(made_set: Callable[..., Path
     benchmark = find_benchmark(f"folder:{folder}")
     assert (benchmark.name, benchmark.title, benchmark.licence) == (f"folder:{folder}", "Set mine", "CC0")
     assert (benchmark.items, benchmark.shape, benchmark.citation) == (5, (1, 3), "not stated")
-    assert benchmark.pairs().name == f"folder:{folder}"
+    assert benchmark.records().name == f"folder:{folder}"
 
 
 def test_a_folder_without_a_card_is_called_by_its_name(made_set: Callable[..., Path]) -> None:

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
+from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.bivlc_detector import detector_outcomes
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.scores import Scores
 from tellapart.errors import DataError, ScoreError
 from tellapart.evaluation.measure import Measured, measure
@@ -109,7 +110,7 @@ def test_what_is_known_without_files_is_what_the_files_say(at: At, published: Pu
 
 
 def test_a_table_of_captions_has_no_images_and_says_so(at: At, published: Published) -> None:
-    pairs = at("bivlc", published("bivlc")).pairs()
+    pairs = at("bivlc", published("bivlc")).records()
     with pytest.raises(
         DataError, match=r"item 0: field 'images\[0\]'.*is a table of captions; the images are in test-"
     ):
@@ -125,7 +126,7 @@ def test_a_table_in_another_order_or_cut_short_is_refused(
     (tmp_path / "BiVLC_x.csv").write_text("".join([lines[0], *rows]), encoding="utf-8")
     said = "not in the published order" if change == "shuffled" else "holds 2,926 items where .* has 2,933"
     with pytest.raises(DataError, match=said):
-        at("bivlc", tmp_path).pairs()
+        at("bivlc", tmp_path).records()
 
 
 DETECTORS = {  # per cent: text, image, group, then the four directions

@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.cifar import CifarFile, read_cifar
 from tellapart.benchmarks.classification import read_demo_objects
 from tellapart.benchmarks.demo import DEMO
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.data.classification import ClassificationSet
 from tellapart.data.images import decode
 from tellapart.errors import DataError
 
 
-def bench(name: str, data: Path | None = None) -> TaskBenchmark:
+def bench(name: str, data: Path | None = None) -> Benchmark:
     found = find_benchmark(name, None if data is None else Locations(data))
-    assert isinstance(found, TaskBenchmark)
+    assert isinstance(found, Benchmark)
     return found
 
 
@@ -227,8 +227,8 @@ def test_imagenet_takes_clips_names_where_all_of_its_folders_are_there(imagenet:
 
 def test_the_embedded_classes_are_what_the_captions_count() -> None:
     records = read_demo_objects()
-    captions = {image: text for item in DEMO.pairs().items for image, text in zip(item.images, item.texts, strict=True)}
-    clusters = {image: item.cluster for item in DEMO.pairs().items for image in item.images}
+    captions = {image: text for item in DEMO.records().items for image, text in zip(item.images, item.texts, strict=True)}
+    clusters = {image: item.cluster for item in DEMO.records().items for image in item.images}
     for each in records.pictures:
         kind = records.classes[each.label].split()[-1]
         assert re.search(rf"\b{kind[:4]}", captions[each.image]), (kind, captions[each.image])  # its plural, too

@@ -19,7 +19,7 @@ NAME = "coco-counterfactuals"
 
 
 def test_the_published_file_holds_17410_pairs_of_4925_coco_images(at: At, published: Published) -> None:
-    pairs = at(NAME, published("coco_counterfactuals")).pairs()
+    pairs = at(NAME, published("coco_counterfactuals")).records()
     assert (len(pairs), pairs.shape, len(set(pairs.outline.clusters))) == (17_410, (2, 2), 4925)
     assert pairs.items[0].images == ("158956_0_img_0.jpg", "158956_0_img_1.jpg")
     assert pairs.items[0].cluster == "158956"
@@ -28,7 +28,7 @@ def test_the_published_file_holds_17410_pairs_of_4925_coco_images(at: At, publis
 def test_the_filter_of_images_kept_17410_of_24508_pairs_all_of_them_verbatim(at: At, published: Published) -> None:
     folder = published("coco_counterfactuals")
     made = {tuple(line.split("\t")) for line in (folder / "generated_sim_0.8_0.91.txt").read_text().splitlines()}
-    kept = {(item.id, *item.texts) for item in at(NAME, folder).pairs().items}
+    kept = {(item.id, *item.texts) for item in at(NAME, folder).records().items}
     assert len(made) == 24_508
     assert kept < made
 
@@ -56,19 +56,19 @@ def test_images_are_read_from_the_archive_as_it_is(
     (tmp_path / "data" / "examples.jsonl").write_text(lines)
     with zipfile.ZipFile(tmp_path / "data" / "images.zip", "w") as archive:
         archive.writestr("images/158956_0_img_0.jpg", draw(3, kind="JPEG"))
-    pairs = at(NAME, tmp_path).pairs()
+    pairs = at(NAME, tmp_path).records()
     assert pairs.read_bytes("158956_0_img_0.jpg") == draw(3, kind="JPEG")
     with pytest.raises(DataError, match=r"no image 'images/158956_0_img_1.jpg' in .*images.zip"):
         pairs.read_bytes("158956_0_img_1.jpg")
     (tmp_path / "pictures").mkdir()
     (tmp_path / "pictures" / "158956_0_img_1.jpg").write_bytes(draw(4, kind="JPEG"))
-    assert at(NAME, tmp_path, tmp_path / "pictures").pairs().pixels("158956_0_img_1.jpg").shape == (4, 4, 3)
+    assert at(NAME, tmp_path, tmp_path / "pictures").records().pixels("158956_0_img_1.jpg").shape == (4, 4, 3)
 
 
 def test_a_damaged_archive_is_an_error_of_the_data(at: At, published: Published, tmp_path: Path) -> None:
     (tmp_path / "examples.jsonl").write_bytes((published("coco_counterfactuals") / "metadata.jsonl").read_bytes())
     (tmp_path / "images.zip").write_bytes(b"PK\x03\x04 cut short")
-    pairs = at(NAME, tmp_path).pairs()
+    pairs = at(NAME, tmp_path).records()
     with pytest.raises(DataError, match=r"examples.jsonl:1: field 'images\[0\]': .*images.zip cannot be read"):
         pairs.read_bytes("158956_0_img_0.jpg")
 
@@ -77,10 +77,10 @@ def test_a_file_that_was_cut_between_two_lines_is_refused(at: At, published: Pub
     lines = (published("coco_counterfactuals") / "metadata.jsonl").read_text().splitlines()
     (tmp_path / "metadata.jsonl").write_text("\n".join(lines[:-1]))
     with pytest.raises(DataError, match=r"holds 17,409 items where the published benchmark has 17,410"):
-        at(NAME, tmp_path).pairs()
+        at(NAME, tmp_path).records()
     (tmp_path / "metadata.jsonl").write_text("\n".join([*lines[:-1], lines[0]]))
     with pytest.raises(DataError, match=r"'158956_0' stands in the file already"):
-        at(NAME, tmp_path).pairs()
+        at(NAME, tmp_path).records()
     (tmp_path / "metadata.jsonl").write_text(json.dumps(json.loads(lines[0]) | {"image_1": None}))
     with pytest.raises(DataError, match=r"metadata.jsonl:1: field 'image_1': expected text, got None"):
-        at(NAME, tmp_path).pairs()
+        at(NAME, tmp_path).records()

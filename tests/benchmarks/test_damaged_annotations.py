@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.item import Item
 from tellapart.errors import DataError
@@ -38,12 +38,12 @@ def damaged(request: pytest.FixtureRequest, published: Published, tmp_path: Path
         if path.stat().st_size < 2_000_000:
             shutil.copy(path, tmp_path)
     shutil.copy(source / file, tmp_path)
-    return name, tmp_path / file, find_benchmark(name, Locations(tmp_path)).pairs().items
+    return name, tmp_path / file, find_benchmark(name, Locations(tmp_path)).records().items
 
 
 def outcome(name: str, path: Path) -> tuple[Item, ...] | str:
     try:
-        return find_benchmark(name, Locations(path.parent)).pairs().items
+        return find_benchmark(name, Locations(path.parent)).records().items
     except DataError as error:
         return str(error)
 
@@ -103,13 +103,13 @@ def test_a_file_with_wrong_bytes(damaged: tuple[str, Path, tuple[Item, ...]], pl
 @pytest.mark.parametrize("rows", ["reversed", "shuffled"])
 def test_rows_in_another_order_are_the_same_items(published: Published, tmp_path: Path, rows: str) -> None:
     source = published("sugarcrepe") / "data"
-    before = find_benchmark("sugarcrepe", Locations(source)).pairs()
+    before = find_benchmark("sugarcrepe", Locations(source)).records()
     for path in source.glob("*.json"):
         found = list(json.loads(path.read_text()).items())
         (tmp_path / path.name).write_text(
             json.dumps(dict(found[::-1] if rows == "reversed" else found[1::2] + found[::2]))
         )
-    after = find_benchmark("sugarcrepe", Locations(tmp_path)).pairs()
+    after = find_benchmark("sugarcrepe", Locations(tmp_path)).records()
     assert {item.id: item for item in after.items} == {item.id: item for item in before.items}
     assert after.fingerprint(str) == before.fingerprint(str)
 
@@ -140,4 +140,4 @@ def test_a_file_that_holds_something_else_is_one_error(tmp_path: Path, name: str
             (tmp_path / needed).write_bytes(content)
     (tmp_path / file).write_bytes(content)
     with pytest.raises(DataError, match=str(tmp_path)):
-        benchmark.pairs()
+        benchmark.records()

@@ -63,7 +63,7 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 
 
 def test_the_flat_list_is_put_together_by_dataset_and_counter(at: At, write: Callable[..., Path]) -> None:
-    pairs = at("eqben", write(ann_json_finegrained_random=flat())).pairs()
+    pairs = at("eqben", write(ann_json_finegrained_random=flat())).records()
     assert (len(pairs), pairs.shape) == (21, (2, 2))
     item = pairs.items[7]
     quad = quadruple("eqbenag", 1)
@@ -73,26 +73,26 @@ def test_the_flat_list_is_put_together_by_dataset_and_counter(at: At, write: Cal
 
 
 def test_one_folder_of_images_holds_several_quadruples(at: At, write: Callable[..., Path]) -> None:
-    pairs = at("eqben", write(ann_json_finegrained_random=flat())).pairs()
+    pairs = at("eqben", write(ann_json_finegrained_random=flat())).records()
     clusters = [item.cluster for item in pairs.items if item.tags["subset"] == "youcook2"]
     assert clusters == ["eqbenyoucook2/video0", "eqbenyoucook2/video0", "eqbenyoucook2/video1"]
     assert len({item.cluster for item in pairs.items if item.tags["subset"] == "sd"}) == 3
 
 
 def test_the_order_of_the_flat_list_changes_nothing(at: At, write: Callable[..., Path]) -> None:
-    first = at("eqben", write(ann_json_finegrained_random=flat())).pairs().items
-    assert at("eqben", write(ann_json_finegrained_random=flat()[::-1])).pairs().items == first
+    first = at("eqben", write(ann_json_finegrained_random=flat())).records().items
+    assert at("eqben", write(ann_json_finegrained_random=flat()[::-1])).records().items == first
 
 
 def test_the_layouts_of_the_subsets_hold_the_same_pairs(at: At, write: Callable[..., Path]) -> None:
-    listed = at("eqben", write(ann_json_finegrained_random=flat())).pairs()
+    listed = at("eqben", write(ann_json_finegrained_random=flat())).records()
     (write() / "ann_json_finegrained_random.json").unlink()
     files: dict[str, Any] = {dataset: [quadruple(dataset, k) for k in range(3)] for dataset in SUBSETS}
     for dataset in ("eqbenyoucook2", "eqbengebc"):
         files[dataset] = {"video0": files[dataset][:2], "video1": files[dataset][2:]}
     several = [row | {"caption0": [row["caption0"], "x"], "caption1": [row["caption1"]]} for row in files["eqbenag"]]
     files["eqbenag"] = {"video0": {"person": several[:1], "cup": several[1:2]}, "video1": {"cup": several[2:]}}
-    parts = at("eqben", write(**files)).pairs()
+    parts = at("eqben", write(**files)).records()
     contents = [
         sorted((item.images, item.texts, item.tags["subset"], item.cluster.partition("/")[0]) for item in pairs.items)
         for pairs in (listed, parts)
@@ -103,7 +103,7 @@ def test_the_layouts_of_the_subsets_hold_the_same_pairs(at: At, write: Callable[
 
 def test_one_list_of_any_subsets_is_told_apart_by_its_paths(at: At, write: Callable[..., Path]) -> None:
     rows = [quadruple("eqbensd", 2), quadruple("eqbenkubric_cnt", 0), quadruple("eqbensd", 1)]
-    pairs = at("eqben", write(all_select=rows)).pairs()
+    pairs = at("eqben", write(all_select=rows)).records()
     assert [(item.id, item.tags["subset"]) for item in pairs.items] == [
         ("eqbensd/0", "sd"),
         ("eqbenkubric_cnt/1", "kubric_counting"),
@@ -113,14 +113,14 @@ def test_one_list_of_any_subsets_is_told_apart_by_its_paths(at: At, write: Calla
 
 def test_frames_png_and_the_light_jpeg_are_read(at: At, write: Callable[..., Path], draw: Callable[..., bytes]) -> None:
     folder = write(ann_json_finegrained_random=flat())
-    pairs = at("eqben", folder).pairs()
+    pairs = at("eqben", folder).records()
     frame, light, whole = "eqbenyoucook2/video0/0a.npy", "eqbensd/0a.png", "eqbensd/0b.png"
     for reference in (frame, light, whole):
         (folder / "images" / reference).parent.mkdir(parents=True, exist_ok=True)
     (folder / "images" / frame).write_bytes(draw(1, kind="npy"))
     (folder / "images" / light).with_suffix(".jpg").write_bytes(draw(2, kind="JPEG", size=16))
     (folder / "images" / whole).write_bytes(draw(3))
-    pairs = at("eqben", folder).pairs()
+    pairs = at("eqben", folder).records()
     expected = np.random.default_rng(1).integers(0, 256, (4, 4, 3)).astype(np.uint8)[:, :, ::-1]
     assert (pairs.pixels(frame) == expected).all()
     assert pairs.pixels(light).shape == (16, 16, 3)
@@ -207,7 +207,7 @@ def test_a_flat_list_that_is_not_whole_is_refused(
     at: At, write: Callable[..., Path], change: Callable[[Any], Any], said: str
 ) -> None:
     with pytest.raises(DataError, match=said):
-        at("eqben", write(ann_json_finegrained_random=change(flat()))).pairs()
+        at("eqben", write(ann_json_finegrained_random=change(flat()))).records()
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_a_subset_that_is_not_whole_is_refused(
     at: At, write: Callable[..., Path], files: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(DataError, match=said):
-        at("eqben", write(**files)).pairs()
+        at("eqben", write(**files)).records()
 
 
 # The paper's Table 11: YouCook2, GEBC, AG, Kubric, SD by text, image, group; the average that it prints.

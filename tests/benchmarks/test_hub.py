@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
+from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.bivlc import BLOCKS
+from tellapart.benchmarks.find import find_benchmark, load_pairs
 from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.errors import DataError, MissingDependencyError
@@ -73,7 +74,7 @@ def winoground(tmp_path: Path, parquet: Write, draw: Callable[..., bytes]) -> Be
 def test_winoground_is_read_from_the_hubs_cache_at_its_revision(
     winoground: Benchmark, draw: Callable[..., bytes]
 ) -> None:
-    pairs = winoground.pairs()
+    pairs = winoground.records()
     assert (len(pairs), pairs.shape, pairs.items[399].id) == (400, (2, 2), "399")
     assert pairs.items[7].texts == ("dog 7 bites man", "man bites dog 7")
     assert pairs.items[7].tags == {
@@ -101,17 +102,17 @@ def test_a_gated_set_without_a_token_is_an_error_with_the_page() -> None:
 def test_a_set_that_the_cache_lacks_is_an_error_without_a_network() -> None:
     benchmark = find_benchmark("bivlc")
     benchmark.expect()  # it could be fetched
-    assert benchmark.pairs_here() is None
+    assert benchmark.records_here() is None
     with pytest.raises(
         DataError, match=r"imirandam/BiVLC at 6c99042f10a8 cannot be fetched, .* name their folder with --data"
     ):
-        benchmark.pairs()
+        benchmark.records()
 
 
 def test_without_the_hubs_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
     with pytest.raises(MissingDependencyError, match=r'pip install "tellapart\[hub\]"'):
-        find_benchmark("bivlc").pairs()
+        load_pairs("bivlc")
 
 
 @pytest.mark.parametrize("shards", [1, 2])
@@ -136,7 +137,7 @@ def test_bivlc_is_read_from_its_shards_and_clusters_are_its_images(
             snapshot(tmp_path, hub_of("bivlc")) / "data" / f"test-0000{shard}-of-0000{shards}-23fe2e02660e9182.parquet"
         )
         parquet(path, rows[shard * size : (shard + 1) * size], 1000)
-    pairs = find_benchmark("bivlc").pairs()
+    pairs = load_pairs("bivlc")
     assert len(pairs) == 2933
     assert pairs.items[2932].tags == {"type": "swap", "subtype": "swap att"}
     assert pairs.read_bytes(pairs.items[2932].images[0]) == draw(2932 // 3)
@@ -190,7 +191,7 @@ def test_winoground_is_read_from_its_older_files(
     (tmp_path / "examples.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "ex_0_img_1.png").write_bytes(draw(9))
-    pairs = at("winoground", tmp_path).pairs()
+    pairs = at("winoground", tmp_path).records()
     assert pairs.items[0].images == ("ex_0_img_0.png", "ex_0_img_1.png")
     assert pairs.read_bytes("ex_0_img_1.png") == draw(9)
 
@@ -210,7 +211,7 @@ def test_a_token_without_access_is_an_error_with_the_page(monkeypatch: pytest.Mo
     with pytest.raises(
         DataError, match=r"is gated .see https://.*/facebook/winoground., and your token gives no access"
     ):
-        find_benchmark("winoground").pairs()
+        load_pairs("winoground")
 
 
 def test_a_cache_that_lacks_a_file_is_not_taken_for_the_set(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.image_sources import FolderImages, ZipImages, crop_reference, cropped
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.errors import DataError
@@ -55,7 +55,7 @@ def test_what_is_missing_is_named_and_where_it_was_looked_for(tmp_path: Path) ->
     with pytest.raises(
         DataError, match=r"sugarcrepe needs add_obj.json, .* lacks them: get the files from https://github"
     ):
-        benchmark.pairs()
+        benchmark.records()
 
 
 def test_an_image_is_found_one_folder_deeper_and_under_another_suffix(

@@ -57,7 +57,7 @@ def test_the_published_results_give_the_seven_accuracies(at: At, older: tuple[Pa
 
 
 def test_the_published_files_hold_7511_items_of_1560_images(at: At, published: Published) -> None:
-    pairs = at("sugarcrepe", published("sugarcrepe")).pairs()
+    pairs = at("sugarcrepe", published("sugarcrepe")).records()
     outline = pairs.outline
     assert (len(pairs), pairs.shape, len(set(outline.clusters))) == (7511, (1, 2), 1560)
     counts = Counter(tags["subset"] for tags in outline.tags)
@@ -90,7 +90,7 @@ def test_images_are_read_from_the_folder_that_is_named(
 ) -> None:
     images = tmp_path / "elsewhere"
     images.mkdir()
-    pairs = at("sugarcrepe", older[0], images).pairs()
+    pairs = at("sugarcrepe", older[0], images).records()
     reference = pairs.items[0].images[0]
     with pytest.raises(DataError, match=rf"no image '{reference}' in .*elsewhere; name the folder .* with --images"):
         pairs.pixels(reference)

@@ -65,7 +65,7 @@ def test_a_list_of_foils_counts_by_its_first(at: At, changed: Callable[..., Path
             row["foils"] = [row.pop("foil"), "another"]
 
     folder = changed(listed)
-    items = {item.id: item for item in at("valse", folder).pairs().items}
+    items = {item.id: item for item in at("valse", folder).records().items}
     row = next(iter(json.loads((folder / "valse" / "coreference-hard.json").read_text()).items()))
     assert items[f"coreference-hard/{row[0]}"].texts[1] == row[1]["foils"][0]
 
@@ -83,19 +83,19 @@ def test_a_wrong_field_is_named_with_its_file_and_item(
 ) -> None:
     folder = changed(lambda rows: [row.update({field: value}) for row in rows.values()])
     with pytest.raises(DataError, match=said):
-        at("valse", folder).pairs()
+        at("valse", folder).records()
 
 
 def test_another_number_of_agreeing_annotators_is_another_version(at: At, changed: Callable[..., Path]) -> None:
     folder = changed(lambda rows: [row["mturk"].update(caption=3) for row in rows.values()])
     with pytest.raises(DataError, match=r"holds 141 items that two annotators agree on where .* has 104"):
-        at("valse", folder).pairs()
+        at("valse", folder).records()
 
 
 def test_images_may_lie_in_a_folder_for_each_source(
     at: At, published: Published, tmp_path: Path, draw: Callable[..., bytes]
 ) -> None:
-    pairs = at("valse", published("valse"), tmp_path).pairs()
+    pairs = at("valse", published("valse"), tmp_path).records()
     reference = pairs.items[0].images[0]
     (tmp_path / "visual7w").mkdir()
     (tmp_path / "visual7w" / reference).write_bytes(draw(0, kind="JPEG"))

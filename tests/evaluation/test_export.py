@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.errors import DataError
 from tellapart.evaluation.export import export
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.plain_pickle import read_plain_pickle
 from tellapart.benchmarks.refcoco import read_refcoco
@@ -35,7 +35,7 @@ def made(*boxes: Sides) -> BoxSet:
 
 
 def by_metric(records: BoxSet, predictions: Sequence[Sides]) -> dict[str, list[float]]:
-    return {one.name: one.strict.tolist() for one in measure_boxes(records, predictions)[0].found}
+    return {one.name: one.strict.tolist() for one in measure_boxes(records, predictions)[0].values}
 
 
 def test_the_two_rules_differ_where_boxes_share_one_row_of_pixels() -> None:

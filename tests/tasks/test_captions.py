@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tellapart.benchmarks.benchmark import find_benchmark
 from tellapart.benchmarks.coco_captions import read_coco_captions, read_karpathy_captions
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.vlue import read_captions
 from tellapart.data.task_records import CaptionSet
@@ -40,7 +40,7 @@ def made(references: Sequence[Sequence[str]]) -> CaptionSet:
 
 def table(records: CaptionSet, predictions: Sequence[str]) -> dict[str, Any]:
     (units,) = measure_captions(records, predictions)
-    return tabulate(units.found, [unit.cluster for unit in units.units], [unit.tags for unit in units.units]).metrics
+    return tabulate(units.values, [unit.cluster for unit in units.units], [unit.tags for unit in units.units]).metrics
 
 
 def published(folder: str, file: str) -> Path:
@@ -178,7 +178,7 @@ def test_a_template_is_no_prediction_and_filled_in_it_is_measured_and_compared(
         )
         ran = command("score", "vlue-captions", "--scores", filled, "--data", data, "--out", data / name, "--json")
         result = ran.json["runs"][0]["benchmarks"]["vlue-captions"]
-        expected = measure_captions(read_captions(data / "caption_vlue_test.json"), captions)[0].found
+        expected = measure_captions(read_captions(data / "caption_vlue_test.json"), captions)[0].values
         assert {key: one["value"] for key, one in result["metrics"].items()} == pytest.approx(
             {one.name: one.over(one.strict) for one in expected}
         )

@@ -81,11 +81,11 @@ def test_answers_are_read_by_order(tmp_path: Path) -> None:
 
 @given(st.lists(st.sampled_from([1, -1, 0]), min_size=8, max_size=8))
 def test_the_bias_is_the_difference_of_the_two_orders(said: list[int]) -> None:
-    found = {one.name: one.strict for one in measure_choices(CUPS, Chosen(tuple(said[:4]), tuple(said[4:])))[0].found}
+    found = {one.name: one.strict for one in measure_choices(CUPS, Chosen(tuple(said[:4]), tuple(said[4:])))[0].values}
     assert (found["order_bias"] == found["true_first"] - found["true_second"]).all()
     assert (found["both_orders"] <= found["true_first"]).all()
     mirrored = {
-        one.name: one.strict for one in measure_choices(CUPS, Chosen(tuple(said[4:]), tuple(said[:4])))[0].found
+        one.name: one.strict for one in measure_choices(CUPS, Chosen(tuple(said[4:]), tuple(said[:4])))[0].values
     }
     assert (mirrored["order_bias"] == -found["order_bias"]).all()
     assert (mirrored["both_orders"] == found["both_orders"]).all()
@@ -94,7 +94,7 @@ def test_the_bias_is_the_difference_of_the_two_orders(said: list[int]) -> None:
 def test_a_model_that_always_takes_the_first_place_is_found_out(tmp_path: Path) -> None:
     path = tmp_path / "first.jsonl"
     path.write_text(rows(["1"] * 8))
-    found = {one.name: one.strict.mean() for one in measure_choices(CUPS, read_choices(path, CUPS))[0].found}
+    found = {one.name: one.strict.mean() for one in measure_choices(CUPS, read_choices(path, CUPS))[0].values}
     assert found == {"both_orders": 0, "order_bias": 1, "true_first": 1, "true_second": 0, "chose_first": 1}
 
 

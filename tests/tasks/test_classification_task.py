@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from tellapart.benchmarks.benchmark import find_benchmark
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.classification import ClassificationSet, Picture
 from tellapart.data.images import decode
 from tellapart.errors import ModelError, ScoreError
@@ -53,7 +53,7 @@ def folders(tmp_path: Path) -> Path:
 
 def records_of(folders: Path) -> tuple[ClassificationSet, Session]:
     one = find_benchmark(f"classes:{folders}")
-    assert isinstance(one, TaskBenchmark)
+    assert isinstance(one, Benchmark)
     return one.records(), Session(pictures=one.read_image(), store=EmbeddingStore(None), batch_size=3)
 
 
@@ -64,7 +64,7 @@ def pixels(records: ClassificationSet, session: Session) -> list[NDArray[np.uint
 def values(records: ClassificationSet, found: Classified) -> dict[str, Any]:
     measured: dict[str, Any] = {}
     for units in measure_classes(records, found):
-        measured |= tabulate(units.found, [u.cluster for u in units.units], [u.tags for u in units.units]).metrics
+        measured |= tabulate(units.values, [u.cluster for u in units.units], [u.tags for u in units.units]).metrics
     return measured
 
 

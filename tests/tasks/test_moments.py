@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.gebplus import read_moments
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.moments import Moment, MomentSet
 from tellapart.errors import DataError, ScoreError
-from tellapart.evaluation.evaluate_task import evaluate_task, prepare_task
+from tellapart.evaluation.evaluate import evaluate, prepare
 from tellapart.evaluation.tabulate import tabulate
 from tellapart.metrics.moments import TOLERANCES, frame_times, random_accuracy
 from tellapart.models.store import EmbeddingStore
@@ -58,7 +58,7 @@ def scores_at(records: MomentSet, moments: Sequence[float]) -> list[FrameScores]
 
 def table(records: MomentSet, found: Sequence[FrameScores]) -> Any:
     (units,) = measure_moments(records, found)
-    return tabulate(units.found, [unit.cluster for unit in units.units], [unit.tags for unit in units.units])
+    return tabulate(units.values, [unit.cluster for unit in units.units], [unit.tags for unit in units.units])
 
 
 def test_the_metrics_are_named_after_their_tolerances() -> None:
@@ -123,12 +123,12 @@ def test_accuracy_grows_with_the_tolerance_and_scaling_changes_nothing(times: li
         FrameScores(frame_times(4.0), *(np.array(data.draw(numbers), np.float64) for _ in range(2))) for _ in times
     ]
     (units,) = measure_moments(records, found)
-    strict = np.stack([one.strict for one in units.found[1:9]])
+    strict = np.stack([one.strict for one in units.values[1:9]])
     assert (np.diff(strict, axis=0) >= 0).all()
-    neutral = np.stack([one.neutral for one in units.found[1:9] if one.neutral is not None])
+    neutral = np.stack([one.neutral for one in units.values[1:9] if one.neutral is not None])
     assert (neutral >= strict).all()
     scaled = [FrameScores(one.times, one.before * 4 + 1, one.after * 4 + 2) for one in found]
-    for one, other in zip(units.found, measure_moments(records, scaled)[0].found, strict=True):
+    for one, other in zip(units.values, measure_moments(records, scaled)[0].values, strict=True):
         assert one.strict.tolist() == other.strict.tolist()
 
 
@@ -322,10 +322,10 @@ def frames(data: Path) -> Path:
 
 @pytest.mark.parametrize("batch_size", [1, 7, 64])
 def test_a_dual_encoder_finds_the_moment_in_a_folder_of_frames(frames: Path, batch_size: int) -> None:
-    ready = prepare_task(find_benchmark("gebc-val", Locations(frames)))
-    model, store = Hue(), EmbeddingStore(None)
+    ready = prepare(find_benchmark("gebc-val", Locations(frames)), store=EmbeddingStore(None))
+    model = Hue()
     told: list[tuple[str, int, int]] = []
-    found = evaluate_task(model, ready, store=store, batch_size=batch_size, progress=lambda *now: told.append(now))
+    found = evaluate(model, ready, batch_size=batch_size, progress=lambda *now: told.append(now))
     # The turn lies between the frames at 1.0 and 1.2 s, and at 0.4 and 0.6 s.
     assert [sample.output for sample in found.samples] == pytest.approx([1.1, 1.1, 0.5])
     assert [sample.outcomes["boundary_accuracy@0.1"] for sample in found.samples] == [1.0, 0.0, 0.0]
@@ -334,20 +334,20 @@ def test_a_dual_encoder_finds_the_moment_in_a_folder_of_frames(frames: Path, bat
     assert 20 < model.images <= 40
     assert model.texts == 4
     again = Hue()
-    assert evaluate_task(again, ready, store=store).samples == found.samples
+    assert evaluate(again, ready).samples == found.samples
     assert (again.images, again.texts) == (0, 0)
 
 
 def test_a_model_that_reads_pairs_finds_the_same(frames: Path) -> None:
-    ready = prepare_task(find_benchmark("gebc-val", Locations(frames)))
-    dual, fused = (evaluate_task(model, ready, store=EmbeddingStore(None)) for model in (Hue(), Fused()))
+    ready = prepare(find_benchmark("gebc-val", Locations(frames)), store=EmbeddingStore(None))
+    dual, fused = (evaluate(model, ready) for model in (Hue(), Fused()))
     assert [one.outcomes for one in dual.samples] == [one.outcomes for one in fused.samples]
 
 
 def test_what_the_model_scores_is_what_a_file_of_the_same_numbers_gives(frames: Path, tmp_path: Path) -> None:
     records = read_moments(frames / "val.json")
-    ready = prepare_task(find_benchmark("gebc-val", Locations(frames)))
-    found = evaluate_task(Hue(), ready, store=EmbeddingStore(None))
+    ready = prepare(find_benchmark("gebc-val", Locations(frames)), store=EmbeddingStore(None))
+    found = evaluate(Hue(), ready)
     from PIL import Image
 
     rows = []
@@ -360,27 +360,25 @@ def test_what_the_model_scores_is_what_a_file_of_the_same_numbers_gives(frames: 
         before, after = similar.T.tolist()
         rows.append({"id": moment.id, "before": before, "after": after})
     (units,) = measure_moments(records, read_frame_scores(write(tmp_path / "s.jsonl", rows), records))
-    of = {one.name: one.strict.tolist() for one in units.found}
+    of = {one.name: one.strict.tolist() for one in units.values}
     assert {name: [sample.outcomes[name] for sample in found.samples] for name in of} == of
 
 
 def test_the_last_frame_may_be_missing_and_no_other(frames: Path) -> None:
-    ready = prepare_task(find_benchmark("gebc-val", Locations(frames)))
-    whole = evaluate_task(Hue(), ready, store=EmbeddingStore(None))
+    ready = prepare(find_benchmark("gebc-val", Locations(frames)), store=EmbeddingStore(None))
+    whole = evaluate(Hue(), ready)
     (frames / "frames" / "v0123456789" / "19.jpg").unlink()
-    assert [one.output for one in evaluate_task(Hue(), ready, store=EmbeddingStore(None)).samples] == [
-        one.output for one in whole.samples
-    ]
+    assert [one.output for one in evaluate(Hue(), ready).samples] == [one.output for one in whole.samples]
     (frames / "frames" / "v0123456789" / "18.jpg").unlink()
     with pytest.raises(DataError, match=r"no image 'v0123456789/18\.jpg' in .*frames"):
-        evaluate_task(Hue(), ready, store=EmbeddingStore(None))
+        evaluate(Hue(), ready)
 
 
 def test_a_frame_that_cannot_be_decoded_is_named(frames: Path) -> None:
     (frames / "frames" / "w0123456789" / "4.jpg").write_bytes(b"no picture")
-    ready = prepare_task(find_benchmark("gebc-val", Locations(frames)))
+    ready = prepare(find_benchmark("gebc-val", Locations(frames)), store=EmbeddingStore(None))
     with pytest.raises(DataError, match=r"w0123456789/4\.jpg"):
-        evaluate_task(Hue(), ready, store=EmbeddingStore(None))
+        evaluate(Hue(), ready)
 
 
 @pytest.mark.parametrize("model", ["constant", "blind"])

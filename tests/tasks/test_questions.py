@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.vlue import read_questions
 from tellapart.data.task_records import Question, QuestionSet
 from tellapart.errors import DataError, ScoreError
-from tellapart.evaluation.evaluate_task import evaluate_task, prepare_task
+from tellapart.evaluation.evaluate import evaluate, prepare
 from tellapart.metrics.vqa import soft_accuracy
 from tellapart.models.generative.prompts import SHORT_ANSWER
 from tellapart.models.store import EmbeddingStore
@@ -39,7 +39,7 @@ def made(rows: Sequence[tuple[str, str, str]]) -> QuestionSet:
 
 
 def by_metric(found: Sequence[Units]) -> dict[str, list[float]]:
-    return {one.name: one.strict.tolist() for units in found for one in units.found}
+    return {one.name: one.strict.tolist() for units in found for one in units.values}
 
 
 def published() -> QuestionSet:
@@ -81,8 +81,8 @@ def test_the_published_questions_have_3966_pairs_that_no_blind_model_wins() -> N
     blind = [usual[question.question.lower().strip()].most_common(1)[0][0] for question in records.questions]
     questions, pairs = measure_one_answer(records, blind)
     assert (len(questions.units), len(pairs.units)) == (11_942, 3_966)
-    assert questions.found[0].strict.mean() > 0.49
-    assert pairs.found[0].strict.sum() == pairs.found[0].chance == 0
+    assert questions.values[0].strict.mean() > 0.49
+    assert pairs.values[0].strict.sum() == pairs.values[0].chance == 0
     right = by_metric(measure_one_answer(records, records.gold))
     assert {name: (len(column), min(column)) for name, column in right.items()} == {
         "exact_match": (11_942, 1.0),
@@ -112,7 +112,7 @@ def test_an_answer_is_compared_letter_by_letter_and_after_the_normaliser() -> No
 def test_a_pair_is_right_only_where_both_answers_are() -> None:
     records = made([("One cup?", "a", "yes"), ("one cup?", "b", "no"), ("Two?", "c", "no"), ("Two?", "d", "yes")])
     pairs = measure_one_answer(records, ["yes", "no", "no", "no"])[1]
-    assert pairs.found[0].strict.tolist() == [1.0, 0.0]
+    assert pairs.values[0].strict.tolist() == [1.0, 0.0]
     assert [(unit.id, unit.output, unit.gold) for unit in pairs.units] == [
         ("0+1", ["yes", "no"], "yes, no"),
         ("2+3", ["no", "no"], "no, yes"),
@@ -228,11 +228,9 @@ class Parrot:
 def test_a_model_that_answers_is_asked_every_question_about_its_image(data: Path, batch_size: int) -> None:
     from PIL import Image
 
-    ready = prepare_task(find_benchmark("vlue-vqa", Locations(data)))
+    ready = prepare(find_benchmark("vlue-vqa", Locations(data)), store=EmbeddingStore(None))
     told: list[tuple[str, int, int]] = []
-    found = evaluate_task(
-        Parrot(), ready, store=EmbeddingStore(None), batch_size=batch_size, progress=lambda *now: told.append(now)
-    )
+    found = evaluate(Parrot(), ready, batch_size=batch_size, progress=lambda *now: told.append(now))
     sums = {name: int(np.asarray(Image.open(data / "images" / name)).sum()) for name in ("a.png", "b.png")}
     asked = "\nAnswer the question using a single word or phrase."
     assert [sample.output for sample in found.samples if sample.unit == "question"] == [

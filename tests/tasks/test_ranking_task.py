@@ -67,8 +67,8 @@ def test_a_model_that_ties_all_agrees_with_no_order(queries: Path, tmp_path: Pat
     path.write_text(lines([{"id": "dog", "scores": [1, 1, 1]}, {"id": "house", "scores": [1] * 4, "edited": [1] * 4}]))
     records = read_rankings(queries)
     first, edited = measure_rankings(records, read_candidate_scores(path, records))
-    assert [one.strict.tolist() for one in first.found] == [[0, 0], [0, 0]]
-    assert [one.strict.tolist() for one in edited.found] == [[0], [1]]
+    assert [one.strict.tolist() for one in first.values] == [[0, 0], [0, 0]]
+    assert [one.strict.tolist() for one in edited.values] == [[0], [1]]
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def noise(gallery: RetrievalSet, seed: int = 0) -> np.ndarray:
 def values(gallery: RetrievalSet, scores: np.ndarray) -> dict[str, float]:
     found: dict[str, float] = {}
     for units in measure_retrieval(gallery, scores_both_ways(scores, gallery.pairs)):
-        table = tabulate(units.found, [u.cluster for u in units.units], [u.tags for u in units.units])
+        table = tabulate(units.values, [u.cluster for u in units.units], [u.tags for u in units.units])
         found |= {name: value.value for name, value in table.metrics.items()}
     return found
 
@@ -102,7 +102,7 @@ def test_embeddings_are_ranked_by_their_cosine(gallery: RetrievalSet, tmp_path: 
 
 def test_a_constant_model_gets_nothing_and_chance_when_ties_count_in_part(gallery: RetrievalSet) -> None:
     for units in measure_retrieval(gallery, scores_both_ways(np.zeros((12, 24)), gallery.pairs)):
-        for one in units.found:
+        for one in units.values:
             if one.reduce is None:
                 assert one.over(one.strict) == 0 or one.chance == 1
                 assert one.over(one.neutral) == pytest.approx(one.chance)
@@ -191,7 +191,7 @@ def test_what_no_model_can_win_is_said(command, tmp_path: Path) -> None:
 
 
 def test_an_image_in_neither_folder_of_the_split_is_refused(tmp_path: Path) -> None:
-    from tellapart.benchmarks.benchmark import find_benchmark
+    from tellapart.benchmarks.find import find_benchmark
     from tellapart.benchmarks.locations import Locations
 
     (tmp_path / "test-coco-cfs.csv").write_text("image_path,caption\nelsewhere/1_0.jpg,a cat\n")

@@ -31,7 +31,7 @@ def made(labels: Sequence[bool], sentences: Sequence[int]) -> StatementSet:
 
 def values(records: StatementSet, predictions: Sequence[bool]) -> dict[str, float]:
     return {
-        one.name: float(one.strict.mean()) for units in measure_statements(records, predictions) for one in units.found
+        one.name: float(one.strict.mean()) for units in measure_statements(records, predictions) for one in units.values
     }
 
 
@@ -102,8 +102,8 @@ def test_the_published_file_gives_a_constant_answer_no_sentence_of_both_labels()
         "sentence": 3023,
         "sentence of both labels": 1274,
     }
-    assert units["statement"].found[0].strict.sum() == 2817
-    assert not units["sentence of both labels"].found[0].strict.any()
+    assert units["statement"].values[0].strict.sum() == 2817
+    assert not units["sentence of both labels"].values[0].strict.any()
 
 
 @settings(deadline=None)

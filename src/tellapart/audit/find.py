@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tellapart.benchmarks.benchmark import FOLDER, find_pairs
+from tellapart.benchmarks.find import FOLDER, load_pairs
 from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import names
 from tellapart.data.pairset import PairSet
@@ -24,4 +24,4 @@ def find_set(name: str, place: Locations | None = None) -> PairSet:
     """
     if name not in names("benchmark") and Path(name).expanduser().is_dir():
         name = f"{FOLDER}{name}"
-    return find_pairs(name, place).pairs()
+    return load_pairs(name, place)

@@ -1,29 +1,22 @@
-"""What a benchmark declares of itself, and how its name is resolved."""
+"""The declaration of a benchmark: who made it, which files it needs, where they are, and how they are read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from tellapart.benchmarks.class_folders import PREFIX as CLASSES
-from tellapart.benchmarks.class_folders import class_folder_benchmark
-from tellapart.benchmarks.definition import Declared
-from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.ranking import PREFIX as RANKING
-from tellapart.benchmarks.ranking import ranking_benchmark
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
-from tellapart.catalog import load as load_from_catalog
-from tellapart.data.folder import read_pair_set
-from tellapart.data.pairset import Outline, PairSet
+from tellapart.benchmarks.hub import Hub
+from tellapart.benchmarks.image_sources import FolderImages
+from tellapart.benchmarks.locations import Locations, find_files
+from tellapart.data.pairset import Outline
+from tellapart.data.scores import named
 from tellapart.errors import DataError
 
-__all__ = ["ALL", "Benchmark", "PaperTable", "find_benchmark", "find_pairs"]
+__all__ = ["ALL", "Benchmark", "PaperTable"]
 
-FOLDER = "folder:"
-PAIRING = "pairing:"
-
-#: The value that stands for every item, in what a paper's table is made of.
+#: The value that means every item, in the input of a paper's table.
 ALL = "all items"
 
 #: Takes a tag's values, and ALL, to their metrics' values (value of the tag -> metric -> number from 0 to 1).
@@ -31,181 +24,161 @@ PaperTable = Callable[[Mapping[str, Mapping[str, float]]], "dict[str, float]"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Benchmark(Declared):
-    """A named source of minimal pairs.
+class Benchmark:
+    """A named source of one task's records: minimal pairs, a gallery, statements, questions, boxes, captions, moments.
 
     Attributes:
-        shape: images and texts of an item.
-        load: reads its pairs from a place that has its files. No image is opened.
-        ties: what its own code makes of a tie; here a tie is never right.
-        known: what is known of its items without any file, for scores that were made elsewhere.
+        name: as on the command line and in results.
+        title: one line for people.
+        items: how many records it holds.
+        source: where it comes from.
+        licence: of its images and captions.
+        citation: the paper.
+        task: the task's name: what a model must put out, and how that is measured.
+        shape: of pairs: images and texts of an item.
+        load: reads the records from a place that has the files. No image is opened.
+        files: what it needs: file names, `a*b` patterns, `a|b` alternatives.
+        images: which images it needs, in words.
+        cluster: what is resampled together, in words.
+        hub: where its files are fetched from if no folder of the user's has them.
+        place: where this user keeps files.
+        usual: names of folders beside the annotations in which its images usually lie; pairs know where theirs are.
+        pictures: reads the images where they are not files below one folder.
+        domain: `in-domain` or `out-of-domain`, where the paper tells the two apart.
+        rival: the benchmark of the other domain, whose difference to this one is the generalisation gap.
+        ties: what the benchmark's own code makes of a tie; here a tie is never right.
+        known: of pairs: what is known of the items without any file, for scores that were made elsewhere.
         paper: tag, and function of its values' metrics, that give the row of the paper's table: column -> percent.
 
-    >>> find_benchmark("winoground").items
-    400
+    >>> from tellapart.benchmarks.find import find_benchmark
+    >>> find_benchmark("winoground").items, find_benchmark("vlue-nlvr2").task
+    (400, 'nlvr2')
     """
 
-    shape: tuple[int, int]
-    load: Callable[[Locations], PairSet]
+    name: str
+    title: str
+    items: int
+    source: str
+    licence: str
+    citation: str
+    task: str = "pairs"
+    shape: tuple[int, int] | None = None
+    load: Callable[[Locations], Any]
+    files: tuple[str, ...] = ()
+    images: str = ""
+    cluster: str = "the item"
+    hub: Hub | None = None
+    place: Locations = field(default_factory=Locations)
+    usual: tuple[str, ...] = ("images",)
+    pictures: Callable[[Locations], Callable[[str], bytes]] | None = None
+    domain: str = ""
+    rival: str = ""
     ties: str = "a tie is wrong"
     known: Callable[[], Outline] | None = None
     paper: tuple[str, PaperTable] | None = None
 
+    def missing(self) -> tuple[str, ...]:
+        """Return those of the files it needs that are not in the user's folders; images are not looked for."""
+        folder = self.place.folder(self.name)
+        return tuple(name for name in self.files if folder is None or not find_files(folder, name))
+
     def expect(self) -> None:
-        """Check, without reading them, that the pairs can be had: from the user's place or from the hub.
+        """Check, without reading them, that the files are available: in the user's folders or on the hub.
 
         Raises:
             DataError: neither has them, or the hub gates them and there is no token.
             MissingDependencyError: the hub's package is needed and not installed.
-
-        >>> find_benchmark("valse").expect()  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        tellapart.errors.DataError: valse needs actant-swap.json, action-replacement.json, coreference-hard.json and 8 more...
         """
+        if not self.missing():
+            return
         try:
-            Declared.expect(self)
+            if self.hub is None:
+                raise DataError(self.needs())
+            self.hub.expect()
         except DataError as error:
             if self.known is None:
                 raise
             elsewhere = f"or score its pairs where you have them, and run: tellapart score {self.name} --scores FILE"
             raise DataError(f"{error}; {elsewhere}") from error
 
-    def pairs(self) -> PairSet:
-        """Load the captions, and where the images are; what no place of the user's has is fetched from the hub.
+    def records(self) -> Any:
+        """Load the records; what no folder of the user's has is fetched from the hub.
 
         Raises:
-            DataError: the files are not there, are gated, or are not what their format says.
+            DataError: the files are missing or gated, or they are not what their format says.
             MissingDependencyError: the hub's package is needed and not installed.
 
-        >>> len(find_benchmark("demo").pairs())
+        >>> from tellapart.benchmarks.find import find_benchmark
+        >>> len(find_benchmark("demo").records())
         300
         """
         self.expect()
-        return self.load(self.located())
+        if not self.missing() or self.hub is None:
+            return self.load(self.place)
+        return self.load(replace(self.place, data=self.hub.fetch()))
 
-    def pairs_here(self) -> PairSet | None:
-        """Load the pairs if the user's place or the hub's cache has them; the network is not used.
+    def here(self) -> Locations | None:
+        """Return the place that has the files without using the network; None where there is none."""
+        if not self.missing():
+            return self.place
+        folder = None if self.hub is None else self.hub.cached()
+        return None if folder is None else replace(self.place, data=folder)
+
+    def records_here(self) -> Any:
+        """Load the records if the user's folders or the hub's cache have them, without using the network; else None.
 
         Raises:
             DataError: the files are there, and not what their format says.
 
-        >>> find_benchmark("aro-relation").pairs_here() is None
+        >>> from tellapart.benchmarks.find import find_benchmark
+        >>> find_benchmark("aro-relation").records_here() is None
         True
         """
         place = self.here()
         return None if place is None else self.load(place)
 
-    def held(self) -> Benchmark:
-        """Return the benchmark with its pairs in memory, if they are here, so that they are not read twice.
-
-        Raises:
-            DataError: the files are there, and not what their format says.
-
-        >>> held = find_benchmark("demo").held()
-        >>> held.pairs() is held.pairs()
-        True
-        """
-        here = self.pairs_here()
-        return self if here is None else replace(self, load=lambda _place: here, files=())
-
     def outline(self) -> Outline:
-        """Return ids, clusters and tags: from the files if they are there, else what is known without them.
+        """Return ids, clusters and tags of pairs: from the files if they are here, else what is known without them.
 
         Raises:
-            DataError: nothing is known without the files, and they are not there or not what their format says.
+            DataError: nothing is known without the files, and they are missing or not what their format says.
 
+        >>> from tellapart.benchmarks.find import find_benchmark
         >>> find_benchmark("winoground").outline().ids[:3]
         ('0', '1', '2')
         """
-        here = self.pairs_here()
-        if here is not None:
-            return here.outline
+        pairs = self.records_here()
+        if pairs is not None:
+            outline: Outline = pairs.outline
+            return outline
         if self.known is None:
             raise DataError(self.needs())
         return self.known()
 
+    def picture_root(self) -> Path:
+        """Return the folder of images that are files below one folder."""
+        return self.place.pictures(self.name, *self.usual)
 
-def find_benchmark(name: str, place: Locations | None = None) -> Benchmark | TaskBenchmark:
-    """Return the benchmark of that name; `folder:PATH` is the user's own pair set, `ranking:FILE` their rankings,
-    `classes:DIR` their folders of classes, `pairing:NAME` a set of 2x2 pairs asked in words.
+    def read_image(self, records: Any = None) -> Callable[[str], bytes] | None:
+        """Return what takes an image's reference to its file's bytes; None where the files are not here.
 
-    Args:
-        name: as `tellapart ls benchmarks` lists it.
-        place: where the user keeps files.
+        Args:
+            records: the benchmark's, if they are loaded already.
+        """
+        if self.pictures is not None:
+            return self.pictures(self.place)
+        if self.shape is None:
+            return FolderImages(self.picture_root())
+        records = self.records_here() if records is None else records
+        reader: Callable[[str], bytes] | None = None if records is None else records.read_bytes
+        return reader
 
-    Raises:
-        UnknownNameError: no such name.
-        DataError: the folder is no pair set, or what another package installed under that name is no benchmark.
-
-    >>> find_benchmark("demo").shape
-    (2, 2)
-    """
-    if name.startswith(FOLDER):
-        return _folder(name)
-    if name.startswith(RANKING):
-        return ranking_benchmark(name, place)
-    if name.startswith(CLASSES):
-        return class_folder_benchmark(name)
-    if name.startswith(PAIRING):
-        return _pairing(name, place)
-    benchmark = load_from_catalog("benchmark", name)
-    if not isinstance(benchmark, Benchmark | TaskBenchmark):
-        raise DataError(f"benchmark {name!r} is a {type(benchmark).__name__}; its entry point must name a Benchmark")
-    return benchmark if place is None else replace(benchmark, place=place)
-
-
-def find_pairs(name: str, place: Locations | None = None) -> Benchmark:
-    """Return the benchmark of minimal pairs of that name.
-
-    Raises:
-        UnknownNameError: no such name.
-        DataError: as `find_benchmark`, or it is a task and no set of pairs.
-
-    >>> find_pairs("vlue-nlvr2")
-    Traceback (most recent call last):
-    tellapart.errors.DataError: vlue-nlvr2 is a task (nlvr2), and no set of minimal pairs
-    """
-    benchmark = find_benchmark(name, place)
-    if isinstance(benchmark, TaskBenchmark):
-        raise DataError(f"{name} is a task ({benchmark.task}), and no set of minimal pairs")
-    return benchmark
-
-
-def _folder(name: str) -> Benchmark:
-    path = Path(name.removeprefix(FOLDER)).expanduser()
-    if name == FOLDER:
-        raise DataError("folder: names no folder; write folder:PATH, for example -b folder:my_pairs")
-    pairs = read_pair_set(path, name)
-    return Benchmark(
-        name=name,
-        title=str(pairs.card.get("title") or path.resolve().name),
-        items=len(pairs),
-        shape=pairs.shape,
-        source=str(path),
-        licence=str(pairs.card.get("licence", "not stated")),
-        citation=str(pairs.card.get("citation", "not stated")),
-        load=lambda _place: pairs,
-    )
-
-
-def _pairing(name: str, place: Locations | None) -> TaskBenchmark:
-    own = name.removeprefix(PAIRING)
-    if not own:
-        raise DataError("pairing: names no set of pairs; write pairing:NAME, for example -b pairing:demo")
-    pairs = find_pairs(own, place)
-    if pairs.shape != (2, 2):
-        raise DataError(f"{name}: which caption belongs to which image is asked of 2x2 items; {own} has {pairs.shape}")
-    held: list[PairSet] = []
-
-    def load(at: Locations) -> PairSet:
-        if not held:
-            held.append(pairs.load(at))
-        return held[0]
-
-    declared = {each.name: getattr(pairs, each.name) for each in fields(Declared)}
-    return TaskBenchmark(
-        **{**declared, "name": name, "title": f"{pairs.title}; in words"},
-        task="pairing",
-        load=load,
-        pictures=lambda at: load(at).read_bytes,
-    )
+    def needs(self) -> str:
+        """Say which files are missing, where they were looked for, and where to get them."""
+        missing, folder = self.missing(), self.place.folder(self.name)
+        where = "no --data was given" if folder is None else f"{folder} lacks {'them' if len(missing) > 1 else 'it'}"
+        hub = "" if self.hub is None else f"; or fetch it once: tellapart run -b {self.name} (from {self.hub.page})"
+        return (
+            f"{self.name} needs {named(missing, limit=3)}, and {where}: get the files from {self.source} and name their "
+            f"folder with --data{hub}"
+        )

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.class_folders import own_names, own_templates, read_class_folders
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations, find_files
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.data.classification import ClassificationSet, Picture
 from tellapart.errors import DataError
 
@@ -136,7 +136,7 @@ def read_cifar(path: Path, name: str, classes: tuple[str, ...], label_bytes: int
     )
 
 
-def _benchmark(name: str, title: str, names: str, file: str, folder: str) -> TaskBenchmark:
+def _benchmark(name: str, title: str, names: str, file: str, folder: str) -> Benchmark:
     classes = tuple(names.split())
     label_bytes = 1 if len(classes) == 10 else 2
 
@@ -155,7 +155,7 @@ def _benchmark(name: str, title: str, names: str, file: str, folder: str) -> Tas
 
     trees = "|".join(f"{split}{classes[0]}/*{suffix}" for split in ("test/", "") for suffix in (".png", ".jpg"))
     pattern = f"{file}|{folder}/{file}|{trees}"
-    return TaskBenchmark(
+    return Benchmark(
         name=name,
         title=title,
         items=10_000,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.data.classification import ClassificationSet, Picture, check_templates
 from tellapart.data.images import IMAGE_SUFFIXES
 from tellapart.data.scores import named
@@ -117,7 +117,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             yield number, line.strip()
 
 
-def class_folder_benchmark(name: str) -> TaskBenchmark:
+def class_folder_benchmark(name: str) -> Benchmark:
     """Return the benchmark `classes:DIR`, the user's own folders of classes.
 
     Raises:
@@ -131,7 +131,7 @@ def class_folder_benchmark(name: str) -> TaskBenchmark:
         raise DataError("classes: names no folder; write classes:DIR, a folder with a folder for each class")
     root = Path(name.removeprefix(PREFIX)).expanduser()
     records = read_class_folders(root, name, {}, _TEMPLATES)
-    return TaskBenchmark(
+    return Benchmark(
         name=name,
         title=f"folders of classes: {root.resolve().name}",
         items=len(records.pictures),

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.class_folders import own_names, own_templates, read_class_folders
 from tellapart.benchmarks.demo import DEMO
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations, find_files
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.data.classification import ClassificationSet, Picture
 from tellapart.errors import DataError, require
 from tellapart.models.torch_backend import import_torch
@@ -118,7 +118,7 @@ def read_demo_objects() -> ClassificationSet:
     >>> len(objects.pictures), len(objects.classes), objects.classes[0]
     (200, 23, 'alarm clock')
     """
-    items = [item for item in DEMO.pairs().items if item.tags["aspect"] == "counting"]
+    items = [item for item in DEMO.records().items if item.tags["aspect"] == "counting"]
     kinds = {item.id: str(_things(item.provenance["things"])) for item in items}
     classes = sorted(set(kinds.values()))
     return ClassificationSet(
@@ -141,7 +141,7 @@ def _things(things: object) -> object:
     raise DataError(f"demo: expected the things of each picture; got {things!r:.60}")
 
 
-CALTECH101 = TaskBenchmark(
+CALTECH101 = Benchmark(
     name="caltech101",
     title="Caltech-101's photos, 101 classes (all of them; without the background class)",
     items=8_677,
@@ -156,7 +156,7 @@ CALTECH101 = TaskBenchmark(
     pictures=lambda place: FolderImages(_CALTECH_TREE(place)),
 )
 
-FOOD101 = TaskBenchmark(
+FOOD101 = Benchmark(
     name="food101",
     title="Food-101's test photos, 101 dishes",
     items=25_250,
@@ -170,7 +170,7 @@ FOOD101 = TaskBenchmark(
     load=lambda place: read_food101(_FOOD_TREE(place)),
     pictures=lambda place: FolderImages(_FOOD_TREE(place)),
 )
-IMAGENET = TaskBenchmark(
+IMAGENET = Benchmark(
     name="imagenet",
     title="ImageNet's validation photos, 1,000 classes",
     items=50_000,
@@ -185,7 +185,7 @@ IMAGENET = TaskBenchmark(
     pictures=lambda place: FolderImages(_IMAGENET_TREE(place)),
 )
 
-DEMO_OBJECTS = TaskBenchmark(
+DEMO_OBJECTS = Benchmark(
     name="demo-objects",
     title="Rendered pictures of several things of one kind, 23 kinds",
     items=200,
@@ -195,5 +195,5 @@ DEMO_OBJECTS = TaskBenchmark(
     citation=DEMO.citation,
     cluster="the pair of the demo that a picture is of",
     load=lambda _place: read_demo_objects(),
-    pictures=lambda _place: DEMO.pairs().read_bytes,
+    pictures=lambda _place: DEMO.records().read_bytes,
 )

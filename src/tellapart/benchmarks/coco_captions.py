@@ -12,8 +12,8 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
+from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations, find_files
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.benchmarks.vlue import read_captions
 from tellapart.data.annotations import Row, checked, read_mapping
 from tellapart.data.task_records import CaptionSet
@@ -94,7 +94,7 @@ def _load(place: Locations) -> CaptionSet:
     return read_coco_captions(gold[0]) if gold else read_karpathy_captions(find_files(folder, _LISTED)[0])
 
 
-COCO_CAPTIONS = TaskBenchmark(
+COCO_CAPTIONS = Benchmark(
     name="coco-captions",
     title="COCO captions, Karpathy's 5,000 test images against five people's captions of each",
     items=5_000,

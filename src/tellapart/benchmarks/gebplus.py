@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations, find_files
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.data.annotations import Row, checked, read_mapping
 from tellapart.data.moments import Moment, MomentSet
 from tellapart.errors import DataError
@@ -98,8 +98,8 @@ def _load(benchmark: str, file: str) -> Callable[[Locations], MomentSet]:
     return load
 
 
-def _benchmark(name: str, split: str, items: int, file: str) -> TaskBenchmark:
-    return TaskBenchmark(
+def _benchmark(name: str, split: str, items: int, file: str) -> Benchmark:
+    return Benchmark(
         name=name,
         title=f"GEBC boundary grounding on GEB+'s {split} videos: when does the caption before give way to the one after?",
         items=items,

@@ -1,14 +1,16 @@
-"""Where a user keeps the benchmarks' files, and how one of them is found there."""
+"""The folders in which a user keeps the benchmarks' files, and the files found there."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tellapart.errors import DataError
 
-__all__ = ["Locations", "find_files"]
+__all__ = ["Locations", "find_files", "one_file"]
 
 #: Where a benchmark's own repository keeps its annotations, below the folder that the user names.
 _BELOW = ("", "data", "annotations")
@@ -84,3 +86,12 @@ def find_files(folder: Path, pattern: str) -> list[Path]:
             if found := sorted(path for path in (folder / below).glob(one) if path.is_file()):
                 return found
     return []
+
+
+def one_file(benchmark: str, pattern: str, read: Callable[[Path], Any]) -> Callable[[Locations], Any]:
+    """Return what loads a benchmark that is one file: found by its pattern, read by `read`."""
+
+    def load(place: Locations) -> Any:
+        return read(find_files(place.folder(benchmark) or Path(), pattern)[0])
+
+    return load

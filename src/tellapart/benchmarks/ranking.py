@@ -11,8 +11,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.data.annotations import Row, checked
 from tellapart.data.choices import Ranking, RankingSet
 from tellapart.data.rows import read_jsonl
@@ -46,7 +46,7 @@ def read_rankings(path: Path) -> RankingSet:
     return RankingSet(path.stem, tuple(rankings))
 
 
-def ranking_benchmark(name: str, place: Locations | None = None) -> TaskBenchmark:
+def ranking_benchmark(name: str, place: Locations | None = None) -> Benchmark:
     """Return the benchmark `ranking:FILE`.
 
     Raises:
@@ -61,7 +61,7 @@ def ranking_benchmark(name: str, place: Locations | None = None) -> TaskBenchmar
     path = Path(name.removeprefix(PREFIX)).expanduser()
     records = read_rankings(path)
     images = place.images if place is not None and place.images is not None else path.parent
-    return TaskBenchmark(
+    return Benchmark(
         name=name,
         title=f"rankings by people: {path.stem}",
         items=len(records.rankings),

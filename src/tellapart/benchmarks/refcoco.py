@@ -12,9 +12,9 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field
 
+from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.benchmarks.plain_pickle import read_plain_pickle
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.data.annotations import Row, checked, read_mapping
 from tellapart.data.task_records import Box, BoxSet
 from tellapart.errors import DataError
@@ -111,8 +111,8 @@ def _load(benchmark: str, *splits: str) -> Callable[[Locations], BoxSet]:
     return load
 
 
-def _benchmark(name: str, what: str, items: int, *splits: str, rival: str = "") -> TaskBenchmark:
-    return TaskBenchmark(
+def _benchmark(name: str, what: str, items: int, *splits: str, rival: str = "") -> Benchmark:
+    return Benchmark(
         name=name,
         title=f"RefCOCO+ {what}: the box of a phrase that names no place",
         items=items,

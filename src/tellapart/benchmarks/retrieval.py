@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
+from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.coco_cf import COCO_COUNTERFACTUALS
-from tellapart.benchmarks.locations import Locations, find_files
-from tellapart.benchmarks.task_benchmark import TaskBenchmark, one_file
+from tellapart.benchmarks.locations import Locations, find_files, one_file
 from tellapart.benchmarks.vlue import read_retrieval
 from tellapart.data.annotations import string
 from tellapart.data.rows import read_csv
@@ -52,7 +52,7 @@ def _image_name(path: str, where: str) -> str:
     return f"{PurePosixPath(path).stem}_img_{side}.jpg"
 
 
-VLUE_RETRIEVAL = TaskBenchmark(
+VLUE_RETRIEVAL = Benchmark(
     name="vlue-retrieval",
     title="VLUE retrieval, out of domain: images of MaRVL and their captions, both ways",
     items=5_450,
@@ -68,7 +68,7 @@ VLUE_RETRIEVAL = TaskBenchmark(
     load=one_file("vlue-retrieval", "itr_vlue_test.json", read_retrieval),
 )
 
-COCO_RETRIEVAL = TaskBenchmark(
+COCO_RETRIEVAL = Benchmark(
     name="coco-retrieval",
     title="COCO retrieval, Karpathy's 5,000 test images and their captions, both ways",
     items=5_000,
@@ -84,7 +84,7 @@ COCO_RETRIEVAL = TaskBenchmark(
     load=one_file("coco-retrieval", "coco_test.json", read_retrieval),
 )
 
-FLICKR30K_RETRIEVAL = TaskBenchmark(
+FLICKR30K_RETRIEVAL = Benchmark(
     name="flickr30k-retrieval",
     title="Flickr30K retrieval, Karpathy's 1,000 test images and their captions, both ways",
     items=1_000,
@@ -99,7 +99,7 @@ FLICKR30K_RETRIEVAL = TaskBenchmark(
     load=one_file("flickr30k-retrieval", "flickr30k_test.json", read_retrieval),
 )
 
-COCO_COUNTERFACTUALS_RETRIEVAL = TaskBenchmark(
+COCO_COUNTERFACTUALS_RETRIEVAL = Benchmark(
     name="coco-counterfactuals-retrieval",
     title="COCO-Counterfactuals retrieval: every image and every caption of all pairs, both ways",
     items=34_820,
@@ -114,7 +114,7 @@ COCO_COUNTERFACTUALS_RETRIEVAL = TaskBenchmark(
     load=_load_counterfactuals,
 )
 
-COCO_COUNTERFACTUALS_TEST = TaskBenchmark(
+COCO_COUNTERFACTUALS_TEST = Benchmark(
     name="coco-counterfactuals-test",
     title="COCO-Counterfactuals retrieval on the authors' test split, which is by row: pairs are torn apart",
     items=10_446,

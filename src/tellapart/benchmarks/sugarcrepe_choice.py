@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.sugarcrepe import SUGARCREPE
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.data.choices import Choice, ChoiceSet
 
 __all__ = ["SUGARCREPE_CHOICE"]
@@ -16,7 +16,7 @@ def _load(place: Locations) -> ChoiceSet:
     return ChoiceSet("sugarcrepe", tuple(choices))
 
 
-SUGARCREPE_CHOICE = TaskBenchmark(
+SUGARCREPE_CHOICE = Benchmark(
     name="sugarcrepe-choice",
     title="SugarCrepe in words: which of two captions fits, asked in both orders",
     items=SUGARCREPE.items,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tellapart.benchmarks.task_benchmark import TaskBenchmark, one_file
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.locations import one_file
 from tellapart.benchmarks.vlue import read_boxes, read_captions, read_questions, read_statements
 
 __all__ = ["NLVR2_IN_DOMAIN", "VLUE_CAPTIONS", "VLUE_GROUNDING", "VLUE_NLVR2", "VLUE_VQA"]
@@ -11,7 +12,7 @@ _VLUE = "Zhou et al., VLUE: A Multi-Task Benchmark for Evaluating Vision-Languag
 _VLUE_SITE = "https://github.com/MichaelZhouwang/VLUE"
 
 
-VLUE_NLVR2 = TaskBenchmark(
+VLUE_NLVR2 = Benchmark(
     name="vlue-nlvr2",
     title="VLUE NLVR2, out of domain: is a sentence true of two images?",
     items=5_662,
@@ -27,7 +28,7 @@ VLUE_NLVR2 = TaskBenchmark(
     load=one_file("vlue-nlvr2", "nlvr2_vlue_test.json", read_statements),
 )
 
-NLVR2_IN_DOMAIN = TaskBenchmark(
+NLVR2_IN_DOMAIN = Benchmark(
     name="nlvr2",
     title="NLVR2 test-P: is a sentence true of two images?",
     items=6_967,
@@ -43,7 +44,7 @@ NLVR2_IN_DOMAIN = TaskBenchmark(
     load=one_file("nlvr2", "nlvr2_test.json", read_statements),
 )
 
-VLUE_VQA = TaskBenchmark(
+VLUE_VQA = Benchmark(
     name="vlue-vqa",
     title="VLUE VQA, out of domain: questions on images of MaRVL, one gold answer each, 3,966 of them on two images",
     items=11_942,
@@ -59,7 +60,7 @@ VLUE_VQA = TaskBenchmark(
     load=one_file("vlue-vqa", "vqa_vlue_test.json", read_questions),
 )
 
-VLUE_GROUNDING = TaskBenchmark(
+VLUE_GROUNDING = Benchmark(
     name="vlue-grounding",
     title="VLUE visual grounding, out of domain: the box of a phrase; announced, but the file is not in VLUE's repository",
     items=1_313,
@@ -75,7 +76,7 @@ VLUE_GROUNDING = TaskBenchmark(
     load=one_file("vlue-grounding", "refcoco+_vlue_test.json|refcoco+_bbox100_vlue_test.json", read_boxes),
 )
 
-VLUE_CAPTIONS = TaskBenchmark(
+VLUE_CAPTIONS = Benchmark(
     name="vlue-captions",
     title="VLUE captions, out of domain: images of MaRVL against the captions of its retrieval task",
     items=5_450,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations, find_files
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.benchmarks.vlue import read_questions, read_vqa2
 from tellapart.data.task_records import QuestionSet
 
@@ -24,7 +24,7 @@ def _load(place: Locations) -> QuestionSet:
     return read_questions(find_files(folder, _JOINED)[0])
 
 
-VQA2 = TaskBenchmark(
+VQA2 = Benchmark(
     name="vqa2",
     title="VQA 2.0 validation: questions on COCO images, with the answers of ten people",
     items=214_354,

@@ -90,8 +90,8 @@ def check_model(model: Model, pairs: PairSet) -> list[Gate]:
         model: any.
         pairs: of two images and two texts, at least two items.
 
-    >>> from tellapart.benchmarks.benchmark import find_benchmark
-    >>> demo = find_benchmark("demo").pairs()
+    >>> from tellapart.benchmarks.find import load_pairs
+    >>> demo = load_pairs("demo")
     >>> [gate.what for gate in check_model(Constant(), demo.select(range(4))) if not gate.passed]
     ['reads the images', 'reads the texts']
     """

@@ -12,12 +12,13 @@ from pydantic import BaseModel, ConfigDict
 
 from tellapart.data.scores import named
 from tellapart.errors import RunError
-from tellapart.metrics.registry import METRICS, headline
+from tellapart.metrics.registry import METRICS
 from tellapart.records.result import IDS_ONLY, IMPORTED, BenchmarkResult
 from tellapart.records.run_folder import read_result, read_samples
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import mcnemar, paired_difference, paired_permutation
 from tellapart.stats.power import detectable_difference
+from tellapart.tasks.registry import headline
 
 __all__ = ["Comparison", "Row", "compare"]
 

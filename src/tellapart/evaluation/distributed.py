@@ -13,26 +13,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
 
-from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.data.progress import Progress
 from tellapart.errors import RunError, StoreError, TellapartError, first_line
-from tellapart.evaluation.evaluate import SCORERS, chosen
-from tellapart.evaluation.evaluate_task import prepare_task
+from tellapart.evaluation.evaluate import plan, prepare
 from tellapart.evaluation.run import Settings, resolve, run
 from tellapart.models.deferred import Deferred
-from tellapart.models.protocols import Model
-from tellapart.models.scoring import score
-from tellapart.models.shard import Shard, own_part
+from tellapart.models.shard import Shard
 from tellapart.models.store import EmbeddingStore
 from tellapart.models.torch_backend import import_torch
-from tellapart.tasks.task import Session
 
 __all__ = ["Rank", "merge_shards", "run_in_ranks"]
 
@@ -254,40 +248,17 @@ def _locked(folder: Path) -> IO[bytes]:
 
 
 def _compute(settings: Settings, rank: Rank, shard: Shard, progress: Callable[[str], Progress] | None) -> None:
-    """Compute this rank's part of everything that the run is told to measure."""
+    """Run every model on this rank's part of every benchmark, for what that leaves in the shard."""
     benchmarks, models = resolve(settings, shard)
     for benchmark in benchmarks:
+        ready = prepare(benchmark, store=shard, limit=settings.limit)
         for model in models:
-            told = progress(f"{model.name} on {benchmark.name}") if progress else None
             loaded = model.load() if isinstance(model, Deferred) else model
-            if isinstance(benchmark, TaskBenchmark):
-                _compute_task(loaded, benchmark, settings, rank, shard, told)
-            else:
-                _compute_pairs(loaded, benchmark, settings, rank, shard, told)
-
-
-def _compute_pairs(
-    model: Model, benchmark: Benchmark, settings: Settings, rank: Rank, shard: Shard, told: Progress | None
-) -> None:
-    everything = benchmark.pairs()
-    pairs = everything.select(chosen(len(everything), settings.limit))
-    part = own_part(model, pairs, rank.number, rank.of)
-    if part is not None:
-        score(model, part, store=shard, batch_size=settings.batch_size, progress=told)
-
-
-def _compute_task(
-    model: Model, benchmark: TaskBenchmark, settings: Settings, rank: Rank, shard: Shard, told: Progress | None
-) -> None:
-    """Run a block of a task's records, for the sake of what it leaves in the shard."""
-    ready = prepare_task(benchmark, limit=settings.limit)
-    run_task = next((run for kind, run in ready.task.runners if kind in SCORERS and isinstance(model, kind)), None)
-    size = ready.task.size(ready.records)
-    own = range(rank.number * size // rank.of, (rank.number + 1) * size // rank.of)
-    if run_task is None or ready.task.runner(model) is not run_task or not own:
-        return
-    session = Session(pictures=benchmark.read_image(), store=shard, batch_size=settings.batch_size or 32, progress=told)
-    run_task(model, ready.task.select(ready.records, own), session)
+            part = ready.task.part_of(loaded, ready.records, rank.number, rank.of)
+            if part is not None:
+                report = progress(f"{model.name} on {benchmark.name}") if progress else None
+                _, run_task = plan(loaded, benchmark)
+                run_task(loaded, part, replace(ready.session, batch_size=settings.batch_size, progress=report))
 
 
 def _deliver(group: _Group, torch: ModuleType, folder: Path, store: EmbeddingStore) -> None:

@@ -1,43 +1,30 @@
-"""A model on a benchmark: plan (refuse what is not defined), score (stored), measure."""
+"""A model, or predictions made elsewhere, on a benchmark: plan (refuse what is not defined), run (stored), measure."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.data.item import Item
-from tellapart.data.pairset import Outline, PairSet, describe
 from tellapart.data.progress import Progress
-from tellapart.data.scores import Scores
 from tellapart.errors import MetricError, RunError
-from tellapart.evaluation.measure import Measured, measure
-from tellapart.metrics.registry import defined_for
-from tellapart.models.content_hash import image_hashes
+from tellapart.evaluation.tabulate import tabulate_units
 from tellapart.models.deferred import Deferred
-from tellapart.models.protocols import DualEncoder, Generator, KeyReader, Model, PairScorer, TextScorer
-from tellapart.models.scoring import score
+from tellapart.models.protocols import Model
 from tellapart.models.store import EmbeddingStore
-from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample
+from tellapart.records.result import BenchmarkResult, Sample
+from tellapart.tasks.registry import find_task
+from tellapart.tasks.task import Runner, Session, Task, Units
 
-__all__ = ["SCORERS", "Evaluation", "Prepared", "chosen", "evaluate", "evaluate_scores", "plan", "prepare"]
-
-
-#: Kinds of model that give scores of images and texts.
-SCORERS = (KeyReader, TextScorer, DualEncoder, PairScorer, Generator)
+__all__ = ["Evaluation", "Prepared", "chosen", "evaluate", "evaluate_predictions", "plan", "prepare", "prepare_listed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What one model got on one benchmark: the record, and every item.
-
-    >>> Evaluation.__slots__
-    ('result', 'samples')
-    """
+    """The record of one model on one benchmark, and every unit of it."""
 
     result: BenchmarkResult
     samples: tuple[Sample, ...]
@@ -59,108 +46,119 @@ def chosen(items: int, limit: str | None) -> Sequence[int]:
     if limit is None:
         return range(items)
     if re.fullmatch(r"[1-9]\d{0,8}", limit, re.ASCII):
-        wanted = int(limit)
+        count = int(limit)
     elif re.fullmatch(r"[01]?\.\d{1,9}", limit, re.ASCII) and 0 < float(limit) <= 1:
-        wanted = max(1, round(float(limit) * items))
+        count = max(1, round(float(limit) * items))
     else:
         raise RunError(f"--limit {limit}: give a number of items (20) or a share of them between 0 and 1 (0.1)")
-    wanted = min(wanted, items)
-    return [place * items // wanted for place in range(wanted)]
+    count = min(count, items)
+    return [position * items // count for position in range(count)]
 
 
-def plan(model: Model, benchmark: Benchmark) -> None:
-    """Refuse, before anything is computed, a benchmark whose files are not there or on which the model's scores mean nothing.
+def plan(model: Model | Deferred, benchmark: Benchmark) -> tuple[Model, Runner]:
+    """Return the model, loaded if the task needs it so, and what runs it; refuse what means nothing before computing.
 
     Raises:
         DataError: neither the user's folders nor the hub have the benchmark's files.
-        MetricError: no metric is defined for the benchmark's shape and the model's kind of score.
+        MetricError: the model is of no kind that the task can use, or no metric is defined for its output here.
 
-    >>> from tellapart.benchmarks.benchmark import find_benchmark
+    >>> from tellapart.benchmarks.find import find_benchmark
     >>> from tellapart.models.reference import Constant
-    >>> plan(Constant(), find_benchmark("aro-relation"))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.DataError: aro-relation needs visual_genome_relation.json, and no --data was given...
+    >>> model, run = plan(Constant(), find_benchmark("demo"))
+    >>> model.name
+    'constant'
     """
-    if not isinstance(model, (*SCORERS, Deferred)):
-        raise MetricError(
-            f"{model.name} on {benchmark.name}: it gives no scores; a model that answers in words is asked which caption "
-            f"belongs to which image by -b pairing:{benchmark.name}"
-        )
+    task = find_task(benchmark.task, benchmark.name)
+    run = task.runner(model)
+    if run is None and isinstance(model, Deferred):
+        model = model.load()
+        run = task.runner(model)
+    if run is None:
+        output = task.output if task.output == "scores" else f"a {task.output}"
+        reason = task.refusal.format(output=output, models=task.models, name=benchmark.name)
+        raise MetricError(f"{model.name} on {benchmark.name}: {reason}")
     benchmark.expect()
-    if not defined_for(benchmark.shape, model.kind):
-        raise MetricError(
-            f"{model.name} on {benchmark.name}: no metric is defined for {describe(benchmark.shape)} "
-            f"and scores that are a {model.kind}"
-        )
+    task.check(model, benchmark)
+    return model, run
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A benchmark's pairs, ready for any number of models: loaded and limited.
+    """A benchmark's records, ready for any number of models: loaded and limited.
 
     Attributes:
         benchmark: where they come from.
-        pairs: those that the limit keeps.
-        available: how many items there were before the limit.
-        store: where hashes of images are kept.
-        hashes: image reference -> hash of its pixels; what a model reads is added, so that no image is decoded twice.
-
-    >>> Prepared.__slots__
-    ('benchmark', 'pairs', 'available', 'store', 'hashes')
+        task: what a model must put out for them.
+        records: those that the limit keeps.
+        available: how many there were before the limit.
+        session: the images and the store, shared by all models.
     """
 
     benchmark: Benchmark
-    pairs: PairSet
+    task: Task
+    records: Any
     available: int
-    store: EmbeddingStore
-    hashes: dict[str, str] = field(default_factory=dict)
+    session: Session
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over ids, texts and pixels; only images that no model has read are read for it.
+        """SHA-256 over the content; of pairs over pixels, too: only images that no model has read are read for it.
 
         Raises:
             DataError: an image is missing or cannot be decoded.
         """
-        image_hashes(self.pairs, store=self.store, hashes=self.hashes)
-        return self.pairs.fingerprint(self.hashes.__getitem__)
-
-    @property
-    def images(self) -> int:
-        """Distinct images, by their pixels.
-
-        Raises:
-            DataError: an image is missing or cannot be decoded.
-        """
-        return len(set(image_hashes(self.pairs, store=self.store, hashes=self.hashes).values()))
+        return self.task.fingerprint_for(self.records, self.session)
 
 
 def prepare(benchmark: Benchmark, *, store: EmbeddingStore, limit: str | None = None) -> Prepared:
-    """Load a benchmark's pairs. No image is opened yet: the first model that reads one decodes it.
+    """Load a benchmark's records. No image is opened yet: the first model that reads one decodes it.
 
     Raises:
-        DataError: the pairs cannot be read.
-        RunError: the limit is no number or share of items.
+        DataError: they are missing or not what their format says, or the task is unknown.
+        RunError: the limit is no number or share of records.
 
-    >>> from tellapart.benchmarks.benchmark import find_benchmark
+    >>> from tellapart.benchmarks.find import find_benchmark
     >>> ready = prepare(find_benchmark("demo"), store=EmbeddingStore(None), limit="3")
-    >>> len(ready.pairs), ready.available
+    >>> len(ready.records), ready.available
     (3, 300)
     """
-    everything = benchmark.pairs()
-    return Prepared(benchmark, everything.select(chosen(len(everything), limit)), len(everything), store)
+    task = find_task(benchmark.task, benchmark.name)
+    everything = benchmark.records()
+    available = task.size(everything)
+    records = everything if limit is None else task.select(everything, chosen(available, limit))
+    pictures = benchmark.read_image(everything) or _no_image
+    return Prepared(benchmark, task, records, available, Session(pictures=pictures, store=store))
+
+
+def prepare_listed(benchmark: Benchmark) -> Prepared:
+    """Load what must be known of a benchmark to measure predictions made elsewhere; of pairs no image is needed.
+
+    Raises:
+        DataError: as `prepare`.
+
+    >>> from tellapart.benchmarks.find import find_benchmark
+    >>> prepare_listed(find_benchmark("winoground")).available
+    400
+    """
+    task = find_task(benchmark.task, benchmark.name)
+    records = task.listed(benchmark)
+    session = Session(pictures=_no_image, store=EmbeddingStore(None))
+    return Prepared(benchmark, task, records, task.size(records), session)
+
+
+def _no_image(reference: str) -> bytes:
+    raise FileNotFoundError(reference)
 
 
 def evaluate(
-    model: Model,
+    model: Model | Deferred,
     ready: Prepared,
     *,
-    store: EmbeddingStore,
     batch_size: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Score a benchmark's pairs with a model and measure the scores.
+    """Run a model on a benchmark's records, and measure what it puts out.
 
     What the store holds is not computed again; each batch is stored as it is done. Neither the batch size nor the
     store changes a number.
@@ -169,131 +167,108 @@ def evaluate(
         TellapartError: an image cannot be read, the model's output is not what its protocol says, or no metric is
             defined.
 
-    >>> from tellapart.benchmarks.benchmark import find_benchmark
+    >>> from tellapart.benchmarks.find import find_benchmark
     >>> from tellapart.models.reference import Oracle
-    >>> store = EmbeddingStore(None)
-    >>> ready = prepare(find_benchmark("demo"), store=store, limit="6")
-    >>> found = evaluate(Oracle(), ready, store=store)
-    >>> found.result.metrics["group_score"].value, len(found.samples)
+    >>> ready = prepare(find_benchmark("demo"), store=EmbeddingStore(None), limit="6")
+    >>> evaluation = evaluate(Oracle(), ready)
+    >>> evaluation.result.metrics["group_score"].value, len(evaluation.samples)
     (1.0, 6)
     """
     started = time.monotonic()
-    plan(model, ready.benchmark)
-    pairs = ready.pairs
-    cut_before = texts_cut(model)
-    scored = score(model, pairs, store=store, batch_size=batch_size, hashes=ready.hashes, progress=progress)
-    measured = measure(scored.scores, pairs.outline, seed=seed)
-    result = BenchmarkResult(
-        title=ready.benchmark.title,
-        fingerprint=ready.fingerprint,
-        shape=pairs.shape,
-        kind=scored.scores.kind,
-        **_numbers(measured),
-        images=ready.images,
-        texts=len({text for item in pairs.items for text in item.texts}),
-        images_encoded=scored.images_encoded,
-        texts_encoded=scored.texts_encoded,
-        pairs_scored=scored.pairs_scored,
-        seconds=time.monotonic() - started,
-        limited_from=ready.available if len(pairs) < ready.available else None,
-        origin=str(pairs.root),
-        notes=notes_on_cut_texts(texts_cut(model) - cut_before),
-    )
-    return Evaluation(result, _samples(scored.scores, pairs.outline, measured, pairs.items))
+    subject, run = plan(model, ready.benchmark)
+    cut_before = _texts_cut(subject)
+    predictions = run(subject, ready.records, replace(ready.session, batch_size=batch_size, progress=progress))
+    evaluation = evaluate_predictions(ready, predictions, origin=str(ready.benchmark.picture_root()), seed=seed)
+    update = {
+        "seconds": time.monotonic() - started,
+        "notes": (*evaluation.result.notes, *_notes_on_cut_texts(_texts_cut(subject) - cut_before)),
+    }
+    return replace(evaluation, result=evaluation.result.model_copy(update=update))
 
 
-def texts_cut(model: Model) -> int:
-    """Return how many of the texts that a model has encoded so far were longer than its context, if it counts them.
-
-    >>> from tellapart.models.reference import Oracle
-    >>> texts_cut(Oracle())
-    0
-    """
-    return int(getattr(model, "truncated", 0))
-
-
-def notes_on_cut_texts(count: int) -> tuple[str, ...]:
-    """Say how many texts lost their end; nothing where none did.
-
-    >>> notes_on_cut_texts(2)
-    ('2 of the texts encoded in this run are longer than the model reads, and lost their end',)
-    """
-    if not count:
-        return ()
-    noun = "texts encoded in this run are longer than the model reads, and lost their end"
-    return (f"{count:,} of the {noun}",)
-
-
-def evaluate_scores(
-    scores: Scores, benchmark: Benchmark, *, origin: str, rounded_ties: int = 0, seed: int = 0
-) -> Evaluation:
-    """Measure scores that were made elsewhere.
+def evaluate_predictions(ready: Prepared, predictions: Any, *, origin: str, seed: int = 0) -> Evaluation:
+    """Measure predictions.
 
     Args:
-        scores: of all the benchmark's items.
-        benchmark: its outline is read; its captions, too, where they are.
-        origin: the file, for the record.
-        rounded_ties: items in which rounding to float32 made two scores equal, for the record.
+        ready: the records.
+        predictions: as the task's `read` or its runner returns them.
+        origin: the file, or the folder of images, for the record.
         seed: of the bootstrap.
 
     Raises:
-        ScoreError: an item of the benchmark has no scores.
-        MetricError: no metric is defined for this shape and kind.
+        MetricError: no metric is defined for them.
+        ScoreError: an item has no scores.
 
-    >>> from tellapart.benchmarks.benchmark import find_benchmark
-    >>> benchmark = find_benchmark("winoground")
-    >>> made = Scores(benchmark.outline().ids, [[[0.9, 0.1], [0.2, 0.8]]] * 400, "similarity")
-    >>> evaluate_scores(made, benchmark, origin="doc").result.metrics["group_score"].value
+    >>> from tellapart.benchmarks.find import find_benchmark
+    >>> from tellapart.data.scores import Scores
+    >>> from tellapart.tasks.pairs import PairScores
+    >>> ready = prepare_listed(find_benchmark("winoground"))
+    >>> scores = Scores(ready.records.outline.ids, [[[0.9, 0.1], [0.2, 0.8]]] * 400, "similarity")
+    >>> evaluate_predictions(ready, PairScores(scores), origin="doc").result.metrics["group_score"].value
     1.0
     """
     started = time.monotonic()
-    pairs = benchmark.pairs_here()
-    outline = benchmark.outline() if pairs is None else pairs.outline
-    measured = measure(scores, outline, seed=seed)
+    task, benchmark = ready.task, ready.benchmark
+    measured = task.measure(ready.records, predictions)
+    table = tabulate_units(measured, seed=seed)
+    tied = [one.ties for units in measured for one in units.values]
+    fields: dict[str, Any] = {
+        "tied_items": max((int(each.sum()) for each in tied), default=0),
+        "origin": origin,
+        **task.facts(ready.records, predictions, ready.session),
+    }
     result = BenchmarkResult(
         title=benchmark.title,
-        fingerprint=_fingerprint_of_ids(outline),
-        shape=outline.shape,
-        kind=scores.kind,
-        **_numbers(measured),
-        rounded_ties=rounded_ties,
-        seconds=time.monotonic() - started,
-        origin=origin,
+        fingerprint=ready.fingerprint,
+        task=task.name,
+        output=task.output,
+        metrics=table.metrics,
+        by=table.by,
+        macro=table.macro,
+        curves=table.curves,
+        limited_from=ready.available if task.size(ready.records) < ready.available else None,
+        notes=(*_unlike_published(ready), *task.notes(ready.records, predictions)),
+        **fields,
     )
-    items = None if pairs is None else pairs.items
-    return Evaluation(result, _samples(scores.select(outline.ids), outline, measured, items))
+    samples = tuple(sample for units in measured for sample in _samples(units))
+    return Evaluation(result.model_copy(update={"seconds": time.monotonic() - started}), samples)
 
 
-def _numbers(measured: Measured) -> dict[str, Any]:
-    return {
-        "metrics": measured.metrics,
-        "by": measured.by,
-        "macro": measured.macro,
-        "curves": measured.curves,
-        "tied_items": int((measured.tied_comparisons > 0).sum()),
-        "tied_comparisons": int(measured.tied_comparisons.sum()),
-    }
+def _texts_cut(model: Model | Deferred) -> int:
+    """Return how many of the texts that a model has encoded so far were longer than its context, if it counts them."""
+    return int(getattr(model, "truncated", 0))
 
 
-def _fingerprint_of_ids(outline: Outline) -> str:
-    listed = "\n".join([f"ids only {outline.shape}", *sorted(outline.ids)])
-    return IDS_ONLY + hashlib.sha256(listed.encode()).hexdigest()
+def _notes_on_cut_texts(count: int) -> tuple[str, ...]:
+    if not count:
+        return ()
+    return (f"{count:,} of the texts encoded in this run are longer than the model reads, and lost their end",)
 
 
-def _samples(scores: Scores, outline: Outline, measured: Measured, items: Sequence[Item] | None) -> tuple[Sample, ...]:
-    tables = {name: column.tolist() for name, column in measured.outcomes.items()}
-    tied = {name: column.tolist() for name, column in measured.tied.items()}
-    values = scores.values.tolist()  # float32 to the nearest double: reading it back gives the same float32
-    return tuple(
-        Sample(
-            id=outline.ids[row],
-            cluster=outline.clusters[row],
-            tags=dict(outline.tags[row]),
-            images=items[row].images if items else (),
-            texts=items[row].texts if items else (),
-            scores=values[row],
-            outcomes={name: column[row] for name, column in tables.items()},
+def _unlike_published(ready: Prepared) -> tuple[str, ...]:
+    """Warn where the user's file is not as long as the published one: its numbers are not the benchmark's."""
+    if ready.available == ready.benchmark.items:
+        return ()
+    return (
+        f"these files hold {ready.available:,} records; {ready.benchmark.name} as published holds "
+        f"{ready.benchmark.items:,}: the numbers do not compare with published ones",
+    )
+
+
+def _samples(units: Units) -> Iterator[Sample]:
+    outcomes = {one.name: one.strict.tolist() for one in units.values if one.reduce is None}
+    tied = {one.name: one.ties.tolist() for one in units.values}
+    for row, unit in enumerate(units.units):
+        yield Sample(
+            id=unit.id,
+            unit=units.noun,
+            cluster=unit.cluster,
+            tags=dict(unit.tags),
+            images=unit.images,
+            texts=unit.texts,
+            scores=unit.scores,
+            output=unit.output,
+            gold=unit.gold,
+            outcomes={name: column[row] for name, column in outcomes.items()},
             tied=tuple(name for name, column in tied.items() if column[row]),
         )
-        for row in range(len(outline.ids))
-    )

@@ -1,36 +1,34 @@
-"""What a system elsewhere is to fill in: the pairs to be scored, or the records to be answered, as one file."""
+"""Export of a benchmark as a file that a system elsewhere fills in."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
-from tellapart.benchmarks.template import write_lines, write_template
+from tellapart.data.atomic import atomic_file
 from tellapart.errors import DataError
 from tellapart.tasks.registry import find_task
 
 __all__ = ["Exported", "export"]
 
+Rows = Iterable[Mapping[str, Any]]
+
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was written.
+    """The file that was written.
 
     Attributes:
         noun: of its rows, plural.
         rows: how many.
-        todo: what is to be done with it, in words.
+        todo: what to do with it, in words.
         scores: the file that `tellapart score` then reads: the same, filled in, or another where it cannot be.
-
-    >>> Exported("pairs", 4, "fill in `score`", "pairs.csv").rows
-    4
     """
 
     noun: str
@@ -39,36 +37,48 @@ class Exported:
     scores: str
 
 
-def export(benchmark: Benchmark | TaskBenchmark, to: Path) -> Exported:
+def export(benchmark: Benchmark, to: Path) -> Exported:
     """Write the file to be filled in, all of it or nothing.
 
     Args:
         benchmark: of pairs: every image-text pair with an empty score; of a task: every record without a prediction.
-        to: a `.csv` or `.jsonl` file that is not there yet.
+        to: a `.csv` or `.jsonl` file that does not exist yet.
 
     Raises:
-        DataError: the benchmark's files are not there, another suffix, the file is there already or cannot be written.
+        DataError: the benchmark's files are missing, another suffix, the file exists already or cannot be written.
 
-    >>> from tellapart.benchmarks.benchmark import find_benchmark
-    >>> export(find_benchmark("demo"), Path("pairs.txt"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: pairs.txt: templates are written to .csv or .jsonl files; got '.txt'
+    >>> from tellapart.benchmarks.find import find_benchmark
+    >>> export(find_benchmark("demo"), getfixture("tmp_path") / "pairs.csv").rows
+    1200
     """
-    if isinstance(benchmark, Benchmark):
-        return Exported("pairs", write_template(benchmark.pairs(), to), "fill in `score`", str(to))
     task = find_task(benchmark.task, benchmark.name)
     writers = {".csv": _csv_lines, ".jsonl": _jsonl_lines}
     if to.suffix not in writers:
         raise DataError(f"{to}: templates are written to .csv or .jsonl files; got {to.suffix!r}")
-    rows = list(task.template(benchmark.records()))
-    write_lines(to, writers[to.suffix](rows))
-    # What is no single value a record cannot be filled in: scores of a gallery are a matrix, in a file of their own.
+    records = benchmark.records()
+    template = task.templates.get(to.suffix, task.template)
+    rows = _write_lines(to, writers[to.suffix](lambda: template(records)))
+    # Where a record needs more than one value, the file cannot be filled in: a gallery's scores are a matrix.
     fillable = to.suffix in task.suffixes
-    return Exported(f"{task.noun}s", len(rows), task.todo, str(to) if fillable else f"FILE{task.suffixes[0]}")
+    return Exported(f"{task.noun}s", rows, task.todo, str(to) if fillable else f"FILE{task.suffixes[0]}")
 
 
-def _csv_lines(rows: list[Mapping[str, Any]]) -> Iterator[str]:
-    columns = list(dict.fromkeys(key for row in rows for key in row))
+def _write_lines(path: Path, lines: Iterator[str]) -> int:
+    """Write a file that does not exist yet, all of its lines or nothing; return how many there are but for a header."""
+    if path.exists():
+        raise DataError(f"{path} exists already, perhaps with scores in it; name another file")
+    count = 0
+    try:
+        with atomic_file(path) as draft, draft.open("w", encoding="utf-8", newline="") as stream:
+            for count, line in enumerate(lines, start=1):  # noqa: B007  (the number of lines is wanted)
+                stream.write(line)
+    except OSError as error:
+        raise DataError(f"{path} cannot be written ({error.strerror or error})") from error
+    return count - (path.suffix == ".csv")
+
+
+def _csv_lines(rows: Callable[[], Rows]) -> Iterator[str]:
+    columns = list(dict.fromkeys(key for row in rows() for key in row))
 
     def line(cells: list[Any]) -> str:
         stream = io.StringIO(newline="")
@@ -76,9 +86,9 @@ def _csv_lines(rows: list[Mapping[str, Any]]) -> Iterator[str]:
         return stream.getvalue()
 
     yield line(columns)
-    for row in rows:
+    for row in rows():
         yield line([row[key] if row.get(key) is not None else "" for key in columns])
 
 
-def _jsonl_lines(rows: list[Mapping[str, Any]]) -> Iterator[str]:
-    return (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+def _jsonl_lines(rows: Callable[[], Rows]) -> Iterator[str]:
+    return (json.dumps(row, ensure_ascii=False) + "\n" for row in rows())

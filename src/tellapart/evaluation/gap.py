@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from tellapart.benchmarks.benchmark import find_benchmark
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import names
 from tellapart.errors import RunError, TellapartError
 from tellapart.metrics.generalisation import generalisation_gap, pearson
@@ -108,14 +108,14 @@ def _add(models: dict[str, dict[str, dict[str, Value]]], result: Result) -> None
         own[name] = record.metrics
 
 
-def _in_domain() -> list[TaskBenchmark]:
+def _in_domain() -> list[Benchmark]:
     found = []
     for name in names("benchmark"):
         try:
             benchmark = find_benchmark(name)
         except TellapartError:  # another package's, and broken
             continue
-        if isinstance(benchmark, TaskBenchmark) and benchmark.domain == "in-domain" and benchmark.rival:
+        if benchmark.domain == "in-domain" and benchmark.rival:
             found.append(benchmark)
     return found
 

@@ -12,27 +12,28 @@ import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
-from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.progress import Progress
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import RunError
-from tellapart.evaluation.evaluate import Evaluation, Prepared, chosen, evaluate, evaluate_scores, plan, prepare
-from tellapart.evaluation.evaluate_task import (
-    PreparedTask,
+from tellapart.evaluation.evaluate import (
+    Evaluation,
+    Prepared,
+    chosen,
+    evaluate,
     evaluate_predictions,
-    evaluate_task,
-    plan_task,
-    prepare_task,
+    plan,
+    prepare,
+    prepare_listed,
 )
 from tellapart.models.deferred import Deferred, find_deferred
-from tellapart.models.external import created_ties, read_raw_scores, round_scores
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
 from tellapart.models.store import EmbeddingStore
@@ -114,16 +115,14 @@ def run(
     circumstances = run_record(seed=settings.seed, command=command, settings=settings, place=settings.place)
     results = [_begin(folder, record, circumstances) for folder, record in zip(folders, records, strict=True)]
     for benchmark in benchmarks:
-        ready = _prepare(benchmark, settings, store)
+        ready = prepare(benchmark, store=store, limit=settings.limit)
         for place, (model, folder) in enumerate(zip(models, folders, strict=True)):
             told = progress(f"{records[place].name} on {benchmark.name}") if progress else None
-            results[place] = _advance(results[place], model, ready, folder, store, told)
+            results[place] = _advance(results[place], model, ready, folder, told)
     return folders
 
 
-def resolve(
-    settings: Settings, store: EmbeddingStore
-) -> tuple[list[Benchmark | TaskBenchmark], list[Model | Deferred]]:
+def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark | Benchmark], list[Model | Deferred]]:
     """Find every benchmark and every model by name, and refuse what is not defined before anything is computed.
 
     Raises:
@@ -146,28 +145,8 @@ def resolve(
     chosen(1, settings.limit)
     for model in models:
         for benchmark in benchmarks:
-            _plan(model, benchmark)
+            plan(model, benchmark)
     return benchmarks, models
-
-
-def _plan(model: Model, benchmark: Benchmark | TaskBenchmark) -> None:
-    if isinstance(benchmark, TaskBenchmark):
-        plan_task(_loaded(model), benchmark)
-    else:
-        plan(model, benchmark)
-
-
-def _loaded(model: Model | Deferred) -> Model:
-    """A task asks more of a model than its stored scores."""
-    return model.load() if isinstance(model, Deferred) else model
-
-
-def _prepare(
-    benchmark: Benchmark | TaskBenchmark, settings: Settings, store: EmbeddingStore
-) -> Prepared | PreparedTask:
-    if isinstance(benchmark, TaskBenchmark):
-        return prepare_task(benchmark, limit=settings.limit)
-    return prepare(benchmark, store=store, limit=settings.limit)
 
 
 def _records(models: Sequence[Model], settings: Settings) -> list[ModelRecord]:
@@ -221,28 +200,14 @@ def run_scores(
     Traceback (most recent call last):
     tellapart.errors.ScoreError: gone.jsonl cannot be read: No such file or directory
     """
-    found = find_benchmark(benchmark, place)
-    if isinstance(found, TaskBenchmark):
-        return _run_predictions(found, scores, out, name=name, seed=seed, command=command)
-    found = found.held()
-    outline = found.outline()
-    raw = read_raw_scores(scores, ids=outline.ids, shape=outline.shape)
-    made = round_scores(raw, scores, ids=outline.ids, kind=kind)
-    record = _record_of_file(scores, name, made.kind)
-    result = _begin(out, record, run_record(seed=seed, command=command, place=place))
-    evaluation = evaluate_scores(made, found, origin=str(scores), rounded_ties=created_ties(raw.values), seed=seed)
-    _keep(out, result, found.name, evaluation)
-    return out
-
-
-def _run_predictions(
-    benchmark: TaskBenchmark, predictions: Path, out: Path, *, name: str | None, seed: int, command: str
-) -> Path:
-    ready = prepare_task(benchmark)
-    made = ready.task.read(predictions, ready.records)
-    record = _record_of_file(predictions, name, None)
-    result = _begin(out, record, run_record(seed=seed, command=command, place=benchmark.place))
-    _keep(out, result, benchmark.name, evaluate_predictions(ready, made, origin=str(predictions), seed=seed))
+    ready = prepare_listed(find_benchmark(benchmark, place))
+    read = partial(ready.task.read, kind=kind) if ready.task.kinds else ready.task.read
+    predictions = read(scores, ready.records)
+    facts = ready.task.facts(ready.records, predictions, ready.session)
+    record = _record_of_file(scores, name, facts.get("kind"))
+    result = _begin(out, record, run_record(seed=seed, command=command, place=ready.benchmark.place))
+    evaluation = evaluate_predictions(ready, predictions, origin=str(scores), seed=seed)
+    _keep(out, result, ready.benchmark.name, evaluation)
     return out
 
 
@@ -336,21 +301,16 @@ def _identity(model: ModelRecord, run: RunRecord) -> dict[str, object]:
 def _advance(
     result: Result,
     model: Model,
-    ready: Prepared | PreparedTask,
+    ready: Prepared,
     folder: Path,
-    store: EmbeddingStore,
-    told: Progress | None,
+    progress: Progress | None,
 ) -> Result:
     """Measure one benchmark and keep it, unless the record holds it already."""
     finished = result.benchmarks.get(ready.benchmark.name)
     if finished is None:
         run = result.run
-        how: dict[str, Any] = {"batch_size": run.batch_size, "seed": run.seed, "progress": told}
-        if isinstance(ready, PreparedTask):
-            found = evaluate_task(_loaded(model), ready, store=store, **how)
-        else:
-            found = evaluate(model, ready, store=store, **how)
-        return _keep(folder, result, ready.benchmark.name, found)
+        evaluation = evaluate(model, ready, batch_size=run.batch_size, seed=run.seed, progress=progress)
+        return _keep(folder, result, ready.benchmark.name, evaluation)
     if finished.fingerprint != ready.fingerprint:
         raise RunError(f"{folder} holds {ready.benchmark.name} with other content; name another --out, or delete it")
     return result

@@ -7,19 +7,20 @@ as `Value` records.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.metrics.averages import by_tag, mean
-from tellapart.metrics.equivariance import summary
+from tellapart.metrics.equivariance import histogram, summary
 from tellapart.metrics.per_item import PerItem, Reduce
-from tellapart.records.result import Metrics, Value
+from tellapart.records.result import Curve, Metrics, Value
 from tellapart.stats.intervals import Column, Interval, intervals_for
+from tellapart.tasks.task import Units
 
-__all__ = ["MOST_VALUES", "Tabulated", "tabulate"]
+__all__ = ["MOST_VALUES", "Tabulated", "tabulate", "tabulate_units"]
 
 #: A tag with more values than this is an identifier, not a breakdown.
 MOST_VALUES = 64
@@ -27,15 +28,53 @@ MOST_VALUES = 64
 
 @dataclass(frozen=True, slots=True)
 class Tabulated:
-    """Numbers over all items, by each value of each tag, and averaged over a tag's values.
+    """The numbers of one benchmark.
 
-    >>> Tabulated({}, {}, {}).by
-    {}
+    Attributes:
+        metrics: over all items.
+        by: tag -> value -> its items' metrics.
+        macro: tag -> the unweighted means over its values.
+        curves: the histograms of equivariance deviations.
     """
 
     metrics: dict[str, Value]
     by: dict[str, dict[str, Metrics]]
     macro: dict[str, Metrics]
+    curves: dict[str, Curve] = field(default_factory=dict)
+
+
+def tabulate_units(measured: Sequence[Units], *, seed: int = 0) -> Tabulated:
+    """Average the metrics of all units of a task, each noun over its own units.
+
+    >>> from tellapart.tasks.task import Unit
+    >>> right = PerItem(name="accuracy", strict=np.array([1.0, 0.0]), chance=0.5, binary=True)
+    >>> statements = Units("statement", (Unit(id="0", cluster="0"), Unit(id="1", cluster="1")), (right,))
+    >>> tabulate_units([statements]).metrics["accuracy"].value
+    0.5
+    """
+    tables = [
+        tabulate(units.values, [one.cluster for one in units.units], [one.tags for one in units.units], seed=seed)
+        for units in measured
+    ]
+    by: dict[str, dict[str, dict[str, Value]]] = {}
+    macro: dict[str, dict[str, Value]] = {}
+    for table in tables:
+        for tag, groups in table.by.items():
+            for value, group in groups.items():
+                by.setdefault(tag, {}).setdefault(value, {}).update(group.metrics)
+        for tag, group in table.macro.items():
+            macro.setdefault(tag, {}).update(group.metrics)
+    return Tabulated(
+        metrics={name: value for table in tables for name, value in table.metrics.items()},
+        by={tag: {value: Metrics(metrics=metrics) for value, metrics in groups.items()} for tag, groups in by.items()},
+        macro={tag: Metrics(metrics=metrics) for tag, metrics in macro.items()},
+        curves={one.name: _curve(one.strict) for units in measured for one in units.values if one.deviation},
+    )
+
+
+def _curve(values: NDArray[np.float64]) -> Curve:
+    counts = histogram(values)
+    return Curve(edges=tuple(counts.edges.tolist()), counts=tuple(counts.counts.tolist()))
 
 
 def tabulate(

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tellapart.benchmarks.benchmark import find_pairs
+from tellapart.benchmarks.find import load_pairs
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.images import pixel_hash
 from tellapart.data.item import Item
@@ -247,7 +247,7 @@ def time_model(name: str, settings: TimingSettings | None = None) -> Timing:
     (['text'], True, None)
     """
     settings = settings or TimingSettings()
-    pairset = find_pairs(settings.benchmark, settings.place).pairs()
+    pairset = load_pairs(settings.benchmark, settings.place)
     before = resident_memory()
     forget_device_peak()
     model = find_model(name, ModelOptions(device=settings.device, dtype=settings.dtype, reading=settings.reading))

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tellapart.errors import MetricError
-from tellapart.metrics.metric import Metric, PerItem, read_scores
+from tellapart.metrics.metric import Metric, PerItemFunction, read_scores
 
 __all__ = [
     "EQUIVARIANCE_METRICS",
@@ -210,7 +210,7 @@ def _deviations(values: ArrayLike, name: str) -> NDArray[np.float64]:
     return deviations
 
 
-def _metric(deviation: PerItem, title: str) -> Metric:
+def _metric(deviation: PerItemFunction, title: str) -> Metric:
     return Metric(
         name=deviation.__name__,
         title=title,

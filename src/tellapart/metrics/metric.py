@@ -1,8 +1,8 @@
-"""What a metric declares of itself, and the one place where scores are checked before they are measured.
+"""The declaration of a metric, and the one check of scores before they are measured.
 
-A metric is a pure function of a score array that gives one value per item, and the facts a reader needs to
-judge its number: where it comes from, which shapes and kinds of scores it is defined for, what chance is, its
-bounds.
+A metric of scores is a pure function that gives one value per item, with the facts that a reader needs to judge its
+number: its source, the shapes and kinds of scores it is defined for, chance, its bounds. A metric of another task
+(labels, answers, boxes) declares the same facts; its task computes the values.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tellapart.data.scores import ScoreKind, named
 from tellapart.errors import MetricError, ScoreError
 from tellapart.metrics.ties import tie_neutral_by_enumeration
 
-__all__ = ["ANY_KIND", "PROBABILITY", "Metric", "PerItem", "Shape", "fits", "read_scores"]
+__all__ = ["ANY_KIND", "PROBABILITY", "Metric", "PerItemFunction", "Shape", "fits", "read_scores"]
 
 Shape = tuple[int, int]
 """Images and texts of one item."""
 
-PerItem = Callable[[ArrayLike], NDArray[np.float64]]
+PerItemFunction = Callable[[ArrayLike], NDArray[np.float64]]
 """A pure function: scores (item, image, text) -> float64 (item,) or (item, component)."""
 
 ANY_KIND: frozenset[ScoreKind] = frozenset(get_args(ScoreKind))
@@ -97,16 +97,17 @@ def _numbers(scores: ArrayLike, name: str) -> NDArray[np.float32]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A per-item function of scores and what must be known to read its number.
+    """A number that is measured, and what must be known to read it.
 
     Attributes:
-        name: the key in result files; also the name of the pure function.
+        name: the key in result files; of a metric of scores also the name of its function.
         title: one line for people.
         source: the paper's section or the file that defines it.
-        shapes: patterns of (images x texts) it is defined for; a letter stands for two or more.
+        shapes: patterns of (images x texts) that scores may have; a letter means two or more. Empty for the metric of
+            another task, which has none of the functions below.
         strict: the per-item function; a tie is never right.
         chance_level: what a model without information gets, a number or a function of the shape; None where
-            right and wrong mean nothing.
+            right and wrong mean nothing, or where it differs from benchmark to benchmark.
         neutral: the closed form of the tie-neutral value; None: by enumeration of the tied orders.
         kinds: the kinds of score it accepts.
         bounds: the least and greatest per-item value.
@@ -124,10 +125,10 @@ class Metric:
     name: str
     title: str
     source: str
-    shapes: tuple[str, ...]
-    strict: PerItem
-    chance_level: float | Callable[[Shape], float] | None
-    neutral: PerItem | None = None
+    shapes: tuple[str, ...] = ()
+    strict: PerItemFunction | None = None
+    chance_level: float | Callable[[Shape], float] | None = None
+    neutral: PerItemFunction | None = None
     kinds: frozenset[ScoreKind] = ANY_KIND
     bounds: tuple[float, float] = (0.0, 1.0)
     binary: bool = True
@@ -142,8 +143,8 @@ class Metric:
         """
         return any(fits(pattern, shape) for pattern in self.shapes)
 
-    def chance(self, shape: Shape) -> float | None:
-        """Return what a model without information gets on items of `shape`; None where chance means nothing.
+    def chance(self, shape: Shape | None = None) -> float | None:
+        """Return what a model without information gets, on items of `shape` for scores; None where chance means nothing.
 
         It is the strict value expected of exchangeable, distinct scores, and exactly the tie-neutral value of
         a constant model (constant at 1/2 where the metric compares a probability with 1/2).
@@ -155,12 +156,15 @@ class Metric:
         >>> METRICS["choice_score"].chance((1, 5))
         0.2
         """
-        if not self.defined_for(shape):
+        if self.shapes and (shape is None or not self.defined_for(shape)):
+            items = "items of no shape" if shape is None else f"{shape[0]}x{shape[1]} items"
             raise MetricError(
-                f"{self.name} has no chance level for {shape[0]}x{shape[1]} items: "
-                f"it is defined for {' or '.join(self.shapes)}"
+                f"{self.name} has no chance level for {items}: it is defined for {' or '.join(self.shapes)}"
             )
-        return self.chance_level(shape) if callable(self.chance_level) else self.chance_level
+        if callable(self.chance_level):
+            assert shape is not None  # noqa: S101  (a function of the shape is declared with shapes alone)
+            return self.chance_level(shape)
+        return self.chance_level
 
     def check(self, scores: ArrayLike, kind: ScoreKind, ids: Sequence[str] | None = None) -> NDArray[np.float32]:
         """Return the scores as float32 (item, image, text) when the metric is defined for them.
@@ -193,7 +197,7 @@ class Metric:
         >>> METRICS["choice_score"].per_item([[[0.5, 0.5, 0.1]], [[0.9, 0.2, 0.1]]])
         array([0., 1.])
         """
-        return self.strict(scores)
+        return self._function(scores)
 
     def tie_neutral(self, scores: ArrayLike) -> NDArray[np.float64]:
         """Return each item's value expected when its ties are broken uniformly at random, exactly.
@@ -211,7 +215,7 @@ class Metric:
         """
         if self.neutral is not None:
             return self.neutral(scores)
-        return tie_neutral_by_enumeration(self.strict, read_scores(scores, self.name, self.shapes))
+        return tie_neutral_by_enumeration(self._function, read_scores(scores, self.name, self.shapes))
 
     def ties(self, scores: ArrayLike) -> NDArray[np.bool_]:
         """Return the items (bool (item,)) whose value would change under some way of breaking their ties.
@@ -240,3 +244,9 @@ class Metric:
         """
         values = np.asarray(means, dtype=np.float64)
         return np.asarray(values.min(axis=-1)) if self.components else values
+
+    @property
+    def _function(self) -> PerItemFunction:
+        if self.strict is None:
+            raise MetricError(f"{self.name} is no metric of scores; its task measures it")
+        return self.strict

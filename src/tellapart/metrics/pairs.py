@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tellapart.metrics.metric import Metric, PerItem, read_scores
+from tellapart.metrics.metric import Metric, PerItemFunction, read_scores
 
 __all__ = [
     "PAIR_METRICS",
@@ -187,7 +187,7 @@ def t2i(scores: ArrayLike) -> NDArray[np.float64]:
     return (_finds_image(s, 0) & _finds_image(s, 1)).astype(np.float64)
 
 
-def _metric(strict: PerItem, chance: float, title: str, source: str) -> Metric:
+def _metric(strict: PerItemFunction, chance: float, title: str, source: str) -> Metric:
     return Metric(name=strict.__name__, title=title, source=source, shapes=_SHAPES, strict=strict, chance_level=chance)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tellapart.errors import ScoreError
-from tellapart.models.generative.families import Answerer
+from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.predictions import read_predictions, text
 from tellapart.tasks.task import Session
 
@@ -34,8 +34,8 @@ def ask(
     []
     """
     answers: list[str] = []
-    for start in range(0, len(prompts), session.batch_size):
-        part = slice(start, start + session.batch_size)
+    for start in range(0, len(prompts), session.batch):
+        part = slice(start, start + session.batch)
         # Neighbouring records often share an image: each is decoded once for the batch.
         decoded = {reference: session.pixels(reference) for own in images[part] for reference in own}
         shown = [[decoded[reference] for reference in own] for own in images[part]]

@@ -14,30 +14,32 @@ from typing import Any, Protocol, runtime_checkable
 
 from tellapart.data.task_records import BoxSet
 from tellapart.metrics.boxes import box_accuracy, intersection_over_union
+from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.models.generative.answers_grammar import Corners
-from tellapart.models.generative.families import Answerer
+from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import Pixels
 from tellapart.tasks.answering import ask
+from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import box, read_predictions
-from tellapart.tasks.task import Session, Task, TaskMetric, Unit, Units
+from tellapart.tasks.task import Session, Task, Unit, Units
 
 __all__ = ["GROUNDING", "BoxAnswerer", "find_boxes", "measure_boxes"]
 
 Sides = tuple[float, float, float, float]  # x, y, width, height
 
 _NOWHERE: Sides = (0.0, 0.0, 0.0, 0.0)
-_ACCURACY = TaskMetric(
+_ACCURACY = Metric(
     name="box_accuracy",
     title="intersection over union >= 0.5, the last pixel belonging to a box (RefCOCO's tools, X-VLM, VLUE)",
     source="VLUE section 3.1; `xvlm/refTools` (`computeIoU`)",
 )
-_PLAIN = TaskMetric(
+_PLAIN = Metric(
     name="box_accuracy_plain",
     title="intersection over union >= 0.5 of boxes as regions of the plane",
     source="here; an overlap of one row of pixels counts",
 )
-_MEAN_IOU = TaskMetric(
+_MEAN_IOU = Metric(
     name="mean_iou",
     title="mean intersection over union, the last pixel belonging to a box",
     source="`xvlm/refTools` (`computeIoU`)",
@@ -104,7 +106,7 @@ def measure_boxes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[Units,
 
     >>> from tellapart.data.task_records import Box
     >>> records = BoxSet("r", (Box("0", "man", "a.jpg", (0.0, 0.0, 10.0, 10.0), (640, 480)),))
-    >>> [(one.name, one.strict.tolist()) for one in measure_boxes(records, [(0.0, 0.0, 10.0, 5.0)])[0].found]
+    >>> [(one.name, one.strict.tolist()) for one in measure_boxes(records, [(0.0, 0.0, 10.0, 5.0)])[0].values]
     [('box_accuracy', [1.0]), ('box_accuracy_plain', [1.0]), ('mean_iou', [0.5])]
     """
     gold = [row.box for row in records.boxes]
@@ -148,6 +150,7 @@ GROUNDING = Task(
     output="box",
     noun="phrase",
     metrics=(_ACCURACY, _PLAIN, _MEAN_IOU),
+    headlines=(("box_accuracy",),),
     size=lambda records: len(records.boxes),
     select=lambda records, rows: replace(records, boxes=tuple(records.boxes[row] for row in rows)),
     template=_template,
@@ -157,4 +160,16 @@ GROUNDING = Task(
     runners=((BoxAnswerer, find_boxes),),
     models="a model that names boxes in words",
     todo="fill in `prediction` with [x, y, width, height] in pixels",
+    accepts=("predictions",),
+    hiding=Hiding(
+        records=BoxSet,
+        rows="boxes",
+        images=("image",),
+        bare=lambda row: replace(row, box=(0.0, 0.0, 1.0, 1.0), candidates=()),
+        metrics=("box_accuracy", "box_accuracy_plain", "mean_iou"),
+        send="`prediction` is the box of what the phrase refers to: [x, y, width, height] in pixels, from the image's\n"
+        "upper left corner.",
+        nothing=lambda size: [(0.0, 0.0, 0.0, 0.0)] * size,
+        size=lambda row: row.size,
+    ),
 )

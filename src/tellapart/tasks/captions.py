@@ -17,20 +17,21 @@ from numpy.typing import NDArray
 
 from tellapart.data.task_records import CaptionSet
 from tellapart.metrics.captions import bleu, caption_scores
+from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem, Reduce
-from tellapart.models.generative.families import Answerer
+from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, read_answers
-from tellapart.tasks.task import Session, Task, TaskMetric, Unit, Units
+from tellapart.tasks.task import Session, Task, Unit, Units
 
 __all__ = ["CAPTIONS", "measure_captions", "write_captions"]
 
 _SCORERS = "pycocoevalcap; VLUE section 3.1"
 _BLEU = tuple(
-    TaskMetric(name=f"bleu_{n}", title=f"n-grams up to {n} that a reference holds, of the whole set", source=_SCORERS)
+    Metric(name=f"bleu_{n}", title=f"n-grams up to {n} that a reference holds, of the whole set", source=_SCORERS)
     for n in range(1, 5)
 )
-_ROUGE_L = TaskMetric(name="rouge_l", title="longest common subsequence with a reference, beta 1.2", source=_SCORERS)
-_CIDER = TaskMetric(
+_ROUGE_L = Metric(name="rouge_l", title="longest common subsequence with a reference, beta 1.2", source=_SCORERS)
+_CIDER = Metric(
     name="cider", title="CIDEr-D, 0 to 10: n-grams weighed by the measured images' references", source=_SCORERS
 )
 
@@ -75,7 +76,7 @@ def measure_captions(records: CaptionSet, predictions: Sequence[str]) -> tuple[U
         MetricError: a single image, of which CIDEr is not defined.
 
     >>> records = CaptionSet("c", ("1", "2"), ("a.png", "b.png"), (("A dog.",), ("Two cats sit.",)))
-    >>> [(one.name, round(one.over(one.strict), 3)) for one in measure_captions(records, ["a dog", "Two cats sit"])[0].found]
+    >>> [(one.name, round(one.over(one.strict), 3)) for one in measure_captions(records, ["a dog", "Two cats sit"])[0].values]
     [('bleu_1', 1.0), ('bleu_2', 1.0), ('bleu_3', 1.0), ('bleu_4', 0.032), ('rouge_l', 1.0), ('cider', 6.25)]
     """
     references = dict(zip(records.ids, records.references, strict=True))
@@ -118,6 +119,7 @@ CAPTIONS = Task(
     output="text",
     noun="image",
     metrics=(*_BLEU, _ROUGE_L, _CIDER),
+    headlines=(("bleu_4", "rouge_l", "cider"),),
     size=lambda records: len(records.ids),
     select=_select,
     template=_template,

@@ -7,6 +7,7 @@ SugarCrepe's own `gpt-4v-results` folder is read, too.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,33 +17,35 @@ from typing import Any
 import numpy as np
 
 from tellapart.benchmarks.sugarcrepe_answers import read_both_orders
-from tellapart.data.choices import ChoiceSet
+from tellapart.data.choices import Choice, ChoiceSet
 from tellapart.data.scores import named
 from tellapart.data.task_records import aligned
 from tellapart.errors import DataError, ScoreError
+from tellapart.metrics.metric import Metric
 from tellapart.metrics.order_bias import order_bias
 from tellapart.metrics.per_item import PerItem
+from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import read_predictions, text
-from tellapart.tasks.task import Task, TaskMetric, Unit, Units
+from tellapart.tasks.task import Task, Unit, Units
 
 __all__ = ["CHOICE", "Chosen", "measure_choices", "parse_choice", "read_choices"]
 
 _SOURCE = "SugarCrepe `gpt-4v-results`; EqBen Table 7"
 _METRICS = (
-    TaskMetric(name="both_orders", title="the true caption is chosen in both orders", source=_SOURCE, chance=0.25),
-    TaskMetric(
+    Metric(name="both_orders", title="the true caption is chosen in both orders", source=_SOURCE, chance_level=0.25),
+    Metric(
         name="order_bias",
         title="right with the true caption first, less right with it second",
         source=_SOURCE,
-        chance=0.0,
+        chance_level=0.0,
     ),
-    TaskMetric(name="true_first", title="right with the true caption first", source=_SOURCE, chance=0.5),
-    TaskMetric(name="true_second", title="right with the true caption second", source=_SOURCE, chance=0.5),
-    TaskMetric(
+    Metric(name="true_first", title="right with the true caption first", source=_SOURCE, chance_level=0.5),
+    Metric(name="true_second", title="right with the true caption second", source=_SOURCE, chance_level=0.5),
+    Metric(
         name="chose_first",
         title="the first place is chosen, of both orders; neither counts half",
         source=_SOURCE,
-        chance=0.5,
+        chance_level=0.5,
     ),
 )
 _ORDERS = ("positive-first", "negative-first")
@@ -140,7 +143,7 @@ def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
 
     >>> from tellapart.data.choices import Choice
     >>> cups = ChoiceSet("cups", (Choice("0", "a.png", "a red cup", "a blue cup"),))
-    >>> {one.name: one.strict.tolist() for one in measure_choices(cups, Chosen((1,), (-1,)))[0].found}
+    >>> {one.name: one.strict.tolist() for one in measure_choices(cups, Chosen((1,), (-1,)))[0].values}
     {'both_orders': [0.0], 'order_bias': [1.0], 'true_first': [1.0], 'true_second': [0.0], 'chose_first': [1.0]}
     """
     found = order_bias(np.array(chosen.true_first), np.array(chosen.true_second))
@@ -167,7 +170,7 @@ def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
         PerItem(
             name=metric.name,
             strict=values[metric.name],
-            chance=metric.chance,
+            chance=metric.chance(),
             binary=metric.name in {"both_orders", "true_first", "true_second"},
         )
         for metric in _METRICS
@@ -192,12 +195,32 @@ def _select(records: ChoiceSet, rows: Sequence[int]) -> ChoiceSet:
     return replace(records, choices=tuple(records.choices[row] for row in rows))
 
 
+def _bare(row: Choice) -> Choice:
+    """Give the two captions an order that is made of what is published: the new id, and the captions themselves."""
+    first, second = sorted(
+        (row.true, row.false), key=lambda text: hashlib.sha256(f"{row.id}\n{text}".encode()).digest()
+    )
+    return replace(row, true=first, false=second, tags={})
+
+
+def _restore(chosen: Chosen, bare: Sequence[Choice], rows: Sequence[Choice]) -> Chosen:
+    """Swap back the orders and answers of records whose first published caption is the false one."""
+    kept = [published.true == row.true for published, row in zip(bare, rows, strict=True)]
+    both = list(zip(kept, chosen.true_first, chosen.true_second, strict=True))
+    return replace(
+        chosen,
+        true_first=tuple(first if own else -second for own, first, second in both),
+        true_second=tuple(second if own else -first for own, first, second in both),
+    )
+
+
 CHOICE = Task(
     name="choice",
     title="which of two captions fits the image, asked in both orders",
     output="text",
     noun="question",
     metrics=_METRICS,
+    headlines=(("both_orders", "order_bias"),),
     size=lambda records: len(records.choices),
     select=_select,
     template=_template,
@@ -206,4 +229,16 @@ CHOICE = Task(
     notes=_notes,
     models="a model that answers in words",
     todo="answer 1 or 2 in `prediction`",
+    accepts=("predictions",),
+    hiding=Hiding(
+        records=ChoiceSet,
+        rows="choices",
+        images=("image",),
+        bare=_bare,
+        metrics=("both_orders", "true_first", "true_second"),
+        send="`prediction` is 1 or 2: the caption that fits the image. Every item is listed twice (ID/1 and ID/2), with its\n"
+        "captions in both orders; ask anew for each.",
+        nothing=lambda size: Chosen((0,) * size, (0,) * size),
+        restore=_restore,
+    ),
 )

@@ -71,7 +71,7 @@ def classify_vectors(model: DualEncoder, records: ClassificationSet, session: Se
     if not getattr(model, "ranks_by_cosine", False):
         return classify_pairs(model, records, session)
     pairs = PairSet(records.name, _covering(records), Path(), read=session.pictures)
-    score(model, pairs, store=session.store, batch_size=session.batch_size, progress=session.progress)
+    score(model, pairs, store=session.store, batch_size=session.batch, progress=session.progress)
     hash_of = image_hashes(pairs, store=session.store)
     images = stored_vectors(model, session, [hash_of[picture.image] for picture in records.pictures])
     prompts = [stored_vectors(model, session, [text_hash(prompt) for prompt in row]) for row in records.prompts]
@@ -118,7 +118,7 @@ def classify_pairs(model: Model, records: ClassificationSet, session: Session) -
             model,
             pairs,
             store=session.store,
-            batch_size=session.batch_size,
+            batch_size=session.batch,
             hashes=hashes,
             progress=session.progress,
         )

@@ -15,19 +15,20 @@ from numpy.typing import NDArray
 
 from tellapart.data.classification import ClassificationSet
 from tellapart.metrics.classification import class_recall_table, mean_over_classes
+from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.models.protocols import DualEncoder, Generator, KeyReader, PairScorer, TextScorer
 from tellapart.tasks.class_scores import Classified, classify_pairs, classify_vectors, read_classes
-from tellapart.tasks.task import Task, TaskMetric, Unit, Units
+from tellapart.tasks.task import Task, Unit, Units
 
 __all__ = ["CLASSIFICATION", "measure_classes"]
 
 _SOURCE = "CLIP (Radford et al. 2021), section 3.1"
-_TOP1 = TaskMetric(name="top1_accuracy", title="the true class alone scores highest", source=_SOURCE)
-_TOP5 = TaskMetric(
+_TOP1 = Metric(name="top1_accuracy", title="the true class alone scores highest", source=_SOURCE)
+_TOP5 = Metric(
     name="top5_accuracy", title="the true class is among the five that score highest, of six or more", source=_SOURCE
 )
-_RECALL = TaskMetric(
+_RECALL = Metric(
     name="mean_class_recall",
     title="top-1 accuracy of each class, averaged over classes; of classes of one size it is the top-1 accuracy",
     source="CLIP, appendix A.1 (mean per class)",
@@ -43,7 +44,7 @@ def measure_classes(records: ClassificationSet, found: Classified) -> tuple[Unit
     >>> from tellapart.metrics.classification import place_labels
     >>> pets = ClassificationSet("pets", ("cat", "dog"), ("{}",), tuple(Picture(str(k), f"{k}.png", 0) for k in range(2)))
     >>> measured = measure_classes(pets, Classified(place_labels([[0.9, 0.1], [0.5, 0.5]], [0, 0])))
-    >>> [(one.name, one.strict.tolist(), one.neutral.tolist()) for one in measured[0].found]
+    >>> [(one.name, one.strict.tolist(), one.neutral.tolist()) for one in measured[0].values]
     [('top1_accuracy', [1.0, 0.0], [1.0, 0.5])]
     """
     ranks, size = found.placed.ranks, len(records.classes)
@@ -119,6 +120,7 @@ CLASSIFICATION = Task(
     output="scores",
     noun="image",
     metrics=(_TOP1, _TOP5, _RECALL),
+    headlines=(("top1_accuracy",),),
     size=lambda records: len(records.pictures),
     select=lambda records, rows: replace(records, pictures=tuple(records.pictures[row] for row in rows)),
     template=_template,

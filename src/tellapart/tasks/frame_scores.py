@@ -172,7 +172,7 @@ def score_frames(model: Model, records: MomentSet, session: Session) -> list[Fra
     for start in range(0, len(videos), _VIDEOS):
         moments = [moment for video in videos[start : start + _VIDEOS] for moment in of_video[video]]
         pairs = PairSet(records.name, tuple(_items(moments, frames)), Path(), read=session.pictures)
-        scores = score(model, pairs, store=session.store, batch_size=session.batch_size).scores.values[:, 0]
+        scores = score(model, pairs, store=session.store, batch_size=session.batch).scores.values[:, 0]
         row = 0
         for moment in moments:
             count = len(frames[moment.video])

@@ -35,7 +35,7 @@ def rank_gallery(model: DualEncoder, records: RetrievalSet, session: Session) ->
     'rank_gallery'
     """
     pairs = PairSet(records.name, tuple(_items(records)), Path(), read=session.pictures)
-    score(model, pairs, store=session.store, batch_size=session.batch_size, progress=session.progress)
+    score(model, pairs, store=session.store, batch_size=session.batch, progress=session.progress)
     hash_of = image_hashes(pairs, store=session.store)
     images = stored_vectors(model, session, [hash_of[reference] for reference in records.images])
     captions = stored_vectors(model, session, [text_hash(caption) for caption in records.captions])

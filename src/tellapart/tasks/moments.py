@@ -14,6 +14,7 @@ import numpy as np
 
 from tellapart.data.moments import MomentSet
 from tellapart.metrics.averages import mean
+from tellapart.metrics.metric import Metric
 from tellapart.metrics.moments import (
     TOLERANCES,
     boundary_accuracy,
@@ -26,15 +27,15 @@ from tellapart.metrics.moments import (
 from tellapart.metrics.per_item import PerItem
 from tellapart.models.protocols import DualEncoder, Generator, PairScorer, TextScorer
 from tellapart.tasks.frame_scores import FrameScores, read_frame_scores, score_frames
-from tellapart.tasks.task import Task, TaskMetric, Unit, Units
+from tellapart.tasks.task import Task, Unit, Units
 
 __all__ = ["MOMENTS", "ChosenMoments", "measure_moments"]
 
 _EQBEN, _GEBPLUS = "EqBen appendix A.6 and Table 12", "GEB+ `evaluation_utils.py` (`EvalGrd`)"
 _ACCURACY = (
-    TaskMetric(name="boundary_accuracy", title="mean of the accuracies at the eight tolerances", source=_EQBEN),
+    Metric(name="boundary_accuracy", title="mean of the accuracies at the eight tolerances", source=_EQBEN),
     *(
-        TaskMetric(
+        Metric(
             name=f"boundary_accuracy@{limit:.1f}",
             title=f"the best-scoring moment is nearer than {limit:g} s to a true one",
             source=_EQBEN,
@@ -43,9 +44,9 @@ _ACCURACY = (
     ),
 )
 _F1 = (
-    TaskMetric(name="boundary_f1", title="mean of the F1 at the eight tolerances", source=_GEBPLUS),
+    Metric(name="boundary_f1", title="mean of the F1 at the eight tolerances", source=_GEBPLUS),
     *(
-        TaskMetric(
+        Metric(
             name=f"boundary_f1@{limit:.1f}",
             title=f"F1 of one to eight best-scoring moments within {limit:g} s, the expectation of GEB+'s draw",
             source=_GEBPLUS,
@@ -107,7 +108,7 @@ def measure_moments(records: MomentSet, predictions: Sequence[FrameScores]) -> t
     >>> from tellapart.data.moments import Moment
     >>> one = Moment("v_0A", "v", 0.3, "a man", "stands", "sits", "Change", 0.6)
     >>> scores = FrameScores(np.arange(3) / 5, np.array([1.0, 1.0, 0.0]), np.array([0.0, 0.0, 1.0]))
-    >>> [(each.name, each.strict.tolist()) for each in measure_moments(MomentSet("m", (one,)), [scores])[0].found][:2]
+    >>> [(each.name, each.strict.tolist()) for each in measure_moments(MomentSet("m", (one,)), [scores])[0].values][:2]
     [('boundary_accuracy', [1.0]), ('boundary_accuracy@0.1', [1.0])]
     """
     strict, neutral, f1, chance = (np.zeros((len(records.moments), len(TOLERANCES))) for _ in range(4))
@@ -151,6 +152,7 @@ MOMENTS = Task(
     output="scores",
     noun="moment",
     metrics=(*_ACCURACY, *_F1),
+    headlines=(("boundary_accuracy", "boundary_f1"),),
     size=lambda records: len(records.moments),
     select=_select,
     template=_template,

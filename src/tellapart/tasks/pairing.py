@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.data.pairset import PairSet
+from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.models.generative.choice import BothOrders, Chooser, ask_both_orders
 from tellapart.tasks.answering import read_answers
-from tellapart.tasks.task import Session, Task, TaskMetric, Unit, Units
+from tellapart.tasks.task import Session, Task, Unit, Units
 
 __all__ = ["PAIRING", "measure_pairings"]
 
@@ -22,24 +23,27 @@ _SOURCE = "EqBen section 5.5 and Table 7"
 _METRICS = {
     metric.name: metric
     for metric in (
-        TaskMetric(
+        Metric(
             name="group_score_both_orders",
             title="the whole pairing is right, in both orders of the captions",
             source=_SOURCE,
-            chance=0.25,
+            chance_level=0.25,
         ),
-        TaskMetric(
-            name="group_score_in_order", title="right with the captions in the item's order", source=_SOURCE, chance=0.5
+        Metric(
+            name="group_score_in_order",
+            title="right with the captions in the item's order",
+            source=_SOURCE,
+            chance_level=0.5,
         ),
-        TaskMetric(name="group_score_swapped", title="right with the captions swapped", source=_SOURCE, chance=0.5),
-        TaskMetric(name="pairing_bias", title="right in order less right swapped", source=_SOURCE, chance=0.0),
-        TaskMetric(
+        Metric(name="group_score_swapped", title="right with the captions swapped", source=_SOURCE, chance_level=0.5),
+        Metric(name="pairing_bias", title="right in order less right swapped", source=_SOURCE, chance_level=0.0),
+        Metric(
             name="followed_list",
             title="the answer repeats the order of the list; one that cannot be read counts half",
             source=_SOURCE,
-            chance=0.5,
+            chance_level=0.5,
         ),
-        TaskMetric(name="unparseable", title="the answer cannot be read", source=_SOURCE),
+        Metric(name="unparseable", title="the answer cannot be read", source=_SOURCE),
     )
 }
 _RIGHT_OR_WRONG = {"group_score_both_orders", "group_score_in_order", "group_score_swapped"}
@@ -66,7 +70,7 @@ def _read(path: Path, records: PairSet) -> BothOrders:
 
 
 def _ask(model: Chooser, records: PairSet, session: Session) -> BothOrders:
-    return ask_both_orders(model, records, batch_size=session.batch_size, progress=session.progress)
+    return ask_both_orders(model, records, batch_size=session.batch, progress=session.progress)
 
 
 def measure_pairings(records: PairSet, said: BothOrders) -> tuple[Units, ...]:
@@ -74,7 +78,7 @@ def measure_pairings(records: PairSet, said: BothOrders) -> tuple[Units, ...]:
 
     >>> from tellapart.data.item import Item
     >>> one = PairSet("s", (Item(id="a", images=("0.png", "1.png"), texts=("x", "y")),), Path("."))
-    >>> found = measure_pairings(one, BothOrders(("a",), ("1;2",), ("1;2",)))[0].found
+    >>> found = measure_pairings(one, BothOrders(("a",), ("1;2",), ("1;2",)))[0].values
     >>> {each.name: each.strict.tolist() for each in found}["group_score_both_orders"]
     [0.0]
     """
@@ -93,7 +97,7 @@ def measure_pairings(records: PairSet, said: BothOrders) -> tuple[Units, ...]:
         for item, first, second in zip(records.items, said.in_order, said.swapped, strict=True)
     )
     found = tuple(
-        PerItem(name=name, strict=values[name], chance=metric.chance, binary=name in _RIGHT_OR_WRONG)
+        PerItem(name=name, strict=values[name], chance=metric.chance(), binary=name in _RIGHT_OR_WRONG)
         for name, metric in _METRICS.items()
     )
     return (Units("item", units, found),)
@@ -110,6 +114,7 @@ PAIRING = Task(
     output="text",
     noun="question",
     metrics=tuple(_METRICS.values()),
+    headlines=(("group_score_both_orders", "pairing_bias"),),
     size=len,
     select=lambda records, rows: records.select(rows),
     content=lambda records: [(item.id, item.images, item.texts) for item in records.items],
@@ -120,4 +125,5 @@ PAIRING = Task(
     runners=((Chooser, _ask),),
     models="a chat model, read by choice (--reading choice)",
     todo="answer in `prediction`, such as 1;2",
+    images=lambda records: (image for item in records.items for image in item.images),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,36 +12,38 @@ import numpy as np
 
 from tellapart.data.task_records import Question, QuestionSet
 from tellapart.metrics.answers import exact_match, group_accuracy
+from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.vqa import clean_punctuation, clean_words, soft_accuracy
-from tellapart.models.generative.families import Answerer
+from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, read_answers
-from tellapart.tasks.task import Session, Task, TaskMetric, Unit, Units
+from tellapart.tasks.hiding import Hiding, image_of
+from tellapart.tasks.task import Session, Task, Unit, Units
 
 __all__ = ["VQA", "VQA2", "answer_questions", "linked_images", "measure_one_answer", "measure_people"]
 
-_EXACT = TaskMetric(
+_EXACT = Metric(
     name="exact_match",
     title="the answer is the gold answer, letter by letter, blanks at the ends aside",
     source="VLUE `xvlm/VQA.py` (`calculate_acc`)",
 )
-_CLEANED = TaskMetric(
+_CLEANED = Metric(
     name="exact_match_cleaned",
     title="the same after VQA 2.0's normaliser of both: for models that write `Yes.` or `two`",
     source="VQA 2.0 `vqaEval.py`",
 )
-_PAIRS = TaskMetric(
+_PAIRS = Metric(
     name="pair_accuracy",
     title="right on both images of a question that they answer differently; a model that does not look gets 0",
     source="VLUE section 3.2 (complementary questions)",
-    chance=0.0,
+    chance_level=0.0,
 )
-_SOFT = TaskMetric(
+_SOFT = Metric(
     name="soft_accuracy",
     title="min(1, agreeing people / 3), over the ten ways of leaving one of them out",
     source="VQA 2.0 `vqaEval.py`; VLUE section 3.1 (in domain)",
 )
-_SOFT_XVLM = TaskMetric(
+_SOFT_XVLM = Metric(
     name="soft_accuracy_xvlm",
     title="the same as ALBEF, X-VLM and VLUE compute it: the answer is always normalised",
     source="X-VLM `vqaTools/vqaEval.py`",
@@ -81,7 +84,7 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
 
     >>> asked = [Question("0", "One cup?", "a.png", ("yes",)), Question("1", "One cup?", "b.png", ("no",))]
     >>> [(units.noun, one.name, one.strict.tolist()) for units in measure_one_answer(QuestionSet("v", tuple(asked)), ["yes", "Yes"])
-    ...     for one in units.found]
+    ...     for one in units.values]
     [('question', 'exact_match', [1.0, 0.0]), ('question', 'exact_match_cleaned', [1.0, 0.0]), ('pair of questions', 'pair_accuracy', [0.0])]
     """
     rows, gold = records.questions, records.gold
@@ -110,7 +113,7 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
         )
         for a, b in pairs
     )
-    both = PerItem(name=_PAIRS.name, strict=group_accuracy(right, pairs), chance=_PAIRS.chance, binary=True)
+    both = PerItem(name=_PAIRS.name, strict=group_accuracy(right, pairs), chance=_PAIRS.chance(), binary=True)
     return questions, Units("pair of questions", units, (both,))
 
 
@@ -121,7 +124,7 @@ def measure_people(records: QuestionSet, predictions: Sequence[str]) -> tuple[Un
         MetricError: a question has one answer only; those are `vqa`'s.
 
     >>> records = QuestionSet("v", (Question("0", "How many?", "a.png", ("2",) * 3 + ("3",) * 7),))
-    >>> [(one.name, one.strict.tolist()) for one in measure_people(records, ["two"])[0].found]
+    >>> [(one.name, one.strict.tolist()) for one in measure_people(records, ["two"])[0].values]
     [('soft_accuracy', [0.9]), ('soft_accuracy_xvlm', [0.9])]
     """
     rows = records.questions
@@ -177,13 +180,41 @@ def _notes(_records: QuestionSet, predictions: Sequence[str]) -> tuple[str, ...]
     return (f"{empty:,} of {len(predictions):,} answers are empty",) if empty else ()
 
 
-def _task(name: str, title: str, metrics: tuple[TaskMetric, ...], measure: Any) -> Task:
+def _linked_images(rows: Sequence[Question]) -> list[str]:
+    """Link the images of a question that is asked of two, whether their answers differ (a pair of VLUE's) or not.
+
+    If only pairs were kept together, the split would show which they are.
+    """
+    asked: dict[str, list[Question]] = defaultdict(list)
+    for row in rows:
+        asked[row.question.lower().strip()].append(row)
+    linked = linked_images([(own[0].image, own[1].image) for own in asked.values() if len(own) == 2])
+    return [linked.get(row.image, row.image) for row in rows]
+
+
+def _hiding(metrics: tuple[str, ...], clusters: Callable[[Sequence[Question]], list[str]]) -> Hiding:
+    return Hiding(
+        records=QuestionSet,
+        rows="questions",
+        images=("image",),
+        bare=lambda row: replace(row, answers=("",)),
+        clusters=clusters,
+        metrics=metrics,
+        send="`prediction` is the answer, in a word or a few.",
+        nothing=lambda size: [""] * size,
+    )
+
+
+def _task(
+    name: str, title: str, metrics: tuple[Metric, ...], headline: tuple[str, ...], measure: Any, hiding: Hiding
+) -> Task:
     return Task(
         name=name,
         title=title,
         output="text",
         noun="question",
         metrics=metrics,
+        headlines=(headline,),
         size=lambda records: len(records.questions),
         select=lambda records, rows: replace(records, questions=tuple(records.questions[row] for row in rows)),
         template=_template,
@@ -192,6 +223,8 @@ def _task(name: str, title: str, metrics: tuple[TaskMetric, ...], measure: Any) 
         notes=_notes,
         runners=((Answerer, answer_questions),),
         models="a model that answers in words",
+        accepts=("predictions",),
+        hiding=hiding,
     )
 
 
@@ -199,11 +232,15 @@ VQA = _task(
     "vqa",
     "a question about an image, with one gold answer",
     (_EXACT, _CLEANED, _PAIRS),
+    ("exact_match", "pair_accuracy"),
     measure_one_answer,
+    _hiding(("exact_match", "exact_match_cleaned"), _linked_images),
 )
 VQA2 = _task(
     "vqa2",
     "a question about an image, with the answers of ten people",
     (_SOFT, _SOFT_XVLM),
+    ("soft_accuracy",),
     measure_people,
+    _hiding(("soft_accuracy", "soft_accuracy_xvlm"), image_of),
 )

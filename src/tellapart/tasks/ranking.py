@@ -21,25 +21,26 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
 from tellapart.data.task_records import aligned
 from tellapart.errors import DataError, ScoreError
+from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ranking_agreement import agreement_with_people, movement
 from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
 from tellapart.models.scoring import score
-from tellapart.tasks.task import Session, Task, TaskMetric, Unit, Units
+from tellapart.tasks.task import Session, Task, Unit, Units
 
 __all__ = ["RANKING", "CandidateScores", "measure_rankings", "read_candidate_scores", "score_candidates"]
 
 _SOURCE = "EqBen Fig. 1 (a) and Fig. 7"
-_KENDALL = TaskMetric(
-    name="kendall", title="Kendall's tau-b with people's order; all ties count 0", source=_SOURCE, chance=0.0
+_KENDALL = Metric(
+    name="kendall", title="Kendall's tau-b with people's order; all ties count 0", source=_SOURCE, chance_level=0.0
 )
-_SPEARMAN = TaskMetric(
-    name="spearman", title="Spearman's rho with people's order; all ties count 0", source=_SOURCE, chance=0.0
+_SPEARMAN = Metric(
+    name="spearman", title="Spearman's rho with people's order; all ties count 0", source=_SOURCE, chance_level=0.0
 )
-_MOVED = TaskMetric(
+_MOVED = Metric(
     name="moved_by_edit", title="how far the edit moves the ranking, as a share of a reversal", source=_SOURCE
 )
-_KEPT = TaskMetric(
+_KEPT = Metric(
     name="kendall_with_edit",
     title="Kendall's tau-b of the rankings before and after the edit: 1 if it changed nothing",
     source=_SOURCE,
@@ -127,7 +128,7 @@ def score_candidates(model: Model, records: RankingSet, session: Session) -> lis
         if not items:
             continue
         pairs = PairSet(records.name, tuple(items), Path(), read=session.pictures)
-        scored = score(model, pairs, store=session.store, batch_size=session.batch_size, progress=session.progress)
+        scored = score(model, pairs, store=session.store, batch_size=session.batch, progress=session.progress)
         columns = iter(scored.scores.values[:, 0])
         found |= {ranking.id: np.stack([next(columns) for _ in ranking.candidates]) for ranking in own}
     return [
@@ -144,7 +145,7 @@ def measure_rankings(records: RankingSet, given: Sequence[CandidateScores]) -> t
 
     >>> houses = RankingSet("houses", (Ranking("0", "on the right", "on the left", ("a", "b", "c"), (1.0, 2.0, 3.0)),))
     >>> measured = measure_rankings(houses, [CandidateScores((0.9, 0.5, 0.1), (0.1, 0.5, 0.9))])
-    >>> [(one.name, one.strict.tolist()) for units in measured for one in units.found]
+    >>> [(one.name, one.strict.tolist()) for units in measured for one in units.values]
     [('kendall', [1.0]), ('spearman', [1.0]), ('moved_by_edit', [1.0]), ('kendall_with_edit', [-1.0])]
     """
     agreed = [
@@ -202,6 +203,7 @@ RANKING = Task(
     output="scores",
     noun="ranking",
     metrics=(_KENDALL, _SPEARMAN, _MOVED, _KEPT),
+    headlines=(("kendall", "spearman"),),
     size=lambda records: len(records.rankings),
     select=lambda records, rows: replace(records, rankings=tuple(records.rankings[row] for row in rows)),
     template=_template,

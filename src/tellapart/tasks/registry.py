@@ -1,49 +1,30 @@
-"""Every task by name, and what must be known of its metrics. Adding one is a file and a line here."""
+"""Tasks by name, the metrics of all of them, and the metrics of a first look."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from types import MappingProxyType
 
+from tellapart.catalog import load, names
 from tellapart.errors import DataError
-from tellapart.tasks.boxes import GROUNDING
-from tellapart.tasks.captions import CAPTIONS
-from tellapart.tasks.choice import CHOICE
-from tellapart.tasks.classification import CLASSIFICATION
-from tellapart.tasks.moments import MOMENTS
-from tellapart.tasks.pairing import PAIRING
-from tellapart.tasks.questions import VQA, VQA2
-from tellapart.tasks.ranking import RANKING
-from tellapart.tasks.retrieval import RETRIEVAL
-from tellapart.tasks.statements import NLVR2
-from tellapart.tasks.task import Task, TaskMetric
+from tellapart.metrics.metric import Metric
+from tellapart.tasks.hiding import Hiding
+from tellapart.tasks.task import Task
 
-__all__ = ["TASKS", "TASK_METRICS", "find_task"]
+__all__ = ["HIDEABLE", "METRICS", "TASKS", "find_task", "headline"]
 
-TASKS: Mapping[str, Task] = MappingProxyType(
-    {
-        task.name: task
-        for task in (
-            RETRIEVAL,
-            CHOICE,
-            PAIRING,
-            RANKING,
-            NLVR2,
-            VQA,
-            VQA2,
-            GROUNDING,
-            CAPTIONS,
-            MOMENTS,
-            CLASSIFICATION,
-        )
-    }
-)
+TASKS: Mapping[str, Task] = MappingProxyType({name: load("task", name) for name in names("task")})
 """Name -> task."""
 
-TASK_METRICS: Mapping[str, TaskMetric] = MappingProxyType(
+METRICS: Mapping[str, Metric] = MappingProxyType(
     {metric.name: metric for task in TASKS.values() for metric in task.metrics}
 )
 """Name -> metric, over all tasks."""
+
+HIDEABLE: Mapping[str, Hiding] = MappingProxyType(
+    {name: task.hiding for name, task in TASKS.items() if task.hiding is not None}
+)
+"""Task -> how a board hides the labels of its records."""
 
 
 def find_task(name: str, benchmark: str) -> Task:
@@ -52,10 +33,27 @@ def find_task(name: str, benchmark: str) -> Task:
     Raises:
         DataError: there is no such task.
 
-    >>> find_task("nlvr3", "mine")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.DataError: benchmark 'mine' declares the task 'nlvr3'; tasks are retrieval, ...
+    >>> find_task("nlvr2", "mine").title
+    'a sentence about two images: true or false'
     """
     if name not in TASKS:
         raise DataError(f"benchmark {benchmark!r} declares the task {name!r}; tasks are {', '.join(TASKS)}")
     return TASKS[name]
+
+
+def headline(defined: Container[str]) -> tuple[str, ...]:
+    """Choose the metrics of a first look from the names of those that are defined: what the papers' own tables show.
+
+    2x2 items: text, image and group score; a caption and its foil with probabilities: VALSE's three; else the choice.
+    Two names of one function (`text_score` is BiVLC's `i2t`) are never both among them, so they are also the tests that
+    a comparison of two runs corrects for.
+
+    Source: Winoground Table 3; VALSE Table 2; SugarCrepe Table 3.
+
+    >>> headline({"choice_score", "pairwise"})
+    ('choice_score',)
+    >>> headline({"choice_score", "pairwise", "acc", "p_c", "p_f", "min_pc_pf"})
+    ('pairwise', 'acc', 'min_pc_pf')
+    """
+    rows = (row for task in TASKS.values() for row in task.headlines)
+    return next((row for row in rows if all(name in defined for name in row)), ())

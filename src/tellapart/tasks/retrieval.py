@@ -17,12 +17,13 @@ from tellapart.data.npz import read_arrays
 from tellapart.data.scores import named
 from tellapart.data.task_records import RetrievalSet
 from tellapart.errors import ScoreError
+from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.retrieval import Ranks, Retrieval, chance_recall, embeddings_both_ways, scores_both_ways
 from tellapart.metrics.retrieval_ceiling import unavoidable_misses
 from tellapart.models.protocols import DualEncoder
 from tellapart.tasks.gallery import rank_gallery
-from tellapart.tasks.task import Task, TaskMetric, Unit, Units
+from tellapart.tasks.task import Task, Unit, Units
 
 __all__ = ["DEPTHS", "RETRIEVAL", "measure_retrieval", "read_gallery_scores"]
 
@@ -31,7 +32,7 @@ DEPTHS = (1, 5, 10)
 
 _SIDES = (("i2t", "a caption of the image"), ("t2i", "the image of the caption"))
 _METRICS = tuple(
-    TaskMetric(
+    Metric(
         name=f"{side}_recall@{k}",
         title=f"{what} is among the first {k} of the gallery" if k > 1 else f"{what} comes first of the gallery",
         source="VLUE section 3.1; COCO-Counterfactuals Table 5",
@@ -39,7 +40,7 @@ _METRICS = tuple(
     for side, what in _SIDES
     for k in DEPTHS
 )
-_MEAN = TaskMetric(name="mean_recall", title="mean of the six recalls (X-VLM's r_mean)", source="X-VLM `itm_eval`")
+_MEAN = Metric(name="mean_recall", title="mean of the six recalls (X-VLM's r_mean)", source="X-VLM `itm_eval`")
 
 
 def _template(records: RetrievalSet) -> Iterator[Mapping[str, Any]]:
@@ -113,7 +114,7 @@ def measure_retrieval(records: RetrievalSet, found: Retrieval) -> tuple[Units, .
     """Measure ranks: a unit for each image query, and one for each caption query, both clustered by image.
 
     >>> gallery = RetrievalSet.of("two", ["a.png", "b.png"], [["a cat"], ["a dog"]])
-    >>> [units.found[0].strict.tolist() for units in measure_retrieval(gallery, scores_both_ways([[2, 1], [2, 1]], [(0, 0), (1, 1)]))]
+    >>> [units.values[0].strict.tolist() for units in measure_retrieval(gallery, scores_both_ways([[2, 1], [2, 1]], [(0, 0), (1, 1)]))]
     [[1.0, 0.0], [0.0, 0.0]]
     """
     images, captions = len(records.images), len(records.captions)
@@ -222,6 +223,7 @@ RETRIEVAL = Task(
     output="scores",
     noun="gallery row",
     metrics=(*_METRICS, _MEAN),
+    headlines=(("i2t_recall@1", "i2t_recall@5", "i2t_recall@10", "t2i_recall@1", "t2i_recall@5", "t2i_recall@10"),),
     size=lambda records: len(records.images),
     select=_select,
     template=_template,

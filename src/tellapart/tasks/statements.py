@@ -9,24 +9,27 @@ from typing import Any
 
 import numpy as np
 
-from tellapart.data.task_records import StatementSet
+from tellapart.data.task_records import Statement, StatementSet
 from tellapart.metrics.answers import group_accuracy, label_accuracy
+from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.models.generative.answers_grammar import parse_verdict
-from tellapart.models.generative.families import Answerer
+from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask
+from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import label, read_predictions
-from tellapart.tasks.task import Session, Task, TaskMetric, Unit, Units
+from tellapart.tasks.task import Session, Task, Unit, Units
 
 __all__ = ["NLVR2", "answer_statements", "measure_statements"]
 
-_ACCURACY = TaskMetric(
-    name="accuracy", title="the statement is judged as its label says", source="NLVR2; VLUE section 3.1", chance=0.5
+_ACCURACY = Metric(
+    name="accuracy",
+    title="the statement is judged as its label says",
+    source="NLVR2; VLUE section 3.1",
+    chance_level=0.5,
 )
-_CONSISTENCY = TaskMetric(
-    name="consistency", title="every row of one sentence is judged rightly", source="NLVR2 section 4"
-)
-_BALANCED = TaskMetric(
+_CONSISTENCY = Metric(name="consistency", title="every row of one sentence is judged rightly", source="NLVR2 section 4")
+_BALANCED = Metric(
     name="consistency_both_labels",
     title="every row of a sentence that is true of some images and false of others",
     source="here; a model that does not look gets 0",
@@ -48,7 +51,7 @@ def measure_statements(records: StatementSet, predictions: Sequence[bool | None]
     >>> from tellapart.data.task_records import Statement
     >>> rows = tuple(Statement(str(k), "Both show a dog.", f"{k}a.png", f"{k}b.png", k == 0) for k in range(2))
     >>> [(units.noun, one.name, one.strict.tolist()) for units in measure_statements(StatementSet("n", rows), [True, True])
-    ...     for one in units.found]
+    ...     for one in units.values]
     [('statement', 'accuracy', [1.0, 0.0]), ('sentence', 'consistency', [0.0]), ('sentence of both labels', 'consistency_both_labels', [0.0])]
     """
     rows = records.statements
@@ -68,7 +71,7 @@ def measure_statements(records: StatementSet, predictions: Sequence[bool | None]
             )
             for row, said in zip(rows, predictions, strict=True)
         ),
-        (PerItem(name=_ACCURACY.name, strict=right, chance=_ACCURACY.chance, binary=True),),
+        (PerItem(name=_ACCURACY.name, strict=right, chance=_ACCURACY.chance(), binary=True),),
     )
     found = [statements]
     for noun, metric, groups in (
@@ -118,12 +121,17 @@ def _notes(records: StatementSet, predictions: Sequence[bool | None]) -> tuple[s
     return (f"{neither:,} of {len(records.statements):,} answers are neither true nor false, and count as wrong",)
 
 
+def _sentences(rows: Sequence[Statement]) -> list[str]:
+    return [row.sentence for row in rows]
+
+
 NLVR2 = Task(
     name="nlvr2",
     title="a sentence about two images: true or false",
     output="label",
     noun="statement",
     metrics=(_ACCURACY, _CONSISTENCY, _BALANCED),
+    headlines=(("accuracy", "consistency"),),
     size=lambda records: len(records.statements),
     select=lambda records, rows: replace(records, statements=tuple(records.statements[row] for row in rows)),
     template=_template,
@@ -132,4 +140,15 @@ NLVR2 = Task(
     notes=_notes,
     runners=((Answerer, answer_statements),),
     models="a model that answers in words",
+    accepts=("predictions",),
+    hiding=Hiding(
+        records=StatementSet,
+        rows="statements",
+        images=("left", "right"),
+        bare=lambda row: replace(row, label=False),
+        clusters=_sentences,
+        metrics=("accuracy", "consistency"),
+        send="`prediction` is true or false: whether the sentence is true of the left and the right image.",
+        nothing=lambda size: [None] * size,
+    ),
 )

@@ -1,53 +1,39 @@
-"""What a task is: what a model must put out for each of its records, and how that becomes numbers.
+"""The declaration of a task: what a model must put out for each record, and how that becomes numbers.
 
-Adding a task is one file here and one line in `registry.py`; adding a benchmark of it is one file under `benchmarks/`.
+Minimal pairs are one task among others. Adding a task is one file here and one line in `tellapart.catalog.TASKS`; adding
+a benchmark of it is one file under `benchmarks/` and one line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
+from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.data.images import decode
 from tellapart.data.progress import Progress
+from tellapart.data.scores import ScoreKind
+from tellapart.metrics.metric import Metric, Shape
 from tellapart.metrics.per_item import PerItem
-from tellapart.models.protocols import Model, Pixels
+from tellapart.models.protocols import DualEncoder, Generator, KeyReader, Model, PairScorer, Pixels, TextScorer
 from tellapart.models.store import EmbeddingStore
+from tellapart.tasks.hiding import Hiding
 
-__all__ = ["Output", "Pictures", "Session", "Task", "TaskMetric", "Unit", "Units"]
+__all__ = ["SCORERS", "Output", "Runner", "Session", "Task", "Unit", "Units", "fingerprint_of"]
+
+#: Kinds of model that give scores of images and texts, which the store keeps.
+SCORERS = (KeyReader, TextScorer, DualEncoder, PairScorer, Generator)
 
 Output = Literal["scores", "label", "text", "box"]
 """The kinds of output: `scores` of images and texts, a `label` (true or false), a `text`, a `box` in pixels."""
 
-Pictures = Callable[[str], bytes]
-"""Takes an image's reference to its file's bytes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskMetric:
-    """What must be known of a task's metric to read its number.
-
-    Attributes:
-        name: the key in results.
-        title: one line for people.
-        source: the paper's section, or the file that defines it.
-        chance: what a model without information gets; None where that is not defined for every benchmark alike.
-
-    >>> TaskMetric(name="accuracy", title="right", source="NLVR2", chance=0.5).name
-    'accuracy'
-    """
-
-    name: str
-    title: str
-    source: str
-    chance: float | None = None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """One thing that is right or wrong: a query, a statement, a question, a pair of them.
+    """One thing that is right or wrong: an item, a query, a statement, a question, a pair of them.
 
     Attributes:
         id: distinct among the units of its noun.
@@ -55,8 +41,9 @@ class Unit:
         tags: by which results are broken down.
         images: references of what is shown, for the report.
         texts: likewise.
+        scores: of every image with every text, `[image][text]`, float32; empty where the task has none.
         output: what the model put out for it, as JSON holds it; None where that is not one thing.
-        gold: what would have been right, in words.
+        gold: what would have been right, in words; empty for pairs.
 
     >>> Unit(id="0", cluster="0").tags
     {}
@@ -67,6 +54,7 @@ class Unit:
     tags: Mapping[str, str] = field(default_factory=dict)
     images: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    scores: Any = ()
     output: Any = None
     gold: str = ""
 
@@ -75,72 +63,109 @@ class Unit:
 class Units:
     """Units of one noun, and every metric that has a value for each of them.
 
-    >>> Units("statement", (), ()).found
-    ()
+    >>> import numpy as np
+    >>> right = PerItem(name="accuracy", strict=np.array([1.0]))
+    >>> Units("statement", (Unit(id="0", cluster="0"),), (right,)).values[0].name
+    'accuracy'
     """
 
     noun: str
     units: tuple[Unit, ...]
-    found: tuple[PerItem, ...]
+    values: tuple[PerItem, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What a model is run with: where images and the store are, and who is told of the progress.
+    """What a model is run with: the images, the store, the batch size, and a callback for the progress.
 
     Attributes:
-        pictures: the images' bytes.
+        pictures: takes an image's reference to its file's bytes.
         store: of embeddings.
-        batch_size: images or texts given to the model at once; changes no number.
-        progress: told what is done.
+        batch_size: images or texts given to the model at once, what suits the model if None; changes no number.
+        progress: called with what is done.
+        hashes: image reference -> hash of its pixels; shared by all models of a run, so that no image is decoded twice.
 
-    >>> Session(pictures=lambda reference: b"", store=EmbeddingStore(None)).batch_size
+    >>> Session(pictures=lambda reference: b"", store=EmbeddingStore(None)).batch
     32
     """
 
-    pictures: Pictures
+    pictures: Callable[[str], bytes]
     store: EmbeddingStore
-    batch_size: int = 32
+    batch_size: int | None = None
     progress: Progress | None = None
+    hashes: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def batch(self) -> int:
+        """The batch size of models that have none of their own choice."""
+        return self.batch_size or 32
 
     def pixels(self, reference: str) -> Pixels:
         """Decode an image: RGB, uint8 `(height, width, 3)`.
 
         Raises:
-            DataError: there is none, or it cannot be decoded.
-
-        >>> Session(pictures=lambda reference: b"", store=EmbeddingStore(None)).pixels("a.png")  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        tellapart.errors.DataError: a.png...
+            DataError: the image is missing, or it cannot be decoded.
         """
         return decode(self.pictures(reference), reference)
 
 
-def _no_notes(_records: Any, _predictions: Any) -> tuple[str, ...]:
-    return ()
+Runner = Callable[[Any, Any, Session], Any]
+"""Runs a model on records: (model, records, session) -> predictions."""
+
+
+def fingerprint_of(records: Any) -> str:
+    """Return `records-` and the SHA-256 of records, as JSON holds them; pixels are not part of it.
+
+    >>> fingerprint_of({"a": 1}) == fingerprint_of({"a": 1}), fingerprint_of({"a": 1})[:8]
+    (True, 'records-')
+    """
+    return f"records-{hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()}"
+
+
+def _images_in(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the images that rows of a template name."""
+    for row in rows:
+        yield from (image for image in (row.get("images") or [row.get("image")]) if image)
+
+
+def _nothing(*_: Any) -> Any:
+    return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One kind of benchmark that is no set of minimal pairs.
+    """One kind of benchmark: everything that the rest of the package must know of it.
 
     Attributes:
         name: as benchmarks declare it.
         title: one line for people.
         output: what a model must put out.
-        noun: what it must do so for: "statement", "question".
+        noun: what it must do so for: "pair", "statement", "question".
         metrics: in the order of tables.
+        headlines: the metrics of a first look; the first row of which all are defined.
         size: how many records there are, as `--limit` counts them.
         select: keeps those at some positions.
-        content: what the fingerprint is of: anything that JSON holds.
+        content: what the default fingerprint is of: anything that JSON holds.
+        fingerprint: takes records and the session to their fingerprint; that of `content` if None.
         template: yields the rows of the file that a system elsewhere fills in.
+        templates: file suffix -> another template for files of that suffix.
         suffixes: of the files that predictions are read from.
-        read: reads such a file, checked against the records: one prediction a record, nothing missing or left over.
+        listed: takes a benchmark to the records that predictions made elsewhere are checked against.
+        read: reads such a file: one prediction a record, nothing missing or left over. With `kinds` it takes a `kind`.
+        kinds: of scores that a file may hold; empty where predictions are none.
         measure: takes records and predictions to units with their metrics.
+        facts: takes records, predictions and session to further fields of the benchmark's record.
         notes: lines for people about this measurement: what no number says.
         runners: kinds of model (protocols) that `run` can use, each with the function that runs one.
-        models: those kinds, in words.
-        todo: what is to be done with an exported file, in words.
+        check: raises a `MetricError` if this model's output means nothing on this benchmark.
+        part: takes model, records, rank and number of ranks to what one of several processes computes; a block of the
+            records, for models whose scores the store keeps, if None.
+        models: the kinds of model, in words.
+        refusal: said of a model of no such kind; `{output}`, `{models}` and `{name}` (the benchmark's) are filled in.
+        todo: what to do with an exported file, in words.
+        images: takes records to the references of their images; those that `hiding` or the template's rows name if None.
+        accepts: what a board that hides the labels can take: `scores`, `answers`, `predictions`; empty if nothing.
+        hiding: how records of this task are hidden; None for pairs, which are shuffled, and where nothing is accepted.
 
     >>> from tellapart.tasks.registry import TASKS
     >>> TASKS["nlvr2"].output
@@ -151,20 +176,35 @@ class Task:
     title: str
     output: Output
     noun: str
-    metrics: tuple[TaskMetric, ...]
+    metrics: tuple[Metric, ...]
+    headlines: tuple[tuple[str, ...], ...]
     size: Callable[[Any], int]
     select: Callable[[Any, Sequence[int]], Any]
     content: Callable[[Any], Any] = asdict
+    fingerprint: Callable[[Any, Session], str] | None = None
     template: Callable[[Any], Iterator[Mapping[str, Any]]]
+    templates: Mapping[str, Callable[[Any], Iterator[Mapping[str, Any]]]] = field(default_factory=dict)
     suffixes: tuple[str, ...] = (".jsonl", ".csv", ".json")
-    read: Callable[[Path, Any], Any]
+    listed: Callable[[Benchmark], Any] = Benchmark.records
+    read: Callable[..., Any]
+    kinds: tuple[ScoreKind, ...] = ()
     measure: Callable[[Any, Any], Sequence[Units]]
-    notes: Callable[[Any, Any], tuple[str, ...]] = _no_notes
-    runners: tuple[tuple[type, Callable[[Any, Any, Session], Any]], ...] = ()
+    facts: Callable[[Any, Any, Session], Mapping[str, Any]] = _nothing
+    notes: Callable[[Any, Any], tuple[str, ...]] = lambda _records, _predictions: ()
+    runners: tuple[tuple[type, Runner], ...] = ()
+    check: Callable[[Model, Benchmark], None] = _nothing
+    part: Callable[[Model, Any, int, int], Any] | None = None
     models: str
+    refusal: str = (
+        "the task asks for {output}, of {models}; for predictions made elsewhere: tellapart export {name} --to FILE, "
+        "then tellapart score {name} --scores FILE"
+    )
     todo: str = "fill in `prediction`"
+    images: Callable[[Any], Iterable[str]] | None = None
+    accepts: tuple[str, ...] = ()
+    hiding: Hiding | None = None
 
-    def runner(self, model: Model) -> Callable[[Any, Any, Session], Any] | None:
+    def runner(self, model: Model) -> Runner | None:
         """Return the function that runs this model on the task's records; None if the model is of no kind that can.
 
         >>> from tellapart.models.reference import Constant
@@ -173,3 +213,33 @@ class Task:
         True
         """
         return next((run for kind, run in self.runners if isinstance(model, kind)), None)
+
+    def metrics_for(self, shape: Shape | None) -> tuple[Metric, ...]:
+        """Return the metrics of a benchmark of this task, whose items have that shape if they are pairs."""
+        return tuple(one for one in self.metrics if not one.shapes or (shape and one.defined_for(shape)))
+
+    def fingerprint_for(self, records: Any, session: Session) -> str:
+        """Return the fingerprint of records: two runs with one fingerprint measured the same content."""
+        if self.fingerprint is not None:
+            return self.fingerprint(records, session)
+        return fingerprint_of(self.content(records))
+
+    def images_of(self, records: Any) -> list[str]:
+        """Return the references of all images of some records, each once."""
+        if self.images is not None:
+            named = self.images(records)
+        elif self.hiding is not None:
+            rows = getattr(records, self.hiding.rows)
+            named = (getattr(row, name) for row in rows for name in self.hiding.images)
+        else:
+            named = _images_in(self.template(records))
+        return list(dict.fromkeys(named))
+
+    def part_of(self, model: Model, records: Any, rank: int, ranks: int) -> Any:
+        """Return what one of several processes computes of the records; None if nothing, or nothing that a store keeps."""
+        if self.part is not None:
+            return self.part(model, records, rank, ranks)
+        stored = next((run for kind, run in self.runners if kind in SCORERS and isinstance(model, kind)), None)
+        size = self.size(records)
+        own = range(rank * size // ranks, (rank + 1) * size // ranks)
+        return self.select(records, own) if own and stored is not None and self.runner(model) is stored else None

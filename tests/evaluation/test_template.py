@@ -14,13 +14,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tellapart.benchmarks.template import write_template
+from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ScoreError
+from tellapart.evaluation.export import export
 from tellapart.models.external import read_scores
 
 Command = Callable[..., Any]
+
+
+def write_template(pairs: PairSet, path: Path) -> int:
+    """Export a pair set, and return the number of rows."""
+    about = dict.fromkeys(("title", "source", "licence", "citation"), "")
+    mine = Benchmark(name="mine", items=len(pairs), shape=pairs.shape, load=lambda _place: pairs, **about)
+    return export(mine, path).rows
 
 
 def filled(path: Path, values: np.ndarray) -> None:

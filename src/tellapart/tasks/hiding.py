@@ -1,0 +1,62 @@
+"""The declaration of how a board hides the labels of a task's records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Hiding", "image_of"]
+
+
+def image_of(rows: Sequence[Any]) -> list[str]:
+    """Return the image of each record: the cluster of tasks whose records share nothing else.
+
+    >>> from types import SimpleNamespace
+    >>> image_of([SimpleNamespace(image="a.png")])
+    ['a.png']
+    """
+    return [row.image for row in rows]
+
+
+def _unchanged(predictions: Any, _bare: Sequence[Any], _rows: Sequence[Any]) -> Any:
+    return predictions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hiding:
+    """How records of one task are hidden.
+
+    A metric may be published if it is a mean of what is right, from 0 to 1, over units that anybody can count: a
+    statement, a sentence, a question, a phrase. Not CIDEr or BLEU, which are made of all captions together; not
+    `consistency_both_labels` and `pair_accuracy`: their labels choose the units, so the number of units would be known.
+
+    Everything that is published or decided (order, split, names) is made of bare records, which hold no label.
+
+    Attributes:
+        records: the set's type; a frozen dataclass.
+        rows: its field that holds the records, of which each has an `id`.
+        images: the fields of a record that are references of images.
+        bare: takes a record to what may be seen of it: its gold fields are blank.
+        clusters: takes bare records to what each must share a split with; no unit of the task joins two of them.
+        metrics: that may be published, the headline's first.
+        send: what to predict, in words.
+        nothing: predictions of so many records that are all wrong: a benchmark is measured on them before it is opened.
+        restore: takes predictions of bare records to those of the records.
+        size: a record's image: width and height in pixels, where its labels are in pixels.
+
+    >>> from tellapart.tasks.registry import TASKS
+    >>> TASKS["nlvr2"].hiding.metrics
+    ('accuracy', 'consistency')
+    """
+
+    records: type[Any]
+    rows: str
+    images: tuple[str, ...]
+    bare: Callable[[Any], Any]
+    clusters: Callable[[Sequence[Any]], Sequence[str]] = image_of
+    metrics: tuple[str, ...]
+    send: str
+    nothing: Callable[[int], Any]
+    restore: Callable[[Any, Sequence[Any], Sequence[Any]], Any] = _unchanged
+    size: Callable[[Any], tuple[int, int]] | None = None

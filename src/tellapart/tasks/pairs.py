@@ -1,0 +1,245 @@
+"""Minimal pairs: does each image prefer its own caption, and each caption its own image?
+
+A model scores every image of an item with every text of it; scores may also come from a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.data.item import Item
+from tellapart.data.pairset import Outline, PairSet, describe
+from tellapart.data.scores import ScoreKind, Scores
+from tellapart.errors import MetricError
+from tellapart.metrics.metric import Metric
+from tellapart.metrics.per_item import PerItem
+from tellapart.metrics.registry import METRICS, defined_for
+from tellapart.metrics.ties import tied_comparisons
+from tellapart.models.content_hash import image_hashes
+from tellapart.models.deferred import Deferred
+from tellapart.models.external import created_ties, read_raw_scores, round_scores
+from tellapart.models.protocols import Model
+from tellapart.models.scoring import score
+from tellapart.models.shard import own_part
+from tellapart.records.result import IDS_ONLY
+from tellapart.tasks.task import SCORERS, Session, Task, Unit, Units
+
+__all__ = ["PAIRS", "ListedPairs", "PairScores", "measure_pairs"]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPairs:
+    """Pairs that are known by their ids, clusters and tags: what scores made elsewhere are checked against.
+
+    Attributes:
+        outline: their ids, shape, clusters and tags.
+        items: with captions and images, where the files are here.
+
+    >>> len(ListedPairs(Outline(("a",), (2, 2), ("a",), ({},))))
+    1
+    """
+
+    outline: Outline
+    items: tuple[Item, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.outline.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class PairScores:
+    """The scores of pairs, and what it took to get them.
+
+    Attributes:
+        scores: of every item.
+        images_encoded, texts_encoded, pairs_scored: what had to be computed; the rest was in the store.
+        rounded_ties: items in which rounding a file's numbers to float32 made two scores equal.
+
+    >>> PairScores(Scores(("a",), [[[0.9, 0.1]]], "similarity")).pairs_scored
+    0
+    """
+
+    scores: Scores
+    images_encoded: int = 0
+    texts_encoded: int = 0
+    pairs_scored: int = 0
+    rounded_ties: int = 0
+
+
+def measure_pairs(records: PairSet | ListedPairs, predictions: PairScores) -> tuple[Units, ...]:
+    """Measure scores by every metric that is defined for their shape and kind.
+
+    Args:
+        records: the items.
+        predictions: their scores, in any order.
+
+    Raises:
+        MetricError: no metric is defined for this shape and kind.
+        ScoreError: an item has no scores.
+
+    >>> listed = ListedPairs(Outline(("a",), (1, 2), ("a",), ({},)))
+    >>> units, = measure_pairs(listed, PairScores(Scores(("a",), [[[0.9, 0.1]]], "similarity")))
+    >>> [(one.name, one.strict.tolist()) for one in units.values]
+    [('choice_score', [1.0]), ('pairwise', [1.0])]
+    """
+    outline, scores = records.outline, predictions.scores
+    metrics = defined_for(outline.shape, scores.kind)
+    if not metrics:
+        raise MetricError(f"no metric is defined for {describe(outline.shape)} and scores that are a {scores.kind}")
+    values = scores.select(outline.ids).values
+    per_item = tuple(_per_item(metric, values, outline.shape) for metric in metrics)
+    return (Units("item", tuple(_units(outline, records.items, values)), per_item),)
+
+
+def _per_item(metric: Metric, values: NDArray[np.float32], shape: tuple[int, int]) -> PerItem:
+    chance = metric.chance(shape)
+    return PerItem(
+        name=metric.name,
+        strict=metric.per_item(values),
+        neutral=None if chance is None else metric.tie_neutral(values),
+        chance=chance,
+        binary=metric.binary,
+        reduce=metric.summarise if metric.components else None,
+        deviation=chance is None,
+    )
+
+
+def _units(outline: Outline, items: Sequence[Item] | None, values: NDArray[np.float32]) -> Iterator[Unit]:
+    scores = values.tolist()  # float32 to the nearest double: reading it back gives the same float32
+    for row, name in enumerate(outline.ids):
+        yield Unit(
+            id=name,
+            cluster=outline.clusters[row],
+            tags=outline.tags[row],
+            images=items[row].images if items else (),
+            texts=items[row].texts if items else (),
+            scores=scores[row],
+        )
+
+
+def _facts(records: PairSet | ListedPairs, predictions: PairScores, session: Session) -> dict[str, Any]:
+    tied = tied_comparisons(predictions.scores.select(records.outline.ids).values)
+    facts: dict[str, Any] = {
+        "shape": records.outline.shape,
+        "kind": predictions.scores.kind,
+        "tied_items": int((tied > 0).sum()),
+        "tied_comparisons": int(tied.sum()),
+        "rounded_ties": predictions.rounded_ties,
+        "images_encoded": predictions.images_encoded,
+        "texts_encoded": predictions.texts_encoded,
+        "pairs_scored": predictions.pairs_scored,
+    }
+    if isinstance(records, PairSet):
+        hashes = image_hashes(records, store=session.store, hashes=session.hashes)
+        facts |= {
+            "images": len(set(hashes.values())),
+            "texts": len({text for item in records.items for text in item.texts}),
+            "origin": str(records.root),
+        }
+    return facts
+
+
+def _fingerprint(records: PairSet | ListedPairs, session: Session) -> str:
+    """SHA-256 over ids, texts and pixels; over ids alone where scores came from elsewhere."""
+    if isinstance(records, ListedPairs):
+        ids = "\n".join([f"ids only {records.outline.shape}", *sorted(records.outline.ids)])
+        return IDS_ONLY + hashlib.sha256(ids.encode()).hexdigest()
+    hashes = image_hashes(records, store=session.store, hashes=session.hashes)
+    return records.fingerprint(hashes.__getitem__)
+
+
+def _listed(benchmark: Benchmark) -> ListedPairs:
+    pairs = benchmark.records_here()
+    return ListedPairs(benchmark.outline()) if pairs is None else ListedPairs(pairs.outline, pairs.items)
+
+
+def _read(path: Path, records: ListedPairs, kind: ScoreKind | None = None) -> PairScores:
+    outline = records.outline
+    raw = read_raw_scores(path, ids=outline.ids, shape=outline.shape)
+    scores = round_scores(raw, path, ids=outline.ids, kind=kind)
+    return PairScores(scores, rounded_ties=created_ties(raw.values))
+
+
+def _run(model: Model, records: PairSet, session: Session) -> PairScores:
+    done = score(
+        model,
+        records,
+        store=session.store,
+        batch_size=session.batch_size,
+        hashes=session.hashes,
+        progress=session.progress,
+    )
+    return PairScores(done.scores, done.images_encoded, done.texts_encoded, done.pairs_scored)
+
+
+def _check(model: Model, benchmark: Benchmark) -> None:
+    if benchmark.shape is not None and not defined_for(benchmark.shape, model.kind):
+        raise MetricError(
+            f"{model.name} on {benchmark.name}: no metric is defined for {describe(benchmark.shape)} "
+            f"and scores that are a {model.kind}"
+        )
+
+
+def _entries(pairs: PairSet) -> Iterator[tuple[Item, int, int]]:
+    for item in pairs.items:
+        yield from ((item, image, text) for image in range(len(item.images)) for text in range(len(item.texts)))
+
+
+def _rows(pairs: PairSet) -> Iterator[Mapping[str, Any]]:
+    for item, image, text in _entries(pairs):
+        yield {
+            "id": item.id,
+            "image": image,
+            "text": text,
+            "score": None,
+            "image_file": item.images[image],
+            "caption": item.texts[text],
+        }
+
+
+def _labelled_rows(pairs: PairSet) -> Iterator[Mapping[str, Any]]:
+    """Yield rows as Winoground's tools write them."""
+    for item, image, text in _entries(pairs):
+        label = f"{item.id}_c{text}_i{image}"
+        yield {"label": label, "score": None, "image": item.images[image], "caption": item.texts[text]}
+
+
+PAIRS = Task(
+    name="pairs",
+    title="minimal pairs: each image with each text of its item",
+    output="scores",
+    noun="pair",
+    metrics=tuple(METRICS.values()),
+    headlines=(
+        ("text_score", "image_score", "group_score"),
+        ("pairwise", "acc", "min_pc_pf"),
+        ("choice_score",),
+    ),
+    size=len,
+    select=PairSet.select,
+    fingerprint=_fingerprint,
+    template=_rows,
+    templates={".jsonl": _labelled_rows},
+    suffixes=(".npz", ".csv", ".jsonl"),
+    listed=_listed,
+    read=_read,
+    kinds=get_args(ScoreKind),
+    measure=measure_pairs,
+    facts=_facts,
+    runners=tuple((kind, _run) for kind in (*SCORERS, Deferred)),
+    check=_check,
+    part=own_part,
+    models="a model that scores images with texts",
+    refusal="it gives no scores; a model that answers in words is asked which caption belongs to which image by -b pairing:{name}",
+    todo="fill in `score`",
+    images=lambda pairs: (image for item in pairs.items for image in item.images),
+    accepts=("scores", "answers"),
+)
