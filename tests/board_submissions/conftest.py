@@ -98,7 +98,7 @@ class Board:
 
     def measured(self, data: bytes, **how: Any) -> dict[str, Any]:
         answer = self.send(data, **how)
-        with self.queue.held() as mine:
+        with self.queue.lock() as mine:
             assert mine
             while self.queue.work_one():
                 pass

@@ -43,7 +43,7 @@ def stolen(made: Any) -> dict[str, str]:
 
 def test_a_token_that_is_not_good_opens_nothing_and_is_not_told_why(made: Any) -> None:
     made.service.sign_ins.a_minute = 1000
-    made.service.sign_ins._left.clear()
+    made.service.sign_ins._buckets.clear()
     for what, token in stolen(made).items():
         headers = {"Authorization": f"Bearer {token}".encode()}
         for method, where in (("GET", "/submissions"), ("POST", "/hidden/clocks/submissions"), ("GET", "/admin/log")):

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from tellapart.board.submissions import auth, receiving
-from tellapart.board.submissions.queue_limits import Slots
+from tellapart.board.submissions.queue_limits import UploadLimit
 
 MakeBoard = Callable[..., Any]
 PAGE = {"Accept": "text/html"}
@@ -175,8 +175,8 @@ def test_a_body_that_trickles_in_is_given_up(made: Any, monkeypatch: pytest.Monk
 
 
 def test_one_user_sends_two_files_at_once_and_all_of_them_eight(made: Any) -> None:
-    slots: Slots = made.service.slots
-    with slots.hold("ann"), slots.hold("ann") as others:
+    uploads: UploadLimit = made.service.uploads
+    with uploads.hold("ann"), uploads.hold("ann") as others:
         assert others == 1
         answer = made.send(b"x")
         assert (answer.status_code, answer.json()["detail"]) == (
@@ -184,18 +184,18 @@ def test_one_user_sends_two_files_at_once_and_all_of_them_eight(made: Any) -> No
             "ann is sending 2 files already; wait until one has come",
         )
         assert made.send(b"x", user="bob").status_code == 202
-    made.service.slots = Slots(each=9, most=1)
-    with made.service.slots.hold("bob"):
+    made.service.uploads = UploadLimit(each=9, most=1)
+    with made.service.uploads.hold("bob"):
         assert made.send(b"x").status_code == 503
     assert made.send(b"x").status_code == 202
-    assert not made.service.slots._held
+    assert not made.service.uploads._uploads
 
 
 def test_a_disk_must_have_room_for_all_that_are_being_sent(board: MakeBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     made = board(4, settings={"upload_bytes": 1024})
     needed: list[int] = []
     monkeypatch.setattr(receiving, "check_room", lambda _, bytes_: needed.append(bytes_))
-    with made.service.slots.hold("bob"), made.service.slots.hold("rita"):
+    with made.service.uploads.hold("bob"), made.service.uploads.hold("rita"):
         made.send(b"x")
     assert needed == [3 * 1024]
 

@@ -199,7 +199,7 @@ def test_a_reader_that_was_taken_over_finds_no_label_to_tell(
 def test_a_guard_that_the_system_lacks_is_told_once(board: MakeBoard, caplog: pytest.LogCaptureFixture) -> None:
     made = board(4)
     for _ in range(3):
-        made.queue._tell_lacking(["landlock"])
+        made.queue._log_lacking(["landlock"])
     assert [entry["about"] for entry in made.service.log() if "unconfined" in entry["what"]] == [
         {"lacking": ["landlock"]}
     ]
@@ -217,8 +217,8 @@ def test_a_reading_process_ends_with_its_server(job: tuple[Any, dict[str, Any], 
     server = (
         "import json, sys; from pathlib import Path; from tellapart.board.submissions.process import Process\n"
         "process = Process(json.loads(sys.argv[1]), Path(sys.argv[2]), 60)\n"
-        "from tellapart.board.submissions.process import SaidOfFile\n"
-        "print(process._process.pid, flush=True)\nlist(process.says(SaidOfFile))"
+        "from tellapart.board.submissions.process import ReadResult\n"
+        "print(process._process.pid, flush=True)\nlist(process.messages(ReadResult))"
     )
     started = subprocess.Popen(
         [sys.executable, "-c", server, json.dumps({**asked, "file": "sent.jsonl"}), str(folder)],
@@ -270,12 +270,12 @@ def form(values: Any = None, **changes: Any) -> bytes:
 def worked(made: Any, monkeypatch: pytest.MonkeyPatch, program: str) -> dict[str, Any]:
     """What becomes of a file while the interpreter is another program."""
     answer = made.send(b"x")
-    with monkeypatch.context() as patched, made.queue.held():
+    with monkeypatch.context() as patched, made.queue.lock():
         patched.setattr(sys, "executable", program)
         started = time.monotonic()
         assert made.queue.work_one()
         assert time.monotonic() - started < 20
-    with made.queue.held():
+    with made.queue.lock():
         assert not made.queue.work_one()  # it is at an end, and the queue goes on
     return dict(made.see(answer))
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from tellapart.board.submissions.hidden import read_hidden
 from tellapart.board.submissions.accounts import Account
 from tellapart.board.submissions.service import Submissions
-from tellapart.board.submissions.upload import receive
+from tellapart.board.submissions.receiving import write_upload
 
 board = Submissions(read_hidden(Path(sys.argv[1])))
 data, account = Path(sys.argv[2]).read_bytes(), Account("ann", "submitter", "t")
@@ -26,11 +26,11 @@ STEPS = {"open", "os.mkdir", "os.rename", "sqlite3.connect", "subprocess.Popen",
 def take():
     async def pieces():
         yield data
-    upload = asyncio.run(receive(pieces(), board.queue.folder / f"{random.random()}.part", 1 << 20))
+    upload = asyncio.run(write_upload(pieces(), board.queue.folder / f"{random.random()}.part", 1 << 20))
     return board.queue.take(account, "clocks", "m", "s.npz", upload)
 
 def work():
-    with board.queue.held() as mine:
+    with board.queue.lock() as mine:
         while mine and board.queue.work_one():
             pass
 
@@ -72,7 +72,7 @@ for _ in range(3):
     time.sleep(random.uniform(0.05, 0.9))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-with board.queue.held():
+with board.queue.lock():
     board.queue.sweep()
 work()
 print(json.dumps({"kills": kills, "answered": answered, "taken": taken}))

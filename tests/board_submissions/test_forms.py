@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tellapart.board.submissions.forms import form_bytes, pack, unpack
-from tellapart.board.submissions.hideable import HIDEABLE
 from tellapart.data.scores import Scores
 from tellapart.errors import ScoreError
 from tellapart.models.generative.choice import BothOrders
 from tellapart.tasks.choice import Chosen
+from tellapart.tasks.registry import HIDEABLE
 
 SHAPES = st.tuples(st.integers(1, 5), st.integers(1, 3), st.integers(1, 3))
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))

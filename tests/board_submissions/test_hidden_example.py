@@ -78,7 +78,7 @@ def test_the_example_takes_a_filled_in_task_file_and_shows_its_number(opened: Op
     params = {"model": "better than none", "file": "items.jsonl"}
     sent = client.post("/hidden/demo-statements/submissions", params=params, content=filled, headers=head)
     assert sent.status_code == 202, sent.text
-    with service.queue.held() as mine:
+    with service.queue.lock() as mine:
         assert mine
         assert service.queue.work_one()
     seen = client.get(sent.json()["at"], headers=head).json()["submission"]

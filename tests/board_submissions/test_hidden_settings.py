@@ -12,7 +12,7 @@ import pytest
 from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits, read_hidden
 from tellapart.board.submissions.prepared import prepare, read_truth, told_metrics
 from tellapart.board.submissions.refused import RefusedError
-from tellapart.board.submissions.service import Submissions, opened
+from tellapart.board.submissions.service import Submissions, open_submissions
 from tellapart.cli.board_user import user_command
 from tellapart.errors import DataError, StoreError
 
@@ -76,7 +76,7 @@ def test_limits_that_would_tell_too_much_are_refused_with_what_would_do() -> Non
     benchmark = HiddenBenchmark(name="clocks", pairs=Path("clocks"), total=100)
     with pytest.raises(DataError, match="set a total of 75, fewer") as caught:
         check_limits(benchmark, 3000, (2, 2), 3)
-    assert "100 files with 3 numbers each, rounded to 0.01, tell up to 1997 bits" in str(caught.value)
+    assert "100 files with 3 numbers each, rounded to 0.01, give up to 1997 bits away" in str(caught.value)
     check_limits(benchmark.model_copy(update={"total": 75}), 3000, (2, 2), 3)
 
 
@@ -153,9 +153,9 @@ def test_a_board_without_hidden_benchmarks_opens_none_and_one_with_them_measures
     tmp_path: Path, made_set: Callable[..., Path]
 ) -> None:
     made_set("clocks", n=60)
-    with opened(board_file(tmp_path, "")) as none:
+    with open_submissions(board_file(tmp_path, "")) as none:
         assert none is None
-    with opened(board_file(tmp_path, GOOD + 'metrics = ["group_score"]\ntotal = 1\n')) as submissions:
+    with open_submissions(board_file(tmp_path, GOOD + 'metrics = ["group_score"]\ntotal = 1\n')) as submissions:
         assert submissions is not None
         assert "submissions" in {thread.name for thread in threading.enumerate()}
     assert "submissions" not in {thread.name for thread in threading.enumerate()}

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from tellapart.board.submissions import queue
+from tellapart.board.submissions import queue, queue_limits
 from tellapart.records.run_folder import read_result
 
 MakeBoard = Callable[..., Any]
@@ -108,7 +108,7 @@ def test_a_server_killed_in_mid_measurement_measures_the_file_once_when_it_is_ba
         server.wait()
     assert (state(made, first), state(made, second)) == ("measuring", "received")
     made.open()
-    with made.queue.held() as mine:
+    with made.queue.lock() as mine:
         assert mine
         assert state(made, first) == "validated"
         while made.queue.work_one():
@@ -132,7 +132,7 @@ def test_a_file_that_takes_the_server_down_again_and_again_is_given_up(board: Ma
     id_ = made.send(b"x").json()["id"]
     with made.service.database.change() as rows:
         rows.execute("UPDATE submission SET state = 'measuring', starts = 3")
-    with made.queue.held():
+    with made.queue.lock():
         assert made.queue.work_one()
     seen = made.client.get(f"/submissions/{id_}", headers=made.of("ann")).json()["submission"]
     assert (seen["state"], seen["error"]) == ("failed", "the server stopped 3 times while it was at this file")
@@ -141,7 +141,7 @@ def test_a_file_that_takes_the_server_down_again_and_again_is_given_up(board: Ma
 
 def test_two_processes_never_work_one_queue(board: MakeBoard) -> None:
     made = board(4)
-    with made.queue.held() as first, made.queue.held() as second:
+    with made.queue.lock() as first, made.queue.lock() as second:
         assert (first, second) == (True, False)
 
 
@@ -155,7 +155,7 @@ def test_the_running_server_measures_by_itself_and_stops_without_losing_the_file
     made.service.stop()
     assert state(made, second) in ("received", "validated", "measuring")
     made.open()
-    with made.queue.held():
+    with made.queue.lock():
         while made.queue.work_one():
             pass
     row = made.service.database.one("SELECT state, starts FROM submission WHERE id = ?", second)
@@ -168,7 +168,7 @@ def test_uploads_that_were_cut_off_by_the_servers_end_are_swept(board: MakeBoard
     (made.queue.folder / "cut.part").write_bytes(b"half")
     (made.queue.folder / "orphan").mkdir()
     made.open()
-    with made.queue.held():  # as another server has it: what it is taking is left alone
+    with made.queue.lock():  # as another server has it: what it is taking is left alone
         made.service.start()
         made.service.stop()
         assert (made.queue.folder / "cut.part").exists()
@@ -182,7 +182,7 @@ def test_a_file_to_a_benchmark_that_the_board_does_not_have_any_more_fails(board
     made = board(4)
     id_ = made.send(b"x").json()["id"]
     made.service.prepared.clear()
-    with made.queue.held():
+    with made.queue.lock():
         made.queue.work_one()
     assert state(made, id_) == "failed"
 
@@ -211,14 +211,12 @@ def test_a_full_disk_under_the_database_takes_nothing(board: MakeBoard, monkeypa
 
 def test_useless_files_are_not_looked_at_without_end(board: MakeBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     made = board(4)
-    monkeypatch.setattr(queue, "REFUSED_A_DAY", 3)
+    monkeypatch.setattr(queue_limits, "REFUSED_A_DAY", 3)
     for _ in range(3):
         made.queue._end(made.send(b"x").json()["id"], "refused", "no")
     answer = made.send(b"x")
     assert answer.status_code == 429
-    assert answer.json()["detail"].startswith(
-        "3 files of ann were refused today, and no more are looked at; the next day"
-    )
+    assert answer.json()["detail"].startswith("3 files of ann were refused today, and no more are read; the next day")
     assert made.send(b"x", user="bob").status_code == 202
     made.clock.now += 86_400
     assert made.send(b"x").status_code == 202
@@ -228,7 +226,7 @@ def test_who_sends_many_files_does_not_keep_others_waiting(board: MakeBoard) -> 
     made = board(4, limits={"daily": 9, "total": 9})
     order = [made.send(b"x", user=user).json()["id"] for user in ("ann", "ann", "ann", "bob", "root")]
     measured = []
-    with made.queue.held():
+    with made.queue.lock():
         made.queue._measure = lambda id_, *_: (measured.append(id_), made.queue._end(id_, "failed", ""))
         while made.queue.work_one():
             pass
@@ -306,7 +304,7 @@ def test_a_file_that_came_before_the_closing_and_is_measured_after_it_counts(boa
     answer = made.send(made.npz(made.right()))
     made.clock.now += 2
     assert made.send(b"x").status_code == 409
-    with made.queue.held():
+    with made.queue.lock():
         made.queue.work_one()
     assert made.see(answer)["private"]["values"] == {"group_score": 1.0}
 
@@ -316,7 +314,7 @@ def test_a_running_board_shows_private_numbers_once_the_date_has_come(board: Mak
     made.measured(made.npz(made.right()))
     made.service.start()
     made.service._worker.every = 0.05
-    made.service.queue.news.set()
+    made.service.queue.wake.set()
     (record,) = (made.service.records / "clocks").iterdir()
     splits = lambda: set(read_result(record).benchmarks["clocks"].by["split"])  # noqa: E731
     assert splits() == {"public"}

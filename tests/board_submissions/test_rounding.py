@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellapart.board.submissions.rounding import (
-    bits_told,
     first_step,
-    hidden_bits,
+    label_bits,
+    leaked_bits,
     round_to,
     submissions_for_all_labels,
     submissions_for_one_label,
@@ -132,8 +132,8 @@ def test_a_rounded_number_is_a_multiple_within_half_a_step(value: float, step: f
 @given(st.integers(1, 5000), STEPS, st.integers(1, 3))
 def test_so_many_files_are_needed_that_their_bits_reach_the_labels(items: int, step: float, numbers: int) -> None:
     fewest = submissions_for_all_labels(items, (2, 2), step, numbers)
-    assert bits_told(fewest, step, numbers) >= hidden_bits(items, (2, 2)) - 1e-6
-    assert bits_told(fewest - 1, step, numbers) < hidden_bits(items, (2, 2)) + 1e-6
+    assert leaked_bits(fewest, step, numbers) >= label_bits(items, (2, 2)) - 1e-6
+    assert leaked_bits(fewest - 1, step, numbers) < label_bits(items, (2, 2)) + 1e-6
 
 
 @given(st.integers(1, 5000), STEPS)

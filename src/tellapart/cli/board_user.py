@@ -1,4 +1,4 @@
-"""`tellapart board user`: the first admin of a board, and anybody else, from the server's own command line."""
+"""The command `tellapart board user`: add a board's users, the first admin included, on the server itself."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def user_command(
     name: Annotated[str, typer.Argument(help="Letters, digits, dots, underscores and hyphens.")],
     board: Annotated[Path, typer.Option("--board", help="The board file (TOML), with hidden benchmarks.")],
     role: Annotated[str, typer.Option("--role", help="reader, submitter or admin.")] = "submitter",
-    days: Annotated[float, typer.Option("--days", help="How long the token is good.")] = 365,
+    days: Annotated[float, typer.Option("--days", help="Days until the token expires.")] = 365,
 ) -> None:
-    """Add a user to a board with hidden benchmarks and print a token; for one that is there already, another token."""
+    """Add a user to a board with hidden benchmarks and print a token; an existing user gets another token."""
     from tellapart.board.submissions.hidden import read_hidden
     from tellapart.board.submissions.refused import RefusedError
     from tellapart.board.submissions.service import Submissions
@@ -33,7 +33,9 @@ def user_command(
     except RefusedError as refused:
         if refused.status != 409:
             raise
-        if (held := accounts.role(name)) != role:  # or a token would do more, or less, than was asked for
-            raise DataError(f"{name} has the role {held}, not {role}; name --role {held}, or another user") from refused
+        if (current := accounts.role(name)) != role:  # or the token would allow more, or less, than `--role` says
+            raise DataError(
+                f"{name} has the role {current}, not {role}; name --role {current}, or another user"
+            ) from refused
     id_, token = accounts.issue(name, days=days, by="command line")
     typer.echo(f"token {id_} of {name}, shown this once: {token}")

@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.app import create_app
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
 from tellapart.board.submissions.hidden import HiddenBenchmark, HiddenSettings, SubmissionSettings
 from tellapart.board.submissions.hidden_records import HiddenRecords
-from tellapart.board.submissions.hideable import HIDEABLE
 from tellapart.board.submissions.prepared import read_truth
 from tellapart.board.submissions.service import Submissions
+from tellapart.tasks.registry import HIDEABLE
 
 sys.path.append(str(Path(__file__).parent))
 
@@ -30,10 +30,11 @@ from tiny_tasks import CASES, Row, lines, made, picture
 
 INSTALLED = '''"""A benchmark of forced choice that a group has written for itself."""
 import json
-from tellapart.benchmarks.task_benchmark import TaskBenchmark, one_file
+from tellapart.benchmarks.locations import one_file
+from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.data.choices import Choice, ChoiceSet
 
-TINY = TaskBenchmark(
+TINY = Benchmark(
     name="tiny-choice", title="Tiny", items=48, task="choice", source="us", licence="CC0", citation="none",
     files=("choices.json",), images="ours",
     load=one_file(
@@ -122,7 +123,7 @@ class Hosted:
         params = {"model": model, "file": file}
         answer = self.client.post("/hidden/mine/submissions", params=params, content=data, headers=self.head)
         assert answer.status_code == 202, answer.text
-        with self.service.queue.held() as mine:
+        with self.service.queue.lock() as mine:
             assert mine
             while self.service.queue.work_one():
                 pass

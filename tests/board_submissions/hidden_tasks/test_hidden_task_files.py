@@ -14,17 +14,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.submissions.hidden import HiddenBenchmark
 from tellapart.board.submissions.hidden_records import HiddenRecords, hide_records
-from tellapart.board.submissions.hideable import HIDEABLE
 from tellapart.board.submissions.prepared import prepare, read_truth
 from tellapart.board.submissions.reading import read_published
 from tellapart.board.submissions.reencode import suffix_for
 from tellapart.board.submissions.shuffled import new_id
 from tellapart.data.choices import Choice, ChoiceSet
 from tellapart.errors import DataError
-from tellapart.tasks.registry import TASKS
+from tellapart.tasks.registry import HIDEABLE, TASKS
 
 sys.path.append(str(Path(__file__).parent))
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from tellapart.board.records import read_in
-from tellapart.board.submissions.hideable import HIDEABLE
 from tellapart.board.submissions.measuring import measure_sent
 from tellapart.board.submissions.reading import read_sent
 from tellapart.board.submissions.rounding import round_to
 from tellapart.evaluation.run import run_scores
 from tellapart.records.run_folder import read_samples
+from tellapart.tasks.registry import HIDEABLE
 
 sys.path.append(str(Path(__file__).parent))
 

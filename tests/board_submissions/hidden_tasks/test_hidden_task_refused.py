@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.submissions.hidden import HiddenBenchmark
 from tellapart.board.submissions.hidden_records import hide_records
-from tellapart.board.submissions.hideable import HIDEABLE
 from tellapart.board.submissions.prepared import prepare, told_metrics
 from tellapart.board.submissions.reading import read_sent
 from tellapart.errors import DataError, ScoreError
-from tellapart.tasks.registry import TASKS
+from tellapart.tasks.registry import HIDEABLE, TASKS
 
 sys.path.append(str(Path(__file__).parent))
 

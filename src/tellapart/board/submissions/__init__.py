@@ -1,1 +1,1 @@
-"""Hidden benchmarks: labels that stay on the server, score files that come to it, and what is told of them."""
+"""Hidden benchmarks: labels stay on the server, users send score files, and rounded numbers are published."""

@@ -1,8 +1,8 @@
-"""Who may do what: users with a role, tokens that are shown once, and browser sessions made of a token.
+"""Accounts: users with a role, tokens that are shown once, and browser sessions.
 
-A token is `tap_<id>_<secret>` with 256 random bits. The database holds an HMAC of the secret under the server's own key,
-and neither is of use without the other; a slow hash would add nothing to what cannot be guessed. Digests are compared in
-constant time, and an id that does not exist is compared with something too.
+A token is `tap_<id>_<secret>` with 256 random bits. The database holds an HMAC of the secret under the server's own
+key, and neither is of use without the other; a slow hash would add nothing for a secret that cannot be guessed.
+Digests are compared in constant time, and for an unknown id a digest is compared, too.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ COOKIE = "tellapart_session"
 """The cookie of a browser's session."""
 
 Role = Literal["reader", "submitter", "admin"]
-"""What a user may do; each may do what the ones before it may."""
+"""A user's role; each includes those before it."""
 
 _ROLES: tuple[str, ...] = get_args(Role)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _DAY = 86_400.0
-_SERVER = "server"  # who did what nobody did
+_SERVER = "server"  # the log's name for what no user did
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who is asking.
+    """The user of a request, and the id of the token.
 
     >>> Account("ann", "submitter", "5f").may("reader"), Account("ann", "submitter", "5f").may("admin")
     (True, False)
@@ -46,7 +46,7 @@ class Account:
     token: str
 
     def may(self, role: Role) -> bool:
-        """Return whether the account's role is this one or above it."""
+        """Return whether the account's role includes this one."""
         return _ROLES.index(self.role) >= _ROLES.index(role)
 
 
@@ -54,7 +54,7 @@ class Accounts:
     """Users, tokens and sessions.
 
     Args:
-        database: where they are kept.
+        database: of the server.
         key: the server's secret; digests are worthless without it.
         clock: seconds since 1970.
 
@@ -75,7 +75,7 @@ class Accounts:
         """Add a user.
 
         Raises:
-            RefusedError: the name is taken or cannot be one, or there is no such role.
+            RefusedError: the name is taken or not allowed, or the role is unknown.
         """
         if not _NAME.fullmatch(name):
             raise RefusedError(422, f"user {name!r:.80}: use up to 63 letters, digits, dots, underscores and hyphens")
@@ -94,7 +94,7 @@ class Accounts:
         """Return a user's role.
 
         Raises:
-            RefusedError: there is no such user.
+            RefusedError: the user is unknown.
         """
         row = self.database.one("SELECT role FROM user WHERE name = ?", user)
         if row is None:
@@ -102,51 +102,49 @@ class Accounts:
         return str(row["role"])
 
     def issue(self, user: str, *, days: float, by: str) -> tuple[str, str]:
-        """Make a token for a user; it is told here and nowhere else.
+        """Make a token for a user.
 
         Returns:
-            Its id, by which it is revoked, and the token.
+            Its id, by which it is revoked, and the token, which cannot be shown again.
 
         Raises:
-            RefusedError: there is no such user, or the days are none.
+            RefusedError: the user is unknown, or the days are not in (0, 3660].
         """
         if not 0 < days <= 3660:
             raise RefusedError(422, f"a token is good for up to 3660 days; got {days}")
         id_, secret, now = secrets.token_hex(6), secrets.token_urlsafe(32), self.clock()
+        row = (id_, user, keyed(self.key, "token", secret), now, now + days * _DAY)
         with self.database.change() as rows:
             try:
-                rows.execute(
-                    "INSERT INTO token VALUES (?, ?, ?, ?, ?, NULL)",
-                    (id_, user, keyed(self.key, "token", secret), now, now + days * _DAY),
-                )
+                rows.execute("INSERT INTO token VALUES (?, ?, ?, ?, ?, NULL)", row)
             except sqlite3.IntegrityError:
                 raise RefusedError(404, f"no user {user!r:.80}") from None
             self.database.log(rows, now, by, "token issued", {"user": user, "token": id_})
         return id_, f"tap_{id_}_{secret}"
 
     def revoke(self, id_: str, *, by: str) -> None:
-        """Revoke a token, and end the sessions that were made of it.
+        """Revoke a token, and end its sessions.
 
         Raises:
-            RefusedError: there is no such token.
+            RefusedError: no valid token has this id.
         """
         with self.database.change() as rows:
             now = self.clock()
-            done = rows.execute("UPDATE token SET revoked = ? WHERE id = ? AND revoked IS NULL", (now, id_))
-            if not done.rowcount:
+            revoked = rows.execute("UPDATE token SET revoked = ? WHERE id = ? AND revoked IS NULL", (now, id_))
+            if not revoked.rowcount:
                 raise RefusedError(404, f"no token {id_!r:.80} that is still good")
             rows.execute("DELETE FROM session WHERE token = ?", (id_,))
             self.database.log(rows, now, by, "token revoked", {"token": id_})
 
     def of_token(self, token: str, before_refusal: Callable[[], None] = lambda: None) -> Account:
-        """Return whose token this is.
+        """Return the account of a token.
 
         Args:
             token: as it was sent.
-            before_refusal: called before a refusal is written down; it may refuse itself, and then nothing is written.
+            before_refusal: called before a refusal is logged; it may refuse itself, and then nothing is logged.
 
         Raises:
-            RefusedError: nobody's, or it was revoked, or has expired. Which of them is not told, and is in the log.
+            RefusedError: the token is unknown, revoked or expired. Which of them only the log says.
         """
         _, id_, secret = ("", *token.removeprefix("tap_").partition("_")[::2])
         row = self.database.one("SELECT token.*, role FROM token JOIN user ON name = user WHERE id = ?", id_)
@@ -155,7 +153,7 @@ class Accounts:
         if row is not None and right and row["revoked"] is None and self.clock() < row["expires"]:
             return Account(row["user"], row["role"], row["id"])
         before_refusal()
-        if row is not None:  # an id that exists: a stolen, old or mistyped token; anything else is only noise
+        if row is not None:  # a known id: a stolen, old or mistyped token; anything else is only noise
             why = "wrong secret" if not right else "revoked" if row["revoked"] is not None else "expired"
             with self.database.change() as rows:
                 self.database.log(rows, self.clock(), row["user"], "token refused", {"token": id_, "why": why})
@@ -179,7 +177,9 @@ class Accounts:
         return cookie
 
     def of_session(self, cookie: str) -> Account | None:
-        """Return who is signed in; None for a session that is over, or whose token is not good any more."""
+        """Return the account of a session; None without a cookie, or if the session or its token is over."""
+        if not cookie:
+            return None
         now = self.clock()
         row = self.database.one(
             "SELECT user, role, token.id FROM session JOIN token ON token.id = session.token JOIN user ON name = user "
@@ -196,16 +196,16 @@ class Accounts:
             rows.execute("DELETE FROM session WHERE digest = ?", (keyed(self.key, "session", cookie),))
 
     def form_key(self, cookie: str) -> str:
-        """Return what a form of this session must carry, so that no other site can send one."""
+        """Return the key that a form of this session must carry, so that no other site can send one."""
         return keyed(self.key, "form", cookie).hex()
 
-    def check_form(self, cookie: str, sent: str) -> None:
-        """Refuse a form that this session's pages did not hold.
+    def check_form(self, cookie: str, key: str) -> None:
+        """Refuse a form that is not from this session's pages.
 
         Raises:
             RefusedError: it carries another key, or none.
         """
-        if not hmac.compare_digest(self.form_key(cookie).encode(), sent.encode("utf-8", "replace")):
+        if not hmac.compare_digest(self.form_key(cookie).encode(), key.encode("utf-8", "replace")):
             raise RefusedError(
                 403, "this form was not sent from the board's own page, or the session is over; load it again"
             )

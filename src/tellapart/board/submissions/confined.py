@@ -1,10 +1,10 @@
-"""A process that gives up, for good, what reading or measuring one file never takes: files, the network, other processes.
+"""Confinement of a process: for good, it may open no other file, reach no network and touch no other process.
 
-Linux lets any process do this to itself, without root: Landlock (from 5.13) says which files may be opened, and a seccomp
-filter (on x86-64 and ARM) which system calls are answered with "not permitted". Both hold for whatever runs in the process
-from then on, whoever wrote it. A kernel that has one of them not runs the process without it, and `confine` says so.
+Linux lets any process do this to itself, without root: Landlock (from 5.13) limits the files that may be opened, and a
+seccomp filter (on x86-64 and ARM) the system calls. Both hold for all code that runs in the process from then on. A
+kernel that lacks one of them runs the process without it, and `confine` returns its name.
 
-Source: Linux's own manual, landlock(7), seccomp(2) and prctl(2); numbers are those of its headers.
+Source: Linux's manual pages landlock(7), seccomp(2) and prctl(2); numbers are those of its headers.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _FILTER = 2
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF, _VERSION = 444, 445, 446, 1
 _PATH_BENEATH = 1
 _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
-_FILE_RIGHTS = (13, 14, 15, 15, 16)  # bits that Landlock's first versions know: all that can be done with files
-_NETWORK, _SCOPES = 4, 6  # versions that know TCP (bind, connect), and signals and abstract sockets of others
+_FILE_RIGHTS = (13, 14, 15, 15, 16)  # in Landlock's versions 1 to 5: how many bits are rights on files
+_NETWORK, _SCOPES = 4, 6  # versions from which it guards TCP (bind, connect), and other processes' signals and sockets
 
-#: The calls that are refused, and their numbers on x86-64 and on ARM: to reach others (sockets, messages, other processes'
-#: memory, signals and limits); to become more (programs, threads, namespaces, mounts, keys, the kernel's own doors); to change
-#: files in ways of which Landlock knows nothing (modes, owners, times), and in those that it guards too.
+#: Refused calls, and their numbers on x86-64 and on ARM. They reach others (sockets, messages, other processes' memory,
+#: signals and limits), gain power (programs, threads, namespaces, mounts, keys, kernel modules), or change files: in
+#: ways that Landlock does not guard (modes, owners, times) and in those that it does.
 _CALLS = """
 socket 41 198, socketpair 53 199, connect 42 203, bind 49 200, listen 50 201, accept 43 202, accept4 288 242,
 sendto 44 206, sendmsg 46 211, shmget 29 194, msgget 68 186, semget 64 190, mq_open 240 180, kill 62 129,
@@ -51,7 +51,7 @@ fchmodat2 452 452, chown 92 -, fchown 93 55, lchown 94 -, fchownat 260 54, utime
 utimensat 280 88, futimesat 261 -, setxattr 188 5, lsetxattr 189 6, fsetxattr 190 7, removexattr 197 14,
 lremovexattr 198 15, fremovexattr 199 16
 """
-_MACHINES = {"x86_64": (0xC000003E, 1), "aarch64": (0xC00000B7, 2)}  # its name in a filter, its column above
+_MACHINES = {"x86_64": (0xC000003E, 1), "aarch64": (0xC00000B7, 2)}  # number in a filter, column above
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _NOT_PERMITTED, _KILL = 0x7FFF0000, 0x00050001, 0x80000000
 _OTHER_NUMBERS = 0x40000000  # x86-64's second set of numbers for the same calls
@@ -64,18 +64,15 @@ class _Program(ctypes.Structure):
 
 
 def confine(readable: Sequence[Path]) -> tuple[str, ...]:
-    """Leave this process nothing but reading these folders and Python's own, its memory, and the files that it has open.
+    """Confine this process: it may only read these files and Python's own folders, and use its standard streams.
 
-    It ends with the process that started it; descriptors above standard error are closed. It cannot be undone.
+    Other descriptors are closed, and the process ends with its parent. It cannot be undone.
 
     Args:
-        readable: folders and files. A folder of Python's that holds one of them is not opened as a whole.
+        readable: folders and files. A folder of Python's that contains one of them is not readable as a whole.
 
     Returns:
-        The guards that this system does not have: `landlock` (files) and `seccomp` (sockets, other processes).
-
-    >>> confine.__name__  # confining the process that runs the examples would end it
-    'confine'
+        The guards that this system lacks: `landlock` (files), `seccomp` (sockets, other processes).
     """
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     if not sys.platform.startswith("linux"):
@@ -84,28 +81,29 @@ def confine(readable: Sequence[Path]) -> tuple[str, ...]:
     _prctl(_SET_DUMPABLE, 0)  # no other process of this user reads its memory
     if not _prctl(_SET_NO_NEW_PRIVILEGES, 1):
         return ("landlock", "seccomp")
-    held = {"landlock": _open_only([*_pythons(readable), *readable]), "seccomp": _refuse_calls()}
-    return tuple(name for name, holds in held.items() if not holds)
+    guards = {"landlock": _open_only([*_python_folders(readable), *readable]), "seccomp": _refuse_calls()}
+    return tuple(name for name, active in guards.items() if not active)
 
 
-def _pythons(readable: Iterable[Path]) -> Iterator[Path]:
+def _python_folders(readable: Iterable[Path]) -> Iterator[Path]:
     """Yield the folders from which modules and libraries may still be loaded."""
     system = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
-    for place in map(Path, dict.fromkeys((sys.prefix, sys.base_prefix, *sys.path, *system))):
-        if place.is_absolute() and not any(each.absolute().is_relative_to(place) for each in readable):
-            yield place
+    for folder in map(Path, dict.fromkeys((sys.prefix, sys.base_prefix, *sys.path, *system))):
+        if folder.is_absolute() and not any(path.absolute().is_relative_to(folder) for path in readable):
+            yield folder
 
 
-def _prctl(what: int, value: int) -> bool:
-    return bool(_libc.prctl(what, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)) == 0)
+def _prctl(option: int, value: int, program: object = None) -> bool:
+    zero = ctypes.c_ulong(0)
+    return bool(_libc.prctl(option, ctypes.c_ulong(value), zero if program is None else program, zero, zero) == 0)
 
 
 def _call(number: int, *values: object) -> int:
     return int(_libc.syscall(ctypes.c_long(number), *values))
 
 
-def _open_only(places: Iterable[Path]) -> bool:
-    """Let these places be read, and no other file be opened; say whether the kernel could."""
+def _open_only(readable: Iterable[Path]) -> bool:
+    """Let only these folders and files be opened, for reading; return whether the kernel could."""
     version = _call(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))
     if version < 1:
         return False
@@ -115,39 +113,35 @@ def _open_only(places: Iterable[Path]) -> bool:
     if rules < 0:
         return False
     try:
-        return all(_allowed(rules, place) for place in places if place.exists()) and not _call(
-            _RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0)
-        )
+        allowed = all(_allow(rules, path) for path in readable if path.exists())
+        return allowed and not _call(_RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0))
     finally:
         os.close(rules)
 
 
-def _allowed(rules: int, place: Path) -> bool:
-    opened = os.open(place, os.O_PATH | os.O_CLOEXEC)
+def _allow(rules: int, path: Path) -> bool:
+    """Add a path to a ruleset."""
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        rule = struct.pack("=Qi", _READ_FILE | (_READ_FOLDER if place.is_dir() else 0), opened)
+        rule = struct.pack("=Qi", _READ_FILE | (_READ_FOLDER if path.is_dir() else 0), descriptor)
         flags = ctypes.c_uint32(0)
         return not _call(_ADD_RULE, ctypes.c_int(rules), ctypes.c_int(_PATH_BENEATH), ctypes.c_char_p(rule), flags)
     finally:
-        os.close(opened)
+        os.close(descriptor)
 
 
 def _refuse_calls() -> bool:
-    """Put the filter in place; say whether the machine is one that it is written for, and the kernel took it."""
+    """Install the filter of system calls; return whether it knows the machine and the kernel accepted it."""
     if platform.machine() not in _MACHINES or sys.maxsize < 1 << 32:
         return False
     name, column = _MACHINES[platform.machine()]
-    found = [call.split()[column] for call in _CALLS.split(",")]
-    numbers = [int(number) for number in found if number != "-"]
-    # Each step: what to do, how many steps to skip if so and if not, and with which number.
+    columns = [call.split()[column] for call in _CALLS.split(",")]
+    numbers = [int(number) for number in columns if number != "-"]
+    # Each step: operation, steps to skip if true and if false, operand.
     steps = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, name), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
     refused = len(numbers) + 1
     steps.append((_AT_LEAST, refused, 0, _OTHER_NUMBERS))
     steps += [(_EQUAL, refused - k, 0, number) for k, number in enumerate(numbers, start=1)]
     steps += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _NOT_PERMITTED)]
     code = b"".join(struct.pack("HBBI", *step) for step in steps)
-    program = _Program(len(steps), code)
-    done = _libc.prctl(
-        _SET_SECCOMP, ctypes.c_ulong(_FILTER), ctypes.byref(program), ctypes.c_ulong(0), ctypes.c_ulong(0)
-    )
-    return bool(done == 0)
+    return _prctl(_SET_SECCOMP, _FILTER, ctypes.byref(_Program(len(steps), code)))

@@ -1,7 +1,7 @@
-"""The server's own database: accounts, what was sent, and the log of who did what. One SQLite file; never a page's source.
+"""The server's own SQLite database: accounts, submissions, and the log of who did what.
 
-Every change is one transaction that is begun at once (`BEGIN IMMEDIATE`), so that what it reads stays true until it is
-written: of two files sent at the same moment only one takes the last place under a limit.
+Every change is one transaction with `BEGIN IMMEDIATE`, so that what it reads stays true until it is written: of two
+files sent at the same moment only one takes the last place under a limit.
 """
 
 from __future__ import annotations
@@ -19,33 +19,35 @@ from tellapart.errors import StoreError
 __all__ = ["Database"]
 
 _SCHEMA = 1
-_TABLES = """
-CREATE TABLE user (name TEXT PRIMARY KEY, role TEXT NOT NULL, created REAL NOT NULL);
-CREATE TABLE token (id TEXT PRIMARY KEY, user TEXT NOT NULL REFERENCES user (name), digest BLOB NOT NULL,
-                    created REAL NOT NULL, expires REAL NOT NULL, revoked REAL);
-CREATE TABLE session (digest BLOB PRIMARY KEY, token TEXT NOT NULL REFERENCES token (id), expires REAL NOT NULL);
-CREATE TABLE submission (id TEXT PRIMARY KEY, user TEXT NOT NULL REFERENCES user (name), benchmark TEXT NOT NULL,
+_TABLES = (
+    "CREATE TABLE user (name TEXT PRIMARY KEY, role TEXT NOT NULL, created REAL NOT NULL)",
+    """CREATE TABLE token (id TEXT PRIMARY KEY, user TEXT NOT NULL REFERENCES user (name), digest BLOB NOT NULL,
+                    created REAL NOT NULL, expires REAL NOT NULL, revoked REAL)""",
+    """CREATE TABLE session (digest BLOB PRIMARY KEY, token TEXT NOT NULL REFERENCES token (id),
+                    expires REAL NOT NULL)""",
+    """CREATE TABLE submission (id TEXT PRIMARY KEY, user TEXT NOT NULL REFERENCES user (name), benchmark TEXT NOT NULL,
                          model TEXT NOT NULL, file TEXT NOT NULL, sha256 TEXT NOT NULL, bytes INTEGER NOT NULL,
                          created REAL NOT NULL, state TEXT NOT NULL, starts INTEGER NOT NULL DEFAULT 0,
-                         error TEXT NOT NULL DEFAULT '', public TEXT, private TEXT);
-CREATE INDEX of_user ON submission (benchmark, user, created);
-CREATE INDEX waiting ON submission (state);
-CREATE TABLE closing (benchmark TEXT PRIMARY KEY, at REAL NOT NULL);
-CREATE TABLE log (id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL,
-                  about TEXT NOT NULL);
-CREATE TRIGGER log_is_kept BEFORE DELETE ON log BEGIN SELECT RAISE (ABORT, 'the log is only added to'); END;
-CREATE TRIGGER log_is_not_changed BEFORE UPDATE ON log BEGIN SELECT RAISE (ABORT, 'the log is only added to'); END;
-"""
+                         error TEXT NOT NULL DEFAULT '', public TEXT, private TEXT)""",
+    "CREATE INDEX of_user ON submission (benchmark, user, created)",
+    "CREATE INDEX waiting ON submission (state)",
+    "CREATE TABLE closing (benchmark TEXT PRIMARY KEY, at REAL NOT NULL)",
+    """CREATE TABLE log (id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL,
+                  about TEXT NOT NULL)""",
+    "CREATE TRIGGER log_is_kept BEFORE DELETE ON log BEGIN SELECT RAISE (ABORT, 'the log is only added to'); END",
+    """CREATE TRIGGER log_is_not_changed BEFORE UPDATE ON log
+                    BEGIN SELECT RAISE (ABORT, 'the log is only added to'); END""",
+)
 
 
 class Database:
-    """The file, opened anew for each use: threads and processes share it freely.
+    """The database, with a connection for each use: threads and processes can share the file.
 
-    One more connection stays open and idle: the files that SQLite keeps beside its own stay with it, so that a disk that is full
-    can still be read from, and nobody waits for them to be made and deleted at each use.
+    One more connection stays open and idle, which keeps SQLite's files beside the database: a full disk can still be
+    read from, and no request waits for them to be made.
 
     Raises:
-        StoreError: the file is no such database, was written by another version, or cannot be made.
+        StoreError: the file is no such database, is of another version, or cannot be made.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as scratch:
@@ -60,7 +62,7 @@ class Database:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path.touch(mode=0o600)  # before SQLite makes it, or the log beside it, for all to read
+            path.touch(mode=0o600)  # or SQLite would make it, and the log beside it, readable by all
             path.chmod(0o600)
             with self._open() as rows:
                 rows.execute("PRAGMA journal_mode = WAL")
@@ -68,13 +70,13 @@ class Database:
                 version = rows.execute("PRAGMA user_version").fetchone()[0]
                 empty = not rows.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
                 if empty:
-                    for statement in _statements(_TABLES):
+                    for statement in _TABLES:
                         rows.execute(statement)
                     rows.execute(f"PRAGMA user_version = {_SCHEMA}")
                 rows.execute("COMMIT")
-            kept = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
-            weakref.finalize(self, kept.close)
-            kept.execute("PRAGMA user_version").fetchone()  # it opens them no sooner
+            idle = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+            weakref.finalize(self, idle.close)
+            idle.execute("PRAGMA user_version").fetchone()  # the first query opens the files
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{path} cannot be used as the board's database: {error}") from error
         if not empty and version != _SCHEMA:
@@ -93,7 +95,7 @@ class Database:
 
     @contextmanager
     def change(self) -> Iterator[sqlite3.Connection]:
-        """Give a connection inside a transaction, which is committed unless an exception leaves the block."""
+        """Yield a connection in a transaction, which is committed unless an exception leaves the block."""
         with self._open() as rows:
             rows.execute("BEGIN IMMEDIATE")
             try:
@@ -106,7 +108,7 @@ class Database:
 
     @contextmanager
     def look(self) -> Iterator[sqlite3.Connection]:
-        """Give a connection that sees one moment, and makes nobody wait."""
+        """Yield a connection that sees one moment, and locks no one out."""
         with self._open() as rows:
             rows.execute("BEGIN")
             yield rows
@@ -117,21 +119,12 @@ class Database:
             return rows.execute(query, values).fetchall()
 
     def one(self, query: str, *values: Any) -> sqlite3.Row | None:
-        """Return the first row of a query, if there is one."""
-        found = self.all(query, *values)
-        return found[0] if found else None
+        """Return the first row of a query, or None."""
+        with self._open() as rows:
+            row: sqlite3.Row | None = rows.execute(query, values).fetchone()
+            return row
 
     @staticmethod
     def log(rows: sqlite3.Connection, at: float, who: str, what: str, about: Mapping[str, Any]) -> None:
-        """Add to the log, in the transaction of what is told."""
+        """Add to the log, in the transaction of the change itself."""
         rows.execute("INSERT INTO log (at, who, what, about) VALUES (?, ?, ?, ?)", (at, who, what, json.dumps(about)))
-
-
-def _statements(script: str) -> Iterator[str]:
-    """Split a script: `executescript` would commit first."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""

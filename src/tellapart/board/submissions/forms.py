@@ -1,8 +1,8 @@
-"""The plain form in which what a file says goes from the process that reads it to the one that measures it: JSON, and no more.
+"""Forms: the contents of a file as plain JSON, from the process that reads it to the one that measures it.
 
-The process that reads may have been taken over by the file, so its word is checked like any stranger's, twice: by the server
-before it hands the form on, and by the process that measures before it looks at the truth. A form says nothing of ids: it holds
-one row an item or record, in the order in which they are published.
+The file may have taken over the process that reads, so a form is checked like any stranger's input, twice: by the
+server before it passes the form on, and by the process that measures before it opens the truth. A form has no ids: it
+holds one row for each item or record, in their published order.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from tellapart.errors import ScoreError
 
 __all__ = ["form_bytes", "pack", "unpack"]
 
-_Place = Literal[-1, 0, 1]
+_Choice = Literal[-1, 0, 1]
 _Side = Annotated[float, Field(ge=-1e9, le=1e9, allow_inf_nan=False)]  # as `tasks.predictions.box` has it
-#: Task -> its rows; the kinds of prediction that are two columns have rows of two.
+#: Task -> type of its rows; predictions of two columns have rows of two.
 _ROWS: Mapping[str, Any] = {
     "pairing": list[tuple[str, str]],
     "nlvr2": list[bool],
     "vqa": list[str],
     "vqa2": list[str],
     "grounding": list[tuple[_Side, _Side, _Side, _Side]],
-    "choice": list[tuple[_Place, _Place]],
+    "choice": list[tuple[_Choice, _Choice]],
 }
-_A_ROW = 128  # bytes that a row may take beside its texts: four doubles as JSON
-_AROUND = 64  # and all of them: brackets, names, a kind
+_A_ROW = 128  # bytes of a row beside its texts: four doubles as JSON
+_AROUND = 64  # bytes of the rest: brackets, names, a kind
 
 
 class _Numbers(BaseModel):
-    """Scores: the bytes of a float32 array `(item, image, text)`, the lowest first, in base64."""
+    """Scores: a float32 array `(item, image, text)`, little-endian, in base64."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -46,13 +46,13 @@ class _Numbers(BaseModel):
 
 
 def form_bytes(task: str, items: int, shape: tuple[int, int] | None, sent_bytes: int) -> int:
-    """Return how long a form may be at most: exactly known for scores; else in proportion to what was sent.
+    """Return the largest size of a form: exact for scores, else in proportion to the file.
 
     Args:
-        task: as records name it: `pairs`, `pairing` or a task's name.
-        items: items or records of the benchmark.
+        task: `pairs`, `pairing` or a task's name.
+        items: number of items or records.
         shape: images and texts of an item; None for a task's records.
-        sent_bytes: the file's length.
+        sent_bytes: size of the file.
 
     >>> form_bytes("pairs", 1000, (2, 2), 10), form_bytes("vqa", 1000, None, 10_000)
     (21400, 148064)
@@ -63,10 +63,10 @@ def form_bytes(task: str, items: int, shape: tuple[int, int] | None, sent_bytes:
 
 
 def pack(sent: Any, task: str) -> bytes:
-    """Return the form of what `read_sent` returns.
+    """Return the form of what `read_sent` returned.
 
     Raises:
-        ScoreError: a text holds what is no character.
+        ScoreError: a text holds half of a surrogate pair.
 
     >>> pack([True, False], "nlvr2")
     b'[true,false]'
@@ -87,16 +87,14 @@ def pack(sent: Any, task: str) -> bytes:
 
 
 def unpack(form: bytes, task: str, items: int, shape: tuple[int, int] | None) -> Any:
-    """Return what `pack` was given, with places for ids; or refuse a form that `pack` does not make.
+    """Return what `pack` took, with positions as ids; refuse a form that `pack` does not make.
 
     Args:
         form: untrusted.
-        task: as records name it: `pairs`, `pairing` or a task's name.
-        items: how many items or records there are.
-        shape: images and texts of an item; None for a task's records.
+        task, items, shape: as `form_bytes` takes them.
 
     Raises:
-        ScoreError: it is no such form. The message says nothing of what it holds.
+        ScoreError: the form is invalid; the message repeats nothing of it.
 
     >>> unpack(b"[true,false]", "nlvr2", 2, None)
     [True, False]
@@ -122,19 +120,19 @@ def _scores(numbers: _Numbers, items: int, shape: tuple[int, int] | None) -> Sco
     if shape is None:
         raise ScoreError("scores have a shape")
     values = np.frombuffer(base64.b64decode(numbers.scores, validate=True), "<f4")
-    return Scores(_places(items), values.reshape(items, *shape), numbers.kind)
+    return Scores(_positions(items), values.reshape(items, *shape), numbers.kind)
 
 
 def _columns(task: str, rows: list[tuple[Any, Any]]) -> Any:
-    # Loaded where they are needed: a process that reads scores is started sooner without them.
+    # Imported here, so that a process that reads scores starts sooner.
     from tellapart.models.generative.choice import BothOrders
     from tellapart.tasks.choice import Chosen
 
     first, second = tuple(row[0] for row in rows), tuple(row[1] for row in rows)
-    return Chosen(first, second) if task == "choice" else BothOrders(_places(len(rows)), first, second)
+    return Chosen(first, second) if task == "choice" else BothOrders(_positions(len(rows)), first, second)
 
 
-def _places(items: int) -> tuple[str, ...]:
+def _positions(items: int) -> tuple[str, ...]:
     return tuple(map(str, range(items)))
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from tellapart.board.submissions.hideable import HIDEABLE, Hideable
 from tellapart.board.submissions.shuffled import image_name, keyed, new_id, public_ids
-from tellapart.tasks.registry import TASKS
+from tellapart.tasks.hiding import Hiding
+from tellapart.tasks.registry import HIDEABLE, TASKS
 from tellapart.tasks.task import Task
 
-__all__ = ["HiddenRecords", "hide_records", "references"]
+__all__ = ["HiddenRecords", "hide_records"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class HiddenRecords:
         return None
 
     @property
-    def how(self) -> Hideable:
+    def how(self) -> Hiding:
         """How records of this task are hidden."""
         return HIDEABLE[self.task]
 
@@ -98,18 +98,6 @@ class HiddenRecords:
         return cls(task, records, tuple(found["public"]), found["sources"])
 
 
-def references(task: Task, records: Any) -> list[str]:
-    """Return the images of some records, each once.
-
-    >>> from tellapart.data.task_records import Statement, StatementSet
-    >>> one = Statement("0", "Both show a dog.", "a.png", "b.png", True)
-    >>> references(TASKS["nlvr2"], StatementSet("n", (one,)))
-    ['a.png', 'b.png']
-    """
-    how = HIDEABLE[task.name]
-    return list(dict.fromkeys(getattr(row, field) for row in getattr(records, how.rows) for field in how.images))
-
-
 def hide_records(task: Task, records: Any, key: bytes, public_share: float, suffix: str) -> HiddenRecords:
     """Shuffle records, and split their clusters into public and private ones.
 
@@ -130,7 +118,7 @@ def hide_records(task: Task, records: Any, key: bytes, public_share: float, suff
     rows = sorted(getattr(records, how.rows), key=lambda row: keyed(key, "order", row.id))
     clusters = how.clusters([how.bare(row) for row in rows])
     public = public_ids({row.id: cluster for row, cluster in zip(rows, clusters, strict=True)}, key, public_share)
-    names = {reference: image_name(key, reference, suffix) for reference in references(task, records)}
+    names = {reference: image_name(key, reference, suffix) for reference in task.images_of(records)}
     renamed = tuple(
         replace(row, id=new_id(key, row.id), **{field: names[getattr(row, field)] for field in how.images})
         for row in rows

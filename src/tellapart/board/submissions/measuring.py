@@ -99,7 +99,7 @@ def _measured_records(sent: Any, hidden: HiddenRecords, metrics: tuple[str, ...]
         found = {
             one.name: (one.over(one.strict[own]), size)
             for units, own, size in zip(measured, rows, sizes, strict=True)
-            for one in units.found
+            for one in units.values
             if own
         }
         _expect(metrics, found)
@@ -118,7 +118,7 @@ def _numbers(sent: Any, pairs: PairSet, rows: list[int]) -> dict[str, float]:
     """Measure some items by every metric that is defined."""
     if isinstance(sent, BothOrders):
         own = BothOrders(pairs.outline.ids, *(tuple(said[k] for k in rows) for said in (sent.in_order, sent.swapped)))
-        return {one.name: one.over(one.strict) for units in PAIRING.measure(pairs, own) for one in units.found}
+        return {one.name: one.over(one.strict) for units in PAIRING.measure(pairs, own) for one in units.values}
     return {name: value.value for name, value in measure(sent, pairs.outline).metrics.items()}
 
 

@@ -1,8 +1,9 @@
-"""The same answer as a page for a browser, and as JSON for anything else."""
+"""Answers of hidden benchmarks: each as a page for a browser or as JSON, refusals too."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sqlite3
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -10,47 +11,66 @@ from typing import Any
 
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.routing import APIRoute
 from jinja2 import Environment
 
 from tellapart.board.links import ServerLinks
 from tellapart.board.rendering import environment
 from tellapart.board.submissions.accounts import COOKIE
+from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.service import Submissions
 
-__all__ = ["page", "wants_page", "written"]
+__all__ = ["RefusingRoute", "page", "render_template", "wants_page"]
 
 _UNDER_WAY = ("received", "validated", "measuring")
 _LOOKS = {**dict.fromkeys(_UNDER_WAY, "even"), "done": "won", **dict.fromkeys(("refused", "failed", "stopped"), "lost")}
 
+#: A full disk, or a database that another process has locked.
+_UNABLE = RefusedError(503, "the server cannot do this now; nothing was changed, try again later")
+
+
+class RefusingRoute(APIRoute):
+    """A route that answers a refusal with `{"detail": why}`, or with a page."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler, wrapped."""
+        handler = super().get_route_handler()
+
+        async def refusing(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except (RefusedError, sqlite3.OperationalError) as error:
+                refused = error if isinstance(error, RefusedError) else _UNABLE
+                headers = {"Cache-Control": "no-store"}
+                if refused.status == 401:
+                    headers["WWW-Authenticate"] = "Bearer"
+                if wants_page(request):
+                    return HTMLResponse(render_template("refused", {"refused": refused}), refused.status, headers)
+                return JSONResponse({"detail": str(refused)}, refused.status, headers)
+
+        return refusing
+
 
 def wants_page(request: Request) -> bool:
-    """Return whether a browser asks, and not for JSON.
-
-    >>> wants_page(Request({"type": "http", "query_string": b"format=json", "headers": [(b"accept", b"text/html")]}))
-    False
-    """
+    """Return whether the request is a browser's, without `?format=json`."""
     return request.query_params.get("format") != "json" and "text/html" in request.headers.get("accept", "")
 
 
 def page(request: Request, board: Submissions, template: str, data: Mapping[str, Any]) -> Response:
-    """Answer with a page or with JSON, whichever was asked for.
-
-    >>> page.__name__
-    'page'
-    """
+    """Answer with a page or with JSON, as the request wants."""
     headers = {"Cache-Control": "no-store", "Vary": "Accept, Authorization, Cookie"}
     if not wants_page(request):
         return JSONResponse(dict(data), headers=headers)
     cookie = request.cookies.get(COOKIE, "")
-    account = board.accounts.of_session(cookie) if cookie else None
+    account = board.accounts.of_session(cookie)
     more = {"account": account, "key": board.accounts.form_key(cookie) if account else ""}
-    return HTMLResponse(written(template, {**data, **more}), headers=headers)
+    return HTMLResponse(render_template(template, {**data, **more}), headers=headers)
 
 
-def written(template: str, data: Mapping[str, Any]) -> str:
-    """Fill in a page; whatever comes from a user is escaped.
+def render_template(template: str, data: Mapping[str, Any]) -> str:
+    """Fill in a page; everything in `data` is escaped.
 
-    >>> "&lt;script&gt;" in written("refused", {"refused": "<script>"})
+    >>> "&lt;script&gt;" in render_template("refused", {"refused": "<script>"})
     True
     """
     return _environment().get_template(f"{template}.html.j2").render({"account": None, "key": "", **data})
@@ -58,12 +78,11 @@ def written(template: str, data: Mapping[str, Any]) -> str:
 
 @cache
 def _environment() -> Environment:
-    made = environment(Path(__file__).parent / "templates")
-    made.filters["percent"] = lambda value: f"{100 * value:.4g}"
-    made.filters["bound"] = lambda value: f"{100 * value:.1f}"
-    made.filters["moment"] = _moment
-    links = ServerLinks()
-    made.globals |= {
+    templates, links = environment(Path(__file__).parent / "templates"), ServerLinks()
+    templates.filters["percent"] = lambda value: f"{100 * value:.4g}"
+    templates.filters["bound"] = lambda value: f"{100 * value:.1f}"
+    templates.filters["moment"] = _format_moment
+    templates.globals |= {
         "under_way": _UNDER_WAY,
         "looks": _LOOKS,
         "link": links.to,
@@ -73,11 +92,11 @@ def _environment() -> Environment:
         "here": "hidden",
         "has_table": "",
     }
-    return made
+    return templates
 
 
-def _moment(at: float | str) -> str:
-    """A moment in seconds since 1970, or as ISO 8601 writes it, for people."""
+def _format_moment(at: float | str) -> str:
+    """Format seconds since 1970, or a moment in ISO 8601, for people."""
     moment = datetime.fromisoformat(at) if isinstance(at, str) else datetime.fromtimestamp(at, UTC)
     at_utc = moment.astimezone(UTC)
     return f"{at_utc.day} {at_utc:%B %Y, %H:%M} UTC"

@@ -14,18 +14,17 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits
-from tellapart.board.submissions.hidden_records import HiddenRecords, hide_records, references
-from tellapart.board.submissions.hideable import HIDEABLE
+from tellapart.board.submissions.hidden_records import HiddenRecords, hide_records
 from tellapart.board.submissions.measuring import measure_sent
 from tellapart.board.submissions.reencode import suffix_for
 from tellapart.board.submissions.shuffled import Hidden, hide
@@ -38,9 +37,11 @@ from tellapart.data.pairset import PairSet, describe
 from tellapart.data.rows import read_object
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import DataError, TellapartError
-from tellapart.metrics.registry import defined_for, headline
+from tellapart.metrics.registry import defined_for
 from tellapart.tasks.pairing import PAIRING
-from tellapart.tasks.registry import TASKS
+from tellapart.tasks.pairs import PAIRS
+from tellapart.tasks.registry import HIDEABLE, TASKS, headline
+from tellapart.tasks.task import Task
 
 __all__ = ["Prepared", "prepare", "read_truth", "told_metrics"]
 
@@ -251,20 +252,20 @@ def _hidden(
     benchmark: HiddenBenchmark, key: bytes
 ) -> tuple[Hidden | HiddenRecords, Callable[[str], NDArray[np.uint8]]]:
     """Read pairs or records, and shuffle them; return also what takes a reference of theirs to its pixels."""
-    found = _source(benchmark)
-    if isinstance(found, PairSet):
-        files = (found.read_bytes(reference) for item in found.items for reference in item.images)
-        return hide(found, key, benchmark.public_share, suffix_for(files)), found.pixels
-    task, records, read = TASKS[found.task], found.load(found.place), found.read_image()
-    suffix = suffix_for(read(reference) for reference in references(task, records))
-    hidden = hide_records(task, records, key, benchmark.public_share, suffix)
+    task, records, read = _source(benchmark)
+    suffix = suffix_for(read(reference) for reference in task.images_of(records))
+    hide_all = hide if task.hiding is None else partial(hide_records, task)
+    hidden = hide_all(records, key, benchmark.public_share, suffix)
+    if isinstance(records, PairSet):  # whose errors name the item, too
+        return hidden, records.pixels
     return hidden, lambda reference: decode(read(reference), reference)
 
 
-def _source(benchmark: HiddenBenchmark) -> PairSet | TaskBenchmark:
-    """Find the pairs, or the task's benchmark with its files; nothing is fetched from anywhere."""
+def _source(benchmark: HiddenBenchmark) -> tuple[Task, Any, Callable[[str], bytes]]:
+    """Find the task, its records, and what reads an image of theirs; nothing is fetched from anywhere."""
     if benchmark.pairs is not None:
-        return read_pair_set(benchmark.pairs, benchmark.name)
+        pairs = read_pair_set(benchmark.pairs, benchmark.name)
+        return PAIRS, pairs, pairs.read_bytes
     named = str(benchmark.benchmark)
     try:
         place = Locations(benchmark.data, benchmark.images)
@@ -274,7 +275,10 @@ def _source(benchmark: HiddenBenchmark) -> PairSet | TaskBenchmark:
     here = found.here()
     if here is None:
         raise DataError(f"hidden benchmark {benchmark.name!r}: {found.needs()} (`data` and `images` in the board file)")
-    return replace(found, place=here) if isinstance(found, TaskBenchmark) else found.load(here)
+    records, local = found.load(here), replace(found, place=here)
+    read = local.read_image(records)
+    assert read is not None  # noqa: S101  (its files are here)
+    return TASKS[found.task], records, read
 
 
 def _written(hidden: Hidden) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""A confined process as the server sees it: started, listened to with suspicion, and ended with all that it began.
+"""Worker processes as the server sees them: start one, check each of its messages, and kill it with its children.
 
-What strangers sent is opened in one such process, and meets the truth in another (`worker.py`). Nothing that comes from
-either is taken on trust: lines have a length, messages a form of their own for each of the two, and numbers the benchmark's
-own metrics and step. A process that says anything else is one that died.
+One such process opens a stranger's file, and another measures its contents (`worker.py`). The server trusts neither:
+lines have a length, messages a schema for each of the two jobs, and numbers must be of the benchmark's metrics and
+step. A process that sends anything else is treated like one that died.
 """
 
 from __future__ import annotations
@@ -24,28 +24,25 @@ from tellapart.board.submissions.measuring import Split
 from tellapart.board.submissions.rounding import round_to
 from tellapart.errors import MetricError
 
-__all__ = ["Process", "S", "Said", "SaidOfFile", "SaidOfForm"]
+__all__ = ["MeasureResult", "Message", "Process", "ReadResult", "WorkerMessage"]
 
 _LONGEST = 1 << 16  # bytes of a message
 _MOST = 8  # messages
-_MOST_TOLD = 500  # characters of a refusal
-_OWN = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG")
+_MOST_SHOWN = 500  # characters of a refusal
+_ENVIRONMENT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG")
 
 
-def _told(text: str) -> str:
-    """Return what is told of a refusal: short, and nothing in it that turns a page's or a terminal's text around."""
-    told = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text[: _MOST_TOLD + 1])
-    return told if len(told) <= _MOST_TOLD else f"{told[: _MOST_TOLD - 1]}…"
+def _shorten(text: str) -> str:
+    """Return a refusal as it is shown: short, without characters that could reorder a page's or a terminal's text."""
+    plain = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text[: _MOST_SHOWN + 1])
+    return plain if len(plain) <= _MOST_SHOWN else f"{plain[: _MOST_SHOWN - 1]}…"
 
 
-class Said(BaseModel):
+class WorkerMessage(BaseModel):
     """A message of either process.
 
     Attributes:
-        unconfined: guards that this system does not have.
-
-    >>> Said.model_validate_json('{"unconfined": ["landlock"]}').unconfined
-    ['landlock']
+        unconfined: guards that this system lacks.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -53,32 +50,29 @@ class Said(BaseModel):
     unconfined: list[Literal["landlock", "seccomp"]] = Field(default=[], max_length=2)
 
 
-class SaidOfFile(Said):
-    """A message of the process that reads; it may say what it likes of its file, and nothing of numbers.
+class ReadResult(WorkerMessage):
+    """A message of the process that reads; it has text about the file, and no scores.
 
     Attributes:
-        read: the file is what it should be: so many bytes of its form follow.
-        refused: what is wrong with it.
-        failed: what is published of the benchmark cannot be read.
+        read: the file is valid: a form of so many bytes follows.
+        refused: why the file is invalid.
+        failed: the published items cannot be read.
 
-    >>> SaidOfFile.model_validate_json('{"refused": "a\\\\u202eb"}').refused
+    >>> ReadResult.model_validate_json('{"refused": "a\\\\u202eb"}').refused
     'a\\\\u202eb'
     """
 
     read: int = Field(default=0, ge=0)
-    refused: Annotated[str, AfterValidator(_told)] = ""
+    refused: Annotated[str, AfterValidator(_shorten)] = ""
     failed: bool = False
 
 
-class SaidOfForm(Said):
-    """A message of the process that measures: numbers, or which of a few things went wrong.
+class MeasureResult(WorkerMessage):
+    """A message of the process that measures: numbers, or the step that failed.
 
     Attributes:
-        failed: at what.
-        public, private: what it got.
-
-    >>> SaidOfForm.model_validate_json('{"failed": "memory"}').failed
-    'memory'
+        failed: the step.
+        public, private: numbers of the two splits.
     """
 
     failed: Literal["truth", "form", "numbers", "memory"] | None = None
@@ -87,8 +81,8 @@ class SaidOfForm(Said):
 
     @field_validator("public", "private")
     @classmethod
-    def _may_be_told(cls, split: Split, info: ValidationInfo) -> Split:
-        """Take the job's metrics alone, and rounded: more digits than the step has could hold labels."""
+    def _check_numbers(cls, split: Split, info: ValidationInfo) -> Split:
+        """Accept only the job's metrics, rounded: more digits than the step has could hold labels."""
         job = cast(Mapping[str, Any], info.context)
         try:
             rounded = {name: round_to(value, job["step"]) for name, value in split.values.items()}
@@ -99,26 +93,23 @@ class SaidOfForm(Said):
         return split
 
 
-S = TypeVar("S", bound=Said)
+Message = TypeVar("Message", bound=WorkerMessage)
 
 
 class Process:
-    """A process that reads one file, or measures what one says.
+    """A process that reads one file, or measures one form.
 
     Args:
         job: as `worker.read` or `worker.measure` takes it, with its limits.
-        folder: in which it is started.
-        patience: seconds after which it is killed, whatever it does.
-        form: what it is to measure.
-
-    >>> Process.__init__.__name__
-    '__init__'
+        folder: its working folder.
+        patience: seconds after which it is killed.
+        form: to be measured.
     """
 
     def __init__(self, job: Mapping[str, Any], folder: Path, patience: float, form: bytes = b"") -> None:
         self.job, self.form = job, form
         # Of the server's own environment only what Python needs: no database address, no token.
-        own = {name: os.environ[name] for name in _OWN if name in os.environ}
+        own = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         one = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tellapart.board.submissions.worker"],
@@ -127,17 +118,17 @@ class Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # a group of its own, which ends as one
+            start_new_session=True,  # its own process group, which is killed as one
         )
-        # CPU time is limited by the process itself; this is for one that only waits.
+        # The process limits its own CPU time; this ends one that only waits.
         self._timer = Timer(patience, self.kill)
         self._timer.daemon = True
 
-    def says(self, kind: type[S]) -> Iterator[S]:
-        """Yield its messages, until its last one, or one that is not what it should be; it is gone then.
+    def messages(self, kind: type[Message]) -> Iterator[Message]:
+        """Yield the process's messages until the last, or the first invalid one; then the process is killed.
 
         Args:
-            kind: of messages, by what the job is.
+            kind: of messages that the job sends.
         """
         stdin, stdout = cast(IO[bytes], self._process.stdin), cast(IO[bytes], self._process.stdout)
         try:
@@ -147,7 +138,7 @@ class Process:
                 stdin.write(self.form)
             for _ in range(_MOST):
                 line = stdout.readline(_LONGEST)
-                if not line.endswith(b"\n"):  # the end, in the middle of its last word perhaps; or a line without one
+                if not line.endswith(b"\n"):  # the end, perhaps in the middle of a message; or a line that is too long
                     return
                 yield kind.model_validate_json(line, context=self.job)
         except ValidationError:
@@ -159,12 +150,12 @@ class Process:
             stdout.close()
 
     def take(self, size: int) -> bytes:
-        """Return so many bytes that follow a message, or fewer if there are not; none if there may not be so many."""
+        """Return the form after a message, up to so many bytes; nothing if the job allows no form of that size."""
         return cast(IO[bytes], self._process.stdout).read(size) if size <= self.job["form_bytes"] else b""
 
     def kill(self) -> None:
-        """End it, and whatever it began."""
-        if self._process.returncode is None:  # else the number may be another's by now
+        """Kill the process and its children."""
+        if self._process.returncode is None:  # else the number may be another process's by now
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.kill()

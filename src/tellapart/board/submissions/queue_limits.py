@@ -1,52 +1,133 @@
-"""How many files may be on their way in at once: each holds a connection, memory and room on the disk until it has come."""
+"""Limits on the files of hidden benchmarks: closing, files a day and in all, and uploads at the same time."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 
+from tellapart.board.submissions.database import Database
+from tellapart.board.submissions.hidden import HiddenBenchmark
 from tellapart.board.submissions.refused import RefusedError
 
-__all__ = ["Slots"]
+__all__ = ["COUNTED", "REFUSED_A_DAY", "QueueLimits", "UploadLimit"]
+
+#: States in which a file counts against the limits.
+COUNTED = ("received", "validated", "measuring", "done", "stopped")
+#: Uncounted files of a user in a day, over all benchmarks: each costs the server time and the user no attempt.
+REFUSED_A_DAY = 20
+_DAY = 86_400
+_IN_COUNTED = f"state IN ({', '.join(repr(state) for state in COUNTED)})"
+_UNCOUNTED_TODAY = f"SELECT count(*) FROM submission WHERE user = ? AND created >= ? AND NOT {_IN_COUNTED}"  # noqa: S608
+_TOTAL_AND_TODAY = f"""
+SELECT count(*), coalesce(sum(created >= ?), 0) FROM submission WHERE benchmark = ? AND user = ? AND {_IN_COUNTED}
+"""  # noqa: S608  (constants)
 
 
-class Slots:
-    """So many files at once, and fewer of one user.
+class QueueLimits:
+    """Limits on files that count, and the closings of benchmarks, by date or by hand.
+
+    A closing is final, since private numbers are published from then on. One by date is written to the database before
+    that: a clock that is set back, or a later date in the board file, does not open the benchmark again.
+
+    Args:
+        database: of closings and submissions.
+        clock: seconds since 1970.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as scratch:
+    ...     limits = QueueLimits(Database(Path(scratch) / "board.sqlite"), lambda: 0.0)
+    ...     [limits.close("clocks", by="root") for _ in range(2)]
+    [True, False]
+    """
+
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+        self.database, self.clock = database, clock
+
+    def check(self, rows: sqlite3.Connection, user: str, benchmark: HiddenBenchmark) -> None:
+        """Refuse a file to a closed benchmark, or beyond a limit; reads in the caller's transaction.
+
+        Raises:
+            RefusedError: 409 or 429.
+        """
+        name, now = benchmark.name, self.clock()
+        by_hand = rows.execute("SELECT at FROM closing WHERE benchmark = ?", (name,)).fetchone()
+        if by_hand or self._is_past(benchmark):
+            raise RefusedError(409, f"{name} is closed; its private numbers are on the board")
+        midnight = now - now % _DAY
+        next_day = f"the next day (UTC) begins in {(midnight + _DAY - now) / 3600:.1f} hours"
+        if rows.execute(_UNCOUNTED_TODAY, (user, midnight)).fetchone()[0] >= REFUSED_A_DAY:
+            raise RefusedError(
+                429, f"{REFUSED_A_DAY} files of {user} were refused today, and no more are read; {next_day}"
+            )
+        total, today = rows.execute(_TOTAL_AND_TODAY, (midnight, name, user)).fetchone()
+        if total >= benchmark.total:
+            raise RefusedError(429, f"{user} has used all {benchmark.total} submissions to {name}")
+        if today >= benchmark.daily:
+            raise RefusedError(429, f"{user} has used today's {benchmark.daily} submissions to {name}; {next_day}")
+
+    def is_closed(self, benchmark: HiddenBenchmark) -> bool:
+        """Return whether a benchmark is closed, and the closing is written down."""
+        if self.database.one("SELECT at FROM closing WHERE benchmark = ?", benchmark.name) is not None:
+            return True
+        if not self._is_past(benchmark):
+            return False
+        try:
+            self.close(benchmark.name, by="server")
+        except sqlite3.OperationalError:  # a full disk: no file is taken any more, and nothing published yet
+            return False
+        return True
+
+    def _is_past(self, benchmark: HiddenBenchmark) -> bool:
+        return benchmark.closes is not None and self.clock() >= benchmark.closes.timestamp()
+
+    def close(self, name: str, *, by: str) -> bool:
+        """Write down that a benchmark is closed from now on; return False if it was already."""
+        with self.database.change() as rows:
+            closing = rows.execute("INSERT OR IGNORE INTO closing VALUES (?, ?)", (name, self.clock()))
+            if closing.rowcount:
+                self.database.log(rows, self.clock(), by, "benchmark closed", {"benchmark": name})
+            return bool(closing.rowcount)
+
+
+class UploadLimit:
+    """A limit on uploads at the same time: each holds a connection, memory and room on the disk.
 
     Args:
         each: of one user.
-        most: of all of them.
+        most: of all users.
 
-    >>> slots = Slots(each=1, most=8)
-    >>> with slots.hold("ann") as others:
+    >>> limit = UploadLimit(each=1, most=8)
+    >>> with limit.hold("ann") as others:
     ...     others
     0
     """
 
     def __init__(self, *, each: int = 2, most: int = 8) -> None:
         self.each, self.most = each, most
-        self._held: Counter[str] = Counter()
+        self._uploads: Counter[str] = Counter()
         self._lock = Lock()
 
     @contextmanager
     def hold(self, user: str) -> Iterator[int]:
-        """Hold a place while the block lasts; say how many others are held.
+        """Hold a place while the block lasts; yield how many other places are held.
 
         Raises:
-            RefusedError: the user, or all of them, have as many as may be.
+            RefusedError: the user, or all users together, hold as many as are allowed.
         """
         with self._lock:
-            others = self._held.total()
-            if self._held[user] >= self.each:
+            others = self._uploads.total()
+            if self._uploads[user] >= self.each:
                 raise RefusedError(429, f"{user} is sending {self.each} files already; wait until one has come")
             if others >= self.most:
                 raise RefusedError(503, "too many files are being sent at this moment; nothing was counted, try again")
-            self._held[user] += 1
+            self._uploads[user] += 1
         try:
             yield others
         finally:
             with self._lock:
-                self._held[user] -= 1
-                self._held += Counter()  # who holds none is forgotten
+                self._uploads[user] -= 1
+                self._uploads += Counter()  # drops users without an upload

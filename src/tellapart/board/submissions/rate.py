@@ -1,4 +1,4 @@
-"""How often somebody may ask: a bucket that fills at a steady rate, one for each token or address."""
+"""Limits on requests a minute: a bucket for each token or address, refilled at a steady rate."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from threading import Lock
 
 from tellapart.board.submissions.refused import RefusedError
 
-__all__ = ["Rate", "network"]
+__all__ = ["RateLimit", "network"]
 
-_MOST = 10_000  # buckets that are kept; the longest untouched goes first, and is full again by then
+_MOST = 10_000  # buckets; the one unused for longest is dropped first, and is full again by then
 
 
 def network(host: str) -> str:
-    """Return what of an address stands for one sender: all of IPv4's, half of IPv6's, of which anybody is given the rest.
+    """Return the part of an address that is one sender's: all of IPv4; of IPv6 64 bits, as everyone gets the others.
 
     >>> network("192.0.2.7"), network("2001:db8::5:6:7:8"), network("::ffff:192.0.2.7"), network("testclient")
     ('192.0.2.7', '2001:db8::/64', '192.0.2.7', 'testclient')
@@ -31,39 +31,39 @@ def network(host: str) -> str:
     return str(mapped) if mapped else str(ipaddress.IPv6Network((address, 64), strict=False))
 
 
-class Rate:
-    """Allow so many a minute, and as many at once.
+class RateLimit:
+    """A limit on requests a minute; as many may come at once.
 
     Args:
-        a_minute: how many.
+        a_minute: requests.
         clock: seconds, always rising.
 
-    >>> rate = Rate(2, lambda: 0.0)
-    >>> rate.spend("ann"), rate.spend("ann"), rate.spend("bob")
+    >>> limit = RateLimit(2, lambda: 0.0)
+    >>> limit.spend("ann"), limit.spend("ann"), limit.spend("bob")
     (None, None, None)
-    >>> rate.spend("ann")
+    >>> limit.spend("ann")
     Traceback (most recent call last):
     tellapart.board.submissions.refused.RefusedError: more than 2 requests a minute; try again in 30 s
     """
 
     def __init__(self, a_minute: int, clock: Callable[[], float]) -> None:
         self.a_minute, self.clock = a_minute, clock
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # sender -> (requests left, at this time)
         self._lock = Lock()
 
-    def spend(self, who: str) -> None:
-        """Take one.
+    def spend(self, sender: str) -> None:
+        """Count one request.
 
         Raises:
-            RefusedError: none is left.
+            RefusedError: the bucket is empty.
         """
         with self._lock:
             now, a_second = self.clock(), self.a_minute / 60
-            left, at = self._left.pop(who, (float(self.a_minute), now))
-            left = min(float(self.a_minute), left + (now - at) * a_second)
-            self._left[who] = (left - 1 if left >= 1 else left, now)
-            while len(self._left) > _MOST:
-                self._left.popitem(last=False)
-        if left < 1:
-            wait = math.ceil((1 - left) / a_second)
+            tokens, at = self._buckets.pop(sender, (float(self.a_minute), now))
+            tokens = min(float(self.a_minute), tokens + (now - at) * a_second)
+            self._buckets[sender] = (tokens - 1 if tokens >= 1 else tokens, now)
+            while len(self._buckets) > _MOST:
+                self._buckets.popitem(last=False)
+        if tokens < 1:
+            wait = math.ceil((1 - tokens) / a_second)
             raise RefusedError(429, f"more than {self.a_minute} requests a minute; try again in {wait} s")

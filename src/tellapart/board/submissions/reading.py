@@ -1,7 +1,7 @@
-"""A file that was sent, read with suspicion, by a process that knows of the benchmark what everybody may know.
+"""Readers of a stranger's file, in a process that has only what is published of the benchmark.
 
-Nothing here trusts the file. It is read by the same readers as on anybody's own machine, in a process whose time and memory
-are limited (`worker.py`); before an archive is unpacked its table of contents must be what such a file's can be.
+Nothing here trusts the file. The readers are those of any user's own machine, in a process with limited time and memory
+(`worker.py`); before an archive is unpacked its table of contents is checked.
 """
 
 from __future__ import annotations
@@ -26,26 +26,22 @@ _PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # numpy writes no other, an
 
 
 def read_published(path: Path, task: str) -> Any:
-    """Read what is published of a benchmark: a pair set of the published items, or a task's bare records.
+    """Read the published items: a pair set, or a task's records without labels.
 
     Args:
         path: as `prepare` writes it.
-        task: as records name it: `pairs`, `pairing` or a task's name.
+        task: `pairs`, `pairing` or a task's name.
 
     Raises:
-        DataError: the file is missing, or not what `prepare` writes.
-
-    >>> read_published(Path("gone.json"), "pairs")
-    Traceback (most recent call last):
-    tellapart.errors.DataError: gone.json: cannot be read (No such file or directory)
+        DataError: the file is missing or invalid.
     """
-    found = read_object(path)
+    content = read_object(path)
     try:
         if task in ("pairs", "pairing"):
-            return PairSet("hidden", tuple(Item.model_validate(row) for row in found["items"]), Path())
-        from tellapart.board.submissions.hideable import HIDEABLE  # not loaded where scores are read: it takes a while
+            return PairSet("hidden", tuple(Item.model_validate(row) for row in content["items"]), Path())
+        from tellapart.tasks.registry import HIDEABLE  # slow to import, and scores do not need it
 
-        return TypeAdapter(HIDEABLE[task].records).validate_python(found["records"])
+        return TypeAdapter(HIDEABLE[task].records).validate_python(content["records"])
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(
             f"{path} is not what is published of a hidden benchmark ({error}); open the board again"
@@ -57,17 +53,13 @@ def check_archive(path: Path, ids: int, shape: tuple[int, int], longest_id: int)
 
     Args:
         path: the file.
-        ids: how many items there are.
+        ids: number of items.
         shape: images and texts of an item.
         longest_id: characters.
 
     Raises:
-        ScoreError: too many members, one that is encrypted, packed in another way or named with a path, or one that would
-            unpack to far more than such an array can be.
-
-    >>> check_archive(Path("gone.npz"), 1, (2, 2), 24)
-    Traceback (most recent call last):
-    tellapart.errors.ScoreError: gone.npz is not an npz file: [Errno 2] No such file or directory: 'gone.npz'
+        ScoreError: there are too many members, or one is encrypted, packed unlike numpy's, named with a path, or would
+            unpack to far more than such an array needs.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -76,7 +68,7 @@ def check_archive(path: Path, ids: int, shape: tuple[int, int], longest_id: int)
         raise ScoreError(f"{path} is not an npz file: {error}") from error
     if len(members) > _MOST_MEMBERS:
         raise ScoreError(f"{path} holds {len(members)} members; ids, scores and kind are three")
-    # Twice doubles for the scores, four times the ids' own length: room for any honest way to write them.
+    # Room for any honest way to write them: twice the doubles of the scores, four times the UTF-32 of the ids.
     most = {"scores": 2 * 8 * ids * math.prod(shape) + 4096, "ids": 4 * 4 * ids * longest_id + 4096}
     for member in members:
         name = member.filename.removesuffix(".npy")
@@ -92,24 +84,19 @@ def check_archive(path: Path, ids: int, shape: tuple[int, int], longest_id: int)
 
 
 def read_sent(path: Path, records: Any, task: str) -> Any:
-    """Read what was sent, every item exactly once.
+    """Read a submitted file, every item exactly once.
 
     Args:
         path: the file.
         records: as `read_published` returns them.
-        task: as it takes it.
+        task: as `read_published` takes it.
 
     Returns:
-        `Scores`, `BothOrders` or a task's predictions, of the items as they are published and in that order.
+        `Scores`, `BothOrders` or a task's predictions, in the published order.
 
     Raises:
-        ScoreError: it is not what its format says, or ids are missing, unknown or repeated, or a number is not finite.
-        DataError: a line is not what its format says.
-
-    >>> one = PairSet("p", (Item(id="a", images=("0.png",), texts=("x", "y")),), Path())
-    >>> read_sent(Path("gone.csv"), one, "pairs")
-    Traceback (most recent call last):
-    tellapart.errors.ScoreError: gone.csv cannot be read: No such file or directory
+        ScoreError: the file is invalid, ids are missing, unknown or repeated, or a number is not finite.
+        DataError: a line is invalid.
     """
     try:
         if task == "pairs":

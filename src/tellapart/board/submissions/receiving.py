@@ -1,11 +1,15 @@
-"""A file on its way in: who sends it is known before a byte is read, and caps of size and time hold for forms, too."""
+"""Uploads: the sender is authenticated before a byte is read, and size and time are capped, for forms too."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import secrets
+import shutil
+import unicodedata
 from collections.abc import AsyncIterator
-from pathlib import PurePosixPath
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
 
 import anyio
 from fastapi import Request
@@ -14,97 +18,86 @@ from starlette.datastructures import UploadFile
 from starlette.requests import ClientDisconnect
 
 from tellapart.board.submissions.accounts import COOKIE
-from tellapart.board.submissions.auth import Asking
+from tellapart.board.submissions.auth import RequestAuth
+from tellapart.board.submissions.queue import Upload
 from tellapart.board.submissions.refused import RefusedError
-from tellapart.board.submissions.service import Submissions, checked_model
-from tellapart.board.submissions.upload import SUFFIXES, Upload, check_room, check_size, receive
+from tellapart.board.submissions.service import Submissions
+from tellapart.catalog import REFERENCES
 
-__all__ = ["received"]
+__all__ = ["check_model_name", "check_room", "check_size", "receive", "write_upload"]
 
+#: Protocol of a benchmark -> endings of the files that it takes.
+_SUFFIXES = {
+    "scores": (".npz", ".csv", ".jsonl"),
+    "answers": (".jsonl", ".csv", ".json"),
+    "predictions": (".jsonl", ".csv", ".json"),
+}
 _FORM = 16_384  # bytes of a form beside its file
 _PIECE = 1 << 16
-_NAME = 80  # characters of a file's name that are kept
-_GRACE, _SLOWEST = 30, 1 << 16  # seconds, and bytes a second after them: whoever is slower holds a place for nothing
+_NAME = 80  # characters of a file's name
+_GRACE, _SLOWEST = 30, 1 << 16  # seconds, and bytes a second after them: a slower sender only holds a place
+_INVISIBLE = "\u115f\u1160\u17b4\u17b5\u2028\u2029\u2800\u3164\uffa0"  # letters by their class, and nothing to see
+_RESERVED = {*REFERENCES, "human"}  # a board shows these as chance, as bounds and as people
 
 
-async def received(request: Request, board: Submissions, name: str, model: str, file: str) -> str:
+async def receive(request: Request, board: Submissions, name: str, model: str, file: str) -> str:
     """Take a file into the queue; return its id.
 
     Args:
         request: a file as its body, with a token; or a browser's form with `model`, `file` and the session's `key`.
-        board: where it goes.
-        name: the hidden benchmark's.
+        board: of the hidden benchmark.
+        name: of the hidden benchmark.
         model, file: names, where the body is the file.
 
     Raises:
-        RefusedError: whatever is wrong; nothing is kept, and nothing counted.
-
-    >>> received.__name__
-    'received'
+        RefusedError: the account, the names or the file are refused; nothing is kept or counted.
     """
-    asking = Asking(request, board)
-    account = await run_in_threadpool(asking.account, "submitter")
+    auth = RequestAuth(request, board)
+    account = await run_in_threadpool(auth.account, "submitter")
     await run_in_threadpool(board.check_allowed, account, name)
-    if asking.browser:
-        asking.check_site()
-    most = board.settings.upload_bytes
+    if auth.is_browser:
+        auth.check_site()
+    most, suffixes = board.settings.upload_bytes, _SUFFIXES[board.benchmark(name).benchmark.protocol]
     check_size(request.headers.get("content-length"), most + _FORM)
-    with board.slots.hold(account.user) as others:
+    with board.uploads.hold(account.user) as others:
         check_room(board.queue.folder, (1 + others) * most + board.settings.spare_bytes)
         try:
             with anyio.fail_after(_GRACE + most / _SLOWEST):
-                model, file, upload = await _come(
-                    asking, SUFFIXES[board.benchmark(name).benchmark.protocol], model, file
-                )
+                model, file, upload = await _read_body(auth, suffixes, model, file)
         except (TimeoutError, ClientDisconnect) as error:
             raise RefusedError(408, "the file did not come whole, or too slowly; nothing was counted") from error
-        except OSError as error:  # the form's parser keeps large files in the system's folder for such
-            raise RefusedError(
-                507, f"the server cannot keep the file now ({error.strerror}); nothing was counted"
-            ) from error
+        except OSError as error:  # the form's parser keeps large files in the system's temporary folder
+            raise _cannot_keep(error) from error
         return await run_in_threadpool(board.queue.take, account, name, model, file, upload)
 
 
-async def _come(asking: Asking, suffixes: tuple[str, ...], model: str, file: str) -> tuple[str, str, Upload]:
-    """Receive a file; return the model's name, the file's, and the file."""
-    request, board = asking.request, asking.board
+async def _read_body(auth: RequestAuth, suffixes: tuple[str, ...], model: str, file: str) -> tuple[str, str, Upload]:
+    """Return the model's name, the file's, and the file."""
+    request, board = auth.request, auth.board
     most, path = board.settings.upload_bytes, board.queue.folder / f"{secrets.token_hex(8)}.part"
     kind = request.headers.get("content-type", "")
     if kind.startswith("multipart/form-data"):
-        if "charset" in kind.lower():  # no browser names one, and not all of Python's are fit for what strangers send
+        if (
+            "charset" in kind.lower()
+        ):  # no browser names one, and some of Python's codecs are unsafe for untrusted input
             raise RefusedError(422, "the form names a charset; send it as UTF-8")
-        async with _capped(request, most + _FORM).form(max_files=1, max_fields=4, max_part_size=_FORM) as form:
-            given = {key: value for key, value in form.items() if isinstance(value, str)}
-            if asking.browser:
-                board.accounts.check_form(request.cookies.get(COOKIE, ""), given.get("key", ""))
-            sent = form.get("file")
-            if not isinstance(sent, UploadFile):
+        async with _cap(request, most + _FORM).form(max_files=1, max_fields=4, max_part_size=_FORM) as form:
+            fields = {key: value for key, value in form.items() if isinstance(value, str)}
+            if auth.is_browser:
+                board.accounts.check_form(request.cookies.get(COOKIE, ""), fields.get("key", ""))
+            part = form.get("file")
+            if not isinstance(part, UploadFile):
                 raise RefusedError(422, "the form has no file; choose one")
-            model, file = checked_model(given.get("model", "")), _checked_file(sent.filename or "", suffixes)
-            return model, file, await receive(_pieces(sent), path, most)
-    if asking.browser:  # a session alone must show that the form is its own
+            model, file = check_model_name(fields.get("model", "")), _check_file_name(part.filename or "", suffixes)
+            return model, file, await write_upload(_pieces(part), path, most)
+    if auth.is_browser:  # a session needs a form with its key
         raise RefusedError(401, "send your token: Authorization: Bearer TOKEN; or use the board's form")
-    model, file = checked_model(model), _checked_file(file, suffixes)
-    return model, file, await receive(request.stream(), path, most)
+    model, file = check_model_name(model), _check_file_name(file, suffixes)
+    return model, file, await write_upload(request.stream(), path, most)
 
 
-def _checked_file(name: str, suffixes: tuple[str, ...]) -> str:
-    """Return a file's name as its sender is shown it: no folder, short, all of it to be seen; its ending is one of these."""
-    own = PurePosixPath(name.replace("\\", "/"))
-    suffix = own.suffix.lower()
-    if suffix not in suffixes:
-        raise RefusedError(422, f"file {name!r:.80}: send a file that ends in {', '.join(suffixes)}")
-    stem = "".join(letter for letter in own.stem if letter.isprintable())
-    return (stem[: _NAME - len(suffix)] or "file") + suffix
-
-
-async def _pieces(sent: UploadFile) -> AsyncIterator[bytes]:
-    while piece := await sent.read(_PIECE):
-        yield piece
-
-
-def _capped(request: Request, most: int) -> Request:
-    """Return the request with a body that is refused once it grows beyond a cap: a form's parser keeps whatever comes."""
+def _cap(request: Request, most: int) -> Request:
+    """Return the request with a body that is refused beyond a cap: the form's parser itself keeps all that comes."""
     size = 0
 
     async def receive_counted() -> Any:
@@ -116,3 +109,113 @@ def _capped(request: Request, most: int) -> Request:
         return message
 
     return Request(request.scope, receive_counted)
+
+
+async def _pieces(part: UploadFile) -> AsyncIterator[bytes]:
+    while piece := await part.read(_PIECE):
+        yield piece
+
+
+def check_model_name(name: str) -> str:
+    """Return a model's name as it is shown: one line of visible letters, without a special meaning on the board.
+
+    Raises:
+        RefusedError: the name is empty, too long, not visible, or that of a reference model or of people.
+
+    >>> check_model_name("  CLIP ViT-B/32 (ours) ")
+    'CLIP ViT-B/32 (ours)'
+    """
+    plain = unicodedata.normalize("NFC", name).strip()
+    if not 0 < len(plain) <= 100:
+        raise RefusedError(422, f"model: give a name of up to 100 characters; got {len(plain)}")
+    # Cc, Cf, Cs, Co, Cn: nothing to see, or able to turn the page's text around; Zl, Zp: another line.
+    if hidden := [letter for letter in plain if unicodedata.category(letter)[0] == "C" or letter in _INVISIBLE]:
+        raise RefusedError(422, f"model: {hidden[0]!a} cannot be shown in a name; leave it out")
+    if not any(letter.isalnum() for letter in plain):
+        raise RefusedError(422, f"model: {plain!a} has no letter and no digit; give a name that people can say")
+    if unicodedata.normalize("NFKC", plain).casefold() in _RESERVED:
+        raise RefusedError(422, f"model: {plain!r} has a meaning on this board; use another name")
+    return plain
+
+
+def _check_file_name(name: str, suffixes: tuple[str, ...]) -> str:
+    """Return a file's name as its sender sees it: short and printable, without folders; its ending must be allowed."""
+    path = PurePosixPath(name.replace("\\", "/"))
+    suffix = path.suffix.lower()
+    if suffix not in suffixes:
+        raise RefusedError(422, f"file {name!r:.80}: send a file that ends in {', '.join(suffixes)}")
+    stem = "".join(letter for letter in path.stem if letter.isprintable())
+    return (stem[: _NAME - len(suffix)] or "file") + suffix
+
+
+def check_size(content_length: str | None, most: int) -> None:
+    """Refuse a request whose `Content-Length` is too large, before its body is read.
+
+    Raises:
+        RefusedError: it is.
+    """
+    if content_length is not None and content_length.isdigit() and int(content_length[:19]) > most:
+        raise RefusedError(413, f"the file has {int(content_length[:19]):,} bytes; at most {most:,} are taken")
+
+
+def check_room(folder: Path, needed: int) -> None:
+    """Refuse a file if the disk has not so many bytes free.
+
+    Raises:
+        RefusedError: it has not.
+    """
+    if shutil.disk_usage(folder).free < needed:
+        raise RefusedError(
+            507, "the server's disk is too full to take a file now; nothing was counted, try again later"
+        )
+
+
+async def write_upload(stream: AsyncIterator[bytes], path: Path, most: int) -> Upload:
+    """Write a stream to a new file.
+
+    Args:
+        stream: the file's bytes, in pieces.
+        path: of the new file; deleted if this raises.
+        most: bytes.
+
+    Raises:
+        RefusedError: the stream is longer or empty, or the disk is full.
+
+    >>> import asyncio
+    >>> async def pieces():
+    ...     for _ in range(3): yield b"abc"
+    >>> asyncio.run(write_upload(pieces(), Path("never kept"), 8))
+    Traceback (most recent call last):
+    tellapart.board.submissions.refused.RefusedError: the file has more than 8 bytes; at most 8 are taken
+    >>> Path("never kept").exists()
+    False
+    """
+    digest, size = hashlib.sha256(), 0
+    try:
+        with path.open("xb", buffering=0) as file:
+            async for piece in stream:
+                size += len(piece)
+                if size > most:
+                    raise RefusedError(413, f"the file has more than {most:,} bytes; at most {most:,} are taken")
+                digest.update(piece)
+                await run_in_threadpool(_write, file, piece)  # a busy disk must not block other requests
+            await run_in_threadpool(os.fsync, file.fileno())
+        if not size:
+            raise RefusedError(422, "the file is empty; send the scores as the request's body")
+    except BaseException as error:  # the sender's disconnect, too
+        path.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise _cannot_keep(error) from error
+        raise
+    return Upload(path, size, digest.hexdigest())
+
+
+def _cannot_keep(error: OSError) -> RefusedError:
+    why = f"the server cannot keep the file now ({error.strerror}); nothing was counted, try again later"
+    return RefusedError(507, why)
+
+
+def _write(file: BinaryIO, piece: bytes) -> None:
+    view = memoryview(piece)
+    while view:  # an unbuffered file may take only a part
+        view = view[file.write(view) :]

@@ -1,4 +1,4 @@
-"""A request that is turned down: what to say, and the status of the answer."""
+"""The error of a request that the server turns down."""
 
 from __future__ import annotations
 
@@ -8,15 +8,11 @@ __all__ = ["RefusedError"]
 
 
 class RefusedError(TellapartError):
-    """What was asked cannot be done; nothing was changed, and nothing counted.
+    """A refused request: nothing was changed, and nothing was counted.
 
     Attributes:
-        status: of HTTP: 401 no valid token, 403 not allowed, 404 not there, 408 too slow, 409 closed, 413 too large, 422 not what it
-            should be, 429 too often, 503 not now, 507 no room.
-
-    >>> raise RefusedError(404, "no hidden benchmark 'clock'")
-    Traceback (most recent call last):
-    tellapart.board.submissions.refused.RefusedError: no hidden benchmark 'clock'
+        status: of HTTP: 401 no valid token, 403 not allowed, 404 not found, 408 too slow, 409 closed, 413 too large,
+            422 invalid, 429 too often, 503 busy, 507 no room on the disk.
     """
 
     def __init__(self, status: int, message: str) -> None:

@@ -1,19 +1,17 @@
-"""How much of the hidden labels a published number gives away, and the rounding that keeps it small.
+"""Rounding of published numbers, and bounds on how much of the hidden labels they give away.
 
-A number rounded to a step of 0.01 takes one of 101 values, so a submission that is told one number learns at most
-log2(101) = 6.66 bits, whatever it is made of. Labels are bits, too: an item of two images and two texts hides one (which
-text is the first image's), an item of `m` texts hides log2(m). A task's record is taken to hide one bit, too: a statement's
-label or which of two captions is true is one, where both are as likely; an answer in words or a box is more, and is
-counted as one. Labels that can be guessed, or that follow from one another (a sentence that is true of one pair of images
-and false of the other), hide less, and a number made of their skew would tell it: for mostly true statements, or such
-sentences, set stricter limits than the ones that are checked.
+A number rounded to a step of 0.01 takes one of 101 values, so a submission that gets one number learns at most
+log2(101) = 6.66 bits. Labels are bits, too: an item of two images and two texts hides one (which text is the first
+image's), an item of `m` texts hides log2(m). A task's record counts as one bit: a statement's label or the true one of
+two captions is one, where both are as likely; an answer in words or a box is more. Labels that can be guessed, or that
+follow from one another (a sentence that is true of one pair of images and false of the other), hide less, and a number
+computed from their skew would reveal it: for mostly true statements, or such sentences, set stricter limits.
 
-That bounds all labels together. A single label is got sooner, by the difference attack: scores that are all tied are wrong
-everywhere, so a file that guesses the first `j` items and ties the rest scores (right guesses among them) / n. A binary
-search over `j` finds the item at which the rounded number first rises: that guess is right. From then on each submission
-tells the label of one more item. `submissions_for_one_label` counts that attack; rounding makes it longer by a logarithm
-only, so what guards the labels is the limit on submissions, and a private split of which nothing is told before the
-benchmark is closed.
+That bounds all labels together. The difference attack gets a single label sooner: tied scores are always wrong, so a
+file that guesses the first `j` items and ties the rest scores (right guesses among them) / n. A binary search over `j`
+finds the item at which the rounded number first rises: that guess is right. From then on each submission reveals one
+more label. `submissions_for_one_label` counts that attack. Rounding makes it longer by a logarithm only, so what guards
+the labels is the limit on submissions, and a private split whose numbers are published only after closing.
 """
 
 from __future__ import annotations
@@ -24,9 +22,9 @@ from fractions import Fraction
 from tellapart.errors import MetricError
 
 __all__ = [
-    "bits_told",
     "first_step",
-    "hidden_bits",
+    "label_bits",
+    "leaked_bits",
     "round_to",
     "submissions_for_all_labels",
     "submissions_for_one_label",
@@ -59,30 +57,30 @@ def round_to(value: float, step: float) -> float:
     return float(math.floor(Fraction(value) / exact + Fraction(1, 2)) * exact)
 
 
-def bits_told(submissions: int, step: float, numbers: int = 1) -> float:
-    """Return the most bits that so many submissions can be told: log2 of the different answers, added up.
+def leaked_bits(submissions: int, step: float, numbers: int = 1) -> float:
+    """Return the most bits that submissions can learn: log2 of the possible values, summed over all numbers.
 
     Args:
-        submissions: how many files are measured.
+        submissions: files.
         step: to which each number is rounded.
-        numbers: told of each file.
+        numbers: published for each file.
 
-    Source: the counting bound; Blum and Hardt, The Ladder (2015), section 3, use it in the same way.
+    Source: the counting bound, used likewise in Blum and Hardt, The Ladder (2015), section 3.
 
-    >>> round(bits_told(20, 0.01), 1)
+    >>> round(leaked_bits(20, 0.01), 1)
     133.2
     """
     return submissions * numbers * math.log2(1 + 1 / _step(step))
 
 
-def hidden_bits(items: int, shape: tuple[int, int] | None) -> float:
-    """Return how many bits the labels of some items are: which text belongs to which image; one for a task's record.
+def label_bits(items: int, shape: tuple[int, int] | None) -> float:
+    """Return the bits in the labels of some items: which text belongs to which image; one bit for a task's record.
 
     Args:
-        items: how many.
+        items: number of items or records.
         shape: images and texts of an item; None for a task's records.
 
-    >>> hidden_bits(4000, (2, 2)), round(hidden_bits(100, (1, 5)), 1), hidden_bits(5662, None)
+    >>> label_bits(4000, (2, 2)), round(label_bits(100, (1, 5)), 1), label_bits(5662, None)
     (4000.0, 232.2, 5662.0)
     """
     if shape is None:
@@ -92,16 +90,16 @@ def hidden_bits(items: int, shape: tuple[int, int] | None) -> float:
 
 
 def submissions_for_all_labels(items: int, shape: tuple[int, int] | None, step: float, numbers: int = 1) -> int:
-    """Return the fewest submissions from which anybody could work out every label: the information bound.
+    """Return the fewest submissions that could reveal every label: the information bound.
 
     >>> submissions_for_all_labels(4000, (2, 2), 0.01)
     601
     """
-    return math.ceil(hidden_bits(items, shape) / bits_told(1, step, numbers))
+    return math.ceil(label_bits(items, shape) / leaked_bits(1, step, numbers))
 
 
 def first_step(items: int, step: float) -> int:
-    """Return how many of the items must be right before the rounded number is not 0 any more.
+    """Return how many items must be right before the rounded number rises above 0.
 
     >>> first_step(4000, 0.01), first_step(40, 0.01)
     (20, 1)
@@ -112,24 +110,24 @@ def first_step(items: int, step: float) -> int:
 def submissions_for_one_label(items: int, step: float, shape: tuple[int, int] | None = (2, 2)) -> int:
     """Return how many submissions the difference attack takes until it is certain of one label.
 
-    The attacker is taken to know which items the number is over. Where one right item shows already, a file that guesses one
-    and ties the rest tells its label. Else one file guesses enough items for the number to rise, and a binary search finds
-    how many of them are needed: a guess is right once in `c` (2 for items of two images and two texts), so `c` times
+    The attacker is assumed to know the items of the split. If one right item changes the number, one file with one
+    guess reveals its label. Else one file guesses enough items for the number to rise, and a binary search finds how
+    many of them are needed: a guess is right once in `c` (2 for items of two images and two texts), so `c` times
     `first_step` items would do on average, and twice as many are taken. Each further label takes one more submission.
-    In a task, what ties is an answer that is wrong for certain (an empty one, a box without area, neither caption).
-    A statement's label has none: there two files whose numbers differ are needed first, and the search is between them,
-    which takes longer on average.
+    In a task the tie is an answer that is certainly wrong (an empty one, a box without area, neither caption). A
+    statement has none: the attack first needs two files whose numbers differ, searches between them, and takes longer
+    on average.
 
     Args:
-        items: of the split whose numbers are told.
+        items: of the split whose numbers are published.
         step: to which they are rounded.
         shape: images and texts of an item; None for a task's records.
 
-    >>> submissions_for_one_label(4000, 0.01), submissions_for_one_label(4000, 0.001), submissions_for_one_label(40, 0.01)
-    (8, 4, 1)
+    >>> submissions_for_one_label(4000, 0.01), submissions_for_one_label(4000, 0.001)
+    (8, 4)
     """
     needed = first_step(items, step)
     if needed == 1:
         return 1
-    choices = round(2 ** hidden_bits(1, shape))
+    choices = round(2 ** label_bits(1, shape))
     return 1 + math.ceil(math.log2(min(items, 2 * choices * needed)))

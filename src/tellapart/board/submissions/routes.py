@@ -1,8 +1,8 @@
-"""The addresses of hidden benchmarks: what they are, how models stand, sending a file, and seeing what became of it.
+"""Routes of hidden benchmarks: the list, leaderboards, uploads, submissions, sessions and administration.
 
-Every address gives a page to a browser and JSON to anything else (or with `?format=json`). A program shows its token in the
-header `Authorization: Bearer TOKEN`; a browser signs in with the same token and gets a session, whose forms carry a key of
-their own. Administration takes a token alone, so that no page of another site can do any of it.
+Every address gives a page to a browser and JSON to anything else (or with `?format=json`). A program sends its token in
+the header `Authorization: Bearer TOKEN`; a browser signs in with the same token and gets a session, whose forms carry a
+key. Administration needs a token, so that no page of another site can do any of it.
 """
 
 from __future__ import annotations
@@ -14,34 +14,32 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse, RedirectResponse
 
 from tellapart.board.submissions.accounts import COOKIE
-from tellapart.board.submissions.auth import Asking, RefusingRoute
-from tellapart.board.submissions.pages import page
+from tellapart.board.submissions.auth import RequestAuth
+from tellapart.board.submissions.pages import RefusingRoute, page
 from tellapart.board.submissions.published import values_of
-from tellapart.board.submissions.receiving import received
+from tellapart.board.submissions.receiving import receive
 from tellapart.board.submissions.service import Submissions
 
 __all__ = ["router_of"]
 
-_SENT = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-    }
-}
+_BODY = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 _Format = Annotated[str | None, Query(alias="format", description="`json` for JSON in a browser, too.")]
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    401: {"description": "refused: no valid token"},
+    403: {"description": "refused: not allowed"},
+    404: {"description": "refused: not there"},
+    408: {"description": "refused: too slow"},
+    409: {"description": "refused: closed"},
+    413: {"description": "refused: too large"},
+    429: {"description": "refused: too often"},
+    503: {"description": "refused: not now"},
+    507: {"description": "refused: no room"},
+}
 
 
 def router_of(submissions: Submissions) -> APIRouter:
-    """Return the routes of hidden benchmarks, for any FastAPI application; `submissions.start()` measures what comes.
-
-    >>> import tempfile
-    >>> from tellapart.board.submissions.hidden import HiddenSettings, SubmissionSettings
-    >>> with tempfile.TemporaryDirectory() as scratch:
-    ...     settings = HiddenSettings(submissions=SubmissionSettings(state=scratch), hidden=())
-    ...     sorted({route.path for route in router_of(Submissions(settings)).routes})[:3]
-    ['/admin/hidden/{name}/close', '/admin/log', '/admin/tokens']
-    """
-    router = APIRouter(route_class=RefusingRoute, tags=["hidden benchmarks"], responses=_refusals())
+    """Return the routes of hidden benchmarks, for any FastAPI application; `submissions.start()` measures the files."""
+    router = APIRouter(route_class=RefusingRoute, tags=["hidden benchmarks"], responses=_REFUSALS)
     _add_reading(router, submissions)
     _add_sending(router, submissions)
     _add_sessions(router, submissions)
@@ -49,35 +47,20 @@ def router_of(submissions: Submissions) -> APIRouter:
     return router
 
 
-def _refusals() -> dict[int | str, dict[str, Any]]:
-    said = {
-        401: "no good token",
-        403: "not allowed",
-        404: "not there",
-        408: "too slow",
-        409: "closed",
-        413: "too large",
-        429: "too often",
-    }
-    return {
-        status: {"description": f"refused: {what}"} for status, what in {**said, 503: "not now", 507: "no room"}.items()
-    }
-
-
 def _add_reading(router: APIRouter, board: Submissions) -> None:
     @router.get("/hidden")
     def hidden(request: Request, _format: _Format = None) -> Response:
-        """List the hidden benchmarks: limits, and how much of the labels they let through."""
-        Asking(request, board).count()
+        """List the hidden benchmarks: limits, and how much of the labels the numbers give away."""
+        RequestAuth(request, board).count()
         return page(request, board, "hidden", {"benchmarks": [board.about(name) for name in board.prepared]})
 
     @router.get("/hidden/{name}")
     def leaderboard(request: Request, name: str, _format: _Format = None) -> Response:
-        """Show how models stand; with private numbers, and what they changed, once it is closed."""
-        Asking(request, board).count()
-        about, rows = board.about(name), []
+        """Show the leaderboard, once the benchmark is closed with private numbers and changes of rank."""
+        RequestAuth(request, board).count()
+        about, rows, shape = board.about(name), [], board.benchmark(name).shape
         for standing in board.standings(name):
-            best, shape = standing.best, board.benchmark(name).shape
+            best = standing.best
             splits = {"public": best.public, **({"private": best.private} if best.private else {})}
             rows.append(
                 {
@@ -87,8 +70,8 @@ def _add_reading(router: APIRouter, board: Submissions) -> None:
                     "private_rank": standing.private_rank,
                     "change": standing.change,
                     **{
-                        split: {k: v.model_dump() for k, v in values_of(own, shape).items()}
-                        for split, own in splits.items()
+                        split: {metric: value.model_dump() for metric, value in values_of(numbers, shape).items()}
+                        for split, numbers in splits.items()
                     },
                 }
             )
@@ -96,55 +79,59 @@ def _add_reading(router: APIRouter, board: Submissions) -> None:
 
     @router.get("/hidden/{name}/task.zip")
     def task(request: Request, name: str) -> FileResponse:
-        """Send the task file: ids, images and texts, without labels. Takes a reader's token."""
-        Asking(request, board).account("reader")
+        """Send the task file: ids, images and texts, without labels. Needs a reader's token."""
+        RequestAuth(request, board).account("reader")
         return FileResponse(
             board.benchmark(name).task_file,
             filename=f"{name}.zip",
             media_type="application/zip",
-            headers={"Cache-Control": "private, no-store"},  # it may be a cookie that opened it: no proxy keeps it
+            headers={"Cache-Control": "private, no-store"},  # a cookie may have opened it: no proxy may store it
         )
 
     @router.get("/submissions")
     def sent(request: Request, _format: _Format = None) -> Response:
-        """List what you have sent."""
-        account = Asking(request, board).account("reader")
+        """List your submissions."""
+        account = RequestAuth(request, board).account("reader")
         return page(request, board, "sent", {"submissions": board.sent(account)})
 
     @router.get("/submissions/{submission}")
     def one(request: Request, submission: str, _format: _Format = None) -> Response:
-        """Show what became of a file."""
-        account = Asking(request, board).account("reader")
+        """Show a submission's state and numbers."""
+        account = RequestAuth(request, board).account("reader")
         return page(request, board, "submission", {"submission": board.view(submission, account)})
 
 
 def _add_sending(router: APIRouter, board: Submissions) -> None:
-    @router.post("/hidden/{name}/submissions", status_code=202, openapi_extra=_SENT)
+    @router.post(
+        "/hidden/{name}/submissions",
+        status_code=202,
+        openapi_extra={"requestBody": {"required": True, "content": _BODY}},
+    )
     async def send(
         request: Request,
         name: str,
         model: Annotated[str, Query(description="The model's name on the board.")] = "",
-        file: Annotated[str, Query(description="The file's name; its ending says what it is.")] = "",
+        file: Annotated[str, Query(description="The file's name; its ending gives the format.")] = "",
     ) -> Response:
         """Send a file of scores or answers as the request's body, or as a form; it is measured in its turn."""
-        id_ = await received(request, board, name, model, file)
-        where = str(request.url_for("one", submission=id_).path)
-        if Asking(request, board).browser:
-            return RedirectResponse(where, 303)
-        return JSONResponse({"id": id_, "state": "received", "at": where}, 202, {"Location": where})
+        id_ = await receive(request, board, name, model, file)
+        address = str(request.url_for("one", submission=id_).path)
+        if RequestAuth(request, board).is_browser:
+            return RedirectResponse(address, 303)
+        return JSONResponse({"id": id_, "state": "received", "at": address}, 202, {"Location": address})
 
 
 def _add_sessions(router: APIRouter, board: Submissions) -> None:
     @router.get("/sign-in")
     def sign_in_page(request: Request, _format: _Format = None) -> Response:
         """Show the form that takes a token."""
-        Asking(request, board).count()
+        RequestAuth(request, board).count()
         return page(request, board, "sign_in", {})
 
     @router.post("/sign-in", status_code=303)
     async def sign_in(request: Request) -> Response:
         """Begin a browser session."""
-        form = await Asking(request, board).small_form()
+        form = await RequestAuth(request, board).small_form()
         cookie = await run_in_threadpool(
             board.accounts.sign_in, form.get("token", ""), hours=board.settings.session_hours
         )
@@ -157,7 +144,7 @@ def _add_sessions(router: APIRouter, board: Submissions) -> None:
     @router.post("/sign-out", status_code=303)
     async def sign_out(request: Request) -> Response:
         """End a browser session."""
-        cookie, form = request.cookies.get(COOKIE, ""), await Asking(request, board).small_form()
+        cookie, form = request.cookies.get(COOKIE, ""), await RequestAuth(request, board).small_form()
         board.accounts.check_form(cookie, form.get("key", ""))
         await run_in_threadpool(board.accounts.sign_out, cookie)
         answer = RedirectResponse(request.url_for("hidden").path, 303)
@@ -165,37 +152,41 @@ def _add_sessions(router: APIRouter, board: Submissions) -> None:
         return answer
 
 
+def _admin(request: Request, board: Submissions) -> str:
+    return RequestAuth(request, board).account("admin", by_token=True).user
+
+
 def _add_administration(router: APIRouter, board: Submissions) -> None:
     @router.post("/admin/users", status_code=201)
     def add_user(request: Request, name: str, role: str) -> JSONResponse:
         """Add a user."""
-        by = Asking(request, board).account("admin", by_token=True).user
+        by = _admin(request, board)
         board.accounts.add(name, role, by=by)  # type: ignore[arg-type]  # checked there
         return JSONResponse({"name": name, "role": role}, 201)
 
     @router.post("/admin/tokens", status_code=201)
     def issue(request: Request, user: str, days: Annotated[float, Query(gt=0, le=3660)] = 365) -> JSONResponse:
-        """Make a token for a user; this answer alone holds it."""
-        by = Asking(request, board).account("admin", by_token=True).user
+        """Make a token for a user; only this answer has it."""
+        by = _admin(request, board)
         id_, token = board.accounts.issue(user, days=days, by=by)
         return JSONResponse({"id": id_, "token": token}, 201, {"Cache-Control": "no-store"})
 
     @router.post("/admin/tokens/{token}/revoke")
     def revoke(request: Request, token: str) -> JSONResponse:
         """Revoke a token, by its id."""
-        by = Asking(request, board).account("admin", by_token=True).user
+        by = _admin(request, board)
         board.accounts.revoke(token, by=by)
         return JSONResponse({"revoked": token})
 
     @router.post("/admin/hidden/{name}/close")
     def close(request: Request, name: str) -> JSONResponse:
-        """Close a benchmark for good: private numbers are told, and no file is taken any more."""
-        by = Asking(request, board).account("admin", by_token=True).user
+        """Close a benchmark for good: private numbers are published, and no file is taken any more."""
+        by = _admin(request, board)
         board.close(name, by=by)
         return JSONResponse({"closed": name})
 
     @router.get("/admin/log")
     def log(request: Request, after: Annotated[int, Query(ge=0, lt=2**63)] = 0) -> JSONResponse:
         """Read the log: who did what."""
-        Asking(request, board).account("admin", by_token=True)
+        _admin(request, board)
         return JSONResponse({"entries": board.log(after)}, headers={"Cache-Control": "no-store"})
