@@ -106,7 +106,7 @@ def wrong(change: Callable[[list[str]], list[str]]) -> Callable[[Path], None]:
     ("spoil", "said"),
     [
         (wrong(lambda lines: lines[:-12]), r"12 of 48 scores are missing: .* and 2 more"),
-        (wrong(lambda lines: [*lines, *lines[:11]]), r"11 scores stand in the file twice: .* and 1 more"),
+        (wrong(lambda lines: [*lines, *lines[:11]]), r"11 scores occur twice in the file: .* and 1 more"),
         (
             wrong(lambda lines: [line.replace('"label": "', '"label": "x') for line in lines]),
             "48 scores are of no item",

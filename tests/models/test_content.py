@@ -12,7 +12,7 @@ from tellapart.data.images import pixel_hash
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
-from tellapart.models.content_hash import PictureReader, image_hashes, text_hash
+from tellapart.models.content_hash import ImageReader, image_hashes, text_hash
 from tellapart.models.store import EmbeddingStore
 
 
@@ -39,13 +39,13 @@ def test_pictures_come_in_order_with_the_pixels_of_their_files(
     with EmbeddingStore(None) as store:
         for learns in (True, False):  # the second reader finds every hash in the store
             hashes: dict[str, str] = {}
-            with PictureReader(pairset, store, references, wanted=every, hashes=hashes, workers=workers) as reader:
+            with ImageReader(pairset, store, references, needs_pixels=every, hashes=hashes, workers=workers) as reader:
                 pictures = list(reader)
             assert [picture.reference for picture in pictures] == references
             for picture in pictures:
                 np.testing.assert_array_equal(picture.pixels, pairset.pixels(picture.reference))
                 assert picture.hash == hashes[picture.reference] == pixel_hash(picture.pixels)
-            learned = reader.learned()
+            learned = reader.take_new_hashes()
             assert len(learned) == (24 if learns else 0)
             store.put_pixel_hashes(learned)
         assert image_hashes(pairset, store=store) == hashes
@@ -58,8 +58,12 @@ def test_pixels_that_nobody_wants_are_dropped_and_the_others_prepared(picture_se
     keep = {names[reference] for reference in references[::3]}
     for store in (EmbeddingStore(None), filled := EmbeddingStore(None)):
         image_hashes(pairset, store=filled)
-        with PictureReader(
-            pairset, store, references, wanted=lambda images: [name in keep for _, name in images], prepare=np.mean
+        with ImageReader(
+            pairset,
+            store,
+            references,
+            needs_pixels=lambda images: [name in keep for _, name in images],
+            prepare=np.mean,
         ) as reader:
             got = {picture.reference: picture.pixels for picture in reader}
         assert got == {
@@ -74,9 +78,9 @@ def test_an_image_is_read_once_and_a_repetition_not_at_all(
     pairset, read, hashes = picture_set(1), [], {}
     original = PairSet.read_bytes
     monkeypatch.setattr(PairSet, "read_bytes", lambda self, ref: (read.append(ref), original(self, ref))[1])
-    with PictureReader(pairset, EmbeddingStore(None), ["0-0.png", "0-1.png", "0-0.png"], hashes=hashes) as reader:
+    with ImageReader(pairset, EmbeddingStore(None), ["0-0.png", "0-1.png", "0-0.png"], hashes=hashes) as reader:
         a, b = reader
-    with PictureReader(pairset, EmbeddingStore(None), ["0-0.png"], hashes=hashes) as reader:
+    with ImageReader(pairset, EmbeddingStore(None), ["0-0.png"], hashes=hashes) as reader:
         (later,) = reader
     assert read == ["0-0.png", "0-1.png"]
     assert a.hash == later.hash != b.hash

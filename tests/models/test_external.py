@@ -98,7 +98,7 @@ def test_an_id_may_look_like_a_label_itself(file: Path) -> None:
 def test_jsonl_that_lacks_or_repeats_or_adds_scores_is_refused(file: Path) -> None:
     path, all_of_them = file.with_suffix(".jsonl"), lines()
     refused(path, "\n".join(all_of_them[:-2]), r"2 of 8 scores are missing: 1_c1_i0, 1_c1_i1$")
-    refused(path, "\n".join([*all_of_them, all_of_them[2]]), r"1 scores stand in the file twice: 0_c1_i0 \(line 9\)")
+    refused(path, "\n".join([*all_of_them, all_of_them[2]]), r"1 scores occur twice in the file: 0_c1_i0 \(line 9\)")
     for extra in ("2_c0_i0", "0_c2_i0", "0_c0_i2", "0_c0_i99999999999999999999"):
         row = json.dumps({"label": extra, "score": 1})
         refused(
@@ -149,7 +149,7 @@ def test_a_bad_json_line_is_an_error_with_its_number(file: Path, row: str, messa
         ("id,image,text,score\n0,0,one,1\n", r"scores\.csv:2: field 'text': expected 0, 1\.\.\.; got 'one'"),
         ("id,image,text,score\n0,0,0,\n", r"scores\.csv:2: field 'score': expected a number; got ''"),
         ('id,image,text,score\n"0,0,0,1\n', r"scores\.csv:2: is not CSV: unexpected end of data"),
-        ("id,image,text,score\n0,0,0,1\n0,0,0,1\n", r"1 scores stand in the file twice: 0_c0_i0 \(line 3\)"),
+        ("id,image,text,score\n0,0,0,1\n0,0,0,1\n", r"1 scores occur twice in the file: 0_c0_i0 \(line 3\)"),
         ("id,image,text,score\n7,0,0,1\n", r"1 scores are of no item of this benchmark .*: 7_c0_i0 \(line 2\)"),
         (b"id,image,text,score\n0,0,0,1\n\xe9,0,0,1\n", r"scores\.csv:3: is not UTF-8 \(byte 0xe9\); save it as UTF-8"),
     ],
@@ -174,7 +174,7 @@ GOOD = np.zeros((2, 2, 2))
         (npz(ids=[0, 1], scores=GOOD), r"ids must be strings \(n,\); got int64 \(2,\)"),
         (npz(ids=["0", "1"], scores=GOOD[0]), r"scores must be numbers \(2, 2, 2\) for its 2 ids .*; got float64 \(2, 2\)"),
         (npz(ids=["0", "1"], scores=GOOD.astype(str)), r"scores must be numbers .*; got <U32 \(2, 2, 2\)"),
-        (npz(ids=["0", "0"], scores=GOOD), "1 scores are of items that stand there twice: 0"),
+        (npz(ids=["0", "0"], scores=GOOD), "1 scores are of items that occur twice in the file: 0"),
         (npz(ids=["0", "2"], scores=GOOD), "1 scores are of no item of this benchmark: 2"),
         (npz(ids=["0"], scores=GOOD[:1]), "1 of 2 scores are missing: 1"),
         (npz(ids=["0", "1"], scores=np.where(np.arange(8).reshape(GOOD.shape) == 7, np.nan, 0)), "not finite in float32: 1"),

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tellapart.errors import StoreError
-from tellapart.models.store import Counts, EmbeddingStore, default_store_path
+from tellapart.models.store import EmbeddingStore, StoreCounts, default_store_path
 
 A, B, C = "aa" * 32, "bb" * 32, "cc" * 32
 
@@ -38,7 +38,7 @@ def test_what_was_put_is_there_after_the_file_was_closed(path: Path) -> None:
         np.testing.assert_array_equal(store.vectors("m", [A, B])[A], [1, 2, 3])
         assert store.pair_scores("m", [(A, B), (B, A)]) == {(A, B): np.float32(0.1)}
         assert store.pixel_hashes([A, B]) == {A: B}
-        assert store.counts() == Counts(models=1, vectors=1, pairs=1, pictures=1)
+        assert store.counts() == StoreCounts(models=1, vectors=1, pairs=1, pictures=1)
 
 
 def test_models_do_not_see_each_other(path: Path) -> None:
@@ -111,14 +111,14 @@ def test_four_processes_make_and_fill_one_file_at_once(path: Path) -> None:
         vectors = store.vectors("m", keys)
         assert len(vectors) == len(keys)
         assert all((vector == int(key, 16)).all() for key, vector in vectors.items())
-        assert store.counts() == Counts(models=5, vectors=len(keys), pairs=4 * 610, pictures=0)
+        assert store.counts() == StoreCounts(models=5, vectors=len(keys), pairs=4 * 610, pictures=0)
 
 
 def test_a_batch_that_fails_leaves_nothing_and_the_next_one_works(path: Path) -> None:
     with EmbeddingStore(path) as store:
         with pytest.raises(ValueError, match="hexadecimal"):
             store.put_vectors("m", {A: np.ones(2, np.float32), "no hash": np.ones(2, np.float32)})
-        assert store.counts() == Counts(0, 0, 0, 0)
+        assert store.counts() == StoreCounts(0, 0, 0, 0)
         # The number that "m" was given is void; another process may give it to another model.
         with EmbeddingStore(path) as other:
             other.put_vectors("n", {A: np.zeros(2, np.float32)})
@@ -209,7 +209,7 @@ def test_a_number_that_is_not_finite_is_not_stored(path: Path) -> None:
             store.put_vectors("m", {A: np.array([1, np.inf], np.float32)})
         with pytest.raises(StoreError, match="keeps finite numbers only"):
             store.put_pair_scores("m", {(A, B): np.float32("nan")})
-        assert store.counts() == Counts(0, 0, 0, 0)
+        assert store.counts() == StoreCounts(0, 0, 0, 0)
 
 
 def test_a_full_disk_is_an_error_and_what_was_stored_stays(path: Path) -> None:

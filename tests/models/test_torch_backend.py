@@ -58,7 +58,7 @@ def test_a_runtime_has_the_device_and_the_dtype_of_the_options() -> None:
 def test_a_device_that_is_not_there_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    with pytest.raises(ModelError, match=f"device '{device}' is not to be had: torch .* sees no .*use device 'cpu'"):
+    with pytest.raises(ModelError, match=f"device '{device}' is not available: torch .* sees no .*use device 'cpu'"):
         runtime(ModelOptions(device=device))
 
 

@@ -1,4 +1,4 @@
-"""How many samples a model is given at once: a number that memory sets and that changes no score."""
+"""Batches of samples for a model: their size follows its memory, and changes no score."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Batches"]
 
 Sample = TypeVar("Sample")
 
-#: On a CPU an image costs the same in a batch of 8 or of 64 (ViT-B/32), and memory is better left to the reader.
+#: On a CPU an image costs the same in a batch of 8 or of 64 (ViT-B/32); small batches leave memory to the reader.
 _ON_CPU = 32
 _FIRST_ON_GPU, _LAST_ON_GPU = 64, 1024
 
@@ -23,42 +23,39 @@ _WORTH = 1.05
 
 
 class Batches:
-    """Gives samples to a model in batches, and less at once when its memory is full.
+    """Passes samples to a model in batches, in smaller ones when its memory is full.
 
     Args:
-        model: its `batch_size` is taken if it has one; its `device`, `cpu` if it has none, says where it computes.
-        asked: a fixed size. None: the model's own; or else 32 on a CPU; elsewhere 64, doubled as long as that makes a
-            sample cheaper, up to 1024.
-        passes: how many times its own size a model that has one is given at once.
+        model: its `batch_size` is taken if it has one; its `device` says where it computes (`cpu` if it has none).
+        batch_size: a fixed size. None: the model's own; or else 32 on a CPU; elsewhere 64, doubled as long as that
+            makes a sample cheaper, up to 1024.
+        passes: multiplies the model's own size, if it has one.
 
     Attributes:
         size: of the next batch.
 
     >>> from tellapart.models.reference import Constant
-    >>> given = []
-    >>> Batches(Constant(), 2).run(given.append, ["a", "b", "c"])
-    >>> given
+    >>> batches = []
+    >>> Batches(Constant(), 2).run(batches.append, ["a", "b", "c"])
+    >>> batches
     [['a', 'b'], ['c']]
     """
 
-    def __init__(self, model: Model, asked: int | None, *, passes: int = 1) -> None:
-        if asked is not None and asked < 1:
-            raise ModelError(f"batch_size must be at least 1; got {asked}")
+    def __init__(self, model: Model, batch_size: int | None, *, passes: int = 1) -> None:
+        if batch_size is not None and batch_size < 1:
+            raise ModelError(f"batch_size must be at least 1; got {batch_size}")
         self._name = model.name
-        own = asked or (passes * model.batch_size if isinstance(model, Sized) else None)
+        own = batch_size or (passes * model.batch_size if isinstance(model, Sized) else None)
         on_cpu = str(getattr(model, "device", "cpu")).startswith("cpu")
         self.size = own or (_ON_CPU if on_cpu else _FIRST_ON_GPU)
         self._grows = own is None and not on_cpu
-        self._seconds = float("inf")  # a sample took, in the best batch so far
+        self._seconds = float("inf")  # a sample, in the best batch so far
 
     def run(self, compute: Callable[[Sequence[Sample]], None], samples: Sequence[Sample]) -> None:
         """Compute all the samples, in order.
 
         Raises:
             ModelError: one sample alone is too much for the device's memory.
-
-        >>> from tellapart.models.reference import Constant
-        >>> Batches(Constant(), None).run(print, [])
         """
         start = 0
         while start < len(samples):

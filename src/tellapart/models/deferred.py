@@ -1,8 +1,8 @@
 """Models that are loaded only when something must be computed: a run that finds all in the store starts at once.
 
-Importing torch and a model's library takes seconds, and so does building the model. If every score is stored, a run needs
-only the fingerprint that the store filed them under. The store remembers it under a key of all that makes the model: the
-contents of its files, the options, this package's code and the versions of its libraries.
+Importing torch and a model's library takes seconds, and so does building the model. If every score is stored, a run
+needs only the fingerprint that the store filed them under. The store remembers it under a key of all that makes the
+model: the contents of its files, the options, this package's code and the versions of its libraries.
 """
 
 from __future__ import annotations

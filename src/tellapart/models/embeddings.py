@@ -1,4 +1,4 @@
-"""What a frozen dual encoder makes of a pair set: one vector for every image and every text, from the store."""
+"""Vectors of a pair set from a frozen dual encoder: one for every image and every text, kept in the store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import ModelError, StoreError
-from tellapart.models.compute import Job, fill_images, fill_texts
+from tellapart.models.compute import Job, compute_images, compute_texts
 from tellapart.models.content_hash import text_hash
 from tellapart.models.deferred import Deferred
 from tellapart.models.protocols import DualEncoder, Model, Vectors
@@ -29,9 +29,6 @@ class Embeddings:
         images: float32 `(item, image, dimensions)`; None if they were not asked for.
         texts: float32 `(item, text, dimensions)`; None likewise.
         hashes: image reference -> hash of its pixels.
-
-    >>> Embeddings(None, None, {}).hashes
-    {}
     """
 
     images: NDArray[np.float32] | None
@@ -48,7 +45,7 @@ def embeddings(
     texts: bool = True,
     progress: Progress | None = None,
 ) -> Embeddings:
-    """Encode what the store lacks, and return the vectors as the model gives them: most models scale them to length one.
+    """Encode what the store lacks, and return the vectors as the model gives them (most scale them to length one).
 
     Args:
         model: a dual encoder.
@@ -56,18 +53,18 @@ def embeddings(
         store: where vectors are kept; `EmbeddingStore(None)` forgets.
         images: whether images are encoded.
         texts: whether texts are.
-        progress: told the stage, what is done of it, and the total.
+        progress: called with the stage, how many are done, and the total.
 
     Raises:
-        ModelError: the model is no dual encoder, or its output is not what it must be.
+        ModelError: the model is no dual encoder, or its output has the wrong shape or type or is not finite.
         DataError: an image is missing or cannot be decoded.
         StoreError: the store is damaged or cannot be written.
 
-    >>> from tellapart.benchmarks.find import find_benchmark
+    >>> from tellapart.benchmarks.find import load_pairs
     >>> from tellapart.models.find import find_model
     >>> few = load_pairs("demo").select(range(3))
-    >>> found = embeddings(find_model("demo-encoder"), few, store=EmbeddingStore(None))
-    >>> found.images.shape == found.texts.shape, found.images.shape[:2]
+    >>> vectors = embeddings(find_model("demo-encoder"), few, store=EmbeddingStore(None))
+    >>> vectors.images.shape == vectors.texts.shape, vectors.images.shape[:2]
     (True, (3, 2))
     """
     loaded = model.load() if isinstance(model, Deferred) else model
@@ -78,11 +75,11 @@ def embeddings(
     encoder: DualEncoder = loaded
     hashes: dict[str, str] = {}
     with Writer() as writer:
-        job = Job(encoder, pairs, store, writer, None, progress or _nobody, hashes)
+        job = Job(encoder, pairs, store, writer, None, progress or (lambda *_: None), hashes)
         if images:
-            fill_images(job, encoder)
+            compute_images(job, encoder)
         if texts:
-            fill_texts(job, lambda batch: job.checked(encoder.encode_texts(batch), (len(batch), None), batch))
+            compute_texts(job, lambda batch: job.check(encoder.encode_texts(batch), (len(batch), None), batch))
     return Embeddings(
         _rows(job, [[hashes[image] for image in item.images] for item in pairs.items]) if images else None,
         _rows(job, [[text_hash(text) for text in item.texts] for item in pairs.items]) if texts else None,
@@ -90,15 +87,11 @@ def embeddings(
     )
 
 
-def _nobody(stage: str, done: int, total: int, /) -> None:
-    """Listen to progress for nobody."""
-
-
 def _rows(job: Job, keys: Sequence[Sequence[str]]) -> Vectors:
     stored = job.store.vectors(job.model.fingerprint, {key for row in keys for key in row})
     if len({vector.size for vector in stored.values()}) != 1:
         raise StoreError(
-            f"{job.store.path or 'the store in memory'} holds vectors of different dimensions for model "
+            f"{job.store.where} holds vectors of different dimensions for model "
             f"{job.model.name!r}: it changed and its fingerprint did not; delete the store, or name another --cache"
         )
     return np.array([[stored[key] for key in row] for row in keys], np.float32)

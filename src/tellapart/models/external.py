@@ -1,13 +1,13 @@
-"""Scores made elsewhere: read from, and written to, npz, csv and the jsonl that Winoground's tools use.
+"""Files of scores that other programs made or use: npz, csv, and the jsonl of Winoground's tools.
 
 - `.npz`: arrays `ids` (strings, `(n,)`) and `scores` (numbers, `(n, images, texts)`), and, if known, `kind`.
-- `.csv`: a header `id,image,text,score`, then one row a pair; image and text count from 0. Further columns are not looked
-  at (those of `tellapart export`, say).
+- `.csv`: a header `id,image,text,score`, then one row a pair; image and text count from 0. Further columns, such as
+  those of `tellapart export`, are ignored.
 - `.jsonl`: one `{"label": "0_c1_i0", "score": 29.97}` a line: item 0, text (caption) 1, image 0. The item's id may hold
-  underscores itself; a label is read from its end. Other keys are not looked at.
+  underscores itself; a label is read from its end. Other keys are ignored.
 
-Files often carry doubles. Every comparison here is made in float32, so they are rounded to it; `created_ties` counts the
-items in which that made two different scores equal.
+Files often carry doubles. Every comparison here is made in float32, so they are rounded to it; `created_ties` counts
+the items in which that made two different scores equal.
 """
 
 from __future__ import annotations
@@ -36,20 +36,17 @@ _COLUMNS = ["id", "image", "text", "score"]
 _LABEL = re.compile(r"(?P<id>.+)_c(?P<text>\d+)_i(?P<image>\d+)", re.DOTALL | re.ASCII)
 _SUFFIXES = (".npz", ".csv", ".jsonl")
 
-#: The largest float32, as a double: beyond it a score has no number here.
+#: The largest float32, as a double: a larger score cannot be represented.
 _LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RawScores:
-    """Scores as the file has them.
+    """Scores in the file's own precision.
 
     Attributes:
-        values: float64 `(item, image, text)`, in the order of the ids that were asked for; finite, within float32.
+        values: float64 `(item, image, text)`, in the order of the requested ids; finite, within float32.
         kind: as the file says; None if it does not say.
-
-    >>> RawScores(np.zeros((1, 2, 2)), None).values.shape
-    (1, 2, 2)
     """
 
     values: NDArray[np.float64]
@@ -76,33 +73,31 @@ def read_scores(
         path: a `.npz`, `.csv` or `.jsonl` file.
         ids: of all items.
         shape: images and texts of every item.
-        kind: what the numbers are. If it is not given, what the file says, or else a similarity.
+        kind: of the numbers. If it is not given, the kind in the file, or else a similarity.
 
     Raises:
         ScoreError: the file cannot be read as its format, rows are missing, unknown, repeated or not finite, or the
             file names another kind.
 
-    >>> read_scores("scores.txt", ids=["a"], shape=(2, 2))
-    Traceback (most recent call last):
-    tellapart.errors.ScoreError: scores.txt: scores are read from .npz, .csv or .jsonl files; got '.txt'
+    >>> path = getfixture("tmp_path") / "scores.csv"
+    >>> _ = path.write_text("id,image,text,score\\na,0,1,0.25\\na,0,0,0.5\\n")
+    >>> read_scores(path, ids=["a"], shape=(1, 2)).values.tolist()
+    [[[0.5, 0.25]]]
     """
     return round_scores(read_raw_scores(path, ids=ids, shape=shape), path, ids=ids, kind=kind)
 
 
 def round_scores(raw: RawScores, path: Path | str, *, ids: Sequence[str], kind: ScoreKind | None = None) -> Scores:
-    """Round what `read_raw_scores` read to float32 scores; `read_scores` is the two together.
+    """Round the scores of `read_raw_scores` to float32; `read_scores` does both.
 
     Args:
         raw: of exactly these items, in this order.
         path: the file, for the message.
         ids: of all items.
-        kind: as `read_scores` has it.
+        kind: as in `read_scores`.
 
     Raises:
         ScoreError: the file names another kind, or a probability lies outside [0, 1].
-
-    >>> round_scores(RawScores(np.zeros((1, 1, 2)), None), "scores.csv", ids=["a"]).kind
-    'similarity'
     """
     if kind and raw.kind and kind != raw.kind:
         raise ScoreError(f"{path} says that its scores are of kind {raw.kind!r}; {kind!r} was asked for")
@@ -117,10 +112,6 @@ def read_raw_scores(path: Path | str, *, ids: Sequence[str], shape: tuple[int, i
 
     Raises:
         ScoreError: as `read_scores`.
-
-    >>> read_raw_scores("gone.csv", ids=["a"], shape=(2, 2))
-    Traceback (most recent call last):
-    tellapart.errors.ScoreError: gone.csv cannot be read: No such file or directory
     """
     path = Path(path)
     if path.suffix not in _SUFFIXES:
@@ -134,7 +125,7 @@ def read_raw_scores(path: Path | str, *, ids: Sequence[str], shape: tuple[int, i
     table = _Table(path, ids, shape)
     for line, row in (_csv_rows if path.suffix == ".csv" else _jsonl_rows)(path, _text(path, data)):
         table.add(line, *row)
-    return RawScores(table.finished(), None)
+    return RawScores(table.complete(), None)
 
 
 class _Table:
@@ -160,11 +151,11 @@ class _Table:
         else:
             self.values[k, image, text] = score
 
-    def finished(self) -> NDArray[np.float64]:
+    def complete(self) -> NDArray[np.float64]:
         images, texts = self.shape
         _refuse(self.path, self.unknown, f"are of no item of this benchmark ({images} images by {texts} texts each)")
         _refuse(self.path, self.not_finite, "are not finite in float32")
-        _refuse(self.path, self.repeated, "stand in the file twice")
+        _refuse(self.path, self.repeated, "occur twice in the file")
         missing = [f"{self.ids[k]}_c{text}_i{image}" for k, image, text in np.argwhere(np.isnan(self.values))]
         _refuse(self.path, missing, "are missing", total=self.values.size)
         return self.values
@@ -226,7 +217,7 @@ def _index(digits: str) -> int:
 
 
 def _number(path: Path, line: int, value: object) -> float:
-    """Return a number of JSON, or of CSV's text."""
+    """Return a number of JSON or of CSV as a float."""
     try:
         if isinstance(value, (str, int, float)) and not isinstance(value, bool):
             return float(value)
@@ -247,13 +238,17 @@ def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> RawScor
             f"{path}: scores must be numbers {(len(names), *shape)} for its {len(names)} ids and this benchmark; "
             f"got {values.dtype} {values.shape}"
         )
-    found = {str(name): k for k, name in enumerate(names)}
     listed = [str(name) for name in names]
-    _refuse(path, [name for k, name in enumerate(listed) if found[name] != k], "are of items that stand there twice")
+    position = {name: k for k, name in enumerate(listed)}
+    _refuse(
+        path,
+        [name for k, name in enumerate(listed) if position[name] != k],
+        "are of items that occur twice in the file",
+    )
     known = set(ids)
     _refuse(path, [name for name in listed if name not in known], "are of no item of this benchmark")
-    _refuse(path, [item for item in ids if item not in found], "are missing", total=len(ids))
-    exact = values.astype(np.float64)[[found[item] for item in ids]]
+    _refuse(path, [item for item in ids if item not in position], "are missing", total=len(ids))
+    exact = values.astype(np.float64)[[position[item] for item in ids]]
     huge = [item for item, matrix in zip(ids, exact, strict=True) if not (np.abs(matrix) <= _LARGEST).all()]
     _refuse(path, huge, "are not finite in float32")
     return RawScores(exact, _kind(path, arrays.get("kind")))
@@ -269,16 +264,12 @@ def _kind(path: Path, array: NDArray[Any] | None) -> ScoreKind | None:
 
 
 def write_scores(scores: Scores, path: Path | str) -> None:
-    """Write scores as `.npz`, `.csv` or `.jsonl`, so that `read_scores` gives the same; all of the file or nothing.
+    """Write scores atomically as `.npz`, `.csv` or `.jsonl`, so that `read_scores` returns the same.
 
     Only `.npz` keeps the kind.
 
     Raises:
         ScoreError: the suffix is another, an id cannot be written (a NUL, a lone surrogate), or the disk refuses.
-
-    >>> write_scores(Scores(("a",), [[[0.5, 0.1]]], "similarity"), "scores.txt")
-    Traceback (most recent call last):
-    tellapart.errors.ScoreError: scores.txt: scores are written to .npz, .csv or .jsonl files; got '.txt'
     """
     path = Path(path)
     if path.suffix not in _SUFFIXES:

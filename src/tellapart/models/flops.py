@@ -1,4 +1,4 @@
-"""How many floating-point operations a torch model does."""
+"""A count of the floating-point operations of a torch model."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ __all__ = ["count_flops"]
 
 
 def count_flops(compute: Callable[[], object]) -> int | None:
-    """Count what torch does during a call: matrix products and convolutions, a multiplication and an addition being two.
+    """Count the operations of matrix products and convolutions in a call; a multiplication and an addition are two.
 
-    Attention is computed by plain products meanwhile: its fused kernels are one operation each, of which torch's counter
-    knows some and overlooks the others, those of CPUs among them.
+    Attention is computed by plain products meanwhile: torch's counter knows only some of its fused kernels, and none of
+    those for CPUs.
 
     Returns:
-        The count; None where torch did nothing of the kind, or is not there.
+        The count; None if torch did none of these, or is not loaded.
 
     >>> import torch
     >>> count_flops(lambda: torch.ones(2, 3) @ torch.ones(3, 5))

@@ -15,22 +15,18 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """What a model is made with; each takes from it what concerns it.
+    """Options for making a model; each model uses those that concern it.
 
     Attributes:
         device: `cpu`, `cuda` or `mps`.
         seed: of models that draw.
-        dtype: what a torch model computes in: `float32`, `bfloat16` or `float16`. Scores are float32 always.
-        reading: which of a model's readings is scored (`itc`, `itm`, `vqa`, `likelihood`, ...); the family's own
-            if not given.
+        dtype: of a torch model's computation: `float32`, `bfloat16` or `float16`. Scores are float32 always.
+        reading: which of a model's readings is scored (`itc`, `itm`, `vqa`, `likelihood`, ...); the default of its
+            architecture if not given.
         regions: a file of regions that a detector found, for models that read those (LXMERT, VisualBERT).
 
     Raises:
         ModelError: the device or the dtype is unknown.
-
-    >>> ModelOptions(dtype="int8")
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: dtype 'int8' is unknown; use one of float32, bfloat16, float16
     """
 
     device: str = "cpu"

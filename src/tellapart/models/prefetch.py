@@ -1,31 +1,26 @@
-"""Work done ahead by threads: results in order, as far ahead as a budget of memory allows."""
+"""Computation in threads ahead of the loop that uses the results, within a budget of memory."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from threading import Condition, Lock, Thread
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 __all__ = ["Prefetch", "available_cores", "bytes_held"]
 
-Given = TypeVar("Given")
-Made = TypeVar("Made")
+Input = TypeVar("Input")
+Result = TypeVar("Result")
 
-#: What finished results that nobody has taken yet may hold, in bytes: some 900 images of 224 by 224 in float32.
+#: Bytes that finished results may hold before the loop takes them: some 900 images of 224 by 224 in float32.
 BUDGET = 512 * 2**20
 
-#: What a result counts for at least: it is an object even if it holds no array.
+#: Bytes that a result counts for at least: it is an object even if it holds no array.
 _LEAST = 1024
 
 
 def available_cores() -> int:
-    """Return how many cores this process may use.
-
-    >>> available_cores() >= 1
-    True
-    """
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -44,17 +39,17 @@ def bytes_held(value: Any) -> int:
     return size if isinstance(size, int) else 0
 
 
-class Prefetch(Generic[Given, Made]):
+class Prefetch(Generic[Input, Result]):
     """Compute a function of each input in threads, ahead of the loop that takes the results.
 
-    Results come in the order of the inputs. Threads take up no further input while finished results hold more than the
-    budget, so memory stays below it plus one result a thread. An error is raised in the place of its result, and
-    nothing after it is begun. Leaving the block, by an error or an interruption too, ends the threads.
+    Results come in the order of the inputs. Threads start on no further input while finished results hold more than the
+    budget, so memory stays below it plus one result a thread. An error is raised in place of its result, and no input
+    after it is started. Leaving the block, by an error or an interruption too, ends the threads.
 
     Args:
         compute: called in any of the threads.
-        inputs: what to compute it of.
-        workers: threads; one for each core if not given. Their number changes nothing that comes out.
+        inputs: of the function.
+        workers: threads; one for each core if not given. Their number changes no result.
         budget: in bytes.
         size: of a result, in bytes.
 
@@ -65,18 +60,18 @@ class Prefetch(Generic[Given, Made]):
 
     def __init__(
         self,
-        compute: Callable[[Given], Made],
-        inputs: Sequence[Given],
+        compute: Callable[[Input], Result],
+        inputs: Sequence[Input],
         *,
         workers: int | None = None,
         budget: int = BUDGET,
-        size: Callable[[Made], int] = bytes_held,
+        size: Callable[[Result], int] = bytes_held,
     ) -> None:
         self._compute, self._inputs, self._budget, self._size = compute, inputs, budget, size
-        self._begun = 0  # inputs before this one have been taken up
+        self._started = 0  # inputs before this one have been started
         self._held = 0  # bytes
         self._stopped = False
-        self._finished: dict[int, tuple[Made | None, BaseException | None, int]] = {}
+        self._finished: dict[int, tuple[Result | None, BaseException | None, int]] = {}
         lock = Lock()
         self._room, self._ready = Condition(lock), Condition(lock)
         count = min(workers or available_cores(), len(inputs))
@@ -88,9 +83,7 @@ class Prefetch(Generic[Given, Made]):
             thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         with self._room:
             self._stopped = True
             self._finished.clear()
@@ -98,42 +91,42 @@ class Prefetch(Generic[Given, Made]):
         for thread in self._threads:
             thread.join()
 
-    def __iter__(self) -> Iterator[Made]:
-        for place in range(len(self._inputs)):
+    def __iter__(self) -> Iterator[Result]:
+        for position in range(len(self._inputs)):
             with self._ready:
-                while place not in self._finished:
-                    self._ready.wait(1.0)  # with an end: on Windows nothing interrupts a wait without one
-                made, error, size = self._finished.pop(place)
+                while position not in self._finished:
+                    self._ready.wait(1.0)  # with a timeout: on Windows nothing interrupts a wait without one
+                result, error, size = self._finished.pop(position)
                 self._held -= size
                 self._room.notify()
             if error is not None:
                 raise error
-            yield made  # type: ignore[misc]  # what was made without an error is a Made, None included
+            yield result  # type: ignore[misc]  # without an error it is a Result, which may be None
 
     def _work(self) -> None:
-        while (place := self._take_up()) is not None:
-            made, failed = None, None
+        while (position := self._next_input()) is not None:
+            result, failure = None, None
             size = _LEAST
             try:
-                made = self._compute(self._inputs[place])
-                size += self._size(made)
+                result = self._compute(self._inputs[position])
+                size += self._size(result)
             except BaseException as error:
-                failed = error
+                failure = error
             with self._ready:
-                if failed is not None:
-                    self._stopped = True  # every input before this one has been taken up already
-                self._finished[place] = made, failed, size
+                if failure is not None:
+                    self._stopped = True  # every input before this one has been started already
+                self._finished[position] = result, failure, size
                 self._held += size
                 self._ready.notify()
 
-    def _take_up(self) -> int | None:
-        """Return the place of the next input, once there is room for its result; None if none is to be begun."""
+    def _next_input(self) -> int | None:
+        """Return the position of the next input once there is room for its result; None if there is no other."""
         with self._room:
             while self._held >= self._budget and not self._stopped:
                 self._room.wait()
-            if self._stopped or self._begun == len(self._inputs):
+            if self._stopped or self._started == len(self._inputs):
                 self._room.notify_all()
                 return None
-            self._begun += 1
-            self._room.notify()  # what made room for this one may have made room for another
-            return self._begun - 1
+            self._started += 1
+            self._room.notify()  # there may be room for another result
+            return self._started - 1

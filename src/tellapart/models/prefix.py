@@ -18,13 +18,13 @@ def _unknown_files(_name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ModelPrefix:
-    """A prefix of model names, such as `onnx:`; a line of `tellapart.catalog.PREFIXES` or an entry point makes it known.
+    """A prefix of model names, such as `onnx:`, listed in `tellapart.catalog.PREFIXES` or by an entry point.
 
     Attributes:
         forms: each form of such a name, and its meaning, for `tellapart ls models`.
         load: makes the model of a whole name, prefix included.
-        files: returns the files that the numbers of a model of that name depend on; None if some may not lie here. A run
-            whose scores are all stored recognises a model by these files and does not load it. Code of this package
+        files: returns the files that the numbers of a model of that name depend on; None if some may not lie here. A
+            run whose scores are all stored recognises a model by these files and does not load it. Code of this package
             counts by itself; another package lists its own code, too.
 
     >>> zeros = ModelPrefix({"zeros:WIDTH": "vectors of zeros"}, load=lambda name, options: ...)

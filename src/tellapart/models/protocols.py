@@ -1,6 +1,6 @@
-"""What a model must offer to be measured, one of five small protocols, and what it may offer to be measured faster.
+"""Protocols of models: one of the first six makes an object a model; the others are optional and make it faster.
 
-A model is any object with the attributes and methods of one of them; nothing needs to be inherited.
+A model is any object with the attributes and methods of a protocol; nothing needs to be inherited.
 """
 
 from __future__ import annotations
@@ -35,17 +35,7 @@ Vectors = NDArray[np.float32]  # (n, dimensions)
 
 @runtime_checkable
 class Model(Protocol):
-    """What every model has: a name for people, a fingerprint for the ledger, and the kind of its scores.
-
-    Attributes:
-        name: as given on the command line.
-        fingerprint: changes whenever the weights or the preprocessing change, never with where files lie.
-        kind: what its scores are. A metric that needs a probability refuses a similarity.
-
-    >>> from tellapart.models.reference import Constant
-    >>> isinstance(Constant(), Model)
-    True
-    """
+    """The identity of every model. Plain attributes will do."""
 
     @property
     def name(self) -> str:
@@ -54,12 +44,12 @@ class Model(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """What the store files this model's numbers under."""
+        """Changes whenever the weights or the preprocessing change, never with where files lie; the store's key."""
         ...
 
     @property
     def kind(self) -> ScoreKind:
-        """Similarity, logit or probability."""
+        """Of its scores. A metric that needs a probability refuses a similarity."""
         ...
 
 
@@ -68,10 +58,6 @@ class DualEncoder(Model, Protocol):
     """Images and texts are encoded apart, so each distinct one is encoded once (CLIP, SigLIP, ITC heads).
 
     A vector may depend on its own image or text only: never on what else is in the batch.
-
-    >>> from tellapart.models.reference import Constant
-    >>> isinstance(Constant(), DualEncoder)
-    False
     """
 
     def encode_images(self, images: Sequence[Pixels]) -> Vectors:
@@ -95,12 +81,8 @@ class DualEncoder(Model, Protocol):
 class PairScorer(Model, Protocol):
     """Image and text are read together (ITM heads of fusion encoders): one number for a pair.
 
-    Pairs come image by image, and an image that stands at several places of a batch is one object (`is`) there: what
+    Pairs come image by image, and an image that occurs several times in a batch is one object (`is`) there: what
     depends on the image alone can be computed once.
-
-    >>> from tellapart.models.reference import Random
-    >>> isinstance(Random(seed=0), PairScorer)
-    True
     """
 
     def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
@@ -113,10 +95,6 @@ class TextScorer(Model, Protocol):
     """Reads the text alone, so no image is decoded for it (a language model's plausibility, a grammar score).
 
     The text gets the same number beside every image: such a model can choose a caption, never an image.
-
-    >>> from tellapart.models.reference import Blind
-    >>> isinstance(Blind(), TextScorer)
-    True
     """
 
     def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -126,12 +104,7 @@ class TextScorer(Model, Protocol):
 
 @runtime_checkable
 class Generator(Model, Protocol):
-    """Writes text about an image: scored by the likelihood it gives a text.
-
-    >>> from tellapart.models.reference import Random
-    >>> isinstance(Random(seed=0), Generator)
-    False
-    """
+    """Writes text about an image: scored by the likelihood it gives a text."""
 
     def log_likelihoods(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
         """Return log P(text `k` | image `k`), in nats: float32 `(n,)`."""
@@ -140,12 +113,7 @@ class Generator(Model, Protocol):
 
 @runtime_checkable
 class KeyReader(Model, Protocol):
-    """Reads the item itself, answer key included: the oracle and other bounds that no real model may be.
-
-    >>> from tellapart.models.reference import Oracle
-    >>> isinstance(Oracle(), KeyReader)
-    True
-    """
+    """Reads the item itself, answer key included: the oracle and other bounds that no real model may be."""
 
     def score_item(self, item: Item) -> NDArray[np.float32]:
         """Score every image of the item against every text: float32 `(images, texts)`."""
@@ -157,12 +125,8 @@ class ImagePreparer(Model, Protocol):
     """Optional: a model that prepares (resizes, crops, scales) one image apart from its forward pass.
 
     The reader's threads then do that ahead of the model and keep the prepared image in place of the full one;
-    `encode_images`, `score_pairs` or `log_likelihoods` are given what `prepare_image` returned. They must take plain
-    pixels, too, and say the same of them.
-
-    >>> from tellapart.models.reference import Constant
-    >>> isinstance(Constant(), ImagePreparer)
-    False
+    `encode_images`, `score_pairs` or `log_likelihoods` get what `prepare_image` returned. They must take plain pixels,
+    too, with the same results.
     """
 
     def prepare_image(self, pixels: Pixels) -> Any:
@@ -179,25 +143,20 @@ class StackedSimilarity(DualEncoder, Protocol):
 
     Where `similarity` is made of `tellapart.models.vectors.dot_products` and of steps that take each number by itself,
     `similarities = similarity` in the class is all it takes.
-
-    >>> from tellapart.models.reference import Constant
-    >>> isinstance(Constant(), StackedSimilarity)
-    False
     """
 
     def similarities(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
-        """Score vectors `(items, images, dimensions)` against `(items, texts, dimensions)`: float32 `(items, images, texts)`."""
+        """Score vectors `(items, images, dimensions)` against `(items, texts, dimensions)`.
+
+        Returns:
+            float32 `(items, images, texts)`.
+        """
         ...
 
 
 @runtime_checkable
 class Sized(Model, Protocol):
-    """Optional: a model whose forward pass takes a fixed number of samples, to which it fills every batch up.
-
-    >>> from tellapart.models.reference import Constant
-    >>> isinstance(Constant(), Sized)
-    False
-    """
+    """Optional: a model whose forward pass takes a fixed number of samples, to which it fills every batch up."""
 
     @property
     def batch_size(self) -> int:
@@ -207,12 +166,7 @@ class Sized(Model, Protocol):
 
 @runtime_checkable
 class Weighed(Model, Protocol):
-    """Optional: a model that says how many parameters it has; `tellapart time` reports them.
-
-    >>> from tellapart.models.reference import Constant
-    >>> isinstance(Constant(), Weighed)
-    False
-    """
+    """Optional: a model that knows how many parameters it has; `tellapart time` reports them."""
 
     @property
     def parameters(self) -> int:

@@ -1,4 +1,4 @@
-"""Five models that know what they must get: a measurement is wrong if they get anything else."""
+"""Five reference models whose results are known beforehand: a measurement is wrong if they get anything else."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Random:
     """Says a number that is drawn anew for each image and text: chance, within its error, on every metric.
 
     A score is a pure function of the seed, the pixels and the text, so neither the batch nor the order can change it.
-    It is uniform on [0, 1) in steps of 2**-24, each of which is a float32: a probability, so that the metrics that
-    need one run, too.
+    It is uniform on [0, 1) in steps of 2**-24, each of which is a float32: a probability, so that metrics that need one
+    run, too.
 
     >>> Random(seed=0).score_pairs([np.zeros((1, 1, 3), np.uint8)], ["a cat"])
     array([0.81455165], dtype=float32)
@@ -37,14 +37,8 @@ class Random:
         self.fingerprint = f"tellapart:random:1:{seed}"
 
     def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Draw a number for each image and text, float32 `(n,)` in [0, 1).
-
-        >>> image = np.zeros((1, 1, 3), np.uint8)
-        >>> a, b = Random(seed=0).score_pairs([image, image], ["a cat", "a dog"])
-        >>> bool(a == b)
-        False
-        """
-        # One array stands beside several texts; it is hashed once.
+        """Draw a number for each image and text, float32 `(n,)` in [0, 1)."""
+        # An array that is paired with several texts is hashed once.
         hashes = {id(image): pixel_hash(image) for image in {id(image): image for image in images}.values()}
         return np.array([self._draw(hashes[id(i)], text) for i, text in zip(images, texts, strict=True)], np.float32)
 
@@ -67,11 +61,7 @@ class Constant:
     kind: ScoreKind = "probability"
 
     def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return 0.5 for each text, float32 `(n,)`.
-
-        >>> Constant().score_texts([])
-        array([], dtype=float32)
-        """
+        """Return 0.5 for each text, float32 `(n,)`."""
         return np.full(len(texts), 0.5, np.float32)
 
 
@@ -87,12 +77,7 @@ class Oracle:
     kind: ScoreKind = "probability"
 
     def score_item(self, item: Item) -> NDArray[np.float32]:
-        """Return 1 for true pairs and 0 for others, float32 `(images, texts)`.
-
-        >>> Oracle().score_item(Item(id="a", images=("0.png", "1.png"), texts=("x", "y")))
-        array([[1., 0.],
-               [0., 1.]], dtype=float32)
-        """
+        """Return 1 for true pairs and 0 for others, float32 `(images, texts)`."""
         # Equal indices are true; beside a single image or text that leaves index 0, as the pair's definition says.
         return np.eye(*item.shape, dtype=np.float32)
 
@@ -113,12 +98,7 @@ class Blind:
     kind: ScoreKind = "similarity"
 
     def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return minus the length, float32 `(n,)`: whole numbers below 2**24, so that float32 holds them exactly.
-
-        >>> a, b = Blind().score_texts(["two cats", "three cats"])
-        >>> bool(a > b)
-        True
-        """
+        """Return minus the length, float32 `(n,)`: whole numbers below 2**24, so that float32 holds them exactly."""
         most = 4095  # words and characters beyond it count alike
         sizes = [min(len(text.split()), most) * (most + 1) + min(len(text), most) for text in texts]
         return -np.array(sizes, np.float32)
@@ -127,8 +107,8 @@ class Blind:
 class BagOfWords:
     """Knows the true captions, but not the order of their words: the best that an order-blind model could do.
 
-    Image `i` is known by its true caption alone; its score with a text is the share of words that both have (each word
-    as often as it stands there; the common ones over all of them). The share is 1 if and only if both hold the same
+    Image `i` is known by its true caption alone; its score with a text is the share of words that both have (the common
+    ones over all of them; a word counts as often as it occurs). The share is 1 if and only if both hold the same
     words, so the model gets 100 %, save where captions differ in their order only: there it ties, strictly 0 and
     exactly chance when ties count in part. (A cosine would not do: "a b" and "a b a b" have cosine 1.) An image
     without a caption of its own, in an item of one text, shares nothing.
@@ -143,11 +123,7 @@ class BagOfWords:
     kind: ScoreKind = "similarity"
 
     def score_item(self, item: Item) -> NDArray[np.float32]:
-        """Return the shares of words in common, float32 `(images, texts)`, in [0, 1].
-
-        >>> BagOfWords().score_item(Item(id="a", images=("0.png",), texts=("one red cup", "one blue cup")))
-        array([[1. , 0.5]], dtype=float32)
-        """
+        """Return the shares of words in common, float32 `(images, texts)`, in [0, 1]."""
         bags = [_words(text) for text in item.texts]
         images, texts = item.shape
         shares = np.zeros((images, texts), np.float32)
@@ -163,5 +139,5 @@ def _words(text: str) -> Counter[str]:
 
 def _share(one: Counter[str], other: Counter[str]) -> float:
     # Integers over integers: equal bags give exactly 1, and the order of the arguments cannot matter.
-    everything = (one | other).total()
-    return (one & other).total() / everything if everything else 1.0
+    union = (one | other).total()
+    return (one & other).total() / union if union else 1.0

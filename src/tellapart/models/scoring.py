@@ -1,10 +1,8 @@
-"""A model and a pair set in, raw scores out: every distinct image, text or pair is computed once, and kept.
+"""Scoring of pair sets: every distinct image, text or pair is computed once, and kept.
 
-What the store holds already is not computed again; what is computed is stored batch by batch, so a run that was killed
-goes on where it was. No number depends on the batch size, on the order of the items or on what the store held before.
-
-The model never waits where the cores allow: threads read, decode and prepare images ahead of it, another one writes
-to the store behind it. Where the store holds every score, the model is not asked; a deferred one is not even loaded.
+What the store holds is not computed again; what is computed is stored batch by batch, so a run that was killed goes on
+where it was. No number depends on the batch size, on the order of the items or on what the store held before. If the
+store holds every score, the model is not used; a deferred one is not even loaded.
 """
 
 from __future__ import annotations
@@ -21,8 +19,8 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.data.scores import Scores
 from tellapart.errors import ModelError, StoreError
-from tellapart.models.compute import Job, fill_images, fill_pairs, fill_texts
-from tellapart.models.content_hash import PictureReader, text_hash
+from tellapart.models.compute import Job, compute_images, compute_pairs, compute_texts
+from tellapart.models.content_hash import ImageReader, text_hash
 from tellapart.models.deferred import Deferred
 from tellapart.models.protocols import (
     DualEncoder,
@@ -47,7 +45,7 @@ _BLOCK = 256
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Raw scores, and what they cost.
+    """Raw scores, and their cost.
 
     Attributes:
         scores: of every item, in the pair set's order.
@@ -57,9 +55,6 @@ class Scored:
         images_distinct: different images (by their pixels) that its scores needed; 0 if it reads none.
         texts_distinct: different texts that its scores needed; 0 if it reads none by themselves.
         seconds: wall time.
-
-    >>> Scored(Scores(("a",), [[[0.5, 0.1]]], "similarity"), seconds=0.1).images_encoded
-    0
     """
 
     scores: Scores
@@ -85,15 +80,15 @@ def score(
     Args:
         model: of one of the protocols in `tellapart.models.protocols`.
         pairset: items and images.
-        store: where what is computed is kept; `EmbeddingStore(None)` forgets.
-        batch_size: images, texts or pairs given to the model at once; what the model and its device's memory want if
-            not given, and less where the memory is full. Changes no number.
-        hashes: image reference -> hash of pixels, of this pair set's images that were read before, by another model
-            say; those read here are added. It saves `tellapart.models.content_hash.image_hashes` from reading them again.
-        progress: told what is done.
+        store: keeps what is computed; `EmbeddingStore(None)` forgets.
+        batch_size: images, texts or pairs given to the model at once; if not given, what suits the model and its
+            device, and less where the memory is full. Changes no number.
+        hashes: image reference -> hash of pixels, of this pair set's images that were read before, for another model
+            for example; those read here are added.
+        progress: called with the stage, how many are done, and the total.
 
     Raises:
-        ModelError: the model is of no protocol, or its output has the wrong shape or type or is not finite, or one
+        ModelError: the model has none of the protocols, its output has the wrong shape or type or is not finite, or one
             sample is too much for its device's memory.
         DataError: an image is missing or cannot be decoded.
         StoreError: the store is damaged or cannot be written.
@@ -111,38 +106,34 @@ def score(
     started = time.perf_counter()
     hashes = {} if hashes is None else hashes
     with Writer() as writer:
-        job = Job(model, pairset, store, writer, batch_size, progress or _nobody, hashes)
-        values = _stored(job)
+        job = Job(model, pairset, store, writer, batch_size, progress or (lambda *_: None), hashes)
+        values = _read_stored(job)
         if values is None:
             loaded = model.load() if isinstance(model, Deferred) else model
-            values = _computed(replace(job, model=loaded))
+            values = _compute(replace(job, model=loaded))
     ids = [item.id for item in pairset.items]
     return Scored(Scores(ids, values, model.kind), **job.counts, seconds=time.perf_counter() - started)
 
 
-def _nobody(stage: str, done: int, total: int, /) -> None:
-    """Listen to progress for nobody."""
-
-
-def _stored(job: Job) -> NDArray[np.float32] | None:
-    """Return the scores if every image was read and every pair scored before; nothing is decoded, no model asked."""
+def _read_stored(job: Job) -> NDArray[np.float32] | None:
+    """Return the scores if every image was read and every pair scored before; nothing is decoded or computed."""
     if not job.store.has_pair_scores(job.model.fingerprint):
         return None
-    with PictureReader(job.pairset, job.store, job.references, hashes=job.hashes, known_only=True) as reader:
-        read = sum(1 for _ in reader)
-    return _stored_pairs(job) if read == len(job.references) else None
+    with ImageReader(job.pairset, job.store, job.references, hashes=job.hashes, known_only=True) as reader:
+        known = sum(1 for _ in reader)
+    return _stored_pairs(job) if known == len(job.references) else None
 
 
 def _stored_pairs(job: Job) -> NDArray[np.float32] | None:
     """Return the scores if the store has every pair, now that the images' hashes are known."""
     values = job.empty()
-    for places, items in _blocks(job.pairset):
+    for positions, items in _blocks(job.pairset):
         keys = _pairs_of(job, items)
         stored = job.store.pair_scores(job.model.fingerprint, keys)
         if len(stored) < len(set(keys)):
             return None
-        values[places] = np.array([stored[key] for key in keys]).reshape(-1, *job.pairset.shape)
-    job.reads()
+        values[positions] = np.array([stored[key] for key in keys]).reshape(-1, *job.pairset.shape)
+    job.count_distinct()
     job.progress("pairs", values.size, values.size)
     return values
 
@@ -151,7 +142,7 @@ def _pairs_of(job: Job, items: Sequence[Item]) -> list[tuple[str, str]]:
     return [(job.hashes[image], text_hash(text)) for item in items for image in item.images for text in item.texts]
 
 
-def _computed(job: Job) -> NDArray[np.float32]:
+def _compute(job: Job) -> NDArray[np.float32]:
     match model := job.model:
         case KeyReader():
             return _read_keys(job, model)
@@ -169,53 +160,53 @@ def _computed(job: Job) -> NDArray[np.float32]:
 
 def _no_model(thing: object) -> ModelError:
     return ModelError(
-        f"{type(thing).__name__} is no model that can be scored; it must have a name, a fingerprint, a kind, and one of "
-        "encode_images with encode_texts and similarity, score_pairs, score_texts, log_likelihoods or score_item"
+        f"{type(thing).__name__} is no model that can be scored; it must have a name, a fingerprint, a kind, and one "
+        "of encode_images with encode_texts and similarity, score_pairs, score_texts, log_likelihoods or score_item"
     )
 
 
 def _read_keys(job: Job, model: KeyReader) -> NDArray[np.float32]:
     values = job.empty()
     for position, item in enumerate(job.pairset.items):
-        values[position] = job.checked(model.score_item(item), job.pairset.shape, [item.id])
+        values[position] = job.check(model.score_item(item), job.pairset.shape, [item.id])
         job.progress("items", position + 1, len(values))
     return values
 
 
 def _score_texts(job: Job, model: TextScorer) -> NDArray[np.float32]:
     def column(texts: Sequence[str]) -> Vectors:
-        return job.checked(model.score_texts(texts), (len(texts),), texts)[:, None]
+        return job.check(model.score_texts(texts), (len(texts),), texts)[:, None]
 
-    fill_texts(job, column)
+    compute_texts(job, column)
     values = job.empty()
-    for places, items in _blocks(job.pairset):
+    for positions, items in _blocks(job.pairset):
         keys = [[text_hash(text) for text in item.texts] for item in items]
         stored = job.store.vectors(model.fingerprint, {key for row in keys for key in row})
         # (items, 1, texts): a text gets the same beside every image.
-        values[places] = np.array([[stored[key][0] for key in row] for row in keys], np.float32)[:, None, :]
+        values[positions] = np.array([[stored[key][0] for key in row] for row in keys], np.float32)[:, None, :]
     job.counts["texts_distinct"] = len({text for item in job.pairset.items for text in item.texts})
     return values
 
 
 def _encode(job: Job, model: DualEncoder) -> NDArray[np.float32]:
     def encode_texts(texts: Sequence[str]) -> Vectors:
-        return job.checked(model.encode_texts(texts), (len(texts), None), texts)
+        return job.check(model.encode_texts(texts), (len(texts), None), texts)
 
-    fill_texts(job, encode_texts)
-    fill_images(job, model)
+    compute_texts(job, encode_texts)
+    compute_images(job, model)
     values = job.empty()
-    for places, items in _blocks(job.pairset):
+    for positions, items in _blocks(job.pairset):
         images = [[job.hashes[image] for image in item.images] for item in items]
         texts = [[text_hash(text) for text in item.texts] for item in items]
         stored = job.store.vectors(model.fingerprint, {key for row in (*images, *texts) for key in row})
         for rows in (images, texts):  # an image may have several vectors, so the two sides may differ
             _check_dimensions(job, {key: stored[key] for row in rows for key in row})
         sides = [np.array([[stored[key] for key in row] for row in rows]) for rows in (images, texts)]
-        values[places] = _similarities(job, model, sides[0], sides[1], [item.id for item in items])
+        values[positions] = _similarities(job, model, sides[0], sides[1], [item.id for item in items])
         # Kept as well: with them the same set is scored again without a vector, or the model.
-        scores = dict(zip(_pairs_of(job, items), values[places].reshape(-1), strict=True))
+        scores = dict(zip(_pairs_of(job, items), values[positions].reshape(-1), strict=True))
         job.keep(lambda scores=scores: job.store.put_pair_scores(model.fingerprint, scores))  # type: ignore[misc]
-    job.reads()
+    job.count_distinct()
     return values
 
 
@@ -224,24 +215,23 @@ def _similarities(
 ) -> NDArray[np.float32]:
     """Score vectors `(items, images, dimensions)` against `(items, texts, dimensions)`, item by item."""
     if isinstance(model, StackedSimilarity):
-        return job.checked(model.similarities(images, texts), (len(ids), *job.pairset.shape), ids)
+        return job.check(model.similarities(images, texts), (len(ids), *job.pairset.shape), ids)
     # One shape throughout, so that no neighbour can move a bit.
     each = zip(images, texts, ids, strict=True)
-    return np.stack([job.checked(model.similarity(i, t), job.pairset.shape, [name]) for i, t, name in each])
+    return np.stack([job.check(model.similarity(i, t), job.pairset.shape, [name]) for i, t, name in each])
 
 
 def _score_pairs(
     job: Job, compute: Callable[[Sequence[Pixels], Sequence[str]], NDArray[np.float32]]
 ) -> NDArray[np.float32]:
-    total = fill_pairs(job, compute)
+    total = compute_pairs(job, compute)
     if (values := _stored_pairs(job)) is None:
-        place = job.store.path or "the store in memory"
-        raise StoreError(f"{place} lost some of {total} scores since they were written; run it again")
+        raise StoreError(f"{job.store.where} lost some of {total} scores since they were written; run it again")
     return values
 
 
 def _blocks(pairset: PairSet) -> Iterator[tuple[slice, tuple[Item, ...]]]:
-    """Yield runs of items, with their places."""
+    """Yield runs of items, with their positions."""
     for start in range(0, len(pairset), _BLOCK):
         items = pairset.items[start : start + _BLOCK]
         yield slice(start, start + len(items)), items
@@ -250,8 +240,7 @@ def _blocks(pairset: PairSet) -> Iterator[tuple[slice, tuple[Item, ...]]]:
 def _check_dimensions(job: Job, stored: dict[str, Vectors]) -> None:
     sizes = sorted({vector.size for vector in stored.values()})
     if len(sizes) > 1:
-        place = job.store.path or "the store in memory"
         raise StoreError(
-            f"{place} holds vectors of {' and '.join(map(str, sizes))} dimensions for model {job.model.name!r}: it "
-            "changed and its fingerprint did not; delete the store, or name another --cache"
+            f"{job.store.where} holds vectors of {' and '.join(map(str, sizes))} dimensions for model {job.model.name!r}: "
+            "it changed and its fingerprint did not; delete the store, or name another --cache"
         )

@@ -1,4 +1,4 @@
-"""One process's part of the work that several share: which part is its own, and the file that it fills."""
+"""The part of a run that one of several processes computes, and the store's file that it writes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["Shard", "own_part"]
 
 
 class Shard(EmbeddingStore):
-    """A store that only one process writes, and that finds what another store holds as if it held it itself.
+    """A store that one process writes, and that reads what another store holds as if it were its own.
 
     Args:
-        path: its own file, made if it is not there.
-        held: read, never written.
+        path: its own file, made if it does not exist.
+        main: the other store; read, never written.
 
     Raises:
         StoreError: as `EmbeddingStore`.
@@ -36,63 +36,39 @@ class Shard(EmbeddingStore):
     (True, 0)
     """
 
-    def __init__(self, path: Path | None, held: EmbeddingStore) -> None:
+    def __init__(self, path: Path | None, main: EmbeddingStore) -> None:
         super().__init__(path)
-        self._held = held
+        self._main = main
 
     def vectors(self, model: str, contents: Iterable[str]) -> dict[str, NDArray[np.float32]]:
-        """Return the vectors there are, its own or held elsewhere: content -> float32 `(dimensions,)`.
-
-        Raises:
-            StoreError: a stored vector is damaged.
-        """
+        """Return the vectors in either: content -> float32 `(dimensions,)`."""
         contents = list(contents)
-        found = super().vectors(model, contents)
-        return found | self._held.vectors(model, [content for content in contents if content not in found])
+        own = super().vectors(model, contents)
+        return own | self._main.vectors(model, [content for content in contents if content not in own])
 
     def missing_vectors(self, model: str, contents: Iterable[str]) -> list[str]:
-        """Return the contents that have no vector in either, in the order given.
-
-        Raises:
-            StoreError: a file is damaged.
-        """
-        return self._held.missing_vectors(model, super().missing_vectors(model, contents))
+        """Return the contents that have no vector in either, in the order given."""
+        return self._main.missing_vectors(model, super().missing_vectors(model, contents))
 
     def pair_scores(self, model: str, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], np.float32]:
-        """Return the scores there are, its own or held elsewhere: (image, text) -> float32.
-
-        Raises:
-            StoreError: a file is damaged.
-        """
+        """Return the scores in either: (image, text) -> float32."""
         pairs = list(pairs)
-        found = super().pair_scores(model, pairs)
-        return found | self._held.pair_scores(model, [pair for pair in pairs if pair not in found])
+        own = super().pair_scores(model, pairs)
+        return own | self._main.pair_scores(model, [pair for pair in pairs if pair not in own])
 
     def has_pair_scores(self, model: str) -> bool:
-        """Return whether there is any score of a pair in either.
-
-        Raises:
-            StoreError: a file is damaged.
-        """
-        return super().has_pair_scores(model) or self._held.has_pair_scores(model)
+        """Return whether any score of a pair is in either."""
+        return super().has_pair_scores(model) or self._main.has_pair_scores(model)
 
     def model_of(self, source: str) -> dict[str, str] | None:
-        """Return what was kept of a model in either, or None.
-
-        Raises:
-            StoreError: a file is damaged.
-        """
-        return super().model_of(source) or self._held.model_of(source)
+        """Return what was kept of a model in either, or None."""
+        return super().model_of(source) or self._main.model_of(source)
 
     def pixel_hashes(self, files: Iterable[str]) -> dict[str, str]:
-        """Return the hashes of decoded pixels there are, its own or held elsewhere.
-
-        Raises:
-            StoreError: a file is damaged.
-        """
+        """Return the hashes of decoded pixels in either."""
         files = list(files)
-        found = super().pixel_hashes(files)
-        return found | self._held.pixel_hashes([file for file in files if file not in found])
+        own = super().pixel_hashes(files)
+        return own | self._main.pixel_hashes([file for file in files if file not in own])
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +84,13 @@ class _Part(PairSet):
 def own_part(model: Model, pairs: PairSet, rank: int, ranks: int) -> PairSet | None:
     """Return what one of several processes computes of a pair set, as pairs of one image and one text; None if nothing.
 
-    An image belongs to a process by the hash of its reference, a text by the hash of what it says: neither order nor
-    `--limit` moves it. Of a dual encoder each image and each text is computed by one process, beside any other; of a model
-    that reads both together, each pair is, where its image belongs.
+    An image belongs to a process by the hash of its reference, a text by its own hash: neither order nor `--limit`
+    moves it. For a dual encoder each image and each text is computed by one process, paired with any other; for a model
+    that reads both together, each pair is computed by the process of its image.
 
     Args:
-        model: what kind it is decides what there is to compute.
-        pairs: the whole.
+        model: its kind decides what there is to compute.
+        pairs: the whole set.
         rank: of the process, from 0.
         ranks: how many share the work.
 
@@ -125,7 +101,7 @@ def own_part(model: Model, pairs: PairSet, rank: int, ranks: int) -> PairSet | N
     [4, 10, 2]
     """
     if isinstance(model, KeyReader):
-        return None  # what it reads costs nothing, and no store keeps it
+        return None  # it computes nothing, and no store keeps its scores
     if isinstance(model, TextScorer | DualEncoder):
         texts = [text for text in _distinct(pairs, "texts") if _owner(text, ranks) == rank]
         images = [image for image in _distinct(pairs, "images") if _owner(image, ranks) == rank]

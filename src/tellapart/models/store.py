@@ -1,4 +1,4 @@
-"""The embedding store: what a model once said of an image, a text or a pair, in one SQLite file.
+"""The embedding store: the vectors, scores and pixel hashes of images, texts and pairs, in one SQLite file.
 
 Numbers are filed under the model's fingerprint and the content's hash, so they serve every benchmark and every later
 run. Nothing stored is ever changed: of two writers of one key the first wins, and both wrote the same.
@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +23,13 @@ from numpy.typing import NDArray
 from tellapart.errors import StoreError
 from tellapart.models.store_file import MERGE, REMEDY, explain, open_store
 
-__all__ = ["Counts", "EmbeddingStore", "default_store_path"]
+__all__ = ["EmbeddingStore", "StoreCounts", "default_store_path"]
+
+Key = TypeVar("Key", bound=tuple[str, ...])
 
 
 def default_store_path() -> Path:
-    """Return where the store lies: in `TELLAPART_CACHE`, or else in the user's cache folder.
-
-    >>> default_store_path().name
-    'store.sqlite'
-    """
+    """Return the store's file: in `TELLAPART_CACHE`, or else in the user's cache folder."""
     if folder := os.environ.get("TELLAPART_CACHE"):
         return Path(folder).expanduser() / "store.sqlite"
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
@@ -40,12 +37,8 @@ def default_store_path() -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """How much a store holds.
-
-    >>> EmbeddingStore(None).counts()
-    Counts(models=0, vectors=0, pairs=0, pictures=0)
-    """
+class StoreCounts:
+    """How many models, vectors, scores of pairs and hashes of pictures a store holds."""
 
     models: int
     vectors: int
@@ -56,15 +49,19 @@ class Counts:
 class EmbeddingStore:
     """Vectors, pair scores and pixel hashes, kept between runs. Several processes may use one file at once.
 
-    Each `put_...` is one transaction: a process that is killed loses the batch at hand and nothing else. Threads may
+    Each `put_...` is one transaction: a process that is killed loses the current batch and nothing else. Threads may
     share a store; their calls wait for each other. The file is in write-ahead mode, which needs a local disk, not a
     network one. A content key is a SHA-256 in hexadecimal.
 
     Args:
-        path: the file, made if it is not there; None keeps everything in memory.
+        path: the file, made if it does not exist; None keeps everything in memory.
+
+    Attributes:
+        where: the store's name in messages.
 
     Raises:
-        StoreError: the file is no store, is damaged, was written by a newer version, or cannot be written.
+        StoreError: the file is no store, is damaged, was written by a newer version, or cannot be written. Every
+            method raises it for a damaged file, and those that write for one that cannot be written.
 
     >>> with EmbeddingStore(None) as store:
     ...     store.put_vectors("model-a", {"00" * 32: np.ones(3, np.float32)})
@@ -74,75 +71,42 @@ class EmbeddingStore:
 
     def __init__(self, path: Path | str | None) -> None:
         self.path = None if path is None else Path(path)
-        self._where = "the store in memory" if self.path is None else str(self.path)
+        self.where = "the store in memory" if self.path is None else str(self.path)
         self._models: dict[str, int] = {}
         self._turn = Lock()
-        with self._explained():
-            self._connection = open_store(self.path, self._where)
-        # A store in memory is often just dropped; newer Pythons warn of a connection that nobody closed.
+        with self._explain_errors():
+            self._connection = open_store(self.path, self.where)
+        # A store in memory is often just dropped; newer Pythons warn of a connection that is not closed.
         weakref.finalize(self, self._connection.close)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Close the file; a store in memory is gone.
-
-        >>> EmbeddingStore(None).close()
-        """
+        """Close the file; a store in memory is gone."""
         self._connection.close()
 
     def vectors(self, model: str, contents: Iterable[str]) -> dict[str, NDArray[np.float32]]:
-        """Return the vectors there are: content -> float32 `(dimensions,)`.
-
-        Raises:
-            StoreError: a stored vector is damaged.
-
-        >>> EmbeddingStore(None).vectors("model-a", ["00" * 32])
-        {}
-        """
+        """Return the vectors that are stored: content -> float32 `(dimensions,)`."""
         query = "SELECT dimensions, data FROM vector WHERE model = ? AND content = ?"
-        found: dict[str, NDArray[np.float32]] = {}
-        with self._transaction("DEFERRED") as connection:
-            number = self._model(model)
-            for content in contents:
-                row = connection.execute(query, (number, bytes.fromhex(content))).fetchone()
-                if row is not None:
-                    found[content] = self._vector(model, content, *row)
-        return found
+        rows = self._select(query, model, ((content,) for content in contents))
+        return {content: self._vector(model, content, *row) for (content,), row in rows.items()}
 
     def missing_vectors(self, model: str, contents: Iterable[str]) -> list[str]:
-        """Return the contents that have no vector yet, in the order given.
-
-        Raises:
-            StoreError: the file is damaged.
-
-        >>> EmbeddingStore(None).missing_vectors("model-a", ["00" * 32]) == ["00" * 32]
-        True
-        """
+        """Return the contents that have no vector yet, in the order given."""
+        contents = list(contents)
         query = "SELECT 1 FROM vector WHERE model = ? AND content = ?"
-        with self._transaction("DEFERRED") as connection:
-            number = self._model(model)
-            return [
-                content
-                for content in contents
-                if connection.execute(query, (number, bytes.fromhex(content))).fetchone() is None
-            ]
+        rows = self._select(query, model, ((content,) for content in contents))
+        return [content for content in contents if (content,) not in rows]
 
     def put_vectors(self, model: str, vectors: Mapping[str, NDArray[np.float32]]) -> None:
         """Keep vectors, float32 `(dimensions,)` each, in one transaction.
 
         Raises:
             StoreError: the file cannot be written, or a vector is not finite.
-
-        >>> EmbeddingStore(None).put_vectors("model-a", {"00" * 32: np.array([np.nan], np.float32)})
-        Traceback (most recent call last):
-        tellapart.errors.StoreError: the store in memory keeps finite numbers only; model 'model-a' gave others for 000000000000
         """
         for content, vector in vectors.items():
             self._check_finite(model, content, vector)
@@ -157,38 +121,18 @@ class EmbeddingStore:
             )
 
     def pair_scores(self, model: str, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], np.float32]:
-        """Return the scores there are: (image, text) -> float32.
-
-        Raises:
-            StoreError: the file is damaged.
-
-        >>> store = EmbeddingStore(None)
-        >>> store.put_pair_scores("model-a", {("00" * 32, "11" * 32): np.float32(0.5)})
-        >>> list(store.pair_scores("model-a", [("00" * 32, "11" * 32), ("00" * 32, "22" * 32)]).values())
-        [np.float32(0.5)]
-        """
-        query = "SELECT score FROM pair WHERE model = ? AND image = ? AND text = ?"
-        found: dict[tuple[str, str], np.float32] = {}
-        with self._transaction("DEFERRED") as connection:
-            number = self._model(model)
-            for image, text in pairs:
-                row = connection.execute(query, (number, bytes.fromhex(image), bytes.fromhex(text))).fetchone()
-                if row is not None:
-                    if not isinstance(row[0], float) or not np.isfinite(row[0]):
-                        raise self._damaged("score", image, model, f"is {row[0]!r}")
-                    found[image, text] = np.float32(row[0])
-        return found
+        """Return the scores that are stored: (image, text) -> float32."""
+        rows = self._select("SELECT score FROM pair WHERE model = ? AND image = ? AND text = ?", model, pairs)
+        for (image, _), (score,) in rows.items():
+            if not isinstance(score, float) or not np.isfinite(score):
+                raise self._damage("score", image, model, f"is {score!r}")
+        return {(image, text): np.float32(score) for (image, text), (score,) in rows.items()}
 
     def put_pair_scores(self, model: str, scores: Mapping[tuple[str, str], np.float32]) -> None:
         """Keep the scores of (image, text) pairs, in one transaction.
 
         Raises:
             StoreError: the file cannot be written, or a score is not finite.
-
-        >>> store = EmbeddingStore(None)
-        >>> store.put_pair_scores("model-a", {("00" * 32, "11" * 32): np.float32(0.5)})
-        >>> store.counts().pairs
-        1
         """
         for (image, _), score in scores.items():
             self._check_finite(model, image, score)
@@ -202,37 +146,17 @@ class EmbeddingStore:
                 ),
             )
 
+    def has_pair_scores(self, model: str) -> bool:
+        """Return whether any score of a pair is stored."""
+        return bool(self._select("SELECT 1 FROM pair WHERE model = ? LIMIT 1", model, [()]))
+
     def pixel_hashes(self, files: Iterable[str]) -> dict[str, str]:
-        """Return the hashes of decoded pixels there are: hash of a file's bytes -> hash of its pixels.
-
-        Raises:
-            StoreError: the file is damaged.
-
-        >>> store = EmbeddingStore(None)
-        >>> store.put_pixel_hashes({"00" * 32: "11" * 32})
-        >>> store.pixel_hashes(["00" * 32]) == {"00" * 32: "11" * 32}
-        True
-        """
-        query = "SELECT pixels FROM picture WHERE file = ?"
-        found: dict[str, str] = {}
-        with self._transaction("DEFERRED") as connection:
-            for file in files:
-                row = connection.execute(query, (bytes.fromhex(file),)).fetchone()
-                if row is not None:
-                    found[file] = row[0].hex()
-        return found
+        """Return the hashes of decoded pixels that are stored: hash of a file's bytes -> hash of its pixels."""
+        rows = self._select("SELECT pixels FROM picture WHERE file = ?", None, ((file,) for file in files))
+        return {file: pixels.hex() for (file,), (pixels,) in rows.items()}
 
     def put_pixel_hashes(self, hashes: Mapping[str, str]) -> None:
-        """Keep which file's bytes decode to which pixels, so that a later run need not decode them.
-
-        Raises:
-            StoreError: the file cannot be written.
-
-        >>> store = EmbeddingStore(None)
-        >>> store.put_pixel_hashes({"00" * 32: "11" * 32})
-        >>> store.counts().pictures
-        1
-        """
+        """Keep which file's bytes decode to which pixels, so that a later run need not decode them."""
         with self._transaction("IMMEDIATE") as connection:
             connection.executemany(
                 "INSERT OR IGNORE INTO picture VALUES (?, ?)",
@@ -240,14 +164,7 @@ class EmbeddingStore:
             )
 
     def model_of(self, source: str) -> dict[str, str] | None:
-        """Return what `put_model` kept under a key, or None.
-
-        Raises:
-            StoreError: the file is damaged.
-
-        >>> EmbeddingStore(None).model_of("00" * 32) is None
-        True
-        """
+        """Return what `put_model` kept under a key, or None."""
         with self._transaction("DEFERRED") as connection:
             row = connection.execute("SELECT facts FROM source WHERE key = ?", (source,)).fetchone()
         if row is None:
@@ -255,13 +172,10 @@ class EmbeddingStore:
         try:
             return dict(json.loads(row[0]))
         except (TypeError, ValueError) as error:
-            raise StoreError(f"{self._where} is damaged: what it holds of a model is {row[0]!r}; {REMEDY}") from error
+            raise StoreError(f"{self.where} is damaged: what it holds of a model is {row[0]!r}; {REMEDY}") from error
 
     def put_model(self, source: str, facts: Mapping[str, str]) -> None:
-        """Keep what a model said of itself, under the key of the files that it was made of.
-
-        Raises:
-            StoreError: the file cannot be written.
+        """Keep a model's name, fingerprint and kind under the key of the files that it is made of.
 
         >>> store = EmbeddingStore(None)
         >>> store.put_model("00" * 32, {"name": "a"})
@@ -272,57 +186,40 @@ class EmbeddingStore:
             row = (source, json.dumps(facts, sort_keys=True))
             connection.execute("INSERT OR REPLACE INTO source VALUES (?, ?)", row)
 
-    def has_pair_scores(self, model: str) -> bool:
-        """Return whether there is any score of a pair.
-
-        Raises:
-            StoreError: the file is damaged.
-
-        >>> EmbeddingStore(None).has_pair_scores("model-a")
-        False
-        """
-        with self._transaction("DEFERRED") as connection:
-            query = "SELECT 1 FROM pair WHERE model = ? LIMIT 1"
-            return connection.execute(query, (self._model(model),)).fetchone() is not None
-
-    def counts(self) -> Counts:
-        """Count what is stored, over all models.
-
-        >>> EmbeddingStore(None).counts().vectors
-        0
-        """
+    def counts(self) -> StoreCounts:
+        """Count what is stored, over all models."""
         with self._transaction("DEFERRED") as connection:
             tables = ("model", "vector", "pair", "picture")
-            return Counts(*(connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables))  # noqa: S608
+            counts = (connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables)  # noqa: S608
+            return StoreCounts(*counts)
 
     def merge(self, other: Path) -> None:
-        """Take over all that another store's file holds, in one transaction; of what both hold, this one's stays.
-
-        Raises:
-            StoreError: the file is no store or is damaged, or this one cannot be written.
-
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as scratch, EmbeddingStore(None) as store:
-        ...     with EmbeddingStore(Path(scratch) / "other.sqlite") as other:
-        ...         other.put_vectors("model-a", {"00" * 32: np.ones(3, np.float32)})
-        ...     store.merge(Path(scratch) / "other.sqlite")
-        ...     store.counts().vectors
-        1
-        """
-        EmbeddingStore(other).close()  # recognised, or refused
-        with self._turn, self._explained():
+        """Take over all that another store's file holds, in one transaction; of what both hold, this one's stays."""
+        EmbeddingStore(other).close()  # an error if it is no store
+        with self._turn, self._explain_errors():
             self._connection.execute("ATTACH DATABASE ? AS other", (str(other),))
         try:
             with self._transaction("IMMEDIATE") as connection:
                 for statement in MERGE:
                     connection.execute(statement)
         finally:
-            with self._turn, self._explained():
+            with self._turn, self._explain_errors():
                 self._connection.execute("DETACH DATABASE other")
+
+    def _select(self, query: str, model: str | None, keys: Iterable[Key]) -> dict[Key, tuple[Any, ...]]:
+        """Return the first row that a query gives for each key of hashes, if it gives one, in one transaction."""
+        rows: dict[Key, tuple[Any, ...]] = {}
+        with self._transaction("DEFERRED") as connection:
+            scope = () if model is None else (self._model(model),)
+            for key in keys:
+                row = connection.execute(query, (*scope, *map(bytes.fromhex, key))).fetchone()
+                if row is not None:
+                    rows[key] = row
+        return rows
 
     @contextmanager
     def _transaction(self, mode: str) -> Iterator[sqlite3.Connection]:
-        with self._turn, self._explained():
+        with self._turn, self._explain_errors():
             self._connection.execute(f"BEGIN {mode}")
             try:
                 yield self._connection
@@ -335,14 +232,14 @@ class EmbeddingStore:
             self._connection.execute("COMMIT")
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explain_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
-            raise StoreError(f"{self._where} {explain(error)}") from error
+            raise StoreError(f"{self.where} {explain(error)}") from error
 
     def _model(self, fingerprint: str, *, add: bool = False) -> int:
-        """Return a model's number; 0, which no model has, if it is not there."""
+        """Return a model's number; 0, which no model has, if it is not stored."""
         if fingerprint not in self._models:
             if add:
                 self._connection.execute("INSERT OR IGNORE INTO model (fingerprint) VALUES (?)", (fingerprint,))
@@ -354,20 +251,20 @@ class EmbeddingStore:
 
     def _vector(self, model: str, content: str, dimensions: int, data: bytes) -> NDArray[np.float32]:
         if not isinstance(data, bytes) or len(data) != 4 * dimensions:
-            got = f"{len(data)} bytes" if isinstance(data, bytes) else repr(data)
-            raise self._damaged("vector", content, model, f"should have {4 * dimensions} bytes and is {got}")
+            size = f"{len(data)} bytes" if isinstance(data, bytes) else repr(data)
+            raise self._damage("vector", content, model, f"should have {4 * dimensions} bytes and is {size}")
         vector = np.frombuffer(data, "<f4").astype(np.float32, copy=False)
         if not np.isfinite(vector).all():
-            raise self._damaged("vector", content, model, "is not finite")
+            raise self._damage("vector", content, model, "is not finite")
         return vector
 
-    def _damaged(self, what: str, content: str, model: str, how: str) -> StoreError:
+    def _damage(self, what: str, content: str, model: str, how: str) -> StoreError:
         return StoreError(
-            f"{self._where} is damaged: the {what} of {content[:12]} for model {model[:12]!r} {how}; {REMEDY}"
+            f"{self.where} is damaged: the {what} of {content[:12]} for model {model[:12]!r} {how}; {REMEDY}"
         )
 
     def _check_finite(self, model: str, content: str, numbers: NDArray[np.float32] | np.float32) -> None:
         if not np.isfinite(numbers).all():
             raise StoreError(
-                f"{self._where} keeps finite numbers only; model {model[:12]!r} gave others for {content[:12]}"
+                f"{self.where} keeps finite numbers only; model {model[:12]!r} gave others for {content[:12]}"
             )

@@ -1,4 +1,4 @@
-"""The store's file: an SQLite database in write-ahead mode, made, recognised or refused."""
+"""The store's file: an SQLite database in write-ahead mode, which is created, recognised or refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tellapart.errors import StoreError
 
 __all__ = ["MERGE", "REMEDY", "explain", "open_store"]
 
-_APPLICATION = 0x74656C6C  # "tell", in the header of the file: it tells a store from any other database
+_APPLICATION = 0x74656C6C  # "tell", in the header of the file: it distinguishes a store from other databases
 _SCHEMA = 1
 _TABLES = """
 CREATE TABLE model (id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE);
@@ -21,7 +21,7 @@ CREATE TABLE pair (model INTEGER NOT NULL, image BLOB NOT NULL, text BLOB NOT NU
 CREATE TABLE picture (file BLOB PRIMARY KEY, pixels BLOB NOT NULL) WITHOUT ROWID;
 """
 
-#: Of what earlier versions do not know: made where it is missing, and no reason to refuse their files.
+#: A table that earlier versions do not have: created where it is missing, and no reason to refuse their files.
 _LATER = "CREATE TABLE IF NOT EXISTS source (key TEXT PRIMARY KEY, facts TEXT NOT NULL) WITHOUT ROWID"
 
 #: Takes over what the database attached as `other` holds. Each file numbers its models by itself.
@@ -47,10 +47,10 @@ _PATIENCE = 60.0
 
 
 def open_store(path: Path | None, where: str) -> sqlite3.Connection:
-    """Open a store's file, or make it; None keeps everything in memory.
+    """Open a store's file, or create it; None keeps everything in memory.
 
-    Transactions are begun by hand: sqlite3's own do not cover reads. The connection may be used in any thread, by one at
-    a time: a dropped store is closed by the garbage collector, which runs in whatever thread allocates.
+    Transactions are begun explicitly: sqlite3's own do not cover reads. The connection may be used in any thread, by
+    one at a time: the garbage collector closes a dropped store in any thread.
 
     Args:
         path: the file.
@@ -59,12 +59,9 @@ def open_store(path: Path | None, where: str) -> sqlite3.Connection:
     Raises:
         StoreError: the file is no store, or was written by another version.
         sqlite3.Error: it is damaged, or cannot be read or written.
-
-    >>> open_store(None, "the store in memory").execute("SELECT count(*) FROM vector").fetchone()
-    (0,)
     """
     if path is not None:
-        _look_at_file(path)
+        _check_file(path)
     connection = sqlite3.connect(path or ":memory:", timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
     try:
         _prepare(connection, where)
@@ -74,8 +71,8 @@ def open_store(path: Path | None, where: str) -> sqlite3.Connection:
     return connection
 
 
-def _look_at_file(path: Path) -> None:
-    """Refuse what is no SQLite file before SQLite touches it, and make the folder of a new one."""
+def _check_file(path: Path) -> None:
+    """Refuse a file that is no SQLite database before SQLite touches it, and make the folder of a new one."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
@@ -138,7 +135,7 @@ def _switch_to_write_ahead(connection: sqlite3.Connection) -> None:
 
 
 def explain(error: sqlite3.Error) -> str:
-    """Say what happened, and what to do, by SQLite's primary result code.
+    """Return what happened and what to do about it, by SQLite's primary result code.
 
     >>> explain(sqlite3.OperationalError("disk I/O error"))
     'failed (disk I/O error); run with --no-cache, or name another --cache'

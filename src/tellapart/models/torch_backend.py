@@ -1,4 +1,4 @@
-"""Where and how torch models compute, and what keeps their numbers the same for any batch size and order."""
+"""Devices, dtypes, checkpoints and fingerprints of torch models, and batches of fixed shape."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ T = TypeVar("T")
 _OPERATORS = ("nms", "qnms")
 _SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 
-#: What `exact_batches` asks for, while it lasts.
+#: The size that `exact_batches` sets, while it lasts.
 _exact: ContextVar[int | None] = ContextVar("exact", default=None)
 
 #: Holds the declared schemas: torch forgets them when this object is collected.
@@ -45,14 +45,11 @@ _declared: list[Any] = []
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """Where and how a torch model computes.
+    """The device and the dtype that a torch model computes in.
 
     Attributes:
         device: `cpu`, `cuda` or `mps`.
-        dtype: of weights and activations, `float32`, `bfloat16` or `float16`; what comes out is float32 always.
-
-    >>> Runtime("cpu").dtype
-    'float32'
+        dtype: of weights and activations, `float32`, `bfloat16` or `float16`; scores and vectors are always float32.
     """
 
     device: str
@@ -73,9 +70,6 @@ def import_torch() -> ModuleType:
 
     Raises:
         MissingDependencyError: torch is not installed.
-
-    >>> import_torch().__name__
-    'torch'
     """
     torch = require("torch", extra="models")
     if "torchvision" not in sys.modules and not _declared:
@@ -102,25 +96,21 @@ def _declare_operators(torch: ModuleType) -> None:
 
 
 def runtime(options: ModelOptions) -> Runtime:
-    """Check that the device is to be had.
+    """Check that the device is available.
 
     Raises:
         ModelError: it is not.
         MissingDependencyError: torch is not installed.
-
-    >>> from tellapart.models.options import ModelOptions
-    >>> runtime(ModelOptions(dtype="bfloat16"))
-    Runtime(device='cpu', dtype='bfloat16')
     """
     torch = import_torch()
     if options.device == "cuda" and not torch.cuda.is_available():
         raise ModelError(
-            f"device 'cuda' is not to be had: torch {torch.__version__} sees no GPU; use device 'cpu', or install a "
+            f"device 'cuda' is not available: torch {torch.__version__} sees no GPU; use device 'cpu', or install a "
             "torch built for this machine's CUDA"
         )
     if options.device == "mps" and not torch.backends.mps.is_available():
         raise ModelError(
-            f"device 'mps' is not to be had: torch {torch.__version__} sees no Apple GPU; use device 'cpu'"
+            f"device 'mps' is not available: torch {torch.__version__} sees no Apple GPU; use device 'cpu'"
         )
     return Runtime(options.device, options.dtype)
 
@@ -133,8 +123,8 @@ def fixed_batches(samples: Sequence[T], size: int) -> Iterator[tuple[list[T], in
     threads, no sample's numbers depend on how many there were, on their order or on its neighbours.
 
     Args:
-        samples: what to cut.
-        size: of every batch; part of what a model is, not of how it was asked.
+        samples: to cut.
+        size: of every batch; part of the model, not of the call.
 
     Yields:
         The batch, and how many of its samples are real (the first ones).
@@ -159,8 +149,8 @@ def fixed_batches(samples: Sequence[T], size: int) -> Iterator[tuple[list[T], in
 def exact_batches(size: int) -> Iterator[None]:
     """Have `fixed_batches` cut batches of at most `size`, and fill none up, for as long as this lasts.
 
-    For measurements of time: one sample then costs what one sample costs. What is computed may differ in its last
-    bits from what the fixed shapes give, and is not to be kept.
+    For measurements of time, without the cost of filled-up batches. Numbers may differ in their last bits from those of
+    fixed shapes, and must not be stored.
 
     >>> with exact_batches(1):
     ...     list(fixed_batches("ab", 3))
@@ -174,11 +164,7 @@ def exact_batches(size: int) -> Iterator[None]:
 
 
 def parameter_count(model: Any) -> int:
-    """Return how many parameters a `torch.nn.Module` has; those that several of its parts share count once.
-
-    >>> parameter_count(import_torch().nn.Linear(3, 2))
-    8
-    """
+    """Return how many parameters a `torch.nn.Module` has; those that several of its parts share count once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -189,7 +175,7 @@ def read_state_dict(path: Path | str) -> dict[str, Any]:
     `module.` that a data-parallel wrapper puts before every name.
 
     Raises:
-        ModelError: the file is missing, damaged, of another kind, or would run code of its own when loaded.
+        ModelError: the file is missing, damaged, of another kind, or would run code when loaded.
         MissingDependencyError: torch or safetensors is not installed.
 
     >>> import_torch().save({"state_dict": {"module.bias": import_torch().zeros(2)}}, getfixture("tmp_path") / "a.pt")
@@ -236,26 +222,26 @@ def _read_torch(path: Path) -> Any:
         raise ModelError(f"{path} is no checkpoint of torch.save: {first_line(error)}") from error
 
 
-def _tensors(path: Path, found: Any) -> dict[str, Any]:
+def _tensors(path: Path, entries: Any) -> dict[str, Any]:
     torch = import_torch()
-    if not isinstance(found, Mapping) or not found:
-        raise ModelError(f"{path} holds no state dict; it holds {type(found).__name__}")
-    odd = [name for name, value in found.items() if not (isinstance(name, str) and isinstance(value, torch.Tensor))]
+    if not isinstance(entries, Mapping) or not entries:
+        raise ModelError(f"{path} holds no state dict; it holds {type(entries).__name__}")
+    odd = [name for name, value in entries.items() if not (isinstance(name, str) and isinstance(value, torch.Tensor))]
     if odd:
         raise ModelError(
-            f"{path} holds no state dict: {len(odd)} of its {len(found)} entries are no tensors, first {odd[0]!r}"
+            f"{path} holds no state dict: {len(odd)} of its {len(entries)} entries are no tensors, first {odd[0]!r}"
         )
-    if all(name.startswith("module.") for name in found):
-        return {name.removeprefix("module."): tensor for name, tensor in found.items()}
-    return dict(found)
+    if all(name.startswith("module.") for name in entries):
+        return {name.removeprefix("module."): tensor for name, tensor in entries.items()}
+    return dict(entries)
 
 
 def weights_fingerprint(model: Any, *extra: str) -> str:
-    """Return the SHA-256 of a model's weights and of the facts given: the same wherever the files lie.
+    """Return the SHA-256 of a model's weights and of other facts: the same wherever the files lie.
 
     Args:
         model: a `torch.nn.Module`; of every tensor of its state dict the name, type, shape and bytes count.
-        extra: what else its numbers depend on: preprocessing, tokenizer, dtype, reading.
+        extra: the other facts that its numbers depend on: preprocessing, tokenizer, dtype, reading.
 
     >>> torch = import_torch()
     >>> weights_fingerprint(torch.nn.LayerNorm(2)) == weights_fingerprint(torch.nn.LayerNorm(2), "eps=1")
@@ -267,7 +253,7 @@ def weights_fingerprint(model: Any, *extra: str) -> str:
         digest.update(f"{len(fact.encode())}:".encode() + fact.encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        # Seen as bytes, for numpy knows no bfloat16.
+        # As bytes, for numpy knows no bfloat16.
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         digest.update(memoryview(flat.view(torch.uint8).numpy()))
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""One forward pass of a torch model: shapes that depend on a sample alone, and errors that take one line."""
+"""Forward passes of torch models: shapes that depend on a sample alone, and errors of one line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def bucket(length: int, limit: int | None = None, *, step: int = 8) -> int:
-    """Round a length up to a multiple, and no further than a limit: few shapes occur, each by its own sample alone.
+    """Round a length up to a multiple, and no further than a limit, so that few shapes occur.
 
     >>> [bucket(length, 77) for length in (1, 8, 9, 77, 300)]
     [8, 8, 16, 77, 77]
@@ -25,29 +25,23 @@ def bucket(length: int, limit: int | None = None, *, step: int = 8) -> int:
 
 
 def positions_by_key(keys: Iterable[Key]) -> dict[Key, list[int]]:
-    """Return the positions that share a key, by first appearance: samples of one shape, which can share a batch.
+    """Return the positions of each key, by first appearance: samples of one shape can share a batch.
 
     >>> positions_by_key([8, 16, 8])
     {8: [0, 2], 16: [1]}
     """
-    found: dict[Key, list[int]] = {}
+    positions: dict[Key, list[int]] = {}
     for position, key in enumerate(keys):
-        found.setdefault(key, []).append(position)
-    return found
+        positions.setdefault(key, []).append(position)
+    return positions
 
 
 @contextmanager
 def forward(name: str, model: Any) -> Iterator[None]:
-    """Compute without gradients, and say in one line what the library raises; full memory is left to the caller.
+    """Compute without gradients, and report in one line what the library raises; full memory is left to the caller.
 
     Raises:
-        ModelError: the model fails on what it is given.
-
-    >>> torch = import_torch()
-    >>> with forward("m", torch.nn.Linear(2, 1)):
-    ...     torch.ones(2) @ torch.ones(3)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: m: Linear fails: ...
+        ModelError: the model fails on its input.
     """
     torch = import_torch()
     try:
