@@ -9,7 +9,7 @@ _NEEDS = [
     (
         "render",
         ("mitsuba", "pyoidn"),
-        [f"builders/rendered/{name}.py" for name in ("demo", "render", "scenes", "training_scenes", "verify")],
+        [f"builders/rendered/{name}.py" for name in ("demo", "mitsuba", "scenes_builder", "training_scenes", "verify")],
     ),
     (
         "models",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tellapart.builders.rendered.grammar import OBJECTS
 from tellapart.builders.rendered.quadruple import Key, draw
-from tellapart.builders.rendered.scene import corners, projected
+from tellapart.builders.rendered.scene import corners, project
 from tellapart.errors import DataError
 from training.quadruples import Quadruples
 
@@ -64,7 +64,7 @@ def _places(record: dict[str, Any]) -> NDArray[np.float32]:
     for side, scene in enumerate(quadruple.scenes):
         nouns = quadruple.nouns[side]
         for index, thing in enumerate(scene.things):
-            outline = projected(corners(thing), scene.camera)[:, :2]
+            outline = project(corners(thing), scene.camera)[:, :2]
             x, y = (outline.min(axis=0) + outline.max(axis=0)) / 2
             noun = nouns[index if len(nouns) > 1 else 0]
             out[side, index] = (OBJECTS.index(noun), x, -y)

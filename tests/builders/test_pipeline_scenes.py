@@ -20,8 +20,8 @@ from tellapart.builders.builder import Rejected, Start
 from tellapart.builders.pipeline import build, journal_of
 from tellapart.builders.rendered.demo import build as build_demo
 from tellapart.builders.rendered.recipe import Recipe
-from tellapart.builders.rendered.scenes import Scenes
-from tellapart.builders.rendered.spec import spec_of
+from tellapart.builders.rendered.scene_file import scene_of_item
+from tellapart.builders.rendered.scenes_builder import Scenes
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
 
@@ -33,7 +33,7 @@ SLOWLY = """
 import sys, time
 from pathlib import Path
 from tellapart.builders.pipeline import build, journal_of
-from tellapart.builders.rendered.scenes import Scenes
+from tellapart.builders.rendered.scenes_builder import Scenes
 make = Scenes.make
 def slowly(self, candidate):
     made = make(self, candidate)
@@ -96,7 +96,7 @@ def test_scanned_objects_are_built_audited_and_told_in_the_provenance(tmp_path: 
     words = {"crate", "crates", "brick", "bricks"}
     assert all(words & set(text.strip(".").split()) for item in pairs.items for text in item.texts)
     assert set(pairs.items[0].provenance["inputs"]) == {"Brick", "Crate_Blue", "Crate_Red"}
-    assert {spec_of(pairs.items[0], side).scene.things[0].shape.split("@")[0] for side in (0, 1)} == {
+    assert {scene_of_item(pairs.items[0], side).scene.things[0].shape.split("@")[0] for side in (0, 1)} == {
         "Crate_Blue",
         "Crate_Red",
     }

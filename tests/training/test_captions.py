@@ -11,7 +11,16 @@ pytest.importorskip("torch", reason="training needs torch: pip install 'tellapar
 
 from training.captions import Wording, drawn_wording, meaning, mirrored, reworded
 
-from tellapart.builders.rendered.grammar import LOCATIONS, OBJECTS, PLACES, SIZES, VERBS, Noun, counting, relating
+from tellapart.builders.rendered.grammar import (
+    LOCATIONS,
+    OBJECTS,
+    PLACES,
+    SIZES,
+    VERBS,
+    Noun,
+    count_caption,
+    relation_caption,
+)
 
 nouns = st.sampled_from(OBJECTS)
 wordings = st.integers(0, 10_000).map(lambda seed: drawn_wording(np.random.default_rng(seed)))
@@ -22,7 +31,7 @@ locations = st.sampled_from([(relation, form) for relation, forms in LOCATIONS.i
 def test_rewording_a_relation_keeps_its_meaning(
     first: Noun, second: Noun, verb: str, location: tuple[str, str], wording: Wording
 ) -> None:
-    text = relating(first.phrase(), verb, location[1], second.phrase())
+    text = relation_caption(first.phrase(), verb, location[1], second.phrase())
     assert meaning(reworded(text, wording)) == meaning(text)
 
 
@@ -31,13 +40,13 @@ def test_two_relations_mean_the_same_only_if_their_locations_are_synonyms(
     first: Noun, second: Noun, one: tuple[str, str], other: tuple[str, str]
 ) -> None:
     assume(first != second)
-    meanings = [meaning(relating(first.phrase(), "is", form, second.phrase())) for _, form in (one, other)]
+    meanings = [meaning(relation_caption(first.phrase(), "is", form, second.phrase())) for _, form in (one, other)]
     assert (meanings[0] == meanings[1]) == (one[0] == other[0])
 
 
 @given(nouns, nouns, locations)
 def test_mirroring_swaps_left_and_right_and_nothing_else(first: Noun, second: Noun, location: tuple[str, str]) -> None:
-    text = relating(first.phrase(), "is", location[1], second.phrase())
+    text = relation_caption(first.phrase(), "is", location[1], second.phrase())
     assume(first != second)
     assert mirrored(mirrored(text)) == text
     assert (meaning(mirrored(text)) == meaning(text)) == (location[0] not in {"left", "right"})
@@ -48,8 +57,8 @@ def test_a_relation_and_its_converse_mean_the_same(first: Noun, second: Noun, lo
     assume(first != second)
     converse = {"left": "right", "right": "left", "front": "behind", "behind": "front"}.get(location[0])
     assume(converse is not None)
-    texts = [relating(first.phrase(), "is", location[1], second.phrase())]
-    texts += [relating(second.phrase(), "is", form, first.phrase()) for form in LOCATIONS[converse]]
+    texts = [relation_caption(first.phrase(), "is", location[1], second.phrase())]
+    texts += [relation_caption(second.phrase(), "is", form, first.phrase()) for form in LOCATIONS[converse]]
     assert len({meaning(text) for text in texts}) == 1
 
 
@@ -57,15 +66,17 @@ def test_a_relation_and_its_converse_mean_the_same(first: Noun, second: Noun, lo
 def test_rewording_a_count_keeps_number_and_object(
     each: Noun, count: int, place: str, existential: bool, wording: Wording
 ) -> None:
-    text = counting(count, each, place, existential=existential)
+    text = count_caption(count, each, place, existential=existential)
     again = reworded(text, wording)
     assert meaning(again) == meaning(text)
-    assert again in {counting(count, each, where, existential=there) for where in PLACES for there in (True, False)}
+    assert again in {
+        count_caption(count, each, where, existential=there) for where in PLACES for there in (True, False)
+    }
 
 
 @given(nouns, st.integers(1, 5), st.integers(1, 5))
 def test_counts_mean_the_same_only_if_they_are_equal(each: Noun, one: int, other: int) -> None:
-    meanings = [meaning(counting(count, each, "in the scene", existential=True)) for count in (one, other)]
+    meanings = [meaning(count_caption(count, each, "in the scene", existential=True)) for count in (one, other)]
     assert (meanings[0] == meanings[1]) == (one == other)
 
 
@@ -73,5 +84,5 @@ def test_counts_mean_the_same_only_if_they_are_equal(each: Noun, one: int, other
 def test_size_words_do_not_change_the_meaning(
     first: Noun, second: Noun, small: str, large: str, location: tuple[str, str]
 ) -> None:
-    sized = relating(f"{small} {first.phrase()}", "is", location[1], f"{large} {second.phrase()}")
-    assert meaning(sized) == meaning(relating(first.phrase(), "is", location[1], second.phrase()))
+    sized = relation_caption(f"{small} {first.phrase()}", "is", location[1], f"{large} {second.phrase()}")
+    assert meaning(sized) == meaning(relation_caption(first.phrase(), "is", location[1], second.phrase()))

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from scanned import box, shelf, write_asset
 
 from tellapart.builders.rendered.asset_vocabulary import asset_vocabulary, read_names
-from tellapart.builders.rendered.assets import Asset, find_assets, read_asset, register, texture
+from tellapart.builders.rendered.assets import Asset, asset_texture, find_assets, read_asset, register
 from tellapart.builders.rendered.materials import surface
 from tellapart.builders.rendered.objects import shape
 from tellapart.builders.rendered.vocabulary import add_vocabulary, vocabulary
@@ -31,8 +31,8 @@ def test_an_asset_stands_over_the_origin_at_unit_extent_with_its_picture(tmp_pat
     np.testing.assert_allclose(brick.hull.min(axis=0), (-0.5, -0.25, 0.0), atol=1e-5)
     assert brick.top is not None
     assert (brick.top.kind, round(brick.top.height, 4)) == ("flat", 0.25)
-    assert texture(name)[0, 0].tolist() == [1.0, 0.0, 0.0]
-    assert surface(name, "texture", "").colour is texture(name)
+    assert asset_texture(name)[0, 0].tolist() == [1.0, 0.0, 0.0]
+    assert surface(name, "texture", "").colour is asset_texture(name)
 
 
 def test_an_asset_whose_y_points_up_is_turned(tmp_path: Path) -> None:
@@ -105,14 +105,16 @@ def test_binary_files_flat_points_and_broken_pictures_are_refused(tmp_path: Path
     mesh.with_name("texture.png").write_bytes(b"\x89PNG nothing")
     with pytest.raises(DataError, match=r"texture.png: is not a readable picture: .*; save the texture again as PNG"):
         register(read_asset(tmp_path, "Box"))
+    with pytest.raises(DataError, match=r"gone.obj: no such OBJ file; an asset is a folder with model.obj"):
+        read_obj(tmp_path / "gone.obj")
     mesh.write_text("v 1 1 1\nf 1 1 1\n")
     with pytest.raises(DataError, match=r"model.obj: all its points are one point"):
         register(read_asset(tmp_path, "Box"))
     mesh.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match=r"model.obj: is not text, so it is no OBJ file"):
         register(read_asset(tmp_path, "Box"))
-    with pytest.raises(DataError, match=r"texture\('never'\): no such asset was read in this process"):
-        texture("never")
+    with pytest.raises(DataError, match=r"asset_texture\('never'\): no such asset was read in this process"):
+        asset_texture("never")
 
 
 @pytest.mark.parametrize("name", ["../Box", "/etc", "a/b", ".hidden", "", "a\\b"])
@@ -130,6 +132,8 @@ def test_links_out_of_the_folder_are_refused(tmp_path: Path) -> None:
 
 
 def test_folders_without_assets_and_assets_without_pictures_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"gone: no such folder; name one that holds <Name>/meshes/model.obj"):
+        find_assets(tmp_path / "gone")
     with pytest.raises(DataError, match=r"holds no <Name>/meshes/model.obj and no <Name>/model.obj"):
         find_assets(tmp_path)
     (tmp_path / "Box").mkdir()
@@ -178,6 +182,8 @@ def test_names_that_cannot_be_used_are_refused(tmp_path: Path, text: str, messag
 
 
 def test_a_table_without_its_columns_is_refused_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r'names.csv: no such file; write Folder_Name = "red coffee mug" for each'):
+        read_names(tmp_path / "names.csv")
     (tmp_path / "names.csv").write_text("folder,noun\nBrick,\n")
     with pytest.raises(DataError, match=r"names.csv:2: needs the columns folder and noun"):
         read_names(tmp_path / "names.csv")

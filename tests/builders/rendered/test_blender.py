@@ -11,7 +11,7 @@ import pytest
 
 from tellapart.builders.rendered.blender import VARIABLE, Blender
 from tellapart.builders.rendered.quadruple import Key, draw
-from tellapart.builders.rendered.render import Settings
+from tellapart.builders.rendered.renderer import Settings
 from tellapart.errors import DataError
 
 SCENE = draw(Key("test", 4, "location", 1, vocabulary="figure-14")).scenes[0]
@@ -27,7 +27,7 @@ def blender() -> Blender:
 
 def test_both_renderers_see_the_same_things_in_the_same_places(blender: Blender) -> None:
     pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
-    from tellapart.builders.rendered.renderers import MITSUBA
+    from tellapart.builders.rendered.mitsuba import MITSUBA
 
     (seen, alone), (there, lone) = blender.masks(SCENE, 64), MITSUBA.masks(SCENE, 64)
     assert seen.shape == there.shape
@@ -38,7 +38,7 @@ def test_both_renderers_see_the_same_things_in_the_same_places(blender: Blender)
 def test_both_renderers_agree_on_light_and_colour(blender: Blender) -> None:
     pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
     pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
-    from tellapart.builders.rendered.renderers import MITSUBA
+    from tellapart.builders.rendered.mitsuba import MITSUBA
 
     ours, theirs = (each.render(SCENE, SMALL).astype(float) for each in (blender, MITSUBA))
     assert ours.shape == theirs.shape == (48, 48, 3)
@@ -60,9 +60,11 @@ def test_a_job_that_fails_says_why_and_the_worker_goes_on(blender: Blender) -> N
     assert set(blender.versions) == {"blender"}
 
 
-def test_a_missing_interpreter_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_interpreter_is_an_error_with_the_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    with pytest.raises(DataError, match=rf"the renderer 'blender' needs an interpreter of its own; .*{VARIABLE}"):
+    with pytest.raises(
+        DataError, match=rf"the renderer 'blender' needs a Python interpreter for Blender; .*{VARIABLE}"
+    ):
         Blender().masks(SCENE, 16)
     with pytest.raises(DataError, match=r"/no/such: no such interpreter; name a Python that has bpy"):
         Blender("/no/such").masks(SCENE, 16)

@@ -19,7 +19,7 @@ from tellapart.builders.rendered.grammar import ASPECTS, HELD_OUT
 from tellapart.builders.rendered.quadruple import Key, draw
 from tellapart.builders.rendered.recipe import Recipe, read_recipe
 from tellapart.builders.rendered.scene import Scene
-from tellapart.builders.rendered.verify import check
+from tellapart.builders.rendered.verify import check, draw_accepted
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
 
@@ -78,11 +78,10 @@ def test_every_item_is_what_the_recipe_draws(rows: list[Row], recipe: Recipe) ->
         quadruple = draw(key_of(row, recipe))
         assert row["texts"] == list(quadruple.captions)
         assert row["tags"]["change"] == quadruple.change
-        told = row["provenance"]
-        for scene, things in zip(quadruple.scenes, told["things"], strict=True):
-            record = {"camera": told["camera"], "light": told["light"], "ground": told["ground"], "things": things}
-            assert Scene.from_record(record) == scene
-        assert told["recipe"] == recipe.fingerprint
+        provenance = row["provenance"]
+        for scene, things in zip(quadruple.scenes, provenance["things"], strict=True):
+            assert Scene.from_record(provenance | {"things": things}) == scene
+        assert provenance["recipe"] == recipe.fingerprint
 
 
 def test_held_out_tags_are_true(rows: list[Row]) -> None:
@@ -135,10 +134,8 @@ def test_a_small_set_is_the_same_for_any_number_of_workers(tmp_path: Path) -> No
 
 def test_a_set_that_cannot_be_drawn_says_why(tmp_path: Path) -> None:
     pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
-    from tellapart.builders.rendered.demo import accepted
-
     # At 16 pixels five small things cannot all be seen.
     tiny = Recipe(name="few", seed=5, size=16, samples=1, attempts=1, items={"counting": 30})
     with pytest.raises(DataError, match=r"counting-0\d\d: none of 1 draws shows what its captions say \({'.*': 1}\)"):
         for key in tiny.item_keys():
-            accepted(key, tiny)
+            draw_accepted(key, tiny.attempts, tiny.size)

@@ -16,9 +16,9 @@ from tellapart.builders.rendered.grammar import (
     PLACES,
     SIZES,
     VERBS,
-    counting,
+    count_caption,
     noun,
-    relating,
+    relation_caption,
 )
 from tellapart.builders.rendered.materials import PALETTE, surface
 from tellapart.builders.rendered.objects import SHAPES, shape
@@ -155,15 +155,15 @@ def test_held_out_pairs_are_a_quarter_and_leave_every_shape_and_colour_in_traini
 
 def test_templates_read_as_in_figures_14_and_16() -> None:
     assert (
-        relating("large brown bowl", "is", "above", "small white ramekin porcelain")
+        relation_caption("large brown bowl", "is", "above", "small white ramekin porcelain")
         == "The large brown bowl is above the small white ramekin porcelain."
     )
     ramekin, mug = noun("white ramekin porcelain"), noun("red coffee mug")
-    assert counting(2, ramekin, "on the platform", existential=False) == (
+    assert count_caption(2, ramekin, "on the platform", existential=False) == (
         "2 white ramekin porcelains are on the platform."
     )
-    assert counting(1, mug, "in the scene", existential=True) == "There is 1 red coffee mug in the scene."
-    assert counting(4, mug, "in the scene", existential=True) == "There are 4 red coffee mugs in the scene."
+    assert count_caption(1, mug, "in the scene", existential=True) == "There is 1 red coffee mug in the scene."
+    assert count_caption(4, mug, "in the scene", existential=True) == "There are 4 red coffee mugs in the scene."
 
 
 def test_an_unknown_object_is_named_with_what_there_is() -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tellapart.builders.rendered.grammar import LOCATIONS, Relation
 from tellapart.builders.rendered.objects import SHAPES, shape
-from tellapart.builders.rendered.placement import camera_for, can_carry, ground, put, scatter
-from tellapart.builders.rendered.scene import Thing, corners, projected
+from tellapart.builders.rendered.placement import camera_for, can_carry, draw_ground, relate, scatter
+from tellapart.builders.rendered.scene import Thing, corners, project
 
 SUBJECT = Thing("bowl", "blue", 1.0, (0.0, 0.0, 0.0), 0.0)
 AXES = {"left": (0, -1), "right": (0, 1), "front": (1, -1), "behind": (1, 1)}
@@ -22,7 +22,7 @@ AXES = {"left": (0, -1), "right": (0, 1), "front": (1, -1), "behind": (1, 1)}
 @given(seed=st.integers(0, 10**6), name=st.sampled_from(SHAPES))
 @settings(max_examples=30, deadline=None)
 def test_a_thing_stands_on_its_side_and_clear_of_the_subject(relation: Relation, seed: int, name: str) -> None:
-    thing = put(Thing(name, "red", 0.9, (0.0, 0.0, 0.0), 0.3), relation, SUBJECT, np.random.default_rng(seed))
+    thing = relate(Thing(name, "red", 0.9, (0.0, 0.0, 0.0), 0.3), relation, SUBJECT, np.random.default_rng(seed))
     axis, sign = AXES[relation]
     along, across = thing.position[axis] * sign, thing.position[1 - axis]
     assert along > 0
@@ -57,18 +57,19 @@ def test_the_camera_is_as_near_as_the_frame_allows(high: bool) -> None:
     things = [SUBJECT, Thing("mug", "red", 1.0, (1.6, 0.4, 0.0), 1.0)]
     for seed in range(20):
         camera = camera_for(things, np.random.default_rng(seed), high=high)
-        seen = projected(np.concatenate([corners(t) for t in things]), camera)
-        extent = np.abs(seen[:, :2]).max()
+        view = project(np.concatenate([corners(t) for t in things]), camera)
+        extent = np.abs(view[:, :2]).max()
         assert 0.6 < extent < 1.05
 
 
 def test_floors_never_hide_what_stands_on_them() -> None:
     white = Thing("mug", "white", 1.0, (0.0, 0.0, 0.0), 0.0)
-    assert not {ground([white], np.random.default_rng(k)).floor for k in range(60)} & {"marble", "paper"}
+    assert not {draw_ground([white], np.random.default_rng(k)).floor for k in range(60)} & {"marble", "paper"}
 
 
 def test_the_wall_stands_behind_everything() -> None:
     far = Thing("mug", "red", 1.0, (0.0, 3.0, 0.0), 0.0)
     assert all(
-        ground([SUBJECT, far], np.random.default_rng(k)).wall_distance > corners(far)[:, 1].max() for k in range(20)
+        draw_ground([SUBJECT, far], np.random.default_rng(k)).wall_distance > corners(far)[:, 1].max()
+        for k in range(20)
     )

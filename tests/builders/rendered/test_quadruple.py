@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tellapart.builders.rendered.grammar import ASPECTS, COUNTS, HELD_OUT, LOCATIONS, SIZES
 from tellapart.builders.rendered.placement import can_carry
 from tellapart.builders.rendered.quadruple import Key, Quadruple, draw
-from tellapart.builders.rendered.scene import Scene, corners, projected
+from tellapart.builders.rendered.scene import Scene, corners, project
 from tellapart.errors import DataError
 
 KEYS = [Key("test", 7, a, i, held_out=h) for a, i, h in product(ASPECTS, range(350), ("yes", "no"))]
@@ -112,7 +112,7 @@ def test_everything_is_in_view_of_the_camera(drawn: list[Quadruple]) -> None:
     for quadruple in drawn[::7]:
         for scene in quadruple.scenes:
             for thing in scene.things:
-                seen = projected(corners(thing), scene.camera)
+                seen = project(corners(thing), scene.camera)
                 assert np.abs(seen[:, :2]).max() < 1.1
                 assert seen[:, 2].min() > 0
 
@@ -159,6 +159,8 @@ def test_the_papers_wording_allows_a_count_of_one_and_two_verbs() -> None:
 def test_a_scene_survives_its_record(drawn: list[Quadruple]) -> None:
     scene = drawn[0].scenes[0]
     assert Scene.from_record(scene.to_record()) == scene
+    with pytest.raises(DataError, match="not a scene record: missing 'camera'"):
+        Scene.from_record({})
     short = scene.to_record() | {"light": [0.1]}
     with pytest.raises(DataError, match=r"not a scene record: .*missing 5 required positional arguments"):
         Scene.from_record(short)

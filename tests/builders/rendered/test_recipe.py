@@ -41,7 +41,7 @@ def test_half_of_the_items_show_held_out_pairs_and_none_where_none_are_wanted() 
     [
         (
             GOOD.replace("seed", "sead"),
-            r"recipe.toml: unknown key 'sead'; did you mean 'seed'\? the keys are name, seed",
+            r"recipe.toml: unknown key 'sead'; did you mean 'seed'\? the keys are .*, name, seed, ",
         ),
         (GOOD.replace("seed = 3", "seed = -1"), r"key 'seed': .*greater than or equal to 0, got -1"),
         (GOOD.replace("seed = 3", 'seed = "3"'), r"key 'seed': .*valid integer, got '3'"),
@@ -55,6 +55,11 @@ def test_half_of_the_items_show_held_out_pairs_and_none_where_none_are_wanted() 
 def test_a_wrong_recipe_is_named_with_file_key_and_value(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         read_recipe(written(tmp_path, text))
+
+
+def test_a_missing_recipe_is_named_with_the_keys_it_needs(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"gone\.toml: no such recipe; name a TOML file with the keys size, .*, seed,"):
+        read_recipe(tmp_path / "gone.toml")
 
 
 def test_a_folder_that_holds_something_is_not_written_over(tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ import pytest
 from tellapart.builders.rendered.objects import SHAPES, shape
 from tellapart.builders.rendered.solids import (
     Mesh,
-    extruded,
-    place,
+    extrude,
+    move,
     revolve,
+    round_corners,
     rounded_box,
-    rounded_profile,
-    squared,
-    stretched,
+    square_off,
+    stretch,
     tube,
 )
 from tellapart.errors import UnknownNameError
@@ -35,20 +35,20 @@ def test_a_half_circle_turns_into_a_ball() -> None:
 
 def test_boxes_prisms_and_stretched_balls_have_their_volume() -> None:
     assert volume(rounded_box((2.0, 3.0, 4.0), 0.001)) == pytest.approx(24, rel=0.01)
-    assert volume(extruded([(0, 0), (2, 0), (2, 1), (0, 1)], 3.0)) == pytest.approx(6)
-    assert volume(stretched(BALL, (2.0, 1.0, 0.5))) == pytest.approx(4 / 3 * np.pi, rel=0.01)
+    assert volume(extrude([(0, 0), (2, 0), (2, 1), (0, 1)], 3.0)) == pytest.approx(6)
+    assert volume(stretch(BALL, (2.0, 1.0, 0.5))) == pytest.approx(4 / 3 * np.pi, rel=0.01)
 
 
 def test_moving_and_turning_keeps_the_volume_and_turns_the_normals() -> None:
     box = rounded_box((1.0, 2.0, 3.0), 0.1)
-    moved = place(box, (5.0, -2.0, 1.0), yaw=0.7, pitch=0.4)
+    moved = move(box, (5.0, -2.0, 1.0), yaw=0.7, pitch=0.4)
     centred = Mesh(moved.vertices - moved.vertices.mean(axis=0), moved.normals, moved.uv, moved.faces)
     assert volume(centred) == pytest.approx(volume(box), rel=1e-3)
     np.testing.assert_allclose(np.linalg.norm(moved.normals, axis=1), 1.0, atol=1e-4)
 
 
 def test_a_squared_disc_is_wider_on_the_diagonal_alone() -> None:
-    plate = squared(revolve([(0, 0), (1, 0), (1, 0.2), (0, 0.2)], segments=72), 9.0)
+    plate = square_off(revolve([(0, 0), (1, 0), (1, 0.2), (0, 0.2)], segments=72), 9.0)
     reach = np.hypot(plate.vertices[:, 0], plate.vertices[:, 1])
     assert plate.vertices[:, :2].max() == pytest.approx(1.0, abs=1e-3)
     assert 1.25 < reach.max() < np.sqrt(2)
@@ -61,7 +61,7 @@ def test_a_tapered_tube_ends_narrower() -> None:
 
 
 def test_rounding_never_leaves_the_corners_hull() -> None:
-    line = np.array(rounded_profile([(0, 0), (1, 0), (1, 1), (0.5, 1)], 5.0))
+    line = np.array(round_corners([(0, 0), (1, 0), (1, 1), (0.5, 1)], 5.0))
     assert line.min() >= 0
     assert line.max() <= 1
 

@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
 
+from tellapart.builders.rendered.mitsuba import masks
 from tellapart.builders.rendered.quadruple import Fact, Key, draw
-from tellapart.builders.rendered.render import masks
 from tellapart.builders.rendered.scene import Camera, Ground, Light, Scene, Thing
-from tellapart.builders.rendered.verify import REASONS, check, fault
+from tellapart.builders.rendered.verify import REASONS, check, find_fault
 
 SIZE = 48
 CAMERA = Camera((0.0, -5.5, 2.4), (0.0, 0.0, 0.3), 36.0, 0.0)
@@ -29,8 +29,8 @@ def at(thing: Thing, x: float, y: float, z: float = 0.0) -> Thing:
     return replace(thing, position=(x, y, z))
 
 
-def verdict(shown: Scene, fact: Fact) -> str | None:
-    return fault(shown, fact, *masks(shown, SIZE))
+def verdict(scene: Scene, fact: Fact) -> str | None:
+    return find_fault(scene, fact, *masks(scene, SIZE))
 
 
 def test_masks_tell_the_things_apart_and_count_lone_pixels() -> None:

@@ -1,8 +1,8 @@
-"""A vocabulary from a folder of scanned objects: which asset is called what in captions.
+"""A vocabulary from a folder of scanned objects: the names of its assets in captions.
 
 Names come from a TOML file (`Folder_Name = "red coffee mug"`, or `Folder_Name = { noun = "red coffee mug", category =
-"mug" }`) or a CSV file with the columns folder, noun and, if wanted, category. Without one, an asset is called what its folder
-is called, in words, and its category is that of its `metadata.pbtxt` or its last word.
+"mug" }`) or a CSV file with the columns folder, noun and, optionally, category. Without one, an asset has its folder's
+name, in words, and its category is that of its `metadata.pbtxt` or its last word.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tellapart.builders.rendered.assets import Up, find_assets, read_asset, register
 from tellapart.builders.rendered.grammar import Noun
@@ -21,29 +20,24 @@ from tellapart.builders.rendered.vocabulary import Vocabulary, add_vocabulary
 from tellapart.data.rows import read_csv, read_toml
 from tellapart.errors import DataError
 
-__all__ = ["AssetVocabulary", "asset_vocabulary", "called", "read_names"]
+__all__ = ["AssetVocabulary", "asset_vocabulary", "folder_words", "read_names"]
 
 _CATEGORY = re.compile(r'categories\s*\{\s*first:\s*"([^"\n]{1,80})"')
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
-@dataclass(frozen=True, slots=True)
-class AssetVocabulary:
-    """The vocabulary, and what was read for it: SHA-256 by name.
-
-    >>> AssetVocabulary("assets-0123", {}).inputs
-    {}
-    """
+class AssetVocabulary(NamedTuple):
+    """The vocabulary's name, and the SHA-256 of each asset read for it, by the asset's name."""
 
     name: str
-    inputs: Mapping[str, str]
+    inputs: dict[str, str]
 
 
-def called(folder_name: str) -> str:
+def folder_words(folder_name: str) -> str:
     """Return a folder's name in words: split at capitals and signs, without numbers and single letters.
 
-    >>> called("Room_Essentials_Mug_White_Yellow"), called("BIA_Porcelain_Ramekin_With_Glazed_Rim_35_45_oz_cup")
-    ('room essentials mug white yellow', 'bia porcelain ramekin with glazed rim oz cup')
+    >>> folder_words("BIA_Porcelain_Ramekin_With_Glazed_Rim_35_45_oz_cup")
+    'bia porcelain ramekin with glazed rim oz cup'
     """
     return " ".join(word.lower() for word in _WORDS.findall(folder_name) if len(word) > 1)
 
@@ -53,10 +47,6 @@ def read_names(path: Path) -> dict[str, tuple[str, str]]:
 
     Raises:
         DataError: the file is missing or not TOML or CSV of that form; it names the entry.
-
-    >>> read_names(Path("missing.toml"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: missing.toml: no such file; write Folder_Name = "red coffee mug" for each asset (TOML), or a CSV of folder,noun
     """
     if not path.exists():
         raise DataError(
@@ -71,14 +61,10 @@ def read_names(path: Path) -> dict[str, tuple[str, str]]:
             names[folder] = (noun, row.get("category", "").strip())
         return names
     for folder, value in read_toml(path).items():
-        told = value if isinstance(value, dict) else {"noun": value}
-        phrase, category = told.get("noun"), told.get("category", "")
-        if (
-            not isinstance(phrase, str)
-            or not phrase.strip()
-            or not isinstance(category, str)
-            or set(told) - {"noun", "category"}
-        ):
+        entry = value if isinstance(value, dict) else {"noun": value}
+        phrase, category = entry.get("noun"), entry.get("category", "")
+        known = entry.keys() <= {"noun", "category"}
+        if not (known and isinstance(phrase, str) and phrase.strip() and isinstance(category, str)):
             raise DataError(f"{path}: field {folder!r}: needs a noun phrase, or noun and category; got {value!r}")
         names[folder] = (phrase, category)
     return names
@@ -89,31 +75,28 @@ def asset_vocabulary(folder: Path, names: Path | None, up: Up = "z") -> AssetVoc
 
     Raises:
         DataError: a folder, file or name cannot be read, two assets are called the same, or there are too few to relate.
-
-    >>> asset_vocabulary(Path("missing"), None)
-    Traceback (most recent call last):
-    tellapart.errors.DataError: missing: no such folder; name one that holds <Name>/meshes/model.obj or <Name>/model.obj
     """
-    there = find_assets(folder)
-    told = dict.fromkeys(there, ("", "")) if names is None else read_names(names)
+    assets = find_assets(folder)
+    entries = dict.fromkeys(assets, ("", "")) if names is None else read_names(names)
     nouns: list[Noun] = []
     inputs: dict[str, str] = {}
-    for name, (phrase, category) in told.items():
+    for name, (phrase, category) in entries.items():
         asset = read_asset(folder, name, up)
         inputs[name] = asset.sha256
-        nouns.append(_noun(phrase or called(name), category or _category(folder / name), register(asset)))
+        nouns.append(_noun(phrase or folder_words(name), category or _category(folder / name), register(asset)))
     twice = [phrase for phrase, count in Counter(each.phrase() for each in nouns).items() if count > 1]
     if twice:
-        raise DataError(f"{names or folder}: two assets are called {twice[0]!r}; give each a name of its own")
+        raise DataError(f"{names or folder}: two assets are called {twice[0]!r}; give each its own name")
     groups: dict[str, list[Noun]] = defaultdict(list)
     for each in nouns:
         groups[each.category].append(each)
     if len(groups) < 2:
         raise DataError(f"{names or folder}: all assets are of one category ({', '.join(groups)}); scenes relate two")
-    told_by = hashlib.sha256(repr([(each.phrase(), each.category, each.shape) for each in nouns]).encode()).hexdigest()
+    digest = hashlib.sha256(repr([(each.phrase(), each.category, each.shape) for each in nouns]).encode()).hexdigest()
     varied = {name: tuple(group) for name, group in groups.items() if len(group) > 1}
-    add_vocabulary(Vocabulary(f"assets-{told_by[:12]}", varied, tuple(nouns), tuple(nouns)))
-    return AssetVocabulary(f"assets-{told_by[:12]}", inputs)
+    vocabulary = Vocabulary(f"assets-{digest[:12]}", varied, tuple(nouns), tuple(nouns))
+    add_vocabulary(vocabulary)
+    return AssetVocabulary(vocabulary.name, inputs)
 
 
 def _noun(phrase: str, category: str, shape: str) -> Noun:
@@ -129,5 +112,5 @@ def _category(folder: Path) -> str:
     path = folder / "metadata.pbtxt"
     if not path.is_file():
         return ""
-    found = _CATEGORY.search(path.read_text(encoding="utf-8", errors="replace")[:100_000])
-    return found.group(1).lower() if found else ""
+    category = _CATEGORY.search(path.read_text(encoding="utf-8", errors="replace")[:100_000])
+    return category[1].lower() if category else ""

@@ -1,4 +1,4 @@
-"""A folder of scanned objects as the source of what scenes show, laid out like Google Scanned Objects.
+"""Folders of scanned objects, laid out like Google Scanned Objects, as the objects that scenes show.
 
 `<Name>/meshes/model.obj` with `<Name>/materials/textures/texture.png`, or both flat in `<Name>/`. An asset's shape is
 named `<Name>@<digits of its SHA-256>`, so a scene's record says exactly which mesh and picture it shows.
@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.builders.rendered.parts import Model, Part, Top
 from tellapart.builders.rendered.solids import Mesh
-from tellapart.builders.rendered.tableware import Model, Part, Top
 from tellapart.builders.rendered.wavefront import read_obj
 from tellapart.errors import DataError
 
-__all__ = ["Asset", "find_assets", "read_asset", "register", "registered", "texture"]
+__all__ = ["Asset", "asset_model", "asset_texture", "find_assets", "read_asset", "register"]
 
 Up = Literal["y", "z"]
 
@@ -35,11 +35,7 @@ _LARGEST_TEXTURE = 1024
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """A scanned object: its folder's name, where its mesh and picture are, and the SHA-256 of both together.
-
-    >>> Asset("Mug", Path("model.obj"), Path("texture.png"), "0123456789abcdef", "z").shape
-    'Mug@0123456789'
-    """
+    """A scanned object: its folder's name, its mesh and picture, the SHA-256 of both together, and its upward axis."""
 
     name: str
     mesh: Path
@@ -49,23 +45,13 @@ class Asset:
 
     @property
     def shape(self) -> str:
-        """What scenes call it.
-
-        >>> Asset("Cup", Path("m"), Path("t"), "f" * 64, "z").shape
-        'Cup@ffffffffff'
-        """
+        """The name of its shape in scenes."""
         return f"{self.name}@{self.sha256[:10]}"
 
 
-@dataclass
-class _Shelf:
-    """What this process may show, by the name of its shape. The name holds a hash, so no entry ever changes."""
-
-    models: dict[str, Model] = field(default_factory=dict)
-    pictures: dict[str, NDArray[np.float32]] = field(default_factory=dict)
-
-
-_SHELF = _Shelf()
+# Model and picture of each asset that this process may show, by the name of its shape: the name holds a hash, so no
+# entry ever changes.
+_REGISTERED: dict[str, tuple[Model, NDArray[np.float32]]] = {}
 
 
 def find_assets(folder: Path) -> list[str]:
@@ -73,10 +59,6 @@ def find_assets(folder: Path) -> list[str]:
 
     Raises:
         DataError: the folder is missing or holds no asset.
-
-    >>> find_assets(Path("missing"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: missing: no such folder; name one that holds <Name>/meshes/model.obj or <Name>/model.obj
     """
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; name one that holds <Name>/meshes/model.obj or <Name>/model.obj")
@@ -91,10 +73,6 @@ def read_asset(folder: Path, name: str, up: Up = "z") -> Asset:
 
     Raises:
         DataError: the name is not that of a folder there, a file is missing, or it lies outside the folder.
-
-    >>> read_asset(Path("scans"), "../secret")
-    Traceback (most recent call last):
-    tellapart.errors.DataError: scans: '../secret' is not the name of a folder in it; names hold no slashes and do not start with a dot
     """
     if not _PLAIN.fullmatch(name):
         raise DataError(
@@ -123,45 +101,31 @@ def register(asset: Asset) -> str:
 
     Raises:
         DataError: the mesh or the picture is not readable, or the mesh is flat in all directions.
-
-    >>> register(Asset("Mug", Path("missing.obj"), Path("missing.png"), "0" * 64, "z"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: missing.obj: no such OBJ file; an asset is a folder with model.obj or meshes/model.obj
     """
-    if asset.shape not in _SHELF.models:
-        mesh = _centred(read_obj(asset.mesh), asset)
-        picture = _linear(asset.picture)
-        _SHELF.models[asset.shape] = Model((Part("texture", mesh),), top=_plateau(mesh))
-        _SHELF.pictures[asset.shape] = picture
+    if asset.shape not in _REGISTERED:
+        mesh = _centre(read_obj(asset.mesh), asset)
+        _REGISTERED[asset.shape] = Model((Part("texture", mesh),), top=_plateau(mesh)), _read_linear(asset.picture)
     return asset.shape
 
 
-def registered(name: str) -> Model | None:
-    """Return the model of a registered asset's shape, or None.
-
-    >>> registered("mug") is None
-    True
-    """
-    return _SHELF.models.get(name)
+def asset_model(name: str) -> Model | None:
+    """Return the model of a registered asset's shape, or None."""
+    return _REGISTERED[name][0] if name in _REGISTERED else None
 
 
-def texture(name: str) -> NDArray[np.float32]:
+def asset_texture(name: str) -> NDArray[np.float32]:
     """Return a registered asset's picture, float32 `(h, w, 3)`, linear RGB.
 
     Raises:
         DataError: no such asset is registered.
-
-    >>> texture("mug")
-    Traceback (most recent call last):
-    tellapart.errors.DataError: texture('mug'): no such asset was read in this process; name its folder as `assets`
     """
-    if name not in _SHELF.pictures:
-        raise DataError(f"texture({name!r}): no such asset was read in this process; name its folder as `assets`")
-    return _SHELF.pictures[name]
+    if name not in _REGISTERED:
+        raise DataError(f"asset_texture({name!r}): no such asset was read in this process; name its folder as `assets`")
+    return _REGISTERED[name][1]
 
 
-def _centred(mesh: Mesh, asset: Asset) -> Mesh:
-    """Turn z up, stand on z = 0, and put the middle of the outline over the origin."""
+def _centre(mesh: Mesh, asset: Asset) -> Mesh:
+    """Turn z up, put the base on z = 0 and the middle of the outline over the origin, scale the longest side to 1."""
     vertices, normals = mesh.vertices.astype(np.float64), mesh.normals
     if asset.up == "y":
         # x stays, y goes up: what faced +z faces the viewer.
@@ -183,15 +147,15 @@ def _plateau(mesh: Mesh) -> Top | None:
     middle = (a + b + c) / 3
     level = (np.abs(area[:, 2]) > 0.95 * np.maximum(size, 1e-15)) & (middle[:, 2] > 0.97 * height)
     outline = float(np.prod(np.ptp(mesh.vertices[:, :2], axis=0)))
-    whole = float(size[level].sum())
-    if whole < 0.5 * outline or whole <= 0.0:
+    total = float(size[level].sum())
+    if total < 0.5 * outline or total <= 0.0:
         return None
-    centre = (middle[level, :2] * size[level, None]).sum(axis=0) / whole
-    radius = float(np.sqrt(whole / np.pi))
+    centre = (middle[level, :2] * size[level, None]).sum(axis=0) / total
+    radius = float(np.sqrt(total / np.pi))
     return Top("flat", height, 0.8 * radius) if float(np.hypot(*centre)) < 0.2 * radius else None
 
 
-def _linear(path: Path) -> NDArray[np.float32]:
+def _read_linear(path: Path) -> NDArray[np.float32]:
     """Read a picture as linear RGB, its longer side at most 1,024 pixels."""
     from PIL import Image
 

@@ -1,7 +1,8 @@
 """Blender as the renderer: the same scene, drawn by Cycles in a process of another interpreter.
 
-Blender's Python module is GPL-3.0 and needs numpy before 2, so it is neither a dependency nor imported: an interpreter that
-has it is named by the recipe's `blender_python` or by `TELLAPART_BLENDER_PYTHON`, and `blender_worker` runs there.
+Blender's Python module is GPL-3.0 and needs numpy before 2, so it is neither a dependency nor imported: the recipe's
+`blender_python` or the variable `TELLAPART_BLENDER_PYTHON` names an interpreter that has it, and `blender_worker` runs
+there.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import subprocess
 import tempfile
 import weakref
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,9 +23,9 @@ from numpy.typing import NDArray
 
 from tellapart.builders.rendered.materials import WALLS, Surface, floor_surface, surface
 from tellapart.builders.rendered.objects import shape
-from tellapart.builders.rendered.render import Settings, developed, environment
-from tellapart.builders.rendered.scene import Scene, Thing
-from tellapart.builders.rendered.solids import Mesh
+from tellapart.builders.rendered.renderer import Settings, develop, environment
+from tellapart.builders.rendered.scene import Scene, Thing, place_points
+from tellapart.builders.rendered.solids import Mesh, yaw_matrix
 from tellapart.errors import DataError
 
 __all__ = ["VARIABLE", "Blender"]
@@ -41,10 +43,6 @@ class Blender:
 
     Raises:
         DataError: no interpreter is named, it has no `bpy`, or it failed.
-
-    >>> Blender("/no/such/python").versions
-    Traceback (most recent call last):
-    tellapart.errors.DataError: /no/such/python: no such interpreter; name a Python that has bpy (pip install bpy) as blender_python or in TELLAPART_BLENDER_PYTHON
     """
 
     name = "blender"
@@ -56,29 +54,16 @@ class Blender:
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """Blender's version; starts the worker.
-
-        >>> Blender("/no/such/python").versions
-        Traceback (most recent call last):
-        tellapart.errors.DataError: /no/such/python: no such interpreter; name a Python that has bpy (pip install bpy) as blender_python or in TELLAPART_BLENDER_PYTHON
-        """
+        """Blender's version; starts the worker."""
         self._worker()
         return {"blender": self._version}
 
     def render(self, scene: Scene, settings: Settings) -> NDArray[np.uint8]:
-        """Render a scene: sRGB uint8 `(size, size, 3)`, with the same film curve as Mitsuba's pictures.
-
-        >>> from tellapart.builders.rendered.quadruple import Key, draw
-        >>> picture = Blender().render(draw(Key("test", 0, "counting", 0)).scenes[0], Settings(32))  # doctest: +SKIP
-        """
-        return developed(self._layers(scene, settings, None)[0])
+        """Render a scene: sRGB uint8 `(size, size, 3)`, with the same film curve as Mitsuba's pictures."""
+        return develop(self._layers(scene, settings, None)[0])
 
     def masks(self, scene: Scene, size: int) -> tuple[NDArray[np.int16], list[int]]:
-        """Return the thing that each pixel sees and each thing's pixels alone, as `render.masks` does.
-
-        >>> from tellapart.builders.rendered.quadruple import Key, draw
-        >>> seen, alone = Blender().masks(draw(Key("test", 0, "counting", 0)).scenes[0], 32)  # doctest: +SKIP
-        """
+        """Return the thing that each pixel sees and each thing's pixels alone, as `Renderer.masks` does."""
         every = list(range(len(scene.things)))
         layers = self._layers(scene, Settings(size=size), [every, *([k] for k in every)])
         indices = np.rint(layers[..., 0]).astype(np.int16) - 1
@@ -89,7 +74,7 @@ class Blender:
         if self._process is not None and self._process.poll() is None:
             return self._process
         if not self._python:
-            raise DataError(f"the renderer 'blender' needs an interpreter of its own; {_FIX}")
+            raise DataError(f"the renderer 'blender' needs a Python interpreter for Blender; {_FIX}")
         script = Path(__file__).with_name("blender_worker.py")
         try:
             # The user names the interpreter, as they name the one that runs this.
@@ -119,7 +104,7 @@ class Blender:
         return answer
 
     def _layers(self, scene: Scene, settings: Settings, subsets: list[list[int]] | None) -> NDArray[np.float32]:
-        """Have a scene drawn: float32 `(layers, size, size, 3)`; `subsets` of things make masks, None a picture."""
+        """Let the worker draw a scene: float32 `(layers, size, size, 3)`, a mask for each of `subsets` or a picture."""
         process = self._worker()
         with tempfile.TemporaryDirectory(prefix="tellapart-blender-") as folder:
             arrays: dict[str, NDArray[Any]] = {}
@@ -136,10 +121,7 @@ class Blender:
             job = {
                 "camera": {name: getattr(scene.camera, name) for name in ("position", "target", "field")}
                 | {"lens": scene.camera.lens if subsets is None else 0.0},
-                "size": settings.size,
-                "samples": settings.samples,
-                "depth": settings.depth,
-                "seed": settings.seed,
+                **asdict(settings),
                 "subsets": subsets,
                 "pieces": pieces,
             }
@@ -171,31 +153,29 @@ def _stream(stream: IO[str] | None) -> IO[str]:
     return stream
 
 
-def _described(arrays: dict[str, NDArray[Any]], name: str, each: Surface, repeat: float = 1.0) -> dict[str, Any]:
-    """Say a surface in JSON; its picture goes with the arrays."""
-    told: dict[str, Any] = {"terms": dict(each.terms), "repeat": repeat, "picture": None, "colour": None}
+def _describe(arrays: dict[str, NDArray[Any]], name: str, each: Surface, repeat: float = 1.0) -> dict[str, Any]:
+    """Describe a surface in JSON types; its picture goes with the arrays."""
+    material: dict[str, Any] = {"terms": dict(each.terms), "repeat": repeat, "picture": None, "colour": None}
     if isinstance(each.colour, tuple):
-        told["colour"] = each.colour
+        material["colour"] = each.colour
     else:
-        told["picture"] = f"{name}.picture"
-        arrays[told["picture"]] = each.colour
-    return told
+        material["picture"] = f"{name}.picture"
+        arrays[material["picture"]] = each.colour
+    return material
 
 
 def _piece(arrays: dict[str, NDArray[Any]], thing: Thing, number: int, part: int) -> dict[str, Any]:
     """Put one part of a thing in its place."""
     name, piece = f"{number}-{part}", shape(thing.shape).parts[part]
-    cos, sin = np.cos(thing.yaw), np.sin(thing.yaw)
-    turn = np.array([[cos, sin, 0.0], [-sin, cos, 0.0], [0.0, 0.0, 1.0]])
-    arrays[f"{name}.vertices"] = piece.mesh.vertices * thing.size @ turn + np.asarray(thing.position)
-    arrays[f"{name}.normals"] = piece.mesh.normals @ turn
+    arrays[f"{name}.vertices"] = place_points(piece.mesh.vertices, thing)
+    arrays[f"{name}.normals"] = piece.mesh.normals @ yaw_matrix(thing.yaw)
     arrays[f"{name}.uv"], arrays[f"{name}.faces"] = piece.mesh.uv, _outward(piece.mesh)
-    told = _described(arrays, name, surface(thing.shape, piece.slot, thing.colour))
-    return {"thing": number, "mesh": name, **told}
+    material = _describe(arrays, name, surface(thing.shape, piece.slot, thing.colour))
+    return {"thing": number, "mesh": name, **material}
 
 
 def _outward(mesh: Mesh) -> NDArray[np.int64]:
-    """Turn triangles to the side of their normals: Cycles draws what disagrees black, Mitsuba's materials do not mind."""
+    """Turn triangles to the side of their normals: Cycles draws others black, Mitsuba's materials do not mind."""
     faces = mesh.faces.astype(np.int64)
     a, b, c = (mesh.vertices[faces[:, k]].astype(np.float64) for k in range(3))
     against = np.einsum("ij,ij->i", np.cross(b - a, c - a), mesh.normals[faces].mean(axis=1)) < 0
@@ -206,14 +186,13 @@ def _outward(mesh: Mesh) -> NDArray[np.int64]:
 def _surroundings(arrays: dict[str, NDArray[Any]], scene: Scene) -> list[dict[str, Any]]:
     """Floor and wall as two squares of 60 units; they belong to no thing (-1)."""
     ground = scene.ground
-    cos, sin = np.cos(ground.yaw), np.sin(ground.yaw)
-    corners = {"floor": _FLOOR @ np.array([[cos, sin, 0.0], [-sin, cos, 0.0], [0.0, 0.0, 1.0]])}
-    floor = _described(arrays, "floor", floor_surface(ground.floor, ground.variant), 60.0 / ground.tile)
+    corners = {"floor": _FLOOR @ yaw_matrix(ground.yaw)}
+    floor = _describe(arrays, "floor", floor_surface(ground.floor, ground.variant), 60.0 / ground.tile)
     pieces = [{"thing": -1, "mesh": "floor", **floor}]
     normals = {"floor": (0.0, 0.0, 1.0), "wall": (0.0, -1.0, 0.0)}
     if ground.wall >= 0:
         corners["wall"] = _FLOOR[:, [0, 2, 1]] + np.array([0.0, ground.wall_distance, 0.0])
-        wall = _described(arrays, "wall", Surface(WALLS[ground.wall], {}))
+        wall = _describe(arrays, "wall", Surface(WALLS[ground.wall], {}))
         pieces.append({"thing": -1, "mesh": "wall", **wall})
     for name, points in corners.items():
         arrays[f"{name}.vertices"], arrays[f"{name}.uv"] = points, _SQUARE

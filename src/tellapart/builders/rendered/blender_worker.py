@@ -1,8 +1,8 @@
-"""Draws scenes with Blender's Cycles; run by an interpreter of its own that has `bpy` and numpy, never imported.
+"""Draw scenes with Blender's Cycles: a script for another interpreter that has `bpy` and numpy, never imported.
 
-Nothing of tellapart is imported here, and nothing here by tellapart: `blender` speaks to it through JSON lines and `.npz`
-files (docs/decisions/0012). A job names a folder with `job.json` and `arrays.npz`; the answer is `layers.npy`, float32
-`(layers, size, size, 3)`: linear radiance, or for masks the number of the thing plus one.
+Nothing of tellapart is imported here, and nothing here by tellapart: `blender` speaks to it through JSON lines and
+`.npz` files (docs/decisions/0012). A job names a folder with `job.json` and `arrays.npz`; the answer is `layers.npy`,
+float32 `(layers, size, size, 3)`: linear radiance, or for masks the number of the thing plus one.
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Answer jobs until standard input ends.
-
-    >>> main()  # doctest: +SKIP
-    """
+    """Answer jobs until standard input ends."""
     # Blender prints as it likes: keep the real standard output for answers alone.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -45,42 +42,42 @@ def _draw(bpy: Any, folder: Path) -> None:
 
     job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
     with np.load(folder / "arrays.npz", allow_pickle=False) as arrays:
-        held = {name: arrays[name] for name in arrays.files}
+        loaded = {name: arrays[name] for name in arrays.files}
     _clear(bpy)
     _camera(bpy, job["camera"])
     masks = job["subsets"] is not None
-    _world(bpy, None if masks else held["environment"])
-    drawn = [(piece["thing"], _piece(bpy, piece, held, masks)) for piece in job["pieces"]]
+    _world(bpy, None if masks else loaded["environment"])
+    pieces = [(piece["thing"], _piece(bpy, piece, loaded, masks)) for piece in job["pieces"]]
     _settings(bpy, job, masks)
     layers = []
     for subset in job["subsets"] if masks else [None]:
-        for thing, each in drawn:
+        for thing, each in pieces:
             each.hide_render = subset is not None and thing not in subset
-        layers.append(_rendered(bpy, np, folder / "layer.exr"))
+        layers.append(_render(bpy, np, folder / "layer.exr"))
     np.save(folder / "layers.npy", np.stack(layers))
 
 
 def _clear(bpy: Any) -> None:
     """Remove everything of the job before."""
     for kind in ("objects", "meshes", "materials", "images", "cameras", "lights", "worlds"):
-        held = getattr(bpy.data, kind)
-        for block in list(held):
-            held.remove(block)
+        blocks = getattr(bpy.data, kind)
+        for block in list(blocks):
+            blocks.remove(block)
 
 
-def _camera(bpy: Any, told: dict[str, Any]) -> None:
+def _camera(bpy: Any, job: dict[str, Any]) -> None:
     """Put a thin-lens camera."""
     vector = import_module("mathutils").Vector
 
     data = bpy.data.cameras.new("camera")
-    data.sensor_fit, data.angle = "HORIZONTAL", told["field"] * 3.141592653589793 / 180.0
+    data.sensor_fit, data.angle = "HORIZONTAL", job["field"] * 3.141592653589793 / 180.0
     camera = bpy.data.objects.new("camera", data)
-    aim = vector(told["target"]) - vector(told["position"])
-    camera.location, camera.rotation_mode = told["position"], "QUATERNION"
+    aim = vector(job["target"]) - vector(job["position"])
+    camera.location, camera.rotation_mode = job["position"], "QUATERNION"
     camera.rotation_quaternion = aim.to_track_quat("-Z", "Y")
-    if told["lens"] > 0:
+    if job["lens"] > 0:
         data.dof.use_dof, data.dof.focus_distance = True, aim.length
-        data.dof.aperture_fstop = data.lens * 1e-3 / (2.0 * told["lens"])
+        data.dof.aperture_fstop = data.lens * 1e-3 / (2.0 * job["lens"])
     bpy.context.scene.collection.objects.link(camera)
     bpy.context.scene.camera = camera
 
@@ -114,20 +111,20 @@ def _world(bpy: Any, environment: Any) -> None:
         links.new(sky.outputs[0], background.inputs["Color"])
 
 
-def _piece(bpy: Any, told: dict[str, Any], held: dict[str, Any], masks: bool) -> Any:
+def _piece(bpy: Any, job: dict[str, Any], arrays: dict[str, Any], masks: bool) -> Any:
     """Make one mesh with its material."""
     import numpy as np
 
-    vertices, faces = held[told["mesh"] + ".vertices"], held[told["mesh"] + ".faces"]
+    vertices, faces = arrays[job["mesh"] + ".vertices"], arrays[job["mesh"] + ".faces"]
     mesh = bpy.data.meshes.new("part")
     mesh.from_pydata(vertices.tolist(), [], faces.tolist())
     layer = mesh.uv_layers.new(name="uv")
     corners = np.empty(len(mesh.loops), dtype=np.int32)
     mesh.loops.foreach_get("vertex_index", corners)
-    layer.data.foreach_set("uv", held[told["mesh"] + ".uv"][corners].ravel().astype(np.float32))
+    layer.data.foreach_set("uv", arrays[job["mesh"] + ".uv"][corners].ravel().astype(np.float32))
     mesh.polygons.foreach_set("use_smooth", np.ones(len(mesh.polygons), dtype=bool))
-    mesh.normals_split_custom_set(held[told["mesh"] + ".normals"][corners].tolist())
-    mesh.materials.append(_emitting(bpy, told["thing"] + 1) if masks else _material(bpy, told, held))
+    mesh.normals_split_custom_set(arrays[job["mesh"] + ".normals"][corners].tolist())
+    mesh.materials.append(_emitting(bpy, job["thing"] + 1) if masks else _material(bpy, job, arrays))
     piece = bpy.data.objects.new("part", mesh)
     bpy.context.scene.collection.objects.link(piece)
     return piece
@@ -151,19 +148,21 @@ def _emitting(bpy: Any, value: int) -> Any:
     return material
 
 
-def _material(bpy: Any, told: dict[str, Any], held: dict[str, Any]) -> Any:
-    """Say a surface in Blender's words."""
-    terms = told["terms"]
+def _material(bpy: Any, job: dict[str, Any], arrays: dict[str, Any]) -> Any:
+    """Describe a surface for Blender."""
+    terms = job["terms"]
     material, shader = _nodes(bpy, "ShaderNodeBsdfPrincipled" if terms else "ShaderNodeBsdfDiffuse")
     base = shader.inputs["Base Color" if terms else "Color"]
-    if told["picture"] is None:
-        base.default_value = (*told["colour"], 1.0)
+    if job["picture"] is None:
+        base.default_value = (*job["colour"], 1.0)
     else:
         nodes, links = material.node_tree.nodes, material.node_tree.links
-        picture, place, repeat = (nodes.new(f"ShaderNode{kind}") for kind in ("TexImage", "TexCoord", "VectorMath"))
-        picture.image, repeat.operation = _image(bpy, held[told["picture"]]), "MULTIPLY"
-        repeat.inputs[1].default_value = (told["repeat"], told["repeat"], 1.0)
-        links.new(place.outputs["UV"], repeat.inputs[0])
+        picture, coordinates, repeat = (
+            nodes.new(f"ShaderNode{kind}") for kind in ("TexImage", "TexCoord", "VectorMath")
+        )
+        picture.image, repeat.operation = _image(bpy, arrays[job["picture"]]), "MULTIPLY"
+        repeat.inputs[1].default_value = (job["repeat"], job["repeat"], 1.0)
+        links.new(coordinates.outputs["UV"], repeat.inputs[0])
         links.new(repeat.outputs[0], picture.inputs["Vector"])
         links.new(picture.outputs["Color"], base)
     names = {"roughness": "Roughness", "metallic": "Metallic", "specular": "Specular IOR Level",
@@ -196,7 +195,7 @@ def _settings(bpy: Any, job: dict[str, Any], masks: bool) -> None:
         cycles.denoiser = "OPENIMAGEDENOISE"
 
 
-def _rendered(bpy: Any, np: Any, path: Path) -> Any:
+def _render(bpy: Any, np: Any, path: Path) -> Any:
     """Render, and read the layer back, the first row on top."""
     scene = bpy.context.scene
     scene.render.filepath = str(path)

@@ -1,8 +1,8 @@
 """Build the rendered pair set that ships with tellapart, or any other from a recipe.
 
-`python -m tellapart.builders.rendered.demo --recipe recipe.toml --out DIR --workers N`. Every item depends on the recipe and its own
-number alone. Finished items are kept beside the folder until all are there, so that a second call goes on where the
-first one stopped; the folder itself appears whole or not at all.
+`python -m tellapart.builders.rendered.demo --recipe recipe.toml --out DIR --workers N`. Every item depends on the
+recipe and its own number alone. Finished items are kept beside the folder until all are there, so that a second call
+goes on where the first one stopped; the folder itself is written atomically.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -23,59 +22,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.builders.rendered.grammar import COUNTS, LOCATIONS, PLACES, SIZES, VERBS
-from tellapart.builders.rendered.quadruple import Key, Quadruple, draw
+from tellapart.builders.rendered.mitsuba import MITSUBA
+from tellapart.builders.rendered.quadruple import Key, Quadruple
 from tellapart.builders.rendered.recipe import Recipe, read_recipe
-from tellapart.builders.rendered.renderers import MITSUBA, Renderer
-from tellapart.builders.rendered.verify import MIN_AREA, MIN_SHARE, check
+from tellapart.builders.rendered.renderer import Renderer
+from tellapart.builders.rendered.verify import MIN_AREA, MIN_SHARE, draw_accepted
 from tellapart.builders.rendered.vocabulary import DEMO, vocabulary
-from tellapart.builders.rendered.workers import spread
+from tellapart.builders.rendered.workers import run_jobs
+from tellapart.data.atomic import atomic_file
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
 from tellapart.errors import DataError, require
 
-__all__ = ["ABOUT", "LEFT_OUT", "accepted", "build", "build_item", "encode", "main", "make_item", "pictures"]
+__all__ = ["ABOUT", "LEFT_OUT", "build", "build_item", "encode", "main", "make_item", "pictures"]
 
 LEFT_OUT: tuple[str, ...] = (
     "categories Shoe and Storage",
     "toy animals (turtle, dog, shark, elephant, eagle, bull)",
     "footwear, gloves, scissors, hammer, backpack, gaming mouse, gameboy, pink damask bath towel",
 )
-"""What Figure 14 names and the demo's vocabulary lacks; `vocabulary = "figure-14"` has all of it."""
+"""Objects of Figure 14 that the demo's vocabulary lacks; `vocabulary = "figure-14"` has them all."""
 
 ABOUT: dict[str, str] = {
     "title": "Rendered scenes that differ in one attribute, count or location",
     "description": "2x2 minimal pairs after EqBen's Eq-Kubric: both captions differ in the changed phrase alone, both "
     "pictures share camera, light, floor and all other objects. Checked against the renderer's object masks.",
     "licence": "Apache-2.0",
-    "citation": "Templates and vocabulary after Wang et al., Equivariant Similarity for Vision-Language Foundation Models "
-    "(EqBen), ICCV 2023, Figure 14",
+    "citation": "Templates and vocabulary after Wang et al., Equivariant Similarity for Vision-Language Foundation "
+    "Models (EqBen), ICCV 2023, Figure 14",
 }
-"""What every rendered set's card says."""
-
-
-def accepted(key: Key, recipe: Recipe, renderer: Renderer = MITSUBA) -> tuple[Quadruple, list[str]]:
-    """Return the first draw that its own masks confirm, and why the earlier ones were rejected.
-
-    Raises:
-        DataError: every attempt failed; the message counts the reasons.
-        MissingDependencyError: Mitsuba is not installed.
-
-    >>> recipe = Recipe(name="few", seed=3, size=48, items={"location": 1})
-    >>> quadruple, rejected = accepted(recipe.item_keys()[0], recipe)
-    >>> quadruple.key.attempt == len(rejected)
-    True
-    """
-    rejected: list[str] = []
-    for attempt in range(recipe.attempts):
-        quadruple = draw(replace(key, attempt=attempt))
-        reason = check(quadruple, recipe.size, renderer.masks)
-        if reason is None:
-            return quadruple, rejected
-        rejected.append(reason)
-    raise DataError(
-        f"{key.name}: none of {recipe.attempts} draws shows what its captions say ({dict(Counter(rejected))}); "
-        "change the recipe's seed or raise its attempts"
-    )
+"""The fields that every rendered set's card has."""
 
 
 def pictures(quadruple: Quadruple, recipe: Recipe, renderer: Renderer = MITSUBA) -> list[NDArray[np.uint8]]:
@@ -83,20 +59,12 @@ def pictures(quadruple: Quadruple, recipe: Recipe, renderer: Renderer = MITSUBA)
 
     Raises:
         MissingDependencyError: Mitsuba or pyoidn is not installed.
-
-    >>> recipe = Recipe(name="few", seed=3, size=32, samples=1, items={"location": 1})
-    >>> [picture.shape for picture in pictures(draw(recipe.item_keys()[0]), recipe)]
-    [(32, 32, 3), (32, 32, 3)]
     """
     return [renderer.render(scene, recipe.settings(quadruple.key)) for scene in quadruple.scenes]
 
 
 def encode(pixels: NDArray[np.uint8], quality: int) -> bytes:
-    """Encode a picture as WebP.
-
-    >>> encode(np.zeros((8, 8, 3), dtype=np.uint8), 80)[8:12]
-    b'WEBP'
-    """
+    """Encode a picture as WebP."""
     from PIL import Image
 
     buffer = io.BytesIO()
@@ -104,15 +72,13 @@ def encode(pixels: NDArray[np.uint8], quality: int) -> bytes:
     return buffer.getvalue()
 
 
-def _described(quadruple: Quadruple, recipe: Recipe, renderer: Renderer) -> dict[str, Any]:
-    """Return an item's provenance: what both scenes share once, and each scene's things (`Scene.to_record`)."""
+def _provenance(quadruple: Quadruple, recipe: Recipe, renderer: Renderer) -> dict[str, Any]:
+    """Return an item's provenance: the parts that both scenes share, and each scene's things (`Scene.to_record`)."""
     first, second = (scene.to_record() for scene in quadruple.scenes)
     return {
         "recipe": recipe.fingerprint,
         "seed": [quadruple.key.seed, quadruple.key.index, quadruple.key.attempt],
-        "camera": first["camera"],
-        "light": first["light"],
-        "ground": first["ground"],
+        **{name: first[name] for name in ("camera", "light", "ground")},
         "things": [first["things"], second["things"]],
         "renderer": ", ".join(f"{name} {version}" for name, version in renderer.versions.items()),
     }
@@ -130,17 +96,17 @@ def make_item(key: Key, recipe: Recipe, renderer: Renderer = MITSUBA) -> tuple[I
     >>> item.images == tuple(files), item.id
     (True, 'counting-000')
     """
-    quadruple, rejected = accepted(key, recipe, renderer)
+    quadruple, rejected = draw_accepted(key, recipe.attempts, recipe.size, renderer.masks)
     names = [f"images/{key.name}_{side}.webp" for side in (0, 1)]
-    drawn = zip(names, pictures(quadruple, recipe, renderer), strict=True)
-    files = {name: encode(pixels, recipe.quality) for name, pixels in drawn}
+    rendered = zip(names, pictures(quadruple, recipe, renderer), strict=True)
+    files = {name: encode(pixels, recipe.quality) for name, pixels in rendered}
     item = {
         "id": key.name,
         "images": names,
         "texts": quadruple.captions,
         "tags": {"aspect": key.aspect, "change": quadruple.change, "held_out": key.held_out},
         "cluster": key.name,
-        "provenance": _described(quadruple, recipe, renderer),
+        "provenance": _provenance(quadruple, recipe, renderer),
     }
     # Through JSON, so that an item is the same whether it was just made or read back.
     return Item.model_validate_json(json.dumps(item)), files, rejected
@@ -152,13 +118,6 @@ def build_item(key: Key, recipe: Recipe, work: Path) -> list[str]:
     Raises:
         DataError: no draw was accepted.
         MissingDependencyError: Mitsuba or pyoidn is not installed.
-
-    >>> import tempfile
-    >>> recipe = Recipe(name="few", seed=3, size=40, samples=1, items={"counting": 1})
-    >>> with tempfile.TemporaryDirectory() as scratch:
-    ...     _ = build_item(recipe.item_keys()[0], recipe, Path(scratch))
-    ...     sorted(path.name for path in Path(scratch).iterdir())
-    ['counting-000.json', 'counting-000_0.webp', 'counting-000_1.webp']
     """
     done = work / f"{key.name}.json"
     if done.exists():
@@ -167,10 +126,9 @@ def build_item(key: Key, recipe: Recipe, work: Path) -> list[str]:
     item, files, rejected = make_item(key, recipe)
     for name, data in files.items():
         (work / Path(name).name).write_bytes(data)
-    # The record comes last and by a rename: where it stands, the pictures are whole.
-    draft = done.with_suffix(".part")
-    draft.write_text(json.dumps({"item": item.model_dump(), "rejected": rejected}))
-    draft.rename(done)
+    # The record comes last: where it is, the pictures are complete.
+    with atomic_file(done) as draft:
+        draft.write_text(json.dumps({"item": item.model_dump(), "rejected": rejected}))
     return rejected
 
 
@@ -178,10 +136,10 @@ def build(recipe: Recipe, out: Path, *, workers: int = 1, notes: dict[str, str] 
     """Render a whole pair set into a new folder.
 
     Args:
-        recipe: what to draw.
+        recipe: of the set.
         out: the folder; must not exist, or be empty.
         workers: processes; the result does not depend on it.
-        notes: more fields for `card.json`, such as what was found when the set was rendered twice.
+        notes: more fields for `card.json`, such as the result of rendering the set twice.
 
     Raises:
         DataError: the folder holds something, or an item could not be drawn.
@@ -203,7 +161,7 @@ def build(recipe: Recipe, out: Path, *, workers: int = 1, notes: dict[str, str] 
     keys = recipe.item_keys()
     funnel: Counter[str] = Counter(drawn=len(keys), accepted=len(keys))
     task = partial(build_item, recipe=recipe, work=work)
-    for rejected in spread(task, keys, workers, recipe.name):
+    for rejected in run_jobs(task, keys, workers, recipe.name):
         funnel.update(f"rejected: {reason}" for reason in rejected)
         funnel["drawn"] += len(rejected)
     items = [
@@ -216,13 +174,11 @@ def build(recipe: Recipe, out: Path, *, workers: int = 1, notes: dict[str, str] 
 
 
 def _card(recipe: Recipe, items: Sequence[Item], funnel: Counter[str], files: Iterable[bytes]) -> dict[str, Any]:
-    """Return what the set says of itself."""
+    """Return the set's card."""
     words = vocabulary(recipe.vocabulary)
     return {
         "name": recipe.name,
-        "title": ABOUT["title"],
-        "description": ABOUT["description"],
-        "licence": ABOUT["licence"],
+        **{name: ABOUT[name] for name in ("title", "description", "licence")},
         "source": "made by tellapart.builders.rendered.demo from recipe.toml; no foreign meshes or pictures",
         "citation": ABOUT["citation"],
         "recipe": recipe.values(),
@@ -269,19 +225,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Raises:
         DataError: the recipe is not valid, the folder holds something, or an item could not be drawn.
-
-    >>> main(["--recipe", "missing.toml", "--out", "unused"])
-    Traceback (most recent call last):
-    tellapart.errors.DataError: missing.toml: no such recipe; name a TOML file with the keys name, seed, size, samples, depth, quality, wording, held_out_every, attempts, items, vocabulary
     """
     parser = argparse.ArgumentParser(prog="python -m tellapart.builders.rendered.demo", description=__doc__)
     parser.add_argument("--recipe", type=Path, required=True, help="a TOML file")
     parser.add_argument("--out", type=Path, required=True, help="a new folder")
     parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--note", action="append", default=[], metavar="KEY=TEXT", help="one more field of card.json")
-    chosen = parser.parse_args(arguments)
-    notes = dict(note.split("=", 1) for note in chosen.note)
-    build(read_recipe(chosen.recipe), chosen.out, workers=chosen.workers, notes=notes)
+    options = parser.parse_args(arguments)
+    notes = dict(note.split("=", 1) for note in options.note)
+    build(read_recipe(options.recipe), options.out, workers=options.workers, notes=notes)
     return 0
 
 

@@ -4,34 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from tellapart.builders.rendered.organic import ball, limb, loft, ring
-from tellapart.builders.rendered.solids import place, revolve, rounded_box
-from tellapart.builders.rendered.tableware import Model, Part
+from tellapart.builders.rendered.parts import SIDES, Model, Part, box, build, lathe
+from tellapart.builders.rendered.solids import Mesh, move, points
 
 __all__ = ["FOOTWEAR"]
 
-_Rows = list[tuple[float, float, float, float]]
-
-_SOLE: _Rows = [(-0.5, 0.02, 0.07, 0.1), (-0.44, 0.0, 0.09, 0.145), (-0.1, 0.0, 0.08, 0.13), (0.25, 0.0, 0.075, 0.18),
-                (0.42, 0.0, 0.08, 0.14), (0.5, 0.02, 0.07, 0.07)]  # fmt: skip
-_UPPER: _Rows = [(-0.49, 0.05, 0.26, 0.07), (-0.44, 0.04, 0.4, 0.12), (-0.25, 0.04, 0.38, 0.12),
-                 (-0.02, 0.04, 0.34, 0.125), (0.2, 0.04, 0.22, 0.16), (0.4, 0.04, 0.16, 0.13),
-                 (0.48, 0.05, 0.11, 0.06)]  # fmt: skip
+# Stations of a loft: x, lowest z, highest z, half width.
+_SOLE = points("-.5,.02,.07,.1 -.44,0,.09,.145 -.1,0,.08,.13 .25,0,.075,.18 .42,0,.08,.14 .5,.02,.07,.07")
+_UPPER = points(
+    "-.49,.05,.26,.07 -.44,.04,.4,.12 -.25,.04,.38,.12 -.02,.04,.34,.125 .2,.04,.22,.16 .4,.04,.16,.13 .48,.05,.11,.06"
+)
 
 
-def _scaled(rows: _Rows, height: float) -> _Rows:
-    """Make a sole or an upper thicker: heights times a factor."""
-    return [(x, low * height, high * height, half) for x, low, high, half in rows]
-
-
-def _laces(slot: str, count: int) -> list[Part]:
+def _laces(slot: str, count: int, lift: float = 0.0) -> list[Part]:
     """Bars across the instep, from its top to the toe."""
     parts = []
     for k in range(count):
         share = k / max(count - 1, 1)
         x, z = 0.01 + 0.2 * share, 0.345 - 0.115 * share
         path = [(x, -0.075, z - 0.025), (x + 0.005, 0.0, z), (x, 0.075, z - 0.025)]
-        parts.append(Part(slot, limb(path, [0.013, 0.014, 0.013])))
+        parts.append(Part(slot, move(limb(path, [0.013, 0.014, 0.013]), (0, 0, lift))))
     return parts
 
 
@@ -43,108 +38,81 @@ def _mouth(slot: str = "main", lift: float = 0.0) -> list[Part]:
     ]
 
 
-def _shoe() -> Model:
-    heel = rounded_box((0.22, 0.26, 0.09), 0.02)
-    welt: _Rows = [(x, low + 0.03, high - 0.015, half) for x, low, high, half in _SOLE]
-    return Model(
-        (
-            Part("sole", loft(welt, 4.0)),
-            Part("sole", place(heel, (-0.36, 0.0, 0.0))),
-            Part("sole", place(rounded_box((0.5, 0.27, 0.045), 0.015), (0.18, 0.0, 0.0))),
-            Part("main", loft(_UPPER, 2.4)),
-            Part("main", limb([(0.0, 0.0, 0.285), (0.2, 0.0, 0.185)], [0.07, 0.075], flat=1.3)),
-            *_mouth(),
-            *_laces("dark", 4),
-        )
-    )
-
-
-def _sneaker() -> Model:
-    return Model(
-        (
-            Part("white", loft(_scaled(_SOLE, 1.25), 4.0)),
-            Part("main", loft(_UPPER, 2.4)),
-            *_mouth(),
-            Part("white", ball((0.42, 0.0, 0.095), (0.09, 0.125, 0.06))),
-            *_laces("white", 5),
-        )
-    )
-
-
 def _canvas_shoe() -> Model:
-    stripe: _Rows = [(x, 0.055, 0.07, half + 0.006) for x, _, _, half in _SOLE]
-    return Model(
-        (
-            Part("white", loft(_scaled(_SOLE, 1.1), 4.0)),
-            Part("blue", loft(stripe, 4.0)),
-            Part("canvas", loft(_UPPER, 2.3)),
-            *_mouth("canvas"),
-            Part("white", ball((0.41, 0.0, 0.095), (0.095, 0.135, 0.07))),
-            Part("canvas", limb([(0.0, 0.0, 0.34), (0.2, 0.0, 0.225)], [0.05, 0.06], flat=1.2)),
-            *_laces("dark", 5),
-        )
+    stripe = [(x, 0.055, 0.07, half + 0.006) for x, _, _, half in _SOLE]
+    return build(
+        Part("white", loft(_SOLE * [1, 1.1, 1.1, 1], 4.0)),
+        Part("blue", loft(stripe, 4.0)),
+        Part("canvas", loft(_UPPER, 2.3)),
+        _mouth("canvas"),
+        Part("white", ball((0.41, 0.0, 0.095), (0.095, 0.135, 0.07))),
+        Part("canvas", limb([(0.0, 0.0, 0.34), (0.2, 0.0, 0.225)], [0.05, 0.06], flat=1.2)),
+        _laces("dark", 5),
     )
 
 
 def _running_shoe() -> Model:
-    sole = [(x, low * 1.5 + (0.06 if x > 0.41 else 0.0), high * 1.5 + (0.02 if x < -0.4 else 0.0), half * 1.08)
-            for x, low, high, half in _SOLE]  # fmt: skip
-    upper = [(x, low + 0.03, high + 0.03, half) for x, low, high, half in _UPPER]
-    parts = [Part("white", loft(sole, 4.0)), Part("main", loft(upper, 2.4)), *_mouth(lift=0.03)]
-    # The slanted stripes of a running shoe, on both sides.
-    for side in (-1.0, 1.0):
-        for k in range(3):
-            x = -0.17 + 0.1 * k
-            path = [(x, side * 0.128, 0.11), (x + 0.05, side * 0.138, 0.2), (x + 0.09, side * 0.112, 0.3)]
-            parts.append(Part("silver", limb(path, [0.02, 0.019, 0.015])))
-    parts += [Part("silver", place(part.mesh, (0, 0, 0.03))) for part in _laces("silver", 5)]
-    parts.append(Part("silver", limb([(-0.475, 0, 0.28), (-0.5, 0, 0.42)], [0.03, 0.025])))
-    return Model(tuple(parts))
+    sole = _SOLE * [1, 1.5, 1.5, 1.08]
+    sole[:, 1] += np.where(sole[:, 0] > 0.41, 0.06, 0.0)
+    sole[:, 2] += np.where(sole[:, 0] < -0.4, 0.02, 0.0)
 
+    def stripe(x: float, side: float) -> Mesh:
+        path = [(x, side * 0.128, 0.11), (x + 0.05, side * 0.138, 0.2), (x + 0.09, side * 0.112, 0.3)]
+        return limb(path, [0.02, 0.019, 0.015])
 
-def _boot() -> Model:
-    shaft = [(0.0, 0.3), (0.145, 0.3), (0.15, 0.5), (0.17, 0.86), (0.165, 0.88), (0.14, 0.87), (0.0, 0.8)]
-    return Model(
-        (
-            Part("sole", loft(_scaled(_SOLE, 0.9), 4.0)),
-            Part("sole", place(rounded_box((0.24, 0.27, 0.1), 0.02), (-0.36, 0.0, 0.0))),
-            Part("main", loft(_UPPER, 2.4)),
-            Part("main", place(revolve(shaft), (-0.28, 0.0, 0.0))),
-            Part("main", limb([(-0.24, 0.0, 0.42), (0.02, 0.0, 0.26)], [0.15, 0.11])),
-            Part("dark", ring((-0.28, 0.0, 0.87), (0.158, 0.158), 0.02)),
-            Part("steel", limb([(-0.28, -0.165, 0.42), (-0.16, -0.15, 0.4)], [0.028, 0.028])),
-        )
+    return build(
+        Part("white", loft(sole, 4.0)),
+        Part("main", loft(_UPPER + np.array([0, 0.03, 0.03, 0]), 2.4)),
+        _mouth(lift=0.03),
+        # The slanted stripes of a running shoe.
+        [Part("silver", stripe(-0.17 + 0.1 * k, side)) for side in SIDES for k in range(3)],
+        _laces("silver", 5, lift=0.03),
+        Part("silver", limb([(-0.475, 0, 0.28), (-0.5, 0, 0.42)], [0.03, 0.025])),
     )
 
 
 def _high_heel() -> Model:
-    sole: _Rows = [(-0.42, 0.4, 0.43, 0.08), (-0.3, 0.36, 0.4, 0.085), (-0.1, 0.21, 0.25, 0.06), (0.1, 0.05, 0.09, 0.08),
-                   (0.24, 0.0, 0.035, 0.115), (0.4, 0.0, 0.03, 0.08), (0.5, 0.01, 0.03, 0.015)]  # fmt: skip
-    vamp: _Rows = [(0.12, 0.04, 0.1, 0.088), (0.2, 0.02, 0.13, 0.11), (0.3, 0.02, 0.125, 0.11), (0.41, 0.02, 0.09, 0.075),
-                   (0.51, 0.015, 0.035, 0.012)]  # fmt: skip
-    back: list[tuple[float, float, float]] = [(-0.1, 0.1, 0.29), (-0.3, 0.1, 0.45), (-0.45, 0.0, 0.54),
-                                              (-0.3, -0.1, 0.45), (-0.1, -0.1, 0.29)]  # fmt: skip
-    sides = []
-    for y in (-1.0, 1.0):
-        path = [(-0.42, y * 0.06, 0.47), (-0.25, y * 0.086, 0.4), (-0.05, y * 0.075, 0.25), (0.16, y * 0.09, 0.09)]
-        sides.append(Part("main", limb(path, [0.062, 0.05, 0.038, 0.045], flat=0.3)))
-    return Model(
-        (
-            Part("main", loft(sole, 3.0)),
-            Part("main", loft(vamp, 2.2)),
-            *sides,
-            Part("main", limb([(p[0], p[1] * 0.8, p[2]) for p in back[1:4]], [0.03, 0.04, 0.03])),
-            Part("main", limb([(-0.41, 0.0, 0.38), (-0.44, 0.0, 0.2), (-0.45, 0.0, 0.02)], [0.07, 0.032, 0.022])),
-            Part("sole", ball((0.13, 0.0, 0.085), (0.08, 0.07, 0.03))),
-        )
+    sole = "-.42,.4,.43,.08 -.3,.36,.4,.085 -.1,.21,.25,.06 .1,.05,.09,.08 .24,0,.035,.115 .4,0,.03,.08 .5,.01,.03,.015"
+    vamp = ".12,.04,.1,.088 .2,.02,.13,.11 .3,.02,.125,.11 .41,.02,.09,.075 .51,.015,.035,.012"
+    strap = points("-.42,.06,.47 -.25,.086,.4 -.05,.075,.25 .16,.09,.09")
+    back = [(-0.3, 0.1 * 0.8, 0.45), (-0.45, 0.0, 0.54), (-0.3, -0.1 * 0.8, 0.45)]
+    return build(
+        Part("main", loft(points(sole), 3.0)),
+        Part("main", loft(points(vamp), 2.2)),
+        [Part("main", limb(strap * [1, y, 1], [0.062, 0.05, 0.038, 0.045], flat=0.3)) for y in SIDES],
+        Part("main", limb(back, [0.03, 0.04, 0.03])),
+        Part("main", limb(points("-.41,0,.38 -.44,0,.2 -.45,0,.02"), [0.07, 0.032, 0.022])),
+        Part("sole", ball((0.13, 0.0, 0.085), (0.08, 0.07, 0.03))),
     )
 
 
 FOOTWEAR: dict[str, Callable[[], Model]] = {
-    "shoe": _shoe,
-    "sneaker": _sneaker,
+    "shoe": lambda: build(
+        Part("sole", loft(_SOLE + np.array([0, 0.03, -0.015, 0]), 4.0)),
+        box("sole", (0.22, 0.26, 0.09), 0.02, (-0.36, 0.0, 0.0)),
+        box("sole", (0.5, 0.27, 0.045), 0.015, (0.18, 0.0, 0.0)),
+        Part("main", loft(_UPPER, 2.4)),
+        Part("main", limb([(0.0, 0.0, 0.285), (0.2, 0.0, 0.185)], [0.07, 0.075], flat=1.3)),
+        _mouth(),
+        _laces("dark", 4),
+    ),
+    "sneaker": lambda: build(
+        Part("white", loft(_SOLE * [1, 1.25, 1.25, 1], 4.0)),
+        Part("main", loft(_UPPER, 2.4)),
+        _mouth(),
+        Part("white", ball((0.42, 0.0, 0.095), (0.09, 0.125, 0.06))),
+        _laces("white", 5),
+    ),
     "canvas shoe": _canvas_shoe,
     "running shoe": _running_shoe,
-    "boot": _boot,
+    "boot": lambda: build(
+        Part("sole", loft(_SOLE * [1, 0.9, 0.9, 1], 4.0)),
+        box("sole", (0.24, 0.27, 0.1), 0.02, (-0.36, 0.0, 0.0)),
+        Part("main", loft(_UPPER, 2.4)),
+        Part("main", move(lathe("main", "0,.3 .145,.3 .15,.5 .17,.86 .165,.88 .14,.87 0,.8").mesh, (-0.28, 0.0, 0.0))),
+        Part("main", limb([(-0.24, 0.0, 0.42), (0.02, 0.0, 0.26)], [0.15, 0.11])),
+        Part("dark", ring((-0.28, 0.0, 0.87), (0.158, 0.158), 0.02)),
+        Part("steel", limb([(-0.28, -0.165, 0.42), (-0.16, -0.15, 0.4)], [0.028, 0.028])),
+    ),
     "high heel": _high_heel,
 }

@@ -1,175 +1,148 @@
-"""Models of things people carry and use: gloves, scissors, a hammer, a backpack, small electronics and their storage."""
+"""Models of things people carry: gloves, scissors, a hammer, a backpack, small electronics and their storage."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from tellapart.builders.rendered.organic import ball, limb, loft, ring
-from tellapart.builders.rendered.solids import Mesh, extruded, place, revolve, rounded_box, rounded_profile
-from tellapart.builders.rendered.tableware import Model, Part
+from tellapart.builders.rendered.parts import QUARTER, SIDES, Model, Part, box, build, lathe, mirror
+from tellapart.builders.rendered.solids import Mesh, extrude, move, points
 
 __all__ = ["GEAR"]
 
-_QUARTER = float(np.pi / 2)
 
-
-def _laid(mesh: Mesh, z: float) -> Mesh:
-    """Lay what was drawn in the x-z plane flat on the ground, at height z."""
-    return place(mesh, (0.0, 0.0, z), pitch=-_QUARTER)
-
-
-def _mirrored(mesh: Mesh) -> Mesh:
+def _flip_y(mesh: Mesh) -> Mesh:
     """Change left and right (y), and the triangles' direction with them."""
     flip = np.array([1.0, -1.0, 1.0], dtype=np.float32)
-    return Mesh(mesh.vertices * flip, mesh.normals * flip, mesh.uv, mesh.faces[:, ::-1].copy())
+    return replace(mesh, vertices=mesh.vertices * flip, normals=mesh.normals * flip, faces=mesh.faces[:, ::-1].copy())
 
 
 def _bath_towel() -> Model:
-    roll = rounded_profile([(0, 0), (0.2, 0), (0.22, 0.02), (0.22, 0.86), (0.2, 0.88), (0, 0.88)], 0.03)
-    parts = []
-    for level, (width, depth) in enumerate(((0.96, 0.7), (0.94, 0.69), (0.95, 0.7), (0.93, 0.68))):
-        parts.append(Part("main", place(rounded_box((width, depth, 0.09), 0.043), (0.004 * level, 0, 0.08 * level))))
-    lying = place(place(revolve(roll, 32), pitch=_QUARTER), yaw=-_QUARTER)
-    parts.append(Part("main", place(lying, (0.44, 0.0, 0.52))))
-    return Model(tuple(parts))
+    roll = lathe("main", "0,0 .2,0 .22,.02 .22,.86 .2,.88 0,.88", 0.03, 32).mesh
+    sizes = ((0.96, 0.7), (0.94, 0.69), (0.95, 0.7), (0.93, 0.68))
+    return build(
+        [box("main", (w, d, 0.09), 0.043, (0.004 * level, 0, 0.08 * level)) for level, (w, d) in enumerate(sizes)],
+        Part("main", move(move(move(roll, pitch=QUARTER), yaw=-QUARTER), (0.44, 0.0, 0.52))),
+    )
 
 
 def _gloves() -> Model:
     parts: list[Part] = []
-    for y, lift, turn in ((-0.26, 0.0, 0.12), (0.26, 0.0, -0.12)):
-        side = 1.0 if y < 0 else -1.0
-        pieces = [loft([(-0.16, 0.02, 0.14, 0.13), (0.0, 0.01, 0.15, 0.17), (0.18, 0.01, 0.13, 0.17), (0.24, 0.03, 0.1, 0.1)],
-                       2.8)]  # fmt: skip
+    for side, y, turn in ((1.0, -0.26, 0.12), (-1.0, 0.26, -0.12)):
+        pieces = [loft(points("-.16,.02,.14,.13 0,.01,.15,.17 .18,.01,.13,.17 .24,.03,.1,.1"), 2.8)]
         for k, length in enumerate((0.24, 0.3, 0.28, 0.2)):
             offset = side * (0.12 - 0.08 * k)
             pieces.append(limb([(0.17, offset, 0.07), (0.22 + length, offset * 1.25, 0.055)], [0.046, 0.038]))
-        thumb = [(-0.02, side * 0.13, 0.07), (0.08, side * 0.25, 0.07), (0.18, side * 0.3, 0.06)]
+        thumb = points("-.02,.13,.07 .08,.25,.07 .18,.3,.06") * [1, side, 1]
         pieces.append(limb(thumb, [0.06, 0.05, 0.04]))
-        parts += [Part("main", place(piece, (0, y, lift), yaw=turn)) for piece in pieces]
-        cuff = loft([(-0.4, 0.005, 0.15, 0.14), (-0.28, 0.005, 0.15, 0.145), (-0.14, 0.02, 0.14, 0.125)], 2.8)
-        parts.append(Part("dark", place(cuff, (0, y, lift), yaw=turn)))
-    return Model(tuple(parts))
+        parts += [Part("main", move(piece, (0, y, 0.0), yaw=turn)) for piece in pieces]
+        cuff = loft(points("-.4,.005,.15,.14 -.28,.005,.15,.145 -.14,.02,.14,.125"), 2.8)
+        parts.append(Part("dark", move(cuff, (0, y, 0.0), yaw=turn)))
+    return build(parts)
 
 
 def _gaming_mouse() -> Model:
-    body = loft([(-0.5, 0.03, 0.12, 0.14), (-0.4, 0.01, 0.28, 0.26), (-0.12, 0.01, 0.38, 0.29), (0.2, 0.01, 0.29, 0.26),
-                 (0.44, 0.02, 0.15, 0.23), (0.5, 0.04, 0.1, 0.16)], 2.6)  # fmt: skip
-    wheel = revolve(rounded_profile([(0, 0), (0.075, 0), (0.075, 0.06), (0, 0.06)], 0.015), 24)
-    seam = [(0.0, 0.0, 0.372), (0.2, 0.0, 0.297), (0.36, 0.0, 0.21), (0.47, 0.0, 0.125)]
-    cable = [(0.48, 0.0, 0.08), (0.6, 0.05, 0.02), (0.72, -0.06, 0.02), (0.86, 0.02, 0.02)]
-    return Model(
-        (
-            Part("main", body),
-            Part("black", place(wheel, (0.26, 0.03, 0.25), pitch=_QUARTER)),
-            Part("dark", limb(seam, [0.008] * 4)),
-            Part(
-                "dark",
-                limb([(-0.32, 0.0, 0.36), (-0.12, 0.0, 0.385), (0.02, 0.0, 0.372)], [0.03, 0.04, 0.03], flat=1.2),
-            ),
-            Part("glow", limb([(-0.44, 0.0, 0.24), (-0.36, 0.0, 0.33)], [0.02, 0.02])),
-            *(Part("dark", limb([(-0.1, s * 0.285, 0.22), (0.12, s * 0.27, 0.2)], [0.035, 0.03])) for s in (-1.0, 1.0)),
-            Part("black", limb(cable, [0.014] * 4)),
-        )
+    body = points("-.5,.03,.12,.14 -.4,.01,.28,.26 -.12,.01,.38,.29 .2,.01,.29,.26 .44,.02,.15,.23 .5,.04,.1,.16")
+    wheel = lathe("black", "0,0 .075,0 .075,.06 0,.06", 0.015, 24).mesh
+    return build(
+        Part("main", loft(body, 2.6)),
+        Part("black", move(wheel, (0.26, 0.03, 0.25), pitch=QUARTER)),
+        Part("dark", limb(points("0,0,.372 .2,0,.297 .36,0,.21 .47,0,.125"), [0.008] * 4)),
+        Part("dark", limb(points("-.32,0,.36 -.12,0,.385 .02,0,.372"), [0.03, 0.04, 0.03], flat=1.2)),
+        Part("glow", limb(points("-.44,0,.24 -.36,0,.33"), [0.02, 0.02])),
+        mirror("dark", lambda s: limb([(-0.1, s * 0.285, 0.22), (0.12, s * 0.27, 0.2)], [0.035, 0.03])),
+        Part("black", limb(points(".48,0,.08 .6,.05,.02 .72,-.06,.02 .86,.02,.02"), [0.014] * 4)),
     )
 
 
 def _scissors() -> Model:
     parts: list[Part] = []
-    for side, height in ((1.0, 0.05), (-1.0, 0.075)):
-        blade = extruded([(0.0, -0.03), (0.3, -0.028), (0.56, 0.0), (0.3, 0.03), (0.0, 0.035)][::1], 0.02)
-        arm = limb([(0.02, 0, 0), (-0.15, 0.03, 0), (-0.27, 0.07, 0)], [0.034, 0.032, 0.034])
-        loop = ring((-0.42, 0.1, 0.0), (0.155, 0.095), 0.036)
+    for side, blade_height, grip_height in ((1.0, 0.05, 0.05), (-1.0, 0.075, 0.06)):
         turn = side * 0.16
-        parts.append(Part("steel", place(_laid(blade, 0.0), (0, 0, height), yaw=-turn)))
-        for mesh in (arm, loop):
-            flipped = _mirrored(mesh) if side < 0 else mesh
-            parts.append(Part("main", place(flipped, (0, 0, 0.05 if side > 0 else 0.06), yaw=-turn)))
-    parts.append(Part("steel", place(revolve([(0, 0), (0.03, 0), (0.03, 0.03), (0, 0.035)], 20), (0, 0, 0.07))))
-    return Model(tuple(parts))
+        # The blade is drawn in the x-z plane and laid flat.
+        blade = move(extrude(points("0,-.03 .3,-.028 .56,0 .3,.03 0,.035"), 0.02), pitch=-QUARTER)
+        parts.append(Part("steel", move(blade, (0, 0, blade_height), yaw=-turn)))
+        arm = limb(points(".02,0,0 -.15,.03,0 -.27,.07,0"), [0.034, 0.032, 0.034])
+        grip = [arm, ring((-0.42, 0.1, 0.0), (0.155, 0.095), 0.036)]
+        grip = [_flip_y(mesh) for mesh in grip] if side < 0 else grip
+        parts += [Part("main", move(mesh, (0, 0, grip_height), yaw=-turn)) for mesh in grip]
+    parts.append(Part("steel", move(lathe("steel", "0,0 .03,0 .03,.03 0,.035", segments=20).mesh, (0, 0, 0.07))))
+    return build(parts)
 
 
 def _game_console() -> Model:
     """A hand-held console of two buttons and a cross, leaning back a little."""
-    pieces: list[tuple[str, Mesh]] = [
-        ("main", place(rounded_box((0.6, 0.14, 0.98), 0.05), (0, 0, 0))),
-        ("ribbon", place(rounded_box((0.62, 0.09, 1.0), 0.04), (0, 0.03, -0.01))),
-        ("grey", place(rounded_box((0.5, 0.02, 0.4), 0.01), (0, -0.07, 0.5))),
-        ("lcd", place(rounded_box((0.36, 0.02, 0.31), 0.005), (0, -0.078, 0.545))),
-        ("grey", place(rounded_box((0.17, 0.03, 0.055), 0.01), (-0.16, -0.075, 0.29))),
-        ("grey", place(rounded_box((0.055, 0.03, 0.17), 0.01), (-0.16, -0.075, 0.232))),
-    ]
-    pieces += [("ribbon", ball((x, -0.075, z), (0.045, 0.022, 0.045))) for x, z in ((0.1, 0.27), (0.21, 0.34))]
-    pieces += [("grey", limb([(x, -0.073, 0.12), (x + 0.07, -0.073, 0.145)], [0.014, 0.014])) for x in (-0.1, 0.02)]
-    pieces += [
-        ("dark", limb([(x, -0.071, 0.08), (x + 0.03, -0.071, 0.17)], [0.009, 0.009])) for x in (0.14, 0.18, 0.22)
-    ]
-    leaning = [Part(slot, place(mesh, pitch=-0.22)) for slot, mesh in pieces]
-    stand = place(rounded_box((0.4, 0.34, 0.04), 0.012), (0.0, 0.1, 0.0))
-    return Model((*leaning, Part("dark", stand)))
+    upright = build(
+        box("main", (0.6, 0.14, 0.98), 0.05),
+        box("ribbon", (0.62, 0.09, 1.0), 0.04, (0, 0.03, -0.01)),
+        box("grey", (0.5, 0.02, 0.4), 0.01, (0, -0.07, 0.5)),
+        box("lcd", (0.36, 0.02, 0.31), 0.005, (0, -0.078, 0.545)),
+        box("grey", (0.17, 0.03, 0.055), 0.01, (-0.16, -0.075, 0.29)),
+        box("grey", (0.055, 0.03, 0.17), 0.01, (-0.16, -0.075, 0.232)),
+        [Part("ribbon", ball((x, -0.075, z), (0.045, 0.022, 0.045))) for x, z in ((0.1, 0.27), (0.21, 0.34))],
+        [Part("grey", limb([(x, -0.073, 0.12), (x + 0.07, -0.073, 0.145)], [0.014, 0.014])) for x in (-0.1, 0.02)],
+        [Part("dark", limb([(x, -0.071, 0.08), (x + 0.03, -0.071, 0.17)], [0.009, 0.009])) for x in (0.14, 0.18, 0.22)],
+    )
+    return build(
+        (Part(part.slot, move(part.mesh, pitch=-0.22)) for part in upright.parts),
+        box("dark", (0.4, 0.34, 0.04), 0.012, (0.0, 0.1, 0.0)),
+    )
 
 
 def _backpack() -> Model:
-    body = loft([(-0.36, 0.06, 0.62, 0.12), (-0.3, 0.0, 0.82, 0.19), (0.0, 0.0, 0.98, 0.23), (0.3, 0.0, 0.82, 0.19),
-                 (0.36, 0.06, 0.62, 0.12)], 3.2)  # fmt: skip
-    pocket = loft([(-0.27, 0.07, 0.34, 0.05), (-0.22, 0.05, 0.42, 0.1), (0.22, 0.05, 0.42, 0.1), (0.27, 0.07, 0.34, 0.05)],
-                  3.2)  # fmt: skip
-    zip_ = [(-0.29, -0.185, 0.5), (-0.2, -0.17, 0.76), (0.0, -0.165, 0.86), (0.2, -0.17, 0.76), (0.29, -0.185, 0.5)]
-    grip = [(-0.09, 0.03, 0.95), (-0.06, 0.03, 1.04), (0.06, 0.03, 1.04), (0.09, 0.03, 0.95)]
-    parts = [
-        Part("main", body),
-        Part("black", place(pocket, (0, -0.2, 0.02))),
-        Part("black", place(rounded_box((0.68, 0.42, 0.09), 0.04))),
+    body = points("-.36,.06,.62,.12 -.3,0,.82,.19 0,0,.98,.23 .3,0,.82,.19 .36,.06,.62,.12")
+    pocket = points("-.27,.07,.34,.05 -.22,.05,.42,.1 .22,.05,.42,.1 .27,.07,.34,.05")
+    zip_ = points("-.29,-.185,.5 -.2,-.17,.76 0,-.165,.86 .2,-.17,.76 .29,-.185,.5")
+    strap = points(".15,.17,.86 .2,.36,.62 .21,.34,.3 .24,.17,.08")
+    return build(
+        Part("main", loft(body, 3.2)),
+        Part("black", move(loft(pocket, 3.2), (0, -0.2, 0.02))),
+        box("black", (0.68, 0.42, 0.09), 0.04),
         Part("black", limb(zip_, [0.016] * 5)),
         Part("silver", limb([(-0.2, -0.305, 0.385), (0.2, -0.305, 0.385)], [0.01, 0.01])),
-        Part("black", limb(grip, [0.022] * 4)),
-    ]
-    for side in (-1.0, 1.0):
-        strap = [
-            (side * 0.15, 0.17, 0.86),
-            (side * 0.2, 0.36, 0.62),
-            (side * 0.21, 0.34, 0.3),
-            (side * 0.24, 0.17, 0.08),
-        ]
-        parts.append(Part("black", limb(strap, [0.035] * 4)))
-        parts.append(Part("black", ball((side * 0.35, -0.01, 0.27), (0.05, 0.13, 0.2))))
-    return Model(tuple(parts))
+        Part("black", limb(points("-.09,.03,.95 -.06,.03,1.04 .06,.03,1.04 .09,.03,.95"), [0.022] * 4)),
+        *(
+            (
+                Part("black", limb(strap * [side, 1, 1], [0.035] * 4)),
+                Part("black", ball((side * 0.35, -0.01, 0.27), (0.05, 0.13, 0.2))),
+            )
+            for side in SIDES
+        ),
+    )
 
 
 def _hammer() -> Model:
-    handle = limb([(-0.5, 0, 0), (-0.2, 0, 0), (0.2, 0, 0), (0.4, 0, 0)], [0.055, 0.062, 0.04, 0.038])
-    bands = [limb([(x, 0, 0), (x + 0.05, 0, 0)], [0.061, 0.061]) for x in (-0.4, -0.26, -0.12)]
-    neck = limb([(0.4, -0.07, 0), (0.4, 0.09, 0)], [0.065, 0.06])
-    face = place(
-        revolve([(0, 0), (0.085, 0), (0.085, 0.1), (0.055, 0.13), (0, 0.13)], 28), (0.4, -0.21, 0), pitch=-_QUARTER
-    )
-    claws = [limb([(0.4 + s * 0.015, 0.1, 0.01), (0.4 + s * 0.045, 0.22, 0.0), (0.4 + s * 0.06, 0.33, -0.035)],
-                  [0.045, 0.034, 0.012]) for s in (-1.0, 1.0)]  # fmt: skip
-    pieces = [("black", handle), *(("main", band) for band in bands), ("main", limb([(0.1, 0, 0), (0.26, 0, 0)], [0.045, 0.042])),
-              ("steel", neck), ("steel", face), *(("steel", claw) for claw in claws)]  # fmt: skip
-    return Model(tuple(Part(slot, place(mesh, (0, 0, 0.085))) for slot, mesh in pieces))
+    face = lathe("steel", "0,0 .085,0 .085,.1 .055,.13 0,.13", segments=28).mesh
+    lying = build(
+        Part("black", limb(points("-.5,0,0 -.2,0,0 .2,0,0 .4,0,0"), [0.055, 0.062, 0.04, 0.038])),
+        [Part("main", limb([(x, 0, 0), (x + 0.05, 0, 0)], [0.061, 0.061])) for x in (-0.4, -0.26, -0.12)],
+        Part("main", limb([(0.1, 0, 0), (0.26, 0, 0)], [0.045, 0.042])),
+        Part("steel", limb([(0.4, -0.07, 0), (0.4, 0.09, 0)], [0.065, 0.06])),
+        Part("steel", move(face, (0.4, -0.21, 0), pitch=-QUARTER)),
+        mirror("steel", lambda s: limb([(0.4 + s * 0.015, 0.1, 0.01), (0.4 + s * 0.045, 0.22, 0.0),
+                                        (0.4 + s * 0.06, 0.33, -0.035)], [0.045, 0.034, 0.012])),
+    )  # fmt: skip
+    return build(Part(part.slot, move(part.mesh, (0, 0, 0.085))) for part in lying.parts)
 
 
 def _device_storage(tray: str) -> Model:
     """A desk rack with leaning dividers, a telephone and a tablet in it."""
+    side = extrude(points("-.27,0 .27,0 .27,.6 -.27,.2"), 0.035)
     parts = [
-        Part("main", rounded_box((0.9, 0.56, 0.1), 0.025)),
-        Part(tray, place(rounded_box((0.92, 0.06, 0.2), 0.02), (0, -0.27, 0.0))),
-        Part("main", place(rounded_box((0.9, 0.05, 0.62), 0.02), (0, 0.27, 0.0))),
+        box("main", (0.9, 0.56, 0.1), 0.025),
+        box(tray, (0.92, 0.06, 0.2), 0.02, (0, -0.27, 0.0)),
+        box("main", (0.9, 0.05, 0.62), 0.02, (0, 0.27, 0.0)),
+        *(box("main", (0.88, 0.035, height), 0.015, (0, y, 0.06)) for y, height in ((-0.1, 0.32), (0.09, 0.46))),
+        *mirror(tray, lambda sign: move(side, (sign * 0.455, 0, 0.01), yaw=-QUARTER)),
     ]
-    dividers = (-0.1, 0.09)
-    for y, height in zip(dividers, (0.32, 0.46), strict=True):
-        parts.append(Part("main", place(rounded_box((0.88, 0.035, height), 0.015), (0, y, 0.06))))
-    for side in (-1.0, 1.0):
-        outline = [(-0.27, 0.0), (0.27, 0.0), (0.27, 0.6), (-0.27, 0.2)]
-        parts.append(Part(tray, place(extruded(outline, 0.035), (side * 0.455, 0, 0.01), yaw=-_QUARTER)))
     for x, y, size in ((-0.22, -0.18, (0.24, 0.03, 0.5)), (0.16, 0.0, (0.46, 0.03, 0.66))):
-        device = rounded_box(size, 0.014)
-        screen = rounded_box((size[0] * 0.9, 0.006, size[2] * 0.88), 0.002)
-        parts.append(Part("dark", place(device, (x, y, 0.1), pitch=-0.12)))
-        parts.append(Part("display", place(place(screen, (0, -0.015, size[2] * 0.06)), (x, y, 0.1), pitch=-0.12)))
-    return Model(tuple(parts))
+        screen = box("display", (size[0] * 0.9, 0.006, size[2] * 0.88), 0.002, (0, -0.015, size[2] * 0.06)).mesh
+        parts.append(box("dark", size, 0.014, (x, y, 0.1), pitch=-0.12))
+        parts.append(Part("display", move(screen, (x, y, 0.1), pitch=-0.12)))
+    return build(parts)
 
 
 GEAR: dict[str, Callable[[], Model]] = {

@@ -14,24 +14,9 @@ from typing import Literal
 from tellapart.errors import UnknownNameError
 
 __all__ = [
-    "ASPECTS",
-    "CATEGORIES",
-    "COUNTS",
-    "HELD_OUT",
-    "LOCATIONS",
-    "OBJECTS",
-    "PLACES",
-    "SINGLES",
-    "SIZES",
-    "VERBS",
-    "WORDS",
-    "Noun",
-    "Relation",
-    "counting",
-    "family",
-    "noun",
-    "relating",
-]
+    "ASPECTS", "CATEGORIES", "COUNTS", "HELD_OUT", "LOCATIONS", "OBJECTS", "PLACES", "SINGLES", "SIZES", "VERBS",
+    "WORDS", "Noun", "Relation", "count_caption", "family", "noun", "relation_caption",
+]  # fmt: skip
 
 Aspect = Literal["attribute", "counting", "location"]
 Relation = Literal["left", "right", "front", "behind", "top"]
@@ -52,11 +37,7 @@ PLACES: tuple[str, ...] = ("in the scene", "on the platform")
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """An object that captions can name: attribute words, head noun, what follows it; and how it is drawn.
-
-    >>> Noun("mug", "red coffee", "mug", "", "mug", "red", True).phrase()
-    'red coffee mug'
-    """
+    """An object that captions can name: attribute words, head noun, what follows it; and how it is drawn."""
 
     category: str
     attribute: str
@@ -72,38 +53,26 @@ class Noun:
         >>> Noun("box", "white gift", "box", "with red straps", "gift box", "", True).phrase(2)
         'white gift boxes with red straps'
         """
-        head = self.head if count == 1 or self.plural else _pluralised(self.head)
+        head = self.head if count == 1 or self.plural else _pluralise(self.head)
         return " ".join(word for word in (self.attribute, head, self.tail) if word)
 
     @property
     def plural(self) -> bool:
-        """Whether the name is a plural though it names one thing (gloves, scissors); such things are not counted.
-
-        >>> Noun("scissors", "red", "scissors", "", "scissors", "red", True).plural, noun("red coffee mug").plural
-        (True, False)
-        """
+        """Whether the name is a plural though it names one thing (gloves, scissors); such things are not counted."""
         return self.head.endswith("s") and not self.head.endswith("ss")
 
     def implies(self, other: Noun) -> bool:
-        """Whether whatever this phrase names may also be called by the other one.
-
-        >>> noun("blue plastic dog bowl").implies(noun("blue bowl"))
-        True
-        """
+        """Tell whether everything that this phrase names may also be called by the other one."""
         return set(other.phrase().split()) <= set(self.phrase().split())
 
     @property
     def held_out(self) -> bool:
-        """Whether training scenes never show this shape in this colour (a rule of the `demo` vocabulary).
-
-        >>> noun("yellow coffee mug").held_out
-        True
-        """
+        """Whether training scenes never show this shape in this colour (a rule of the `demo` vocabulary)."""
         return (self.shape, self.colour) in HELD_OUT
 
 
-def _pluralised(head: str) -> str:
-    """Say a head noun of several."""
+def _pluralise(head: str) -> str:
+    """Return a head noun's plural."""
     if head.endswith("mouse"):
         return head[: -len("mouse")] + "mice"
     return head + ("es" if head.endswith(("x", "s", "sh", "ch")) else "s")
@@ -122,36 +91,34 @@ def family(category: str, words: str, shape: str, listed: str, added: str = "") 
 
 
 CATEGORIES: dict[str, tuple[Noun, ...]] = {
-    "towel": (
-        *family("towel", "{colour} stripe towel", "stripe towel", "blue red green", "yellow"),
-        *family("towel", "{colour} wash towel", "wash towel", "grey", "pink blue"),
-    ),
-    "hat": tuple(family("hat", "{colour} hat", "hat", "black grey brown", "red blue")),
-    "plate": (
-        *family("plate", "{colour} square saucer plate", "square plate", "green red yellow", "blue white"),
-        *family("plate", "{colour} round plate", "round plate", "green brown blue", "red yellow"),
-    ),
-    "plant container": tuple(
-        family("plant container", "{colour} plant container", "plant container", "blue yellow red", "green white")
-    ),
-    "bottle": (
-        *family("bottle", "{colour} drug bottle", "drug bottle", "yellow red blue white", "green"),
-        *family("bottle", "{colour} bottle", "bottle", "purple", "red green blue"),
-    ),
-    "bowl": (
-        *family("bowl", "{colour} bowl", "bowl", "yellow brown blue white", "red green"),
-        *family("bowl", "{colour} dog bowl", "dog bowl", "grey pink", "green"),
-        *family("bowl", "{colour} plastic dog bowl", "dog bowl", "blue"),
-    ),
-    "coffee mug": tuple(family("coffee mug", "{colour} coffee mug", "mug", "red", "blue green yellow white black")),
-    "porcelain teapot": tuple(
-        family("porcelain teapot", "{colour} porcelain teapot", "teapot", "white", "blue green red")
-    ),
-    "frypan": tuple(family("frypan", "{colour} frypan", "frypan", "black", "red green")),
-    "sofa": tuple(family("sofa", "{colour} doll house wooden sofa", "sofa", "purple", "red blue green")),
-    "refrigerator": tuple(
-        family("refrigerator", "{colour} doll house wooden refrigerator", "refrigerator", "green", "white red blue")
-    ),
+    category: tuple(each for row in rows for each in family(category, *row))
+    for category, rows in {
+        # words, shape, colours that the figure lists, colours added
+        "towel": (
+            ("{colour} stripe towel", "stripe towel", "blue red green", "yellow"),
+            ("{colour} wash towel", "wash towel", "grey", "pink blue"),
+        ),
+        "hat": (("{colour} hat", "hat", "black grey brown", "red blue"),),
+        "plate": (
+            ("{colour} square saucer plate", "square plate", "green red yellow", "blue white"),
+            ("{colour} round plate", "round plate", "green brown blue", "red yellow"),
+        ),
+        "plant container": (("{colour} plant container", "plant container", "blue yellow red", "green white"),),
+        "bottle": (
+            ("{colour} drug bottle", "drug bottle", "yellow red blue white", "green"),
+            ("{colour} bottle", "bottle", "purple", "red green blue"),
+        ),
+        "bowl": (
+            ("{colour} bowl", "bowl", "yellow brown blue white", "red green"),
+            ("{colour} dog bowl", "dog bowl", "grey pink", "green"),
+            ("{colour} plastic dog bowl", "dog bowl", "blue", ""),
+        ),
+        "coffee mug": (("{colour} coffee mug", "mug", "red", "blue green yellow white black"),),
+        "porcelain teapot": (("{colour} porcelain teapot", "teapot", "white", "blue green red"),),
+        "frypan": (("{colour} frypan", "frypan", "black", "red green"),),
+        "sofa": (("{colour} doll house wooden sofa", "sofa", "purple", "red blue green"),),
+        "refrigerator": (("{colour} doll house wooden refrigerator", "refrigerator", "green", "white red blue"),),
+    }.items()
 }
 
 SINGLES: tuple[Noun, ...] = (
@@ -187,30 +154,23 @@ def noun(phrase: str) -> Noun:
 
     Raises:
         UnknownNameError: no object has that name.
-
-    >>> noun("red coffee mug").shape
-    'mug'
     """
     if phrase not in WORDS:
         raise UnknownNameError(f"noun({phrase!r}): no such object; the objects are {', '.join(sorted(WORDS))}")
     return WORDS[phrase]
 
 
-def relating(object_phrase: str, verb: str, location: str, subject_phrase: str) -> str:
-    """Fill the location and attribute templates; a size word goes in front of the phrases.
-
-    >>> relating("small red hat", "is placed", "behind", "large blue bowl")
-    'The small red hat is placed behind the large blue bowl.'
-    """
+def relation_caption(object_phrase: str, verb: str, location: str, subject_phrase: str) -> str:
+    """Fill the template of the location and attribute aspects; a size word goes in front of the phrases."""
     return f"The {object_phrase} {verb} {location} the {subject_phrase}."
 
 
-def counting(count: int, each: Noun, place: str, *, existential: bool) -> str:
+def count_caption(count: int, each: Noun, place: str, *, existential: bool) -> str:
     """Fill one of the two counting templates.
 
-    >>> counting(2, noun("red coffee mug"), "in the scene", existential=True)
+    >>> count_caption(2, noun("red coffee mug"), "in the scene", existential=True)
     'There are 2 red coffee mugs in the scene.'
-    >>> counting(1, noun("red coffee mug"), "on the platform", existential=False)
+    >>> count_caption(1, noun("red coffee mug"), "on the platform", existential=False)
     '1 red coffee mug is on the platform.'
     """
     verb = "is" if count == 1 else "are"

@@ -1,4 +1,4 @@
-"""What surfaces are made of: the palette of attribute colours, and what renderers are told of a surface.
+"""Materials: the palette of attribute colours, and the terms in which surfaces are described to renderers.
 
 Colours are linear RGB in [0, 1]; textures are drawn by arithmetic from a seed, so no image files ship.
 """
@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.builders.rendered.assets import texture
+from tellapart.builders.rendered.assets import asset_texture
 
 __all__ = ["FLOORS", "PALETTE", "WALLS", "Surface", "floor_surface", "floor_texture", "surface"]
 
@@ -137,11 +137,7 @@ def _tile(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
 
 @cache
 def floor_texture(kind: str, variant: int, size: int = 384) -> NDArray[np.float32]:
-    """Return a floor's colour picture, float32 `(size, size, 3)`, linear RGB; the same for the same arguments.
-
-    >>> floor_texture("tile", 0, size=32).shape
-    (32, 32, 3)
-    """
+    """Return a floor's colour picture, float32 `(size, size, 3)`, linear RGB; the same for the same arguments."""
     rng = np.random.default_rng([7, FLOORS.index(kind), variant])
     if kind in ("oak", "walnut"):
         tones = {"oak": ((0.50, 0.33, 0.18), (0.27, 0.15, 0.07)), "walnut": ((0.19, 0.11, 0.065), (0.07, 0.035, 0.02))}
@@ -162,14 +158,16 @@ def floor_texture(kind: str, variant: int, size: int = 384) -> NDArray[np.float3
     return np.clip(image * tint, 0.0, 0.9).astype(np.float32)
 
 
+def _cloth_rng(pattern: int, colour: str) -> np.random.Generator:
+    return np.random.default_rng([pattern, sorted(PALETTE).index(colour)])
+
+
 @cache
 def _stripes(colour: str, size: int = 192) -> NDArray[np.float32]:
     """Terry cloth with coloured stripes across u."""
-    rng = np.random.default_rng([11, sorted(PALETTE).index(colour)])
-    u = np.arange(size) / size
-    on = (np.floor(u * 11) % 2 == 1)[None, :, None]
+    on = (np.floor(np.arange(size) / size * 11) % 2 == 1)[None, :, None]
     image = np.where(on, np.asarray(PALETTE[colour]), np.array([0.80, 0.78, 0.74]))
-    image = np.broadcast_to(image, (size, size, 3)) * rng.uniform(0.72, 1.1, (size, size, 1))
+    image = np.broadcast_to(image, (size, size, 3)) * _cloth_rng(11, colour).uniform(0.72, 1.1, (size, size, 1))
     return np.clip(image, 0, 0.9).astype(np.float32)
 
 
@@ -188,8 +186,7 @@ def _weave(colour: RGB, size: int = 192) -> NDArray[np.float32]:
 @cache
 def _terry(colour: str, size: int = 192) -> NDArray[np.float32]:
     """Plain terry cloth with a woven border."""
-    rng = np.random.default_rng([17, sorted(PALETTE).index(colour)])
-    image = np.asarray(PALETTE[colour]) * rng.uniform(0.65, 1.15, (size, size, 1))
+    image = np.asarray(PALETTE[colour]) * _cloth_rng(17, colour).uniform(0.65, 1.15, (size, size, 1))
     image[:, (np.abs(np.arange(size) / size - 0.88) < 0.02)] *= 0.6
     return np.clip(image, 0, 0.9).astype(np.float32)
 
@@ -197,15 +194,17 @@ def _terry(colour: str, size: int = 192) -> NDArray[np.float32]:
 @cache
 def _damask(colour: str, size: int = 192) -> NDArray[np.float32]:
     """Terry cloth with a woven pattern of ogees and flowers, tone in tone."""
-    rng = np.random.default_rng([29, sorted(PALETTE).index(colour)])
     v, u = np.indices((size, size)) / size
     a, b = 2 * np.pi * 4 * u, 2 * np.pi * 4 * v
     figure = (
         np.cos(a) * np.cos(b) + 0.5 * np.cos(2 * a + np.sin(b)) * np.cos(2 * b) + 0.35 * np.sin(3 * a) * np.sin(3 * b)
     )
     light = np.where(figure > 0.15, 1.12, 0.55)[..., None]
-    image = np.asarray(PALETTE[colour]) * light * rng.uniform(0.85, 1.05, (size, size, 1))
+    image = np.asarray(PALETTE[colour]) * light * _cloth_rng(29, colour).uniform(0.85, 1.05, (size, size, 1))
     return np.clip(image, 0, 0.9).astype(np.float32)
+
+
+_CLOTHS = {"stripe towel": _stripes, "wash towel": _terry, "bath towel": _damask}
 
 
 @cache
@@ -247,12 +246,9 @@ def _dial(size: int = 192) -> NDArray[np.float32]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Surface:
-    """What a renderer is told of a surface: its colour (linear RGB, or a picture float32 `(h, w, 3)`) and its terms.
+    """A surface for renderers: its colour (linear RGB, or a picture float32 `(h, w, 3)`) and its terms.
 
-    No terms stand for a matt surface; else they are those of the principled model (Burley, 2012).
-
-    >>> Surface(PALETTE["red"], {"roughness": 0.4}).terms["roughness"]
-    0.4
+    Without terms it is matt; else they are those of the principled model (Burley, 2012).
     """
 
     colour: RGB | NDArray[np.float32]
@@ -278,23 +274,19 @@ _FINISHES: dict[str, dict[str, float]] = {
 }
 
 
-def _main(shape: str, colour: str) -> Surface:
+def _main_surface(shape: str, colour: str) -> Surface:
     """The material that carries the attribute."""
-    if shape == "stripe towel":
-        return Surface(_stripes(colour), {})
-    if shape == "wash towel":
-        return Surface(_terry(colour), {})
-    if shape == "bath towel":
-        return Surface(_damask(colour), {})
+    if shape in _CLOTHS:
+        return Surface(_CLOTHS[shape](colour), {})
     if colour == "metallic":
-        return _fixed("steel")
+        return _fixed_surface("steel")
     base = _weave((0.55, 0.46, 0.34)) if shape == "basket" else PALETTE.get(colour, PALETTE["white"])
-    # In the order in which the renderer was always told them: its bytes must not change.
+    # In the order in which the renderer has always received them: its bytes must not change.
     terms = {"metallic": 0.0, **_FINISHES.get(shape, _GLAZED)}
     return Surface(base, terms)
 
 
-def _fixed(slot: str) -> Surface:
+def _fixed_surface(slot: str) -> Surface:
     """The material of a slot that looks the same on every object."""
     rgb, roughness, metallic = FIXED[slot]
     return Surface(rgb, {"roughness": roughness, "metallic": metallic})
@@ -302,30 +294,20 @@ def _fixed(slot: str) -> Surface:
 
 @cache
 def surface(shape: str, slot: str, colour: str) -> Surface:
-    """Describe the material of one slot of a shape; `colour` is a name of `PALETTE`, `metallic` or `""`.
-
-    >>> surface("mug", "cap", "red").terms["roughness"]
-    0.4
-    """
+    """Describe the material of one slot of a shape; `colour` is a name of `PALETTE`, `metallic` or `""`."""
     if slot == "main":
-        return _main(shape, colour)
+        return _main_surface(shape, colour)
     if slot == "texture":
-        return Surface(texture(shape), {"roughness": 0.55, "metallic": 0.0, "specular": 0.4})
-    if slot == "label":
-        return Surface(_label(), {})
+        return Surface(asset_texture(shape), {"roughness": 0.55, "metallic": 0.0, "specular": 0.4})
+    if slot in ("label", "dial"):
+        return Surface(_label() if slot == "label" else _dial(), {})
     if slot == "keys":
         return Surface(_keys(), {"roughness": 0.5, "metallic": 0.0})
-    if slot == "dial":
-        return Surface(_dial(), {})
-    return _fixed(slot)
+    return _fixed_surface(slot)
 
 
 def floor_surface(kind: str, variant: int) -> Surface:
-    """Describe a floor's material; its picture repeats.
-
-    >>> dict(floor_surface("linen", 0).terms)
-    {}
-    """
+    """Describe a floor's material; its picture repeats."""
     rough = {"marble": 0.22, "tile": 0.3, "slate": 0.45, "oak": 0.42, "walnut": 0.38}.get(kind)
     terms = {} if rough is None else {"roughness": rough, "specular": 0.4}
     return Surface(floor_texture(kind, variant), terms)

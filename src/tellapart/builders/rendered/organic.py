@@ -1,6 +1,6 @@
-"""Triangle meshes of grown shapes: lofts through oval sections, balls, and limbs between two points.
+"""Triangle meshes of grown shapes: lofts through oval sections, balls, and limbs between points.
 
-Lengths are in scene units; z points up. What animals, shoes and gloves are made of.
+Lengths are in scene units; z points up. Animals, shoes and gloves are made of them.
 """
 
 from __future__ import annotations
@@ -10,27 +10,17 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.builders.rendered.solids import Mesh
+from tellapart.builders.rendered.solids import Mesh, Points, Vector, area_normals, grid_faces
 
 __all__ = ["ball", "limb", "loft", "ring"]
-
-Vector = tuple[float, float, float]
-Station = tuple[float, float, float, float]
 
 
 def _closed_grid(points: NDArray[np.float64]) -> Mesh:
     """Join a `(rows, columns, 3)` grid whose last column repeats its first; normals are smooth over the seam."""
     rows, columns = points.shape[:2]
-    index = np.arange(rows * columns, dtype=np.uint32).reshape(rows, columns)
-    a, b, c, d = index[:-1, :-1], index[:-1, 1:], index[1:, 1:], index[1:, :-1]
-    faces = np.concatenate([np.stack([a, b, c], -1).reshape(-1, 3), np.stack([a, c, d], -1).reshape(-1, 3)])
+    faces = grid_faces(rows, columns)
     flat = points.reshape(-1, 3)
-    corner = flat[faces]
-    area = np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0])
-    total = np.zeros_like(flat)
-    for k in range(3):
-        np.add.at(total, faces[:, k], area)
-    grid = total.reshape(rows, columns, 3)
+    grid = area_normals(flat, faces).reshape(rows, columns, 3)
     grid[:, 0] = grid[:, -1] = grid[:, 0] + grid[:, -1]
     # The points of a pole are one point: they share the sum of their normals.
     for row in (0, -1):
@@ -39,16 +29,12 @@ def _closed_grid(points: NDArray[np.float64]) -> Mesh:
     length = np.linalg.norm(grid, axis=2, keepdims=True)
     normals = np.where(length > 1e-12, grid / np.maximum(length, 1e-12), [0.0, 0.0, 1.0])
     u, v = np.meshgrid(np.linspace(0, 1, columns), np.linspace(0, 1, rows))
-    return Mesh(
-        flat.astype(np.float32),
-        normals.reshape(-1, 3).astype(np.float32),
-        np.stack([u, v], axis=2).reshape(-1, 2).astype(np.float32),
-        faces,
-    )
+    uv = np.stack([u, v], axis=2).reshape(-1, 2)
+    return Mesh(flat.astype(np.float32), normals.reshape(-1, 3).astype(np.float32), uv.astype(np.float32), faces)
 
 
 def _smooth(rows: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
-    """Cubic curve through rows of numbers, `steps` pieces between two of them; never beyond their range."""
+    """Return a cubic curve through rows of numbers, `steps` pieces between two of them; never beyond their range."""
     slope = np.gradient(rows, axis=0)
     t = np.linspace(0.0, 1.0, steps, endpoint=False)[:, None]
     pieces = [
@@ -62,7 +48,7 @@ def _smooth(rows: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
     return curve
 
 
-def loft(stations: Sequence[Station], power: float = 2.0, *, steps: int = 5, segments: int = 28) -> Mesh:
+def loft(stations: Points, power: float = 2.0, *, steps: int = 5, segments: int = 28) -> Mesh:
     """Skin over upright sections along x, closed at both ends.
 
     Args:
@@ -77,39 +63,31 @@ def loft(stations: Sequence[Station], power: float = 2.0, *, steps: int = 5, seg
     """
     rows = _smooth(np.asarray(stations, dtype=np.float64), steps)
     angle = np.linspace(0.0, 2.0 * np.pi, segments + 1)
-    cos, sin = np.cos(angle), np.sin(angle)
-    round_y, round_z = (np.sign(w) * np.abs(w) ** (2.0 / power) for w in (cos, sin))
+    round_y, round_z = (np.sign(w) * np.abs(w) ** (2.0 / power) for w in (np.cos(angle), np.sin(angle)))
     middle, half = (rows[:, 1] + rows[:, 2]) / 2, (rows[:, 2] - rows[:, 1]) / 2
-    points = np.stack(
-        [
-            np.repeat(rows[:, :1], segments + 1, axis=1),
-            rows[:, 3:] * round_y,
-            middle[:, None] + half[:, None] * round_z,
-        ],
-        axis=2,
-    )
+    x = np.repeat(rows[:, :1], segments + 1, axis=1)
+    points = np.stack([x, rows[:, 3:] * round_y, middle[:, None] + half[:, None] * round_z], axis=2)
     caps = [np.repeat(section.mean(axis=0)[None], segments + 1, axis=0)[None] for section in (points[0], points[-1])]
-    grid = np.concatenate([caps[0], points, caps[1]])
+    return _close(np.concatenate([caps[0], points, caps[1]]))
+
+
+def _close(grid: NDArray[np.float64]) -> Mesh:
+    """Close a grid's seam, which rounding may have left open, and join its points into triangles."""
     grid[:, -1] = grid[:, 0]
     return _closed_grid(grid)
 
 
 def ball(centre: Vector, radii: Vector, segments: int = 20) -> Mesh:
-    """An ellipsoid with half axes along x, y and z.
-
-    >>> ball((0.0, 0.0, 1.0), (0.5, 0.25, 0.125)).vertices.max(axis=0).tolist()
-    [0.5, 0.25, 1.125]
-    """
+    """Return an ellipsoid with half axes along x, y and z."""
     polar = np.linspace(-np.pi / 2, np.pi / 2, segments // 2 + 1)[:, None]
     turn = np.linspace(0.0, 2.0 * np.pi, segments + 1)[None]
     sphere = np.stack([np.cos(polar) * np.cos(turn), np.cos(polar) * np.sin(turn), np.sin(polar) + 0.0 * turn], axis=2)
     sphere[[0, -1], :, :2] = 0.0
-    sphere[:, -1] = sphere[:, 0]
-    return _closed_grid(sphere * np.asarray(radii) + np.asarray(centre))
+    return _close(sphere * np.asarray(radii) + np.asarray(centre))
 
 
-def limb(path: Sequence[Vector], radii: Sequence[float], flat: float = 1.0, segments: int = 16) -> Mesh:
-    """A tube of changing radius along a path in space, with round ends.
+def limb(path: Points, radii: Sequence[float], flat: float = 1.0, segments: int = 16) -> Mesh:
+    """Return a tube of changing radius along a path in space, with round ends.
 
     Args:
         path: at least two points.
@@ -140,17 +118,11 @@ def limb(path: Sequence[Vector], radii: Sequence[float], flat: float = 1.0, segm
         centre + radius * (np.cos(angle) * within[k] + flat * np.sin(angle) * across[k])
         for centre, radius, k in (*before, *body, *after)
     ]
-    grid = np.stack(rows)
-    grid[:, -1] = grid[:, 0]
-    return _closed_grid(grid)
+    return _close(np.stack(rows))
 
 
 def ring(centre: Vector, radii: tuple[float, float], thickness: float, segments: int = 28) -> Mesh:
-    """A torus that lies flat, stretched to an oval: half axes along x and y, radius of its tube.
-
-    >>> ring((0.0, 0.0, 0.1), (1.0, 0.5), 0.1).vertices[:, 0].max().astype(float).round(2).item()
-    1.1
-    """
+    """Return a torus that lies flat, stretched to an oval: half axes along x and y, radius of its tube."""
     turn = np.linspace(0.0, 2.0 * np.pi, segments + 1)[None]
     round_ = np.linspace(0.0, 2.0 * np.pi, 13)[:, None]
     points = np.stack(

@@ -12,8 +12,8 @@ from tellapart.builders.rendered.grammar import (
     VERBS,
     Noun,
     Relation,
-    counting,
-    relating,
+    count_caption,
+    relation_caption,
 )
 from tellapart.builders.rendered.quadruple import Quadruple, rivals
 from tellapart.builders.rendered.vocabulary import vocabulary
@@ -25,24 +25,21 @@ _CONVERSE: dict[Relation, Relation] = {"left": "right", "right": "left", "front"
 
 @dataclass(frozen=True, slots=True)
 class Foil:
-    """A false caption and what was changed in it.
-
-    >>> Foil("There are 3 red hats in the scene.", "count").kind
-    'count'
-    """
+    """A false caption and the kind of change that makes it false."""
 
     text: str
     kind: str
 
 
-def _sized(size: str, each: Noun) -> str:
+def _with_size(size: str, each: Noun) -> str:
     return f"{size} {each.phrase()}" if size else each.phrase()
 
 
 def truths(quadruple: Quadruple, side: int) -> list[str]:
     """Return the captions that are true of one of the two scenes; the quadruple's own caption comes first.
 
-    Synonyms of the location and of the verb, the converse relation, the relation without sizes, both counting templates.
+    Synonyms of the location and of the verb, the converse relation, the relation without sizes, both counting
+    templates.
 
     >>> from tellapart.builders.rendered.quadruple import Key, draw
     >>> quadruple = draw(Key("test", 0, "counting", 0))
@@ -50,20 +47,21 @@ def truths(quadruple: Quadruple, side: int) -> list[str]:
     (True, 4)
     """
     fact, nouns = quadruple.facts[side], quadruple.nouns[side]
-    found = [quadruple.captions[side]]
+    captions = [quadruple.captions[side]]
     if fact.relation is None:
-        found += [counting(fact.count, nouns[0], place, existential=e) for place in PLACES for e in (True, False)]
-        return list(dict.fromkeys(found))
+        captions += [count_caption(fact.count, nouns[0], p, existential=e) for p in PLACES for e in (True, False)]
+        return list(dict.fromkeys(captions))
     first, second = nouns
-    sized = (_sized(quadruple.sizes[0], first), _sized(quadruple.sizes[1], second))
-    pairs = [sized] if not quadruple.sizes[0] else [sized, (first.phrase(), second.phrase())]
+    pairs = [(_with_size(quadruple.sizes[0], first), _with_size(quadruple.sizes[1], second))]
+    if quadruple.sizes[0]:
+        pairs.append((first.phrase(), second.phrase()))
     converse = _CONVERSE.get(fact.relation)
     for a, b in pairs:
         for verb in VERBS:
-            found += [relating(a, verb, words, b) for words in LOCATIONS[fact.relation]]
+            captions += [relation_caption(a, verb, words, b) for words in LOCATIONS[fact.relation]]
             if converse is not None:
-                found += [relating(b, verb, words, a) for words in LOCATIONS[converse]]
-    return list(dict.fromkeys(found))
+                captions += [relation_caption(b, verb, words, a) for words in LOCATIONS[converse]]
+    return list(dict.fromkeys(captions))
 
 
 def foils(quadruple: Quadruple, side: int) -> list[Foil]:
@@ -78,51 +76,49 @@ def foils(quadruple: Quadruple, side: int) -> list[Foil]:
     """
     words = vocabulary(quadruple.key.vocabulary)
     pool = tuple(each for each in words.objects if quadruple.key.held_out == "yes" or not words.holds_out(each))
-    found = [Foil(quadruple.captions[1 - side], "pair")]
-    found += (
-        _count_foils(quadruple, side, pool) if len(quadruple.nouns[side]) == 1 else _pair_foils(quadruple, side, pool)
-    )
+    make = _count_foils if len(quadruple.nouns[side]) == 1 else _pair_foils
+    candidates = [Foil(quadruple.captions[1 - side], "pair"), *make(quadruple, side, pool)]
     true = set(truths(quadruple, side))
-    unique = {foil.text: foil for foil in reversed(found) if foil.text not in true}
+    unique = {foil.text: foil for foil in reversed(candidates) if foil.text not in true}
     return list(reversed(unique.values()))
 
 
 def _count_foils(quadruple: Quadruple, side: int, pool: tuple[Noun, ...]) -> list[Foil]:
-    """Another count; another object of the category."""
-    (each,), fact, caption = quadruple.nouns[side], quadruple.facts[side], quadruple.captions[side]
-    existential = caption.startswith("There")
-    found = [
-        Foil(counting(n, each, quadruple.place, existential=existential), "count") for n in COUNTS if n != fact.count
+    """Return captions with another count, or another object of the category."""
+    (each,), count = quadruple.nouns[side], quadruple.facts[side].count
+
+    def say(number: int, noun: Noun) -> str:
+        existential = quadruple.captions[side].startswith("There")
+        return count_caption(number, noun, quadruple.place, existential=existential)
+
+    return [
+        *(Foil(say(n, each), "count") for n in COUNTS if n != count),
+        *(Foil(say(count, rival), "object") for rival in rivals(each, pool)),
     ]
-    found += [
-        Foil(counting(fact.count, rival, quadruple.place, existential=existential), "object")
-        for rival in rivals(each, pool)
-    ]
-    return found
 
 
 def _pair_foils(quadruple: Quadruple, side: int, pool: tuple[Noun, ...]) -> list[Foil]:
-    """Another object, subject, size or location; object and subject swapped, or only their colours."""
+    """Return captions with another object, subject, size or location; with both swapped, or only their colours."""
     first, second = quadruple.nouns[side]
     relation = quadruple.facts[side].relation
     words = quadruple.place.split("/")[-1 if side else 0]
     sizes, verb = quadruple.sizes, quadruple.verb
 
     def say(a: Noun, b: Noun, where: str = words, size: tuple[str, str] = sizes) -> str:
-        return relating(_sized(size[0], a), verb, where, _sized(size[1], b))
+        return relation_caption(_with_size(size[0], a), verb, where, _with_size(size[1], b))
 
-    found = [Foil(say(rival, second), "object") for rival in rivals(first, pool)]
-    found += [Foil(say(first, rival), "subject") for rival in rivals(second, pool)]
-    found += [Foil(say(first, second, other[0]), "location") for r, other in LOCATIONS.items() if r != relation]
-    found.append(Foil(say(second, first, words, (sizes[1], sizes[0])), "swap"))
+    result = [Foil(say(rival, second), "object") for rival in rivals(first, pool)]
+    result += [Foil(say(first, rival), "subject") for rival in rivals(second, pool)]
+    result += [Foil(say(first, second, other[0]), "location") for r, other in LOCATIONS.items() if r != relation]
+    result.append(Foil(say(second, first, words, (sizes[1], sizes[0])), "swap"))
     if sizes[0]:
         opposite = {SIZES[0]: SIZES[1], SIZES[1]: SIZES[0]}
-        found.append(Foil(say(first, second, words, (opposite[sizes[0]], sizes[1])), "size"))
-        found.append(Foil(say(first, second, words, (sizes[0], opposite[sizes[1]])), "size"))
+        result.append(Foil(say(first, second, words, (opposite[sizes[0]], sizes[1])), "size"))
+        result.append(Foil(say(first, second, words, (sizes[0], opposite[sizes[1]])), "size"))
     crossed = [
         next((n for n in pool if n.shape == own.shape and n.colour == other.colour and n != own), None)
         for own, other in ((first, second), (second, first))
     ]
     if crossed[0] is not None and crossed[1] is not None:
-        found.append(Foil(say(crossed[0], crossed[1]), "binding"))
-    return found
+        result.append(Foil(say(crossed[0], crossed[1]), "binding"))
+    return result

@@ -1,4 +1,4 @@
-"""Where things stand: relations between two things, scattered groups, and a camera that sees them all."""
+"""Placement: relations between two things, scattered groups, and a camera that sees them all."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from tellapart.builders.rendered.grammar import Relation
 from tellapart.builders.rendered.materials import FLOORS, WALLS
 from tellapart.builders.rendered.objects import shape
-from tellapart.builders.rendered.scene import Camera, Ground, Light, Thing, Vector, projected
+from tellapart.builders.rendered.scene import Camera, Ground, Light, Thing, place_points, project
+from tellapart.builders.rendered.solids import Vector
 
-__all__ = ["camera_for", "can_carry", "ground", "light", "put", "scatter"]
+__all__ = ["camera_for", "can_carry", "draw_ground", "draw_light", "relate", "scatter"]
 
 # Floors on which a colour would be hard to see.
 _CAMOUFLAGE = {"white": ("marble", "paper"), "black": ("slate", "walnut"), "brown": ("walnut",), "grey": ("concrete",)}
@@ -21,12 +22,7 @@ _FACING = {"right": 0.0, "behind": np.pi / 2, "left": np.pi, "front": -np.pi / 2
 
 
 def can_carry(below: Thing, above: Thing) -> bool:
-    """Whether `above` stands stably on `below`: on its plateau, across its rim, or within its dish.
-
-    >>> plate, mug = Thing("round plate", "red", 1.0, (0, 0, 0), 0), Thing("mug", "red", 0.8, (0, 0, 0), 0)
-    >>> can_carry(plate, mug), can_carry(mug, plate)
-    (True, True)
-    """
+    """Tell whether `above` rests stably on `below`: on its plateau, across its rim, or within its dish."""
     top = shape(below.shape).top
     if top is None:
         return False
@@ -40,34 +36,25 @@ def can_carry(below: Thing, above: Thing) -> bool:
     return narrow <= 1.7 * radius and wide >= 0.25 * radius
 
 
-def _rounded(x: float, y: float, z: float) -> Vector:
+def _vector(x: float, y: float, z: float) -> Vector:
     return (round(float(x), 4), round(float(y), 4), round(float(z), 4))
 
 
-def put(thing: Thing, relation: Relation, subject: Thing, rng: np.random.Generator) -> Thing:
-    """Return `thing` moved to stand in a relation to `subject`, as the camera sees it.
-
-    >>> bowl = Thing("bowl", "blue", 1.0, (0.0, 0.0, 0.0), 0.0)
-    >>> put(Thing("mug", "red", 1.0, (0, 0, 0), 0), "left", bowl, np.random.default_rng(0)).position[0] < -1
-    True
-    """
+def relate(thing: Thing, relation: Relation, subject: Thing, rng: np.random.Generator) -> Thing:
+    """Return `thing` moved into a relation to `subject`, as the camera sees it."""
     x, y, z = subject.position
     if relation == "top":
         top = shape(subject.shape).top
         height = 0.0 if top is None else top.height * subject.size
-        return replace(thing, position=_rounded(x, y, z + height))
+        return replace(thing, position=_vector(x, y, z + height))
     gap = rng.uniform(0.06, 0.40)
     distance = shape(thing.shape).reach * thing.size + shape(subject.shape).reach * subject.size + gap
     angle = _FACING[relation] + rng.uniform(-0.35, 0.35)
-    return replace(thing, position=_rounded(x + distance * np.cos(angle), y + distance * np.sin(angle), z))
+    return replace(thing, position=_vector(x + distance * np.cos(angle), y + distance * np.sin(angle), z))
 
 
 def scatter(count: int, size: float, reach: float, rng: np.random.Generator) -> list[Vector] | None:
-    """Return `count` positions on the ground that keep clear of one another, or None where the darts found none.
-
-    >>> len(scatter(5, 1.0, 0.5, np.random.default_rng(0)) or [])
-    5
-    """
+    """Return `count` positions on the ground that keep clear of one another, or None after 400 tries."""
     clear = 2.0 * reach * size + 0.08
     half = np.array([0.62, 0.74]) * clear * np.sqrt(max(count, 2))
     spots: list[NDArray[np.float64]] = []
@@ -76,31 +63,25 @@ def scatter(count: int, size: float, reach: float, rng: np.random.Generator) -> 
         if all(np.hypot(*(spot - other)) >= clear for other in spots):
             spots.append(spot)
             if len(spots) == count:
-                return [_rounded(s[0], s[1], 0.0) for s in spots]
+                return [_vector(s[0], s[1], 0.0) for s in spots]
     return None
 
 
 def _box(things: Sequence[Thing]) -> NDArray[np.float64]:
-    """Corners of the upright boxes round each thing, float64 `(8 n, 3)`."""
+    """Return the corners of the upright boxes round each thing, float64 `(8 n, 3)`."""
     points = []
     for thing in things:
         hull = shape(thing.shape).hull
         low, high = hull.min(axis=0), hull.max(axis=0)
         box = np.array([(x, y, z) for x in (low[0], high[0]) for y in (low[1], high[1]) for z in (low[2], high[2])])
-        cos, sin = np.cos(thing.yaw), np.sin(thing.yaw)
-        turn = np.array([[cos, sin, 0.0], [-sin, cos, 0.0], [0.0, 0.0, 1.0]])
-        points.append(box * thing.size @ turn + np.asarray(thing.position))
+        points.append(place_points(box, thing))
     return np.concatenate(points)
 
 
 def camera_for(things: Sequence[Thing], rng: np.random.Generator, *, high: bool) -> Camera:
-    """Return a camera as near as it can be with every thing (of all the pictures that share it) in view.
+    """Return the nearest camera that has every thing (of all the pictures that share it) in view.
 
-    `high` looks down more steeply, for things that stand behind one another.
-
-    >>> camera = camera_for([Thing("mug", "red", 1.0, (0.0, 0.0, 0.0), 0.0)], np.random.default_rng(0), high=False)
-    >>> camera.position[1] < 0 < camera.position[2]
-    True
+    `high` looks down more steeply, for things behind one another.
     """
     elevation = rng.uniform(0.52, 0.80) if high else rng.uniform(0.38, 0.66)
     field = rng.uniform(26.0, 40.0)
@@ -112,22 +93,17 @@ def camera_for(things: Sequence[Thing], rng: np.random.Generator, *, high: bool)
     near, far = 0.5, 60.0
     for _ in range(22):
         distance = (near + far) / 2
-        seen = projected(points, Camera(tuple(middle + distance * direction), tuple(middle), field, 0.0))
-        inside = np.abs(seen[:, :2]).max() * slack <= 1.0 and seen[:, 2].min() > 0.2
+        view = project(points, Camera(tuple(middle + distance * direction), tuple(middle), field, 0.0))
+        inside = np.abs(view[:, :2]).max() * slack <= 1.0 and view[:, 2].min() > 0.2
         near, far = (near, distance) if inside else (distance, far)
     # A tilt of the aim moves the group off the centre within the slack.
-    aim = middle + rng.uniform(-1, 1, 3) * np.array([0.5, 0.0, 0.3]) * (slack - 1.05) * far * np.tan(
-        np.radians(field) / 2
-    )
-    return Camera(_rounded(*(middle + far * direction)), _rounded(*aim), round(field, 3), round(lens, 4))
+    tilt = rng.uniform(-1, 1, 3) * np.array([0.5, 0.0, 0.3])
+    aim = middle + tilt * (slack - 1.05) * far * np.tan(np.radians(field) / 2)
+    return Camera(_vector(*(middle + far * direction)), _vector(*aim), round(field, 3), round(lens, 4))
 
 
-def light(rng: np.random.Generator) -> Light:
-    """Draw a soft box somewhere above and to a side, and a room.
-
-    >>> 0.4 < light(np.random.default_rng(0)).elevation < 1.4
-    True
-    """
+def draw_light(rng: np.random.Generator) -> Light:
+    """Draw a soft box somewhere above and to a side, and a room."""
     return Light(
         # From a side or over the viewer's shoulder: the wall shades what comes from behind it.
         azimuth=round(float(np.pi + rng.choice([-1.0, 1.0]) * rng.uniform(0.45, 1.55)), 4),
@@ -139,12 +115,8 @@ def light(rng: np.random.Generator) -> Light:
     )
 
 
-def ground(things: Sequence[Thing], rng: np.random.Generator) -> Ground:
-    """Draw a floor, and a wall behind everything.
-
-    >>> ground([Thing("mug", "red", 1.0, (0.0, 0.0, 0.0), 0.0)], np.random.default_rng(0)).wall_distance > 0.5
-    True
-    """
+def draw_ground(things: Sequence[Thing], rng: np.random.Generator) -> Ground:
+    """Draw a floor, and a wall behind everything."""
     depth = float(_box(things)[:, 1].max())
     colours = {thing.colour or "white" for thing in things}
     hidden = {floor for colour in colours for floor in _CAMOUFLAGE.get(colour, ())}

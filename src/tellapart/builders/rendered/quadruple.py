@@ -1,11 +1,12 @@
-"""Draw minimal quadruples: two captions that differ in one phrase, two scenes that differ in what it says.
+"""Draw minimal quadruples: two captions that differ in one phrase, and two scenes that differ in the same thing.
 
-Everything is drawn from `numpy.random.default_rng([stream, seed, aspect, index, attempt])`, so a quadruple depends on its
-own numbers alone, never on the order of work; the streams keep the demo and the training scenes apart.
+Everything is drawn from `numpy.random.default_rng([stream, seed, aspect, index, attempt])`, so a quadruple depends on
+its own numbers alone, never on the order of work; the streams keep the demo and the training scenes apart.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
@@ -22,8 +23,8 @@ from tellapart.builders.rendered.grammar import (
     Aspect,
     Noun,
     Relation,
-    counting,
-    relating,
+    count_caption,
+    relation_caption,
 )
 from tellapart.builders.rendered.objects import shape
 from tellapart.builders.rendered.scene import Scene, Thing
@@ -33,7 +34,7 @@ __all__ = ["STREAMS", "Fact", "Key", "Quadruple", "draw", "rivals"]
 
 STREAMS: dict[str, int] = {"demo": 101, "train": 202, "test": 303}
 Wording = Literal["minimal", "paper"]
-Holding = Literal["yes", "no"]
+HeldOut = Literal["yes", "no"]
 T = TypeVar("T")
 
 _SIZE_RANGE = {"small": (0.66, 0.80), "large": (1.12, 1.34), "": (0.85, 1.10)}
@@ -50,12 +51,9 @@ _SIDED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What determines a quadruple: stream, seed, aspect, index in the aspect, attempt, wording, held-out rule, objects.
+    """The numbers and choices that determine a quadruple.
 
     `held_out="yes"` shows at least one held-out pair of shape and colour, "no" shows none.
-
-    >>> Key("test", 0, "location", 3).name
-    'location-003'
     """
 
     stream: str
@@ -64,38 +62,23 @@ class Key:
     index: int
     attempt: int = 0
     wording: Wording = "minimal"
-    held_out: Holding = "no"
+    held_out: HeldOut = "no"
     vocabulary: str = "demo"
 
     @property
     def name(self) -> str:
-        """The item id of this quadruple.
-
-        >>> Key("demo", 0, "attribute", 7).name
-        'attribute-007'
-        """
+        """The item id of this quadruple."""
         return f"{self.aspect}-{self.index:03d}"
 
     def generator(self) -> np.random.Generator:
-        """Return the random generator that belongs to this key alone.
-
-        >>> a, b = Key("test", 0, "counting", 0), Key("test", 0, "counting", 1)
-        >>> a.generator().random() == a.generator().random() != b.generator().random()
-        True
-        """
+        """Return the random generator that belongs to this key alone."""
         numbers = [STREAMS[self.stream], self.seed, ASPECTS.index(self.aspect), self.index, self.attempt]
         return np.random.default_rng(numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What a picture must show for its caption to be true.
-
-    `relation` of thing 0 to thing 1 (or None), and the `count` of things.
-
-    >>> Fact("left", 2).count
-    2
-    """
+    """A fact that a picture must show: the `relation` of thing 0 to thing 1 (or None), and the `count` of things."""
 
     relation: Relation | None
     count: int
@@ -103,12 +86,9 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Quadruple:
-    """Two scenes, their captions (true pairs by equal index), what is to be seen, and the words they are made of.
+    """Two scenes, their captions (true pairs by equal index), the facts they state, and the words they are made of.
 
     `nouns[k]` are the objects of scene k in the order of its things (counting: one noun).
-
-    >>> len(draw(Key("test", 0, "attribute", 0)).captions)
-    2
     """
 
     key: Key
@@ -122,17 +102,17 @@ class Quadruple:
     place: str
 
 
-def _allowed(group: tuple[Noun, ...], key: Key, words: Vocabulary) -> tuple[Noun, ...]:
-    """Keep what may appear: without held-out pairs nothing that is held out, else everything."""
+def _filter_allowed(group: Iterable[Noun], key: Key, words: Vocabulary) -> tuple[Noun, ...]:
+    """Return the objects that may appear: without held-out pairs none that is held out, else all."""
     return tuple(each for each in group if key.held_out == "yes" or not words.holds_out(each))
 
 
 def _leading(group: tuple[Noun, ...], key: Key, words: Vocabulary) -> tuple[Noun, ...]:
-    """Keep what may be the object: it carries the held-out pair where one is wanted."""
+    """Return those that may be the caption's object, which carries the held-out pair where the key has one."""
     return tuple(each for each in group if words.holds_out(each) == (key.held_out == "yes"))
 
 
-def _agreeing(verb: str, each: Noun, wording: Wording) -> str:
+def _agree(verb: str, each: Noun, wording: Wording) -> str:
     """Make the verb agree with a plural name; the figure has `is` alone."""
     return "are" + verb[len("is") :] if each.plural and wording == "minimal" else verb
 
@@ -146,7 +126,7 @@ def _pick(group: tuple[Noun, ...], rng: np.random.Generator) -> Noun:
 
 
 def _thing(each: Noun, size: str, rng: np.random.Generator) -> Thing:
-    """Draw size and turn of an object that stands at the origin."""
+    """Draw size and turn of an object at the origin."""
     low, high = _SIZE_RANGE[size]
     turn = rng.uniform(-np.pi, np.pi)
     if each.category in _FRONTED:
@@ -154,9 +134,8 @@ def _thing(each: Noun, size: str, rng: np.random.Generator) -> Thing:
     elif each.category in _SIDED:
         turn = turn / 3.2 + (np.pi if turn > 0 else 0.0)
     yaw = (turn + np.pi) % (2 * np.pi) - np.pi
-    return Thing(
-        each.shape, each.colour, round(float(rng.uniform(low, high)), 4), (0.0, 0.0, 0.0), round(float(yaw), 4)
-    )
+    scale = round(float(rng.uniform(low, high)), 4)
+    return Thing(each.shape, each.colour, scale, (0.0, 0.0, 0.0), round(float(yaw), 4))
 
 
 def _scenes(
@@ -165,14 +144,14 @@ def _scenes(
     """Give both groups of things the same camera, light and ground."""
     together = (*first, *second)
     camera = placement.camera_for(together, rng, high=high)
-    shared = (camera, placement.light(rng), placement.ground(together, rng))
+    shared = (camera, placement.draw_light(rng), placement.draw_ground(together, rng))
     return Scene(*shared, first), Scene(*shared, second)
 
 
 def _two(key: Key, rng: np.random.Generator) -> tuple[Noun, Noun]:
-    """Pick object and subject of different categories; the object carries the held-out pair where one is wanted."""
+    """Pick object and subject of different categories; the object carries the held-out pair, if there is one."""
     words = vocabulary(key.vocabulary)
-    pool = _allowed(words.located, key, words)
+    pool = _filter_allowed(words.located, key, words)
     chosen = _pick(_leading(pool, key, words), rng)
     return chosen, _pick(tuple(each for each in pool if each.category != chosen.category), rng)
 
@@ -203,30 +182,26 @@ def rivals(one: Noun, pool: tuple[Noun, ...]) -> tuple[Noun, ...]:
 def _attribute(key: Key, rng: np.random.Generator) -> Quadruple:
     """Swap the object for another one of its category: a change of colour, of kind, or of both."""
     words = vocabulary(key.vocabulary)
-    pool = _allowed(tuple(each for group in words.categories.values() for each in group), key, words)
+    pool = _filter_allowed((each for group in words.categories.values() for each in group), key, words)
     one = _pick(_leading(pool, key, words), rng)
     mates = rivals(one, pool)
     alike = tuple(each for each in mates if each.shape == one.shape)
     other = _choice(alike if alike and rng.random() < 0.75 else mates, rng)
     if rng.random() < 0.5:
         one, other = other, one
-    others = tuple(each for each in _allowed(words.objects, key, words) if each.category != one.category)
+    others = tuple(each for each in _filter_allowed(words.objects, key, words) if each.category != one.category)
     subject_noun = _pick(others, rng)
     sizes = (_choice(SIZES, rng), _choice(SIZES, rng))
     thing, subject = _thing(one, sizes[0], rng), _thing(subject_noun, sizes[1], rng)
     swapped = replace(thing, shape=other.shape, colour=other.colour)
     relation = _choice(tuple(r for r in _relations(thing, subject) if r in _relations(swapped, subject)), rng)
-    # The wider of the two shapes decides the distance, so both stand on the same spot.
+    # The wider of the two shapes decides the distance, so both are on the same spot.
     widest = max((thing, swapped), key=lambda t: shape(t.shape).reach)
-    position = placement.put(widest, relation, subject, rng).position
+    position = placement.relate(widest, relation, subject, rng).position
     verb, location = _choice(VERBS, rng), _choice(LOCATIONS[relation], rng)
+    subject_phrase = f"{sizes[1]} {subject_noun.phrase()}"
     captions = tuple(
-        relating(
-            f"{sizes[0]} {each.phrase()}",
-            _agreeing(verb, each, key.wording),
-            location,
-            f"{sizes[1]} {subject_noun.phrase()}",
-        )
+        relation_caption(f"{sizes[0]} {each.phrase()}", _agree(verb, each, key.wording), location, subject_phrase)
         for each in (one, other)
     )
     colour, kind = one.colour != other.colour, one.shape != other.shape
@@ -266,7 +241,7 @@ def _location(key: Key, rng: np.random.Generator) -> Quadruple:
         verbs = (verbs[0], _choice(VERBS, rng))
     words = tuple(_choice(LOCATIONS[r], rng) for r in (first, second))
     captions = tuple(
-        relating(one.phrase(), _agreeing(v, one, key.wording), w, subject_noun.phrase())
+        relation_caption(one.phrase(), _agree(v, one, key.wording), w, subject_noun.phrase())
         for v, w in zip(verbs, words, strict=True)
     )
     return Quadruple(
@@ -274,8 +249,8 @@ def _location(key: Key, rng: np.random.Generator) -> Quadruple:
         change="/".join(sorted((first, second))),
         captions=(captions[0], captions[1]),
         scenes=_scenes(
-            (placement.put(thing, first, subject, rng), subject),
-            (placement.put(thing, second, subject, rng), subject),
+            (placement.relate(thing, first, subject, rng), subject),
+            (placement.relate(thing, second, subject, rng), subject),
             rng,
             high=bool({"front", "behind"} & {first, second}),
         ),
@@ -290,7 +265,7 @@ def _location(key: Key, rng: np.random.Generator) -> Quadruple:
 def _counting(key: Key, rng: np.random.Generator) -> Quadruple:
     """Add or take away some of several equal objects."""
     words = vocabulary(key.vocabulary)
-    pool = _allowed(tuple(n for n in words.objects if not n.plural), key, words)
+    pool = _filter_allowed((n for n in words.objects if not n.plural), key, words)
     each = _pick(_leading(pool, key, words), rng)
     counts = COUNTS if key.wording == "paper" else COUNTS[1:]
     one, other = (counts[int(k)] for k in rng.permutation(len(counts))[:2])
@@ -305,8 +280,8 @@ def _counting(key: Key, rng: np.random.Generator) -> Quadruple:
         key=key,
         change="/".join(str(n) for n in sorted((one, other))),
         captions=(
-            counting(one, each, place, existential=existential),
-            counting(other, each, place, existential=existential),
+            count_caption(one, each, place, existential=existential),
+            count_caption(other, each, place, existential=existential),
         ),
         scenes=_scenes(things[:one], things[:other], rng, high=True),
         facts=(Fact(None, one), Fact(None, other)),

@@ -10,21 +10,19 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from tellapart.builders.rendered.grammar import ASPECTS, Aspect
-from tellapart.builders.rendered.quadruple import Key, Wording
-from tellapart.builders.rendered.render import Settings
+from tellapart.builders.rendered.quadruple import HeldOut, Key, Wording
+from tellapart.builders.rendered.renderer import Settings
 from tellapart.data.rows import read_toml
-from tellapart.data.validation import checked
+from tellapart.data.validation import validate_table
 from tellapart.errors import DataError
 
-__all__ = ["Recipe", "read_recipe"]
+__all__ = ["Drawing", "Recipe", "read_recipe"]
 
 
-class Recipe(BaseModel):
-    """What determines a rendered pair set.
+class Drawing(BaseModel):
+    """The values that a recipe and the options of the builder `scenes` share.
 
     Attributes:
-        name: the set's name.
-        seed: first number of every random stream of the set.
         size: side of the pictures in pixels.
         samples: light paths a pixel.
         depth: longest light path.
@@ -32,80 +30,64 @@ class Recipe(BaseModel):
         wording: `minimal` (captions differ in the changed phrase alone) or `paper` (Figure 14's looser one).
         held_out_every: every n-th item shows a pair of shape and colour that training scenes never show; 0 for none.
         attempts: draws of one item before the build gives up.
-        items: how many items of each aspect.
-        vocabulary: which objects there are (`vocabulary.vocabulary`).
-
-    Raises:
-        pydantic.ValidationError: an unknown key, or a value out of range.
-
-    >>> Recipe(name="few", seed=1, items={"counting": 2}).item_keys()[0].name
-    'counting-000'
+        items: number of items of each aspect.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    name: str = Field(min_length=1)
-    seed: int = Field(ge=0)
     size: int = Field(default=160, ge=16, le=2048)
     samples: int = Field(default=8, ge=1, le=4096)
     depth: int = Field(default=6, ge=1, le=32)
     quality: int = Field(default=86, ge=1, le=100)
     wording: Wording = "minimal"
-    held_out_every: int = Field(default=2, ge=0)
+    held_out_every: int = Field(default=0, ge=0)
     attempts: int = Field(default=60, ge=1)
     items: dict[Aspect, int]
+
+
+class Recipe(Drawing):
+    """Everything that determines a rendered pair set: a `Drawing`, the set's name, its seed and its vocabulary.
+
+    Raises:
+        pydantic.ValidationError: an unknown key, or a value out of range.
+
+    >>> [key.held_out for key in Recipe(name="few", seed=1, items={"counting": 3}).item_keys()]
+    ['no', 'yes', 'no']
+    """
+
+    name: str = Field(min_length=1)
+    seed: int = Field(ge=0)
+    held_out_every: int = Field(default=2, ge=0)
     vocabulary: str = "demo"
 
     def values(self) -> dict[str, Any]:
-        """Return what the recipe says, as JSON types; the vocabulary only where it is not the demo's.
+        """Return the recipe as JSON types; the vocabulary only where it is not the demo's.
 
         Recipes that were written before there was another one keep their fingerprint.
-
-        >>> "vocabulary" in Recipe(name="few", seed=1, items={"counting": 2}).values()
-        False
         """
-        values = self.model_dump(mode="json")
+        values = {"name": self.name, "seed": self.seed} | self.model_dump(mode="json")
         if self.vocabulary == "demo":
             del values["vocabulary"]
         return values
 
     @property
     def fingerprint(self) -> str:
-        """First 16 hexadecimal digits of the SHA-256 of the recipe's canonical JSON.
-
-        >>> len(Recipe(name="few", seed=1, items={"counting": 2}).fingerprint)
-        16
-        """
+        """First 16 hexadecimal digits of the SHA-256 of the recipe's canonical JSON."""
         text = json.dumps(self.values(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def item_keys(self, stream: str = "demo") -> list[Key]:
-        """Return the key of every item's first attempt, aspect by aspect.
-
-        >>> [key.held_out for key in Recipe(name="few", seed=1, items={"counting": 3}).item_keys()]
-        ['no', 'yes', 'no']
-        """
+        """Return the key of every item's first attempt, aspect by aspect."""
         every = self.held_out_every
-        return [
-            Key(
-                stream,
-                self.seed,
-                aspect,
-                index,
-                wording=self.wording,
-                held_out="yes" if every and index % every == every - 1 else "no",
-                vocabulary=self.vocabulary,
-            )
-            for aspect in ASPECTS
-            for index in range(self.items.get(aspect, 0))
-        ]
+
+        def key(aspect: Aspect, index: int) -> Key:
+            held_out: HeldOut = "yes" if every and (index + 1) % every == 0 else "no"
+            return Key(stream, self.seed, aspect, index, 0, self.wording, held_out, self.vocabulary)
+
+        return [key(aspect, index) for aspect in ASPECTS for index in range(self.items.get(aspect, 0))]
 
     def settings(self, key: Key) -> Settings:
-        """Return how an item's pictures are rendered; both share the sampler's seed, so also the noise.
-
-        >>> Recipe(name="few", seed=1, size=64, items={"counting": 2}).settings(Key("demo", 1, "counting", 0)).size
-        64
-        """
+        """Return the settings for an item's pictures; both share the sampler's seed, so also the noise."""
         return Settings(self.size, self.samples, self.depth, seed=self.seed * 1000 + key.index)
 
 
@@ -114,11 +96,7 @@ def read_recipe(path: Path) -> Recipe:
 
     Raises:
         DataError: the file is missing, is not TOML, or holds an unknown key or a value out of range.
-
-    >>> read_recipe(Path("missing.toml"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: missing.toml: no such recipe; name a TOML file with the keys name, seed, size, samples, depth, quality, wording, held_out_every, attempts, items, vocabulary
     """
     if not path.exists():
         raise DataError(f"{path}: no such recipe; name a TOML file with the keys {', '.join(Recipe.model_fields)}")
-    return checked(Recipe, read_toml(path), str(path))
+    return validate_table(Recipe, read_toml(path), str(path))

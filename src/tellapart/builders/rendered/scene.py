@@ -1,6 +1,7 @@
-"""What a scene is: plain numbers that say everything the renderer needs, and nothing else.
+"""Scenes as plain numbers: things, camera, light and ground say everything that a renderer needs.
 
-Axes: x to the right of the camera, y away from it, z up; the ground is z = 0. Lengths in scene units, angles in radians.
+Axes: x to the right of the camera, y away from it, z up; the ground is z = 0. Lengths in scene units, angles in
+radians.
 """
 
 from __future__ import annotations
@@ -12,20 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.builders.rendered.objects import shape
+from tellapart.builders.rendered.solids import Vector, yaw_matrix
 from tellapart.errors import DataError
 
-__all__ = ["Camera", "Ground", "Light", "Scene", "Thing", "corners", "projected"]
-
-Vector = tuple[float, float, float]
+__all__ = ["Camera", "Ground", "Light", "Scene", "Thing", "corners", "place_points", "project"]
 
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """An object in its place: shape, colour name (or ""), size of its longest side, position of its base, yaw.
-
-    >>> Thing("mug", "red", 1.0, (0.0, 0.0, 0.0), 0.5).colour
-    'red'
-    """
+    """An object in its place: shape, colour name (or ""), size of its longest side, position of its base, yaw."""
 
     shape: str
     colour: str
@@ -36,11 +32,7 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class Camera:
-    """A thin-lens camera: where it stands, where it looks, horizontal field of view (degrees), lens radius.
-
-    >>> Camera((0.0, -5.0, 2.0), (0.0, 0.0, 0.3), 35.0, 0.02).field
-    35.0
-    """
+    """A thin-lens camera: its position, the point it aims at, horizontal field of view (degrees), lens radius."""
 
     position: Vector
     target: Vector
@@ -50,11 +42,7 @@ class Camera:
 
 @dataclass(frozen=True, slots=True)
 class Light:
-    """A soft box, a window and a graded sky: directions (radians), strength ratio, warmth in [-1, 1].
-
-    >>> Light(0.5, 0.9, 0.4, 1.0, 0.2, 0).warmth
-    0.2
-    """
+    """A soft box, a window and a graded sky: directions (radians), strength ratio, warmth in [-1, 1]."""
 
     azimuth: float
     elevation: float
@@ -66,11 +54,7 @@ class Light:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Floor kind and variant, length of one texture tile, its turn; the wall's colour and its distance.
-
-    >>> Ground("oak", 0, 4.0, 0.1, 2, 3.0).floor
-    'oak'
-    """
+    """Floor kind and variant, length of one texture tile, its turn; the wall's colour and its distance."""
 
     floor: str
     variant: int
@@ -86,8 +70,8 @@ class Scene:
 
     >>> scene = Scene(Camera((0, -5, 2), (0, 0, 0), 35, 0), Light(0, 1, 0.4, 1, 0, 0),
     ...               Ground("oak", 0, 4, 0, 0, 3), (Thing("mug", "red", 1.0, (0, 0, 0), 0.0),))
-    >>> Scene.from_record(scene.to_record()) == scene
-    True
+    >>> scene.to_record()["camera"], Scene.from_record(scene.to_record()) == scene
+    ([[0, -5, 2], [0, 0, 0], 35, 0], True)
     """
 
     camera: Camera
@@ -96,29 +80,16 @@ class Scene:
     things: tuple[Thing, ...]
 
     def to_record(self) -> dict[str, Any]:
-        """Return JSON types: for camera, light, ground and each thing the list of its fields in order.
-
-        >>> Scene(Camera((0, -5, 2), (0, 0, 0), 35, 0), Light(0, 1, 0.4, 1, 0, 0),
-        ...       Ground("oak", 0, 4, 0, 0, 3), ()).to_record()["camera"]
-        [[0, -5, 2], [0, 0, 0], 35, 0]
-        """
-        return {
-            "camera": _row(self.camera),
-            "light": _row(self.light),
-            "ground": _row(self.ground),
-            "things": [_row(thing) for thing in self.things],
-        }
+        """Return JSON types: for camera, light, ground and each thing the list of its fields in order."""
+        shared = {"camera": _row(self.camera), "light": _row(self.light), "ground": _row(self.ground)}
+        return {**shared, "things": [_row(thing) for thing in self.things]}
 
     @staticmethod
     def from_record(record: dict[str, Any]) -> Scene:
-        """Rebuild a scene from `to_record`'s answer (or its JSON).
+        """Rebuild a scene from what `to_record` returned (or its JSON).
 
         Raises:
             DataError: a field is missing, or has too many or too few values.
-
-        >>> Scene.from_record({})
-        Traceback (most recent call last):
-        tellapart.errors.DataError: Scene.from_record: not a scene record: missing 'camera'
         """
         try:
             return Scene(
@@ -143,22 +114,21 @@ def _tuples(row: list[Any]) -> list[Any]:
     return [tuple(value) if isinstance(value, list) else value for value in row]
 
 
-def corners(thing: Thing) -> NDArray[np.float64]:
-    """Return the vertices of an object in its place, float64 `(n, 3)`.
-
-    >>> corners(Thing("mug", "red", 2.0, (1.0, 0.0, 0.0), 0.0))[:, 2].max().round(2).item()
-    1.71
-    """
-    cos, sin = np.cos(thing.yaw), np.sin(thing.yaw)
-    turn = np.array([[cos, sin, 0.0], [-sin, cos, 0.0], [0.0, 0.0, 1.0]])
-    placed: NDArray[np.float64] = shape(thing.shape).hull * thing.size @ turn + np.asarray(thing.position)
+def place_points(points: NDArray[Any], thing: Thing) -> NDArray[np.float64]:
+    """Scale, turn and move points `(n, 3)` of a shape to where the thing is."""
+    placed: NDArray[np.float64] = points * thing.size @ yaw_matrix(thing.yaw) + np.asarray(thing.position)
     return placed
 
 
-def projected(points: NDArray[np.float64], camera: Camera) -> NDArray[np.float64]:
+def corners(thing: Thing) -> NDArray[np.float64]:
+    """Return the vertices of an object in its place, float64 `(n, 3)`."""
+    return place_points(shape(thing.shape).hull, thing)
+
+
+def project(points: NDArray[np.float64], camera: Camera) -> NDArray[np.float64]:
     """Project points to the picture: `(n, 3)` of x and y in [-1, 1] (right, up) where visible, and depth.
 
-    >>> projected(np.array([[0.0, 0.0, 0.0]]), Camera((0, -4, 0), (0, 0, 0), 90.0, 0.0)).tolist()
+    >>> project(np.array([[0.0, 0.0, 0.0]]), Camera((0, -4, 0), (0, 0, 0), 90.0, 0.0)).tolist()
     [[0.0, 0.0, 4.0]]
     """
     eye, target = np.asarray(camera.position, dtype=np.float64), np.asarray(camera.target, dtype=np.float64)

@@ -1,9 +1,9 @@
 """Render training quadruples into shards: same generator as the demo, other seeds, no held-out pair.
 
-`python -m tellapart.builders.rendered.training_scenes --out DIR --quadruples N --workers W` writes, for each shard, pixels
-`shard-00000.npy` (uint8 `(n, 2, size, size, 3)`) and records `shard-00000.jsonl`, one line for each row. The records
-are renamed into place last: a shard whose `.jsonl` exists is whole, so shards can be read while others are rendered,
-and a second call with the same arguments goes on where the first one stopped.
+`python -m tellapart.builders.rendered.training_scenes --out DIR --quadruples N --workers W` writes, for each shard,
+pixels `shard-00000.npy` (uint8 `(n, 2, size, size, 3)`) and records `shard-00000.jsonl`, one line for each row. The
+records are renamed into place last: a shard whose `.jsonl` exists is complete, so shards can be read while others are
+rendered, and a second call with the same arguments goes on where the first one stopped.
 """
 
 from __future__ import annotations
@@ -21,27 +21,26 @@ from typing import Any
 import numpy as np
 
 from tellapart.builders.rendered.grammar import ASPECTS, Aspect
+from tellapart.builders.rendered.mitsuba import render
 from tellapart.builders.rendered.phrases import foils, truths
-from tellapart.builders.rendered.quadruple import Key, Quadruple, draw
-from tellapart.builders.rendered.render import Settings, render
-from tellapart.builders.rendered.verify import check
-from tellapart.builders.rendered.workers import spread
+from tellapart.builders.rendered.quadruple import Key, Quadruple, Wording
+from tellapart.builders.rendered.renderer import Settings
+from tellapart.builders.rendered.verify import draw_accepted
+from tellapart.builders.rendered.workers import run_jobs
 from tellapart.data.atomic import atomic_file
 from tellapart.errors import DataError
 
-__all__ = ["Plan", "main", "record", "training_quadruple", "write_shard"]
+__all__ = ["Plan", "main", "record", "write_shard"]
 
 MAX_ATTEMPTS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to render: a folder, how many quadruples, how they are drawn, and how pictures are made.
+    """Shards to render: their folder, how many quadruples, how they are drawn, and how pictures are made.
 
-    `aspects` are dealt in turn; naming one twice makes it twice as frequent.
-
-    >>> Plan(Path("out"), 100).shards
-    2
+    `aspects` are dealt in turn; naming one twice makes it twice as frequent. With `held_out`, quadruples are of the
+    test stream and show held-out pairs of shape and colour; without, they are of the training stream and show none.
     """
 
     out: Path
@@ -52,49 +51,29 @@ class Plan:
     samples: int = 4
     depth: int = 5
     rows: int = 64
+    held_out: bool = False
 
     @property
     def shards(self) -> int:
-        """Number of shards.
-
-        >>> Plan(Path("out"), 64).shards
-        1
-        """
+        """Number of shards."""
         return -(-self.quadruples // self.rows)
 
+    def key(self, number: int) -> Key:
+        """Return the key of a quadruple's first attempt.
 
-def training_quadruple(plan: Plan, number: int, funnel: Counter[str]) -> Quadruple:
-    """Return the first accepted draw of the training stream for a number, counting what was rejected.
-
-    Every fourth one uses the paper's looser wording, which alone lets a count be 1.
-
-    Raises:
-        DataError: no draw was accepted.
-        MissingDependencyError: Mitsuba is not installed.
-
-    >>> training_quadruple(Plan(Path("out"), 10, size=48), 3, Counter()).key.index
-    3
-    """
-    aspect = plan.aspects[number % len(plan.aspects)]
-    wording = "paper" if (number // len(plan.aspects)) % 4 == 3 else "minimal"
-    for attempt in range(MAX_ATTEMPTS):
-        quadruple = draw(Key("train", plan.seed, aspect, number, attempt, wording, "no"))  # type: ignore[arg-type]
-        reason = check(quadruple, plan.size)
-        funnel[reason or "accepted"] += 1
-        if reason is None:
-            return quadruple
-    raise DataError(
-        f"training_quadruple({number}): no draw of {MAX_ATTEMPTS} was accepted: {dict(funnel)}; change the seed"
-    )
+        Every fourth training quadruple uses the paper's looser wording, which alone lets a count be 1.
+        """
+        aspect = self.aspects[number % len(self.aspects)]
+        if self.held_out:
+            return Key("test", self.seed, aspect, number, held_out="yes")
+        wording: Wording = "paper" if (number // len(self.aspects)) % 4 == 3 else "minimal"
+        return Key("train", self.seed, aspect, number, wording=wording)
 
 
 def record(quadruple: Quadruple, row: int) -> dict[str, Any]:
     """Return a shard's line: id, row in the shard's pixels, aspect, change, and for both sides captions and foils.
 
     `sides[k].captions` are all true of picture k (its own caption first), `sides[k].foils` all false.
-
-    >>> sorted(record(draw(Key("test", 0, "counting", 0)), 0))
-    ['aspect', 'change', 'id', 'key', 'row', 'sides']
     """
     return {
         "id": f"{quadruple.key.stream}-{quadruple.key.seed}-{quadruple.key.index:06d}",
@@ -135,26 +114,21 @@ def write_shard(plan: Plan, shard: int) -> Counter[str]:
     pixels = np.empty((len(numbers), 2, plan.size, plan.size, 3), dtype=np.uint8)
     records = []
     for row, number in enumerate(numbers):
-        quadruple = training_quadruple(plan, number, funnel)
+        quadruple, rejected = draw_accepted(plan.key(number), MAX_ATTEMPTS, plan.size)
+        funnel.update(["accepted", *rejected])
         settings = Settings(plan.size, plan.samples, plan.depth, seed=number)
         for side in (0, 1):
             pixels[row, side] = render(quadruple.scenes[side], settings)
         records.append(json.dumps(record(quadruple, row)))
-    for path, write in (
-        (plan.out / f"shard-{shard:05d}.npy", lambda f: np.save(f, pixels)),
-        (lines, lambda f: f.write(("\n".join(records) + "\n").encode())),
-    ):
-        with atomic_file(path) as draft, draft.open("wb") as file:
-            write(file)
+    with atomic_file(lines.with_suffix(".npy")) as draft, draft.open("wb") as file:
+        np.save(file, pixels)
+    with atomic_file(lines) as draft:
+        draft.write_bytes(("\n".join(records) + "\n").encode())
     return funnel
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Render training shards from the command line; returns the exit status.
-
-    >>> main(["--out", "unused", "--quadruples", "0"])
-    0
-    """
+    """Render training shards from the command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tellapart.builders.rendered.training_scenes", description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--quadruples", type=int, required=True)
@@ -163,17 +137,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--aspects", default=",".join(ASPECTS), help="dealt in turn; repeat one to have more of it")
     parser.add_argument("--size", type=int, default=112)
     parser.add_argument("--samples", type=int, default=4)
-    chosen = parser.parse_args(arguments)
-    aspects = tuple(chosen.aspects.split(","))
+    options = parser.parse_args(arguments)
+    aspects = tuple(options.aspects.split(","))
     unknown = set(aspects) - set(ASPECTS)
     if unknown:
-        raise DataError(f"--aspects {chosen.aspects}: no such aspect {sorted(unknown)}; use {', '.join(ASPECTS)}")
-    plan = Plan(chosen.out, chosen.quadruples, chosen.seed, aspects, chosen.size, chosen.samples)
+        raise DataError(f"--aspects {options.aspects}: no such aspect {sorted(unknown)}; use {', '.join(ASPECTS)}")
+    plan = Plan(options.out, options.quadruples, options.seed, aspects, options.size, options.samples)
     if plan.shards == 0:
         return 0
     plan.out.mkdir(parents=True, exist_ok=True)
     total: Counter[str] = Counter()
-    for funnel in spread(partial(write_shard, plan), range(plan.shards), chosen.workers, "shards"):
+    for funnel in run_jobs(partial(write_shard, plan), range(plan.shards), options.workers, "shards"):
         total += funnel
     sys.stderr.write(f"{plan.out}: {plan.shards} shards; drawn in this call: {dict(sorted(total.items()))}\n")
     return 0

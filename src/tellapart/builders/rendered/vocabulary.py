@@ -1,4 +1,4 @@
-"""Which objects scenes are drawn from: the demo's, Figure 14's whole list, or those of a folder of assets."""
+"""Vocabularies of objects that scenes show: the demo's, Figure 14's whole list, or those of a folder of assets."""
 
 from __future__ import annotations
 
@@ -16,14 +16,11 @@ class Vocabulary:
     """Objects by the aspect that draws them.
 
     Attributes:
-        name: what a key calls it.
+        name: used by keys and recipes.
         categories: the sets from which the attribute aspect takes an object and its rival.
-        located: what the location aspect relates.
-        objects: everything: what is counted, and what the attribute aspect's subject is.
+        located: objects that the location aspect relates.
+        objects: all of them; any can be counted, or be the attribute aspect's subject.
         held_out: pairs of shape and colour that training scenes never show.
-
-    >>> FIGURE_14.categories["storage"][0].phrase()
-    'metallic mobile device storage'
     """
 
     name: str
@@ -33,21 +30,16 @@ class Vocabulary:
     held_out: frozenset[tuple[str, str]] = frozenset()
 
     def holds_out(self, each: Noun) -> bool:
-        """Whether an object is kept from training scenes.
-
-        >>> from tellapart.builders.rendered.grammar import noun
-        >>> DEMO.holds_out(noun("yellow bowl")), FIGURE_14.holds_out(noun("yellow bowl"))
-        (True, False)
-        """
+        """Tell whether an object is kept from training scenes."""
         return (each.shape, each.colour) in self.held_out
 
 
 DEMO = Vocabulary("demo", CATEGORIES, OBJECTS, OBJECTS, HELD_OUT)
-"""What the shipped demo set and the training scenes are drawn from."""
+"""The objects of the shipped demo set and of the training scenes."""
 
 
-def _listed(nouns: tuple[Noun, ...]) -> Iterator[Noun]:
-    """Keep what the figure names."""
+def _keep_listed(nouns: tuple[Noun, ...]) -> Iterator[Noun]:
+    """Yield the nouns that the figure names."""
     return (each for each in nouns if each.listed)
 
 
@@ -56,7 +48,7 @@ def _one(category: str, attribute: str, head: str, shape: str, colour: str = "")
 
 
 _FIGURE_CATEGORIES: dict[str, tuple[Noun, ...]] = {
-    **{name: tuple(_listed(CATEGORIES[name])) for name in ("towel", "hat", "plate", "plant container")},
+    **{name: tuple(_keep_listed(CATEGORIES[name])) for name in ("towel", "hat", "plate", "plant container")},
     "storage": (
         _one("storage", "metallic mobile device", "storage", "device storage", "metallic"),
         *family("storage", "{colour} mobile device storage", "device storage", "white"),
@@ -67,21 +59,17 @@ _FIGURE_CATEGORIES: dict[str, tuple[Noun, ...]] = {
         *family("shoe", "{colour} running shoe", "running shoe", "white purple"),
     ),
     # The location row's white drug bottle is not in the category's list.
-    "bottle": tuple(each for each in _listed(CATEGORIES["bottle"]) if each.phrase() != "white drug bottle"),
-    "bowl": tuple(_listed(CATEGORIES["bowl"])),
+    "bottle": tuple(each for each in _keep_listed(CATEGORIES["bottle"]) if each.phrase() != "white drug bottle"),
+    "bowl": tuple(_keep_listed(CATEGORIES["bowl"])),
 }
 
 _FIGURE_LOCATED: tuple[Noun, ...] = (
     _one("animal", "green turtle", "toy", "turtle", "green"),
     _one("animal", "white animal dog", "toy", "dog", "white"),
-    *(
-        each
-        for each in SINGLES
-        if each.head in {"cooker", "porcelain", "keyboard", "box", "clock", "frother", "laptop"}
-    ),
+    *(n for n in SINGLES if n.head in {"cooker", "porcelain", "keyboard", "box", "clock", "frother", "laptop"}),
     _one("animal", "great white shark", "model", "shark"),
     _one("bath towel", "pink damask bath", "towel", "bath towel", "pink"),
-    *_listed(CATEGORIES["porcelain teapot"]),
+    *_keep_listed(CATEGORIES["porcelain teapot"]),
     _one("animal", "grey elephant", "toy", "elephant", "grey"),
     _one("bird", "bald eagle", "toy", "eagle"),
     _one("animal", "brown", "bull", "bull", "brown"),
@@ -90,9 +78,9 @@ _FIGURE_LOCATED: tuple[Noun, ...] = (
     _one("gaming mouse", "white gaming", "mouse", "gaming mouse", "white"),
     _one("footwear", "black", "boot", "boot", "black"),
     Noun("scissors", "red", "scissors", "", "scissors", "red", True),
-    *_listed(CATEGORIES["frypan"]),
-    *_listed(CATEGORIES["coffee mug"]),
-    *_listed(CATEGORIES["sofa"]),
+    *_keep_listed(CATEGORIES["frypan"]),
+    *_keep_listed(CATEGORIES["coffee mug"]),
+    *_keep_listed(CATEGORIES["sofa"]),
     _one("footwear", "black", "sneaker", "sneaker", "black"),
     _one("footwear", "white canvas", "shoe", "canvas shoe", "white"),
     _one("gameboy", "black and red", "gameboy", "game console", "black"),
@@ -101,7 +89,7 @@ _FIGURE_LOCATED: tuple[Noun, ...] = (
     *(each for each in SINGLES if each.head in {"toaster", "basket"} or each.category == "school bus"),
     next(each for each in CATEGORIES["bottle"] if each.phrase() == "white drug bottle"),
     _one("hammer", "black and yellow", "hammer", "hammer", "yellow"),
-    *_listed(CATEGORIES["refrigerator"]),
+    *_keep_listed(CATEGORIES["refrigerator"]),
 )
 
 FIGURE_14 = Vocabulary(
@@ -110,7 +98,7 @@ FIGURE_14 = Vocabulary(
     _FIGURE_LOCATED,
     tuple(dict.fromkeys((*(each for group in _FIGURE_CATEGORIES.values() for each in group), *_FIGURE_LOCATED))),
 )
-"""Figure 14 word for word: 8 categories, 34 objects of the location row. What is counted may be any of them (Figure 16
+"""Figure 14 word for word: 8 categories, 34 objects of the location row. Any of them may be counted (Figure 16
 counts school bus toys, of the location row)."""
 
 _VOCABULARIES: dict[str, Vocabulary] = {each.name: each for each in (DEMO, FIGURE_14)}
@@ -121,15 +109,10 @@ def vocabulary(name: str) -> Vocabulary:
 
     Raises:
         UnknownNameError: no such vocabulary in this process.
-
-    >>> vocabulary("figure-14") is FIGURE_14
-    True
     """
     if name not in _VOCABULARIES:
-        known = ", ".join(_VOCABULARIES)
-        raise UnknownNameError(
-            f"vocabulary({name!r}): no such vocabulary; there are {known}, and those of assets that were read"
-        )
+        known = f"{', '.join(_VOCABULARIES)}, and those of assets that were read"
+        raise UnknownNameError(f"vocabulary({name!r}): no such vocabulary; there are {known}")
     return _VOCABULARIES[name]
 
 
@@ -138,8 +121,6 @@ def add_vocabulary(added: Vocabulary) -> None:
 
     Raises:
         ValueError: another vocabulary has that name.
-
-    >>> add_vocabulary(FIGURE_14)
     """
     if _VOCABULARIES.setdefault(added.name, added) != added:
         raise ValueError(f"add_vocabulary: another vocabulary is called {added.name!r}; name this one by its content")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.builders.rendered.solids import Mesh
+from tellapart.builders.rendered.solids import Mesh, area_normals
 from tellapart.errors import DataError
 
 __all__ = ["read_obj"]
@@ -19,7 +19,7 @@ __all__ = ["read_obj"]
 
 @dataclass
 class _Lines:
-    """What has been read so far; polygons as rows of `(position, texture coordinate, normal)`, -1 where there is none."""
+    """The parts read so far; a triangle's corners are `(position, texture coordinate, normal)`, -1 for none."""
 
     path: Path
     positions: list[list[float]] = field(default_factory=list)
@@ -87,18 +87,19 @@ def _corner(read: _Lines, number: int, word: str) -> tuple[int, int, int]:
     """Read `position[/coordinate[/normal]]`: counted from 1, or from the end where negative."""
     lists = (read.positions, read.coordinates, read.normals)
     indices = [-1, -1, -1]
-    for place, text in enumerate(word.split("/")[:3]):
-        if text == "" and place > 0:
+    for kind, text in enumerate(word.split("/")[:3]):
+        if text == "" and kind > 0:
             continue
         try:
             value = int(text)
         except ValueError as wrong:
             raise read.fault(number, f"a face's corner is not a number: {word!r}") from wrong
-        index = value - 1 if value > 0 else len(lists[place]) + value
-        if value == 0 or not 0 <= index < len(lists[place]):
-            kind = ("vertex", "texture coordinate", "normal")[place]
-            raise read.fault(number, f"a face names {kind} {value}, but {len(lists[place])} have been read")
-        indices[place] = index
+        count = len(lists[kind])
+        index = value - 1 if value > 0 else count + value
+        if value == 0 or not 0 <= index < count:
+            name = ("vertex", "texture coordinate", "normal")[kind]
+            raise read.fault(number, f"a face names {name} {value}, but {count} have been read")
+        indices[kind] = index
     return indices[0], indices[1], indices[2]
 
 
@@ -110,10 +111,10 @@ def _mesh(read: _Lines) -> Mesh:
     smooth = _smooth_normals(positions, np.asarray(read.triangles, dtype=np.int64)[:, 0].reshape(-1, 3))
     normals = smooth[corners[:, 0]]
     if read.normals:
-        given = np.asarray(read.normals, dtype=np.float64)[np.maximum(corners[:, 2], 0)]
-        length = np.linalg.norm(given, axis=1, keepdims=True)
+        own = np.asarray(read.normals, dtype=np.float64)[np.maximum(corners[:, 2], 0)]
+        length = np.linalg.norm(own, axis=1, keepdims=True)
         usable = (corners[:, 2:] >= 0) & (length > 1e-9)
-        normals = np.where(usable, given / np.maximum(length, 1e-9), normals)
+        normals = np.where(usable, own / np.maximum(length, 1e-9), normals)
     uv = np.zeros((len(corners), 2))
     if read.coordinates:
         uv = np.where(corners[:, 1:2] >= 0, np.asarray(read.coordinates)[np.maximum(corners[:, 1], 0)], 0.0)
@@ -123,10 +124,6 @@ def _mesh(read: _Lines) -> Mesh:
 
 def _smooth_normals(positions: NDArray[np.float64], faces: NDArray[np.int64]) -> NDArray[np.float64]:
     """Area-weighted mean normal of each position's triangles, float64 `(n, 3)`; up where there is none."""
-    a, b, c = (positions[faces[:, k]] for k in range(3))
-    area = np.cross(b - a, c - a)
-    total = np.zeros_like(positions)
-    for k in range(3):
-        np.add.at(total, faces[:, k], area)
+    total = area_normals(positions, faces)
     length = np.linalg.norm(total, axis=1, keepdims=True)
     return np.where(length > 1e-15, total / np.maximum(length, 1e-15), [0.0, 0.0, 1.0])

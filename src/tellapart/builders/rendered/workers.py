@@ -1,43 +1,36 @@
-"""Spread independent jobs over processes."""
+"""Jobs spread over processes, counted on the terminal."""
 
 from __future__ import annotations
 
-import multiprocessing
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-__all__ = ["spread"]
+from tellapart.builders.executor import Lost, ProcessExecutor
+from tellapart.errors import DataError
+
+__all__ = ["run_jobs"]
 
 Job = TypeVar("Job")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
-def spread(task: Callable[[Job], Answer], jobs: Sequence[Job], workers: int, title: str) -> Iterator[Answer]:
-    """Yield `task(job)` for every job, in whatever order they finish; a counter runs where there is a terminal.
+def run_jobs(task: Callable[[Job], Result], jobs: Sequence[Job], workers: int, title: str) -> Iterator[Result]:
+    """Yield `task(job)` for every job, in the order in which they finish; a counter runs if there is a terminal.
 
     Args:
         task: can be pickled; depends on its job alone.
-        jobs: what to do.
+        jobs: the task's arguments.
         workers: processes; with one, the work is done in this process.
-        title: what the jobs are, for the counter.
+        title: the counter's name for the jobs.
 
-    >>> sorted(spread(abs, [-3, 2, -1], workers=1, title="numbers"))
-    [1, 2, 3]
+    Raises:
+        DataError: a worker process died.
     """
-    if workers <= 1:
-        yield from _counted(map(task, jobs), len(jobs), title)
-        return
-    # Spawned, not forked: Mitsuba and the denoiser keep threads that do not survive a fork.
-    with multiprocessing.get_context("spawn").Pool(workers) as pool:
-        yield from _counted(pool.imap_unordered(task, jobs), len(jobs), title)
-
-
-def _counted(answers: Iterator[Answer], total: int, title: str) -> Iterator[Answer]:
-    """Pass answers on and count them on the terminal."""
-    shown = sys.stderr.isatty()
-    for done, answer in enumerate(answers, start=1):
-        if shown:
-            sys.stderr.write(f"\r{title}: {done}/{total}" + ("\n" if done == total else ""))
+    for done, (job, result) in enumerate(ProcessExecutor(workers).perform(task, jobs), start=1):
+        if isinstance(result, Lost):
+            raise DataError(f"{title}: {job}: {result}; run it again, with fewer workers if memory is short")
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r{title}: {done}/{len(jobs)}" + ("\n" if done == len(jobs) else ""))
             sys.stderr.flush()
-        yield answer
+        yield result

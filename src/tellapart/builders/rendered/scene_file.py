@@ -1,8 +1,9 @@
-"""A scene as JSON: everything that determines a picture's pixels, to be written, edited, read and rendered again.
+"""A scene as a JSON file: everything that determines a picture's pixels, to be written, edited, read and rendered.
 
-`python -m tellapart.builders.rendered.spec export SET ITEM SIDE --out scene.json` takes it from an item's provenance;
-`... render scene.json --out picture.png` draws it. Fields: `format` (1); `settings` (`renderer`, `size` in pixels, `samples`,
-`depth`, `seed`); `camera`, `light`, `ground` and each of `things` with the fields of `scene.Camera`, `Light`, `Ground`, `Thing`.
+`python -m tellapart.builders.rendered.scene_file export SET ITEM SIDE --out scene.json` takes it from an item's
+provenance; `... render scene.json --out picture.png` draws it. Fields: `format` (1); `settings` (`renderer`, `size` in
+pixels, `samples`, `depth`, `seed`); `camera`, `light`, `ground` and each of `things` with the fields of
+`scene.Camera`, `Light`, `Ground`, `Thing`.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tellapart.builders.rendered.assets import Up, find_assets, read_asset, register
+from tellapart.builders.rendered.assets import find_assets, read_asset, register
 from tellapart.builders.rendered.blender import Blender
 from tellapart.builders.rendered.materials import FLOORS, PALETTE, WALLS
+from tellapart.builders.rendered.mitsuba import MITSUBA
 from tellapart.builders.rendered.objects import shape
-from tellapart.builders.rendered.render import Settings
-from tellapart.builders.rendered.renderers import MITSUBA, Renderer
+from tellapart.builders.rendered.renderer import Renderer, Settings
 from tellapart.builders.rendered.scene import Camera, Ground, Light, Scene, Thing
+from tellapart.builders.rendered.solids import Vector
 from tellapart.data.folder import read_pair_set
 from tellapart.data.item import Item
 from tellapart.data.validation import Problem
 from tellapart.errors import DataError, UnknownNameError
 
-__all__ = ["RendererName", "Spec", "main", "read_spec", "renderer", "spec_of", "write_spec"]
+__all__ = ["RendererName", "SceneFile", "load_renderer", "main", "read_scene_file", "scene_of_item", "write_scene_file"]
 
 RendererName = Literal["mitsuba", "blender"]
-_Vector = tuple[float, float, float]
 
 
 class _Strict(BaseModel):
@@ -47,8 +48,8 @@ class _Settings(_Strict):
 
 
 class _Camera(_Strict):
-    position: _Vector
-    target: _Vector
+    position: Vector
+    target: Vector
     field: float = Field(gt=0, lt=180)
     lens: float = Field(ge=0)
 
@@ -75,7 +76,7 @@ class _Thing(_Strict):
     shape: str
     colour: str
     size: float = Field(gt=0)
-    position: _Vector
+    position: Vector
     yaw: float
 
 
@@ -89,59 +90,45 @@ class _File(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
-    """A scene, how it is rendered, and by what.
-
-    >>> from tellapart.builders.rendered.quadruple import Key, draw
-    >>> Spec(draw(Key("test", 0, "counting", 0)).scenes[0], Settings()).renderer
-    'mitsuba'
-    """
+class SceneFile:
+    """A scene, the settings of its picture, and the renderer's name."""
 
     scene: Scene
     settings: Settings
     renderer: RendererName = "mitsuba"
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON types with every field by name.
-
-        >>> from tellapart.builders.rendered.quadruple import Key, draw
-        >>> sorted(Spec(draw(Key("test", 0, "counting", 0)).scenes[0], Settings()).to_json())
-        ['camera', 'format', 'ground', 'light', 'settings', 'things']
-        """
+        """Return JSON types with every field by name."""
         settings = {"renderer": self.renderer, **asdict(self.settings)}
-        told: dict[str, Any] = json.loads(json.dumps({"format": 1, "settings": settings, **asdict(self.scene)}))
-        return told
+        fields: dict[str, Any] = json.loads(json.dumps({"format": 1, "settings": settings, **asdict(self.scene)}))
+        return fields
 
 
-def write_spec(path: Path, spec: Spec) -> None:
-    """Write a spec as JSON.
+def write_scene_file(path: Path, content: SceneFile) -> None:
+    """Write a scene as JSON.
 
     >>> import tempfile
     >>> from tellapart.builders.rendered.quadruple import Key, draw
-    >>> spec = Spec(draw(Key("test", 0, "counting", 0)).scenes[0], Settings())
+    >>> content = SceneFile(draw(Key("test", 0, "counting", 0)).scenes[0], Settings())
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_spec(Path(folder) / "scene.json", spec)
-    ...     read_spec(Path(folder) / "scene.json") == spec
+    ...     write_scene_file(Path(folder) / "scene.json", content)
+    ...     read_scene_file(Path(folder) / "scene.json") == content
     True
     """
-    path.write_text(json.dumps(spec.to_json(), indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(content.to_json(), indent=1) + "\n", encoding="utf-8")
 
 
-def read_spec(path: Path) -> Spec:
-    """Read a spec. Assets that it shows must be registered first.
+def read_scene_file(path: Path) -> SceneFile:
+    """Read a scene. Assets that it shows must be registered first.
 
     Raises:
-        DataError: the file is missing or not JSON, a field is missing, unknown or out of range, or names nothing there is.
-
-    >>> read_spec(Path("missing.json"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: missing.json: no such scene; write one with python -m tellapart.builders.rendered.spec export
+        DataError: the file is missing or not JSON, or a field is missing, unknown, out of range or of an unknown name.
     """
     try:
         read = _File.model_validate_json(path.read_bytes())
     except FileNotFoundError as missing:
         raise DataError(
-            f"{path}: no such scene; write one with python -m tellapart.builders.rendered.spec export"
+            f"{path}: no such scene; write one with python -m tellapart.builders.rendered.scene_file export"
         ) from missing
     except ValidationError as invalid:
         raise DataError(f"{path}: {Problem.first(invalid)}; correct it, or export the scene again") from invalid
@@ -157,44 +144,37 @@ def read_spec(path: Path) -> Spec:
                 f"{path}: field 'things[{number}].colour': no colour {thing.colour!r}; there are metallic, "
                 f"{', '.join(PALETTE)} and none ('')"
             )
-    values = read.model_dump(exclude={"things", "settings", "format"})
     scene = Scene(
-        Camera(**values["camera"]),
-        Light(**values["light"]),
-        Ground(**values["ground"]),
+        Camera(**read.camera.model_dump()),
+        Light(**read.light.model_dump()),
+        Ground(**read.ground.model_dump()),
         tuple(Thing(**thing.model_dump()) for thing in read.things),
     )
-    return Spec(scene, Settings(**read.settings.model_dump(exclude={"renderer"})), read.settings.renderer)
+    return SceneFile(scene, Settings(**read.settings.model_dump(exclude={"renderer"})), read.settings.renderer)
 
 
-def spec_of(item: Item, side: int) -> Spec:
-    """Return what an item of a rendered set shows on one side, from its provenance.
+def scene_of_item(item: Item, side: int) -> SceneFile:
+    """Return the scene that an item of a rendered set shows on one side, from its provenance.
 
     Raises:
         DataError: the provenance is not that of a rendered item.
-
-    >>> spec_of(Item(id="a", images=("a.png",), texts=("x", "y")), 0)
-    Traceback (most recent call last):
-    tellapart.errors.DataError: item 'a': its provenance tells no scene (missing 'camera'); name an item that the builder scenes made
     """
-    told: Mapping[str, Any] = item.provenance
+    provenance: Mapping[str, Any] = item.provenance
     try:
-        record = {name: told[name] for name in ("camera", "light", "ground")} | {"things": told["things"][side]}
-        settings = dict(told["settings"])
+        record = {name: provenance[name] for name in ("camera", "light", "ground")}
+        record["things"] = provenance["things"][side]
+        settings = dict(provenance["settings"])
     except (KeyError, IndexError) as missing:
         raise DataError(
-            f"item {item.id!r}: its provenance tells no scene (missing {missing}); name an item that the builder scenes made"
+            f"item {item.id!r}: its provenance holds no scene (missing {missing}); "
+            "name an item that the builder scenes made"
         ) from missing
     name = settings.pop("renderer")
-    return Spec(Scene.from_record(record), Settings(**settings), name)
+    return SceneFile(Scene.from_record(record), Settings(**settings), name)
 
 
-def renderer(name: RendererName, blender_python: str = "") -> Renderer:
-    """Return the renderer of that name.
-
-    >>> renderer("mitsuba") is MITSUBA
-    True
-    """
+def load_renderer(name: RendererName, blender_python: str = "") -> Renderer:
+    """Return the renderer of that name."""
     return Blender(blender_python) if name == "blender" else MITSUBA
 
 
@@ -203,12 +183,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Raises:
         DataError: the set, the item or the scene cannot be read.
-
-    >>> main(["render", "missing.json", "--out", "unused.png"])
-    Traceback (most recent call last):
-    tellapart.errors.DataError: missing.json: no such scene; write one with python -m tellapart.builders.rendered.spec export
     """
-    parser = argparse.ArgumentParser(prog="python -m tellapart.builders.rendered.spec", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tellapart.builders.rendered.scene_file", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     export = commands.add_parser("export", help="write the scene of an item's picture")
     export.add_argument("set", type=Path, help="a pair set folder")
@@ -221,25 +197,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     drawing.add_argument("--blender-python", default="", help="a Python that has bpy")
     for command in (export, drawing):
         command.add_argument("--out", type=Path, required=True)
-    chosen = parser.parse_args(arguments)
-    if chosen.command == "export":
-        items = {item.id: item for item in read_pair_set(chosen.set).items}
-        if chosen.item not in items:
+    options = parser.parse_args(arguments)
+    if options.command == "export":
+        items = {item.id: item for item in read_pair_set(options.set).items}
+        if options.item not in items:
             raise DataError(
-                f"{chosen.set}: has no item {chosen.item!r}; its items are {', '.join(list(items)[:8])} ..."
+                f"{options.set}: has no item {options.item!r}; its items are {', '.join(list(items)[:8])} ..."
             )
-        write_spec(chosen.out, spec_of(items[chosen.item], chosen.side))
+        write_scene_file(options.out, scene_of_item(items[options.item], options.side))
         return 0
-    if chosen.assets is not None:
-        _register_all(chosen.assets, chosen.up)
-    spec = read_spec(chosen.scene)
+    for name in find_assets(options.assets) if options.assets is not None else ():
+        register(read_asset(options.assets, name, options.up))
+    content = read_scene_file(options.scene)
     from PIL import Image
 
-    Image.fromarray(renderer(spec.renderer, chosen.blender_python).render(spec.scene, spec.settings)).save(chosen.out)
+    renderer = load_renderer(content.renderer, options.blender_python)
+    Image.fromarray(renderer.render(content.scene, content.settings)).save(options.out)
     return 0
 
 
-def _register_all(folder: Path, up: Up) -> None:
-    """Read every asset of a folder."""
-    for name in find_assets(folder):
-        register(read_asset(folder, name, up))
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,4 +1,4 @@
-"""Scenes to pixels with Mitsuba 3 (`scalar_rgb`), denoised by Open Image Denoise; and object masks.
+"""Mitsuba 3 (`scalar_rgb`) as the renderer, in this process, denoised by Open Image Denoise.
 
 The pictures and the masks come from the same geometry. A colour pass gives radiance, albedo and normals; a separate
 pass without light transport gives the index of the object that each pixel sees.
@@ -7,8 +7,10 @@ pass without light transport gives the index of the object that each pixel sees.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache, lru_cache
+from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -16,24 +18,12 @@ from numpy.typing import NDArray
 
 from tellapart.builders.rendered.materials import WALLS, Surface, floor_surface, surface
 from tellapart.builders.rendered.objects import shape
-from tellapart.builders.rendered.scene import Camera, Light, Scene, Thing
+from tellapart.builders.rendered.renderer import Settings, develop, environment
+from tellapart.builders.rendered.scene import Camera, Scene, Thing, place_points
+from tellapart.builders.rendered.solids import yaw_matrix
 from tellapart.errors import require
 
-__all__ = ["Settings", "developed", "environment", "lone_pixels", "masks", "render"]
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Side of the square picture in pixels, samples per pixel, longest light path, seed of the sampler.
-
-    >>> Settings().samples
-    8
-    """
-
-    size: int = 160
-    samples: int = 8
-    depth: int = 6
-    seed: int = 0
+__all__ = ["MITSUBA", "Mitsuba", "count_lone_pixels", "masks", "render"]
 
 
 @cache
@@ -49,53 +39,8 @@ def _mitsuba() -> Any:
     return mi
 
 
-@lru_cache(maxsize=4)
-def environment(light: Light, height: int = 48) -> NDArray[np.float32]:
-    """Draw the surroundings as latitude-longitude radiance, float32 `(height, 2 height, 3)`.
-
-    Row 0 is straight up; column 0 looks along +y, and a quarter of the width farther along +x.
-
-    >>> environment(Light(0.5, 0.9, 0.4, 1.0, 0.2, 0)).shape
-    (48, 96, 3)
-    """
-    polar = (np.arange(height) + 0.5) / height * np.pi
-    turn = (np.arange(2 * height) + 0.5) / height * np.pi
-    direction = np.stack(
-        [
-            np.sin(polar)[:, None] * np.sin(turn)[None],
-            np.sin(polar)[:, None] * np.cos(turn)[None],
-            np.broadcast_to(np.cos(polar)[:, None], (height, 2 * height)),
-        ],
-        axis=2,
-    )
-    rng = np.random.default_rng([23, light.room])
-    warm = np.array([1.0 + 0.18 * light.warmth, 1.0, 1.0 - 0.22 * light.warmth])
-    up = direction[..., 2:]
-    sky = 0.20 + 0.22 * np.clip(up, 0, 1) - 0.08 * np.clip(-up, 0, 1)
-    image: NDArray[np.float64] = sky * (2.0 - warm) * 0.9
-
-    def blob(azimuth: float, elevation: float, spread: float) -> NDArray[np.float64]:
-        axis = np.array([np.cos(elevation) * np.sin(azimuth), np.cos(elevation) * np.cos(azimuth), np.sin(elevation)])
-        angle = np.arccos(np.clip(direction @ axis, -1, 1))
-        return np.asarray(1.0 / (1.0 + np.exp((angle - spread) / (0.12 * spread))))[..., None]
-
-    # Radiant power, not radiance, is what must stay equal when the soft box grows.
-    image = image + blob(light.azimuth, light.elevation, light.spread) * warm * light.strength * 1.9 / light.spread**2
-    for _ in range(3):
-        side = float(rng.uniform(-np.pi, np.pi))
-        image = image + blob(side, float(rng.uniform(0.1, 0.6)), 0.22) * (2.0 - warm) * float(rng.uniform(0.5, 2.2))
-    return image.astype(np.float32)
-
-
-def _sky(light: Light) -> dict[str, Any]:
-    """Describe the environment emitter with z up."""
-    mi = _mitsuba()
-    turn = mi.ScalarTransform4f().rotate([1, 0, 0], 90)
-    return {"type": "envmap", "bitmap": mi.Bitmap(environment(light)), "to_world": turn}
-
-
-def _placed(thing: Thing, part: int) -> Any:
-    """Move a cached mesh to where the thing stands; returns the mesh."""
+def _mesh(thing: Thing, part: int) -> Any:
+    """Return one part of a thing, in the thing's place, as a Mitsuba mesh."""
     mi = _mitsuba()
     piece = shape(thing.shape).parts[part]
     props = mi.Properties()
@@ -108,20 +53,26 @@ def _placed(thing: Thing, part: int) -> Any:
         has_vertex_texcoords=True,
         props=props,
     )
-    cos, sin = np.cos(thing.yaw), np.sin(thing.yaw)
-    turn = np.array([[cos, sin, 0.0], [-sin, cos, 0.0], [0.0, 0.0, 1.0]])
     values = mi.traverse(mesh)
-    position = np.asarray(thing.position)
-    values["vertex_positions"] = (piece.mesh.vertices * thing.size @ turn + position).astype(np.float32).ravel()
-    values["vertex_normals"] = (piece.mesh.normals @ turn).astype(np.float32).ravel()
+    values["vertex_positions"] = place_points(piece.mesh.vertices, thing).astype(np.float32).ravel()
+    values["vertex_normals"] = (piece.mesh.normals @ yaw_matrix(thing.yaw)).astype(np.float32).ravel()
     values["vertex_texcoords"] = piece.mesh.uv.ravel()
     values["faces"] = piece.mesh.faces.ravel()
     values.update()
     return mesh
 
 
+def _meshes(things: tuple[Thing, ...]) -> list[tuple[str, int, Any]]:
+    """Return key, index of the thing and Mitsuba mesh of every part of every thing."""
+    return [
+        (f"{number:02d}-{part:02d}", number, _mesh(thing, part))
+        for number, thing in enumerate(things)
+        for part in range(len(shape(thing.shape).parts))
+    ]
+
+
 def _bsdf(described: Surface, repeat: float = 1.0) -> dict[str, Any]:
-    """Say a surface in Mitsuba's words; `repeat`: how often its picture fills the texture space."""
+    """Describe a surface for Mitsuba; `repeat`: how often its picture fills the texture space."""
     mi = _mitsuba()
     colour: dict[str, Any]
     if isinstance(described.colour, tuple):
@@ -150,24 +101,24 @@ def _floor_material(kind: str, variant: int, tile: float) -> Any:
 def _surroundings(scene: Scene) -> dict[str, Any]:
     """Describe floor, wall and light."""
     mi = _mitsuba()
-    ground = scene.ground
-    transform = mi.ScalarTransform4f
-    turned = transform().rotate([0, 0, 1], float(np.degrees(ground.yaw))).scale([30, 30, 1])
+    ground, transform = scene.ground, mi.ScalarTransform4f
     parts: dict[str, Any] = {
         "floor": {
             "type": "rectangle",
-            "to_world": turned,
+            "to_world": transform().rotate([0, 0, 1], float(np.degrees(ground.yaw))).scale([30, 30, 1]),
             "bsdf": _floor_material(ground.floor, ground.variant, ground.tile),
         },
-        "sky": _sky(scene.light),
+        "sky": {
+            "type": "envmap",
+            "bitmap": mi.Bitmap(environment(scene.light)),
+            "to_world": transform().rotate([1, 0, 0], 90),  # z up
+        },
     }
     if ground.wall >= 0:
-        upright = transform().translate([0, ground.wall_distance, 0]).rotate([1, 0, 0], 90).scale([30, 30, 1])
-        colour = {"type": "rgb", "value": list(WALLS[ground.wall])}
         parts["wall"] = {
             "type": "rectangle",
-            "to_world": upright,
-            "bsdf": {"type": "diffuse", "reflectance": colour},
+            "to_world": transform().translate([0, ground.wall_distance, 0]).rotate([1, 0, 0], 90).scale([30, 30, 1]),
+            "bsdf": {"type": "diffuse", "reflectance": {"type": "rgb", "value": list(WALLS[ground.wall])}},
         }
     return parts
 
@@ -177,18 +128,12 @@ def _sensor(camera: Camera, size: int, samples: int, seed: int) -> dict[str, Any
     mi = _mitsuba()
     distance = float(np.linalg.norm(np.subtract(camera.position, camera.target)))
     look = mi.ScalarTransform4f().look_at(origin=list(camera.position), target=list(camera.target), up=[0, 0, 1])
+    film = {"type": "hdrfilm", "width": size, "height": size, "rfilter": {"type": "box"}}
     sensor: dict[str, Any] = {
         "type": "thinlens" if camera.lens > 0 else "perspective",
         "fov": camera.field,
         "to_world": look,
-        "film": {
-            "type": "hdrfilm",
-            "width": size,
-            "height": size,
-            "rfilter": {"type": "box"},
-            "pixel_format": "rgb",
-            "component_format": "float32",
-        },
+        "film": {**film, "pixel_format": "rgb", "component_format": "float32"},
         "sampler": {"type": "multijitter" if samples >= 4 else "independent", "sample_count": samples, "seed": seed},
     }
     if camera.lens > 0:
@@ -224,19 +169,10 @@ def render(scene: Scene, settings: Settings) -> NDArray[np.uint8]:
         np.array(mi.render(loaded, integrator=mi.load_dict(each), spp=settings.samples, seed=settings.seed))
         for each in passes
     ]
-    return developed(_denoised(layers[0], layers[1][..., :3], layers[1][..., 3:]))
+    return develop(_denoise(layers[0], layers[1][..., :3], layers[1][..., 3:]))
 
 
-def _meshes(things: tuple[Thing, ...]) -> list[tuple[str, int, Any]]:
-    """Return key, index of the thing and Mitsuba mesh of every part of every thing."""
-    return [
-        (f"{number:02d}-{part:02d}", number, _placed(thing, part))
-        for number, thing in enumerate(things)
-        for part in range(len(shape(thing.shape).parts))
-    ]
-
-
-def _denoised(
+def _denoise(
     colour: NDArray[np.float32], albedo: NDArray[np.float32], normal: NDArray[np.float32]
 ) -> NDArray[np.float32]:
     """Denoise radiance with the help of albedo and normals, each `(h, w, 3)`."""
@@ -251,46 +187,27 @@ def _denoised(
     return clean
 
 
-def developed(radiance: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Tone-map radiance with a fixed film curve and encode as sRGB; nothing depends on the picture's content.
-
-    >>> developed(np.zeros((1, 1, 3), dtype=np.float32)).tolist()
-    [[[0, 0, 0]]]
-    """
-    x = np.clip(radiance, 0.0, None) * 0.62
-    # Narkowicz's fit of the ACES film curve.
-    film = np.clip(x * (2.51 * x + 0.03) / (x * (2.43 * x + 0.59) + 0.14), 0.0, 1.0)
-    encoded = np.where(film <= 0.0031308, 12.92 * film, 1.055 * film ** (1 / 2.4) - 0.055)
-    return np.asarray(np.round(encoded * 255.0), dtype=np.uint8)
-
-
 def masks(scene: Scene, size: int) -> tuple[NDArray[np.int16], list[int]]:
-    """Return which object each pixel sees, and how many pixels each object would fill if it stood alone.
-
-    The first is int16 `(size, size)`: the index of the thing, -1 for surroundings. One ray a pixel, no lens blur.
+    """Return which thing each pixel sees, and how many pixels each would fill alone, as `Renderer.masks` does.
 
     Raises:
         MissingDependencyError: Mitsuba is not installed.
 
     >>> from tellapart.builders.rendered.quadruple import Key, draw
-    >>> seen, alone = masks(draw(Key("test", 0, "attribute", 0)).scenes[0], 32)
-    >>> seen.shape, len(alone), int(seen.max())
+    >>> visible, alone = masks(draw(Key("test", 0, "attribute", 0)).scenes[0], 32)
+    >>> visible.shape, len(alone), int(visible.max())
     ((32, 32), 2, 1)
     """
-    whole = _indices(scene.camera, scene.things, size)
-    return whole, [lone_pixels(scene.camera, thing, size) for thing in scene.things]
+    together = _indices(scene.camera, scene.things, size)
+    return together, [count_lone_pixels(scene.camera, thing, size) for thing in scene.things]
 
 
 @lru_cache(maxsize=64)
-def lone_pixels(camera: Camera, thing: Thing, size: int) -> int:
+def count_lone_pixels(camera: Camera, thing: Thing, size: int) -> int:
     """Count the pixels of one object with nothing else in the scene.
 
     Raises:
         MissingDependencyError: Mitsuba is not installed.
-
-    >>> camera = Camera((0.0, -4.0, 1.0), (0.0, 0.0, 0.4), 30.0, 0.0)
-    >>> 0 < lone_pixels(camera, Thing("mug", "red", 1.0, (0.0, 0.0, 0.0), 0.0), 32) < 32 * 32
-    True
     """
     return int((_indices(camera, (thing,), size) >= 0).sum())
 
@@ -312,3 +229,26 @@ def _indices(camera: Camera, things: tuple[Thing, ...], size: int) -> NDArray[np
     lookup = np.array([-1, *(owner[each.id()] for each in loaded.shapes())], dtype=np.int16)
     layer = np.array(mi.render(loaded, spp=1, seed=0))[..., 0]
     return np.asarray(lookup[np.rint(layer).astype(np.int64)])
+
+
+class Mitsuba:
+    """The `Renderer` that is used where none is named."""
+
+    name = "mitsuba"
+    render = staticmethod(render)
+    masks = staticmethod(masks)
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Both packages' versions.
+
+        Raises:
+            MissingDependencyError: one of them is not installed.
+        """
+        for package in ("mitsuba", "pyoidn"):
+            require(package, extra="render")
+        return {name: metadata.version(name) for name in ("mitsuba", "pyoidn")}
+
+
+MITSUBA = Mitsuba()
+"""The default renderer."""

@@ -12,21 +12,28 @@ from PIL import Image
 
 from tellapart.builders.rendered.demo import encode
 from tellapart.builders.rendered.quadruple import Key, draw
-from tellapart.builders.rendered.render import Settings
-from tellapart.builders.rendered.spec import Spec, main, read_spec, renderer, spec_of, write_spec
+from tellapart.builders.rendered.renderer import Settings
+from tellapart.builders.rendered.scene_file import (
+    SceneFile,
+    load_renderer,
+    main,
+    read_scene_file,
+    scene_of_item,
+    write_scene_file,
+)
 from tellapart.data.item import Item
 from tellapart.errors import DataError
 
-SPEC = Spec(draw(Key("test", 0, "location", 1, vocabulary="figure-14")).scenes[0], Settings(24, 1, 2, 3))
+CONTENT = SceneFile(draw(Key("test", 0, "location", 1, vocabulary="figure-14")).scenes[0], Settings(24, 1, 2, 3))
 
 
 @pytest.mark.parametrize("aspect", ["attribute", "counting", "location"])
 def test_every_scene_is_read_back_as_it_was_written(tmp_path: Path, aspect: Any) -> None:
     for index in range(5):
         for scene in draw(Key("test", 1, aspect, index, vocabulary="figure-14")).scenes:
-            spec = Spec(scene, Settings(32, 2, 3, index), "blender")
-            write_spec(tmp_path / "scene.json", spec)
-            assert read_spec(tmp_path / "scene.json") == spec
+            content = SceneFile(scene, Settings(32, 2, 3, index), "blender")
+            write_scene_file(tmp_path / "scene.json", content)
+            assert read_scene_file(tmp_path / "scene.json") == content
 
 
 @pytest.mark.parametrize(
@@ -45,22 +52,24 @@ def test_every_scene_is_read_back_as_it_was_written(tmp_path: Path, aspect: Any)
     ],
 )
 def test_a_wrong_field_is_named(tmp_path: Path, path: tuple[Any, ...], value: Any, message: str) -> None:
-    told = SPEC.to_json()
-    place = told
+    fields = CONTENT.to_json()
+    part = fields
     for step in path[:-1]:
-        place = place[step]
-    place[path[-1]] = value
-    (tmp_path / "scene.json").write_text(json.dumps(told))
+        part = part[step]
+    part[path[-1]] = value
+    (tmp_path / "scene.json").write_text(json.dumps(fields))
     with pytest.raises(DataError, match=message):
-        read_spec(tmp_path / "scene.json")
+        read_scene_file(tmp_path / "scene.json")
 
 
 def test_what_is_not_json_and_items_of_other_builders_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"scene.json: no such scene; write one with python -m .*\.scene_file export"):
+        read_scene_file(tmp_path / "scene.json")
     (tmp_path / "scene.json").write_text("{")
     with pytest.raises(DataError, match=r"scene.json: invalid JSON"):
-        read_spec(tmp_path / "scene.json")
-    with pytest.raises(DataError, match=r"item 'a': its provenance tells no scene \(missing 'camera'\)"):
-        spec_of(Item(id="a", images=("a.png",), texts=("x", "y")), 0)
+        read_scene_file(tmp_path / "scene.json")
+    with pytest.raises(DataError, match=r"item 'a': its provenance holds no scene \(missing 'camera'\)"):
+        scene_of_item(Item(id="a", images=("a.png",), texts=("x", "y")), 0)
 
 
 def test_an_exported_scene_renders_to_the_bytes_of_the_set(tmp_path: Path) -> None:
@@ -94,11 +103,11 @@ def test_a_scene_of_assets_is_rendered_where_their_folder_is_named(tmp_path: Pat
     from tellapart.builders.rendered.assets import read_asset
 
     name = read_asset(shelf(tmp_path / "scans"), "Brick").shape
-    told = SPEC.to_json()
-    told["things"] = [{"shape": name, "colour": "", "size": 1.0, "position": [0, 0, 0], "yaw": 0.3}]
-    (tmp_path / "scene.json").write_text(json.dumps(told))
+    fields = CONTENT.to_json()
+    fields["things"] = [{"shape": name, "colour": "", "size": 1.0, "position": [0, 0, 0], "yaw": 0.3}]
+    (tmp_path / "scene.json").write_text(json.dumps(fields))
     arguments = ["render", str(tmp_path / "scene.json"), "--out", str(tmp_path / "s.png")]
     assert main([*arguments, "--assets", str(tmp_path / "scans")]) == 0
     with Image.open(tmp_path / "s.png") as image:
         assert image.size == (24, 24)
-    assert renderer("mitsuba").name == "mitsuba"
+    assert load_renderer("mitsuba").name == "mitsuba"

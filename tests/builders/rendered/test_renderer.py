@@ -11,8 +11,9 @@ import pytest
 pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
 pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
 
+from tellapart.builders.rendered.mitsuba import masks, render
 from tellapart.builders.rendered.quadruple import Key, draw
-from tellapart.builders.rendered.render import Settings, masks, render
+from tellapart.builders.rendered.renderer import Settings
 
 SMALL = Settings(size=40, samples=2, depth=3, seed=5)
 
@@ -41,10 +42,10 @@ def test_rendering_something_else_in_between_changes_nothing(pair: list[np.ndarr
 
 
 def test_a_change_of_colour_shows_on_the_object_and_hardly_elsewhere(pair: list[np.ndarray]) -> None:
-    seen, _ = masks(draw(Key("test", 2, "attribute", 2)).scenes[0], 40)
+    visible, _ = masks(draw(Key("test", 2, "attribute", 2)).scenes[0], 40)
     difference = np.abs(pair[0].astype(int) - pair[1].astype(int)).mean(axis=2)
-    assert difference[seen == 0].mean() > 20
-    assert difference[seen == 0].mean() > 8 * difference[seen != 0].mean()
+    assert difference[visible == 0].mean() > 20
+    assert difference[visible == 0].mean() > 8 * difference[visible != 0].mean()
 
 
 def test_a_missing_renderer_is_named_with_the_line_that_installs_it() -> None:
@@ -52,7 +53,7 @@ def test_a_missing_renderer_is_named_with_the_line_that_installs_it() -> None:
     code = (
         "import sys; sys.modules['mitsuba'] = None\n"
         "from tellapart.builders.rendered.quadruple import Key, draw\n"
-        "from tellapart.builders.rendered.render import masks\n"
+        "from tellapart.builders.rendered.mitsuba import masks\n"
         "from tellapart.errors import MissingDependencyError\n"
         "try:\n    masks(draw(Key('test', 0, 'counting', 0)).scenes[0], 16)\n"
         "except MissingDependencyError as error:\n    print(error)\n"
