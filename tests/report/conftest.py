@@ -14,9 +14,10 @@ from PIL import Image, ImageDraw
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.errors import DataError
-from tellapart.evaluation.measure import measure
+from tellapart.evaluation.tabulate import tabulate_units
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
 from tellapart.report.sections import ReportRun
+from tellapart.tasks.pairs import ListedPairs, PairScores, measure_pairs
 
 COLOURS = ("red", "blue", "green", "orange", "purple", "teal")
 
@@ -49,29 +50,31 @@ def made_run(plan: Plan, scores: NDArray[np.float32]) -> ReportRun:
     ids = tuple(f"{plan.benchmark}-{k:04d}" for k in range(plan.n))
     tags = tuple(plan.tags[k % len(plan.tags)] for k in range(plan.n)) if plan.tags else ({},) * plan.n
     outline = Outline(ids, plan.shape, ids, tags)
-    found = measure(Scores(ids, scores, plan.kind), outline)
+    measured = measure_pairs(ListedPairs(outline), PairScores(Scores(ids, scores, plan.kind)))
+    table = tabulate_units(measured)
+    values = measured[0].values
     samples = [
         Sample(
-            id=one,
-            cluster=one,
+            id=item,
+            cluster=item,
             tags=tags[k],
-            images=tuple(f"{one}/{i}.png" for i in range(plan.shape[0])) if plan.with_images else (),
+            images=tuple(f"{item}/{i}.png" for i in range(plan.shape[0])) if plan.with_images else (),
             texts=tuple(caption(k, t) for t in range(plan.shape[1])),
             scores=tuple(map(tuple, scores[k].tolist())),
-            outcomes={name: float(values[k]) for name, values in found.outcomes.items()},
-            tied=tuple(name for name, mask in found.tied.items() if mask[k]),
+            outcomes={one.name: float(one.strict[k]) for one in values if one.reduce is None},
+            tied=tuple(one.name for one in values if one.ties[k]),
         )
-        for k, one in enumerate(ids)
+        for k, item in enumerate(ids)
     ]
     record = BenchmarkResult(
         title=plan.benchmark.capitalize(),
         fingerprint=f"{plan.benchmark}{plan.n}".encode().hex(),
         shape=plan.shape,
         kind=plan.kind,
-        metrics=found.metrics,
-        by=found.by,
-        macro=found.macro,
-        curves=found.curves,
+        metrics=table.metrics,
+        by=table.by,
+        macro=table.macro,
+        curves=table.curves,
         images=plan.n * plan.shape[0] if plan.with_images else 0,
         texts=plan.n * plan.shape[1],
         origin=plan.benchmark,

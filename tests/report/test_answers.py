@@ -33,16 +33,16 @@ def test_the_worst_over_all_models_come_first_and_no_more_than_fit() -> None:
     (shown,) = examples(section)
     assert (shown.noun, shown.metric, shown.total, len(shown.rows)) == ("question", "exact_match", 100, MOST_EXAMPLES)
     assert [row.id for row in shown.rows[:3]] == ["70", "20", "0"]
-    assert [answer.worth for answer in shown.rows[1].answers] == [1.0, 0.0]
+    assert [answer.value for answer in shown.rows[1].answers] == [1.0, 0.0]
 
 
 def test_a_long_output_is_shortened() -> None:
     run = report_run("a", [0.0])
     run.samples["vqa"][0] = run.samples["vqa"][0].model_copy(update={"output": "x" * 500})
     (section,) = sections([run])
-    said = examples(section)[0].rows[0].answers[0].said
-    assert len(said) == 160
-    assert said.endswith("…")
+    output = examples(section)[0].rows[0].answers[0].output
+    assert len(output) == 160
+    assert output.endswith("…")
 
 
 @pytest.mark.parametrize("hostile", ["<script>alert(1)</script>", "</td><img src=x onerror=alert(1)>"])

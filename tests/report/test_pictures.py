@@ -56,7 +56,7 @@ def test_the_budget_holds_whole_items_in_the_order_given() -> None:
     each = len(data_uri(picture("PNG"), "a"))
     items = [["w0", "w1"], ["x0", "x1"], ["y0", "y1"]]
     made = album(items, lambda name: picture("PNG"), budget=5 * each)
-    assert list(made.place) == ["w0", "w1", "x0", "x1"]
+    assert list(made.index) == ["w0", "w1", "x0", "x1"]
     assert made.left_out == 1
     assert made.size <= 5 * each
 
@@ -92,7 +92,7 @@ def test_a_broken_image_is_counted_and_costs_no_other() -> None:
 
     made = album([["gone", "a"], ["cut"], ["b"]], read, budget=10**6)
     assert made.unreadable == ("gone", "cut")
-    assert list(made.place) == ["a", "b"]
+    assert list(made.index) == ["a", "b"]
     assert made.left_out == 0
 
 

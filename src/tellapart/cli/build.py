@@ -50,7 +50,7 @@ def build_command(
     from tellapart.audit.show import audit_folder
     from tellapart.builders.hub_export import write_imagefolder, write_parquet
     from tellapart.builders.pipeline import build
-    from tellapart.builders.ray_executor import RayCluster
+    from tellapart.builders.ray_executor import RayExecutor
     from tellapart.builders.recipe_file import read_recipe_file
     from tellapart.data.folder import read_pair_set
     from tellapart.report.browser import open_in_browser
@@ -59,11 +59,11 @@ def build_command(
     if pairs is not None:
         _write_caption_pairs(recipe, pairs, workers or 1, limit, as_json=as_json)
         return
-    crew = RayCluster(ray, workers, ray_gpus) if ray is not None else None
+    executor = RayExecutor(ray, workers, ray_gpus) if ray is not None else None
     folder = out or Path("sets") / read_recipe_file(recipe).name
     with resumable() as progress:
         update = progress.callback(folder.name)
-        built = build(recipe, folder, workers=workers or 1, crew=crew, limit=limit, progress=update)
+        built = build(recipe, folder, workers=workers or 1, executor=executor, limit=limit, progress=update)
         page = audit_folder(folder, progress.callback("audit")) if card or open_card else None
     if imagefolder is not None:
         write_imagefolder(read_pair_set(folder), imagefolder)

@@ -57,8 +57,9 @@ def train_command(
 
         def train_once(settings: TrainConfig, out: Path) -> FinishedRun:
             update = progress.callback(f"{settings.name}, seed {settings.seed}")
-            options = {"resume": resume, "limit": limit, "allow_leak": allow_leak}
-            finished = run_training(settings, config.parent, out, **options, progress=update)
+            finished = run_training(
+                settings, config.parent, out, resume=resume, limit=limit, allow_leak=allow_leak, progress=update
+            )
             if finished.record is not None:
                 write_curves(RunFiles(out), finished.sweep)
             return finished

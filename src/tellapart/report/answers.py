@@ -1,4 +1,4 @@
-"""What the page shows of a task: for every noun its worst units, with what was shown, what was put out, what was right."""
+"""Examples of a task on the page: for every noun the worst units, with what was shown, answered and right."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from tellapart.records.result import Sample
 from tellapart.report.sections import Entry, Section
 
-__all__ = ["Answer", "Example", "Examples", "examples"]
+__all__ = ["Example", "Examples", "ModelAnswer", "examples"]
 
-#: Units of one noun that the page shows: all of them stand in the run's samples.
+#: Units of one noun that the page shows; the run's samples hold all of them.
 MOST_EXAMPLES = 40
 
 #: Characters of an output that the page shows.
@@ -19,34 +19,27 @@ _LONGEST = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What one model put out for a unit, and what that is worth.
+class ModelAnswer:
+    """One model's output for a unit, and its value.
 
     Attributes:
-        said: the output, shortened; empty where there is none.
-        worth: the first metric's value, 0 to 1 or another number.
-
-    >>> Answer("two", 1.0).said
-    'two'
+        output: shortened; empty where there is none.
+        value: of the first metric, 0 to 1 or another number.
     """
 
-    said: str
-    worth: float
+    output: str
+    value: float
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One unit of a task.
-
-    >>> Example("0", ("a.png",), ("How many?",), "two", ()).gold
-    'two'
-    """
+    """One unit of a task."""
 
     id: str
     images: tuple[str, ...]
     texts: tuple[str, ...]
     gold: str
-    answers: tuple[Answer, ...]
+    answers: tuple[ModelAnswer, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +50,7 @@ class Examples:
         noun: "question", "caption query".
         metric: by which they are the worst.
         total: how many units of this noun there are.
-        rows: the worst first, whatever the model; as many as the page has room for.
-
-    >>> Examples("question", "exact_match", 0, ()).rows
-    ()
+        rows: the worst over all models first, as many as the page has room for.
     """
 
     noun: str
@@ -70,33 +60,27 @@ class Examples:
 
 
 def examples(section: Section) -> tuple[Examples, ...]:
-    """Choose what the page shows of a task: for every noun, the units that models get worst by their first metric.
+    """Choose examples of a task: for every noun, the units with the lowest values of their first metric.
 
-    Empty for pairs, which have an item browser of their own.
-
-    >>> from tellapart.records.result import BenchmarkResult
-    >>> record = BenchmarkResult(title="", fingerprint="", metrics={}, origin="", shape=(2, 2), kind="logit")
-    >>> from tellapart.report.sections import ReportRun
-    >>> examples(Section("demo", "a", (Entry(0, "m", record, (), None),)))
-    ()
+    Empty for pairs, which have an item browser.
     """
     if section.record.shape is not None:
         return ()
     rows_of: dict[str, list[int]] = {}
     for row, sample in enumerate(section.samples):
         rows_of.setdefault(sample.unit, []).append(row)
-    found = []
+    tables = []
     for noun, rows in rows_of.items():
         metric = next(iter(section.samples[rows[0]].outcomes), None)
         if metric is None:
             continue
-        order = sorted(rows, key=lambda row: (_worth(section.entries, row, metric), row))
-        shown = tuple(_example(section.entries, row, metric) for row in order[:MOST_EXAMPLES])
-        found.append(Examples(noun, metric, len(rows), shown))
-    return tuple(found)
+        order = sorted(rows, key=lambda row: (_total(section.entries, row, metric), row))
+        worst = tuple(_example(section.entries, row, metric) for row in order[:MOST_EXAMPLES])
+        tables.append(Examples(noun, metric, len(rows), worst))
+    return tuple(tables)
 
 
-def _worth(entries: Sequence[Entry], row: int, metric: str) -> float:
+def _total(entries: Sequence[Entry], row: int, metric: str) -> float:
     return sum(entry.samples[row].outcomes.get(metric, 0.0) for entry in entries)
 
 
@@ -106,10 +90,10 @@ def _example(entries: Sequence[Entry], row: int, metric: str) -> Example:
     return Example(sample.id, sample.images, sample.texts, sample.gold, answers)
 
 
-def _answer(sample: Sample, metric: str) -> Answer:
-    said = sample.output
-    if isinstance(said, dict) and said.keys() == {"rank", "first"}:
-        said = said["rank"]  # of a gallery; what stands first in it is on the board
-    text = "" if said is None else said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+def _answer(sample: Sample, metric: str) -> ModelAnswer:
+    output = sample.output
+    if isinstance(output, dict) and output.keys() == {"rank", "first"}:
+        output = output["rank"]  # of a gallery, whose first images or captions the board shows
+    text = "" if output is None else output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
     short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-    return Answer(short, sample.outcomes.get(metric, 0.0))
+    return ModelAnswer(short, sample.outcomes.get(metric, 0.0))

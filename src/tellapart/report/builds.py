@@ -12,12 +12,12 @@ from tellapart.report.terminal import console, print_lines, table
 
 if TYPE_CHECKING:
     from tellapart.builders.captions.pairs_file import PairsWritten
-    from tellapart.builders.pipeline import Built
+    from tellapart.builders.pipeline import BuildResult
 
 __all__ = ["build_json", "caption_pairs_json", "print_build", "print_caption_pairs"]
 
 
-def build_json(built: Built, page: Path | None) -> dict[str, Any]:
+def build_json(built: BuildResult, page: Path | None) -> dict[str, Any]:
     """Return a build as one object: its folder, its cards and its funnel."""
     return {
         "out": str(built.folder),
@@ -28,7 +28,7 @@ def build_json(built: Built, page: Path | None) -> dict[str, Any]:
     }
 
 
-def print_build(built: Built, page: Path | None = None) -> None:
+def print_build(built: BuildResult, page: Path | None = None) -> None:
     """Print a build's funnel, and where its card is: the page if there is one."""
     _print_funnel(built.funnel.rows())
     resumed = [f"{thousands(built.resumed)} were decided by an earlier build"] if built.resumed else []

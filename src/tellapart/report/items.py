@@ -1,4 +1,4 @@
-"""What the page's item browser needs of every item: scores, margins, outcomes and the order from worst to best."""
+"""Data of the page's item browser: every item's scores, margins and outcomes, and the order from worst to best."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ def outcome_codes(samples: Sequence[Sample], metric: str) -> str:
     )
 
 
-def item_table(samples: Sequence[Sample], place: Mapping[str, int]) -> dict[str, Any]:
+def item_table(samples: Sequence[Sample], pictures: Mapping[str, int]) -> dict[str, Any]:
     """Return ids, texts, pictures and tags of a benchmark's items, as columns for JSON.
 
     Args:
         samples: one an item.
-        place: image reference -> the picture's number; an image that is not there has the number -1.
+        pictures: image reference -> the picture's number; an image that is not there has the number -1.
 
     >>> one = Sample(id="a", cluster="a", tags={"type": "swap"}, images=("0.png",), scores=((0.5,),), outcomes={})
     >>> item_table([one], {"0.png": 3})
@@ -86,7 +86,7 @@ def item_table(samples: Sequence[Sample], place: Mapping[str, int]) -> dict[str,
     return {
         "ids": [sample.id for sample in samples],
         "texts": [sample.texts for sample in samples],
-        "pictures": [[place.get(reference, -1) for reference in sample.images] for sample in samples],
+        "pictures": [[pictures.get(reference, -1) for reference in sample.images] for sample in samples],
         "tags": {tag: _tag_column(samples, tag) for tag in sorted({tag for sample in samples for tag in sample.tags})},
     }
 
@@ -95,10 +95,6 @@ def model_table(samples: Sequence[Sample], metrics: Sequence[str]) -> dict[str, 
     """Return one model's scores, margins and outcomes, as columns for JSON.
 
     Scores are written with the fewest digits that give back the same float32.
-
-    >>> one = Sample(id="a", cluster="a", scores=((0.1, 0.5),), outcomes={"choice_score": 0.0})
-    >>> model_table([one], ["choice_score"])
-    {'scores': [[0.1, 0.5]], 'margins': [-0.4], 'outcomes': {'choice_score': '0'}}
     """
     values = np.array([sample.scores for sample in samples], dtype=np.float32)
     return {

@@ -6,16 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from tellapart.benchmarks.benchmark import Benchmark, find_benchmark
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES, load, names, nearest
 from tellapart.errors import TellapartError, UnknownNameError
-from tellapart.metrics.registry import defined_for, headline
-from tellapart.models.find import NAME_FORMS, find_model
+from tellapart.metrics.registry import defined_for
+from tellapart.models.find import find_model, name_forms
 from tellapart.report.numbers import plain, thousands
 from tellapart.report.terminal import console, table
-from tellapart.tasks.registry import find_task
+from tellapart.tasks.registry import find_task, headline
+from tellapart.train.losses.loss import find_loss
 
 __all__ = ["listing", "print_listing"]
 
@@ -65,7 +66,7 @@ def _benchmark_rows(place: Locations) -> list[dict[str, Any]]:
     return found
 
 
-def _can_run(benchmark: Benchmark | TaskBenchmark) -> bool:
+def _can_run(benchmark: Benchmark) -> bool:
     try:
         benchmark.expect()
     except TellapartError:
@@ -73,7 +74,7 @@ def _can_run(benchmark: Benchmark | TaskBenchmark) -> bool:
     return True
 
 
-def _benchmark_row(benchmark: Benchmark | TaskBenchmark) -> dict[str, Any]:
+def _benchmark_row(benchmark: Benchmark) -> dict[str, Any]:
     hub = benchmark.hub
     missing = benchmark.missing()
     files = "embedded" if not benchmark.files else "here" if not missing else ""
@@ -81,9 +82,7 @@ def _benchmark_row(benchmark: Benchmark | TaskBenchmark) -> dict[str, Any]:
         files = "in the hub's cache" if hub.cached() else "on the hub, gated" if hub.gated else "on the hub"
     return {key: getattr(benchmark, key, None) for key in _ABOUT} | {
         "metrics": _metrics_of(benchmark),
-        "output": find_task(benchmark.task, benchmark.name).output
-        if isinstance(benchmark, TaskBenchmark)
-        else "scores",
+        "output": find_task(benchmark.task, benchmark.name).output,
         "needs": list(benchmark.files),
         "missing": list(missing),
         "files": files or "with --data",
@@ -92,10 +91,9 @@ def _benchmark_row(benchmark: Benchmark | TaskBenchmark) -> dict[str, Any]:
     }
 
 
-def _metrics_of(benchmark: Benchmark | TaskBenchmark) -> list[str]:
-    if isinstance(benchmark, TaskBenchmark):
-        return [metric.name for metric in find_task(benchmark.task, benchmark.name).metrics]
-    return [metric.name for metric in defined_for(benchmark.shape)]
+def _metrics_of(benchmark: Benchmark) -> list[str]:
+    task = find_task(benchmark.task, benchmark.name)
+    return [metric.name for metric in task.metrics_for(benchmark.shape)]
 
 
 def _model_rows() -> list[dict[str, Any]]:
@@ -117,7 +115,8 @@ def _about_rows(kind: str) -> list[dict[str, Any]]:
     rows = []
     for name in names(kind):
         try:
-            about = (load(kind, name).__doc__ or "").strip().split("\n")[0]
+            function = find_loss(name).function if kind == "loss" else load(kind, name)
+            about = (function.__doc__ or "").strip().split("\n")[0]
         except Exception as error:  # what another package adds may fail as it likes; the others are listed all the same
             about = f"cannot be loaded: {error}"
         rows.append({"name": name, "about": about})
@@ -155,7 +154,7 @@ _COLUMNS = {
 
 def _lines_below(what: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     if what == "models":
-        return ["also, by what it is made of:", *(f"  {form}: {meaning}" for form, meaning in NAME_FORMS.items())]
+        return ["also, by what it is made of:", *(f"  {form}: {meaning}" for form, meaning in name_forms().items())]
     if what != "benchmarks":
         return []
     lines = [

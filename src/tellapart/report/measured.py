@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import RunError
-from tellapart.metrics.registry import headline
 from tellapart.records.result import IDS_ONLY, BenchmarkResult, Result, Sample, Value
 from tellapart.records.run_folder import find_runs, read_result, read_samples
 from tellapart.report.numbers import is_deviation, plain
 from tellapart.report.origin import is_imported
 from tellapart.report.sections import ReportRun, labels
+from tellapart.tasks.registry import headline
 
 __all__ = ["Measured", "Outcomes", "first_metrics", "gather", "outcomes_of", "pick_benchmark", "samples_of", "value_of"]
 

@@ -1,4 +1,4 @@
-"""How numbers and names are written, the same in the terminal and on the page."""
+"""Formats of numbers and names, the same on the terminal and on the page."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class _View:
             "name": section.name,
             "shape": section.record.shape,
             "headline": [name for name in section.headline if name in section.outcomes],
-            "items": item_table(section.samples, self.album.place),
+            "items": item_table(section.samples, self.album.index),
             "models": [
                 {
                     "model": entry.model,

@@ -1,4 +1,4 @@
-"""Pictures for the page as data URIs, the worst items first, within a budget."""
+"""Pictures of a run: read where the run found them, and embedded in the page as data URIs within a budget."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, islice
+from pathlib import Path
 
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.locations import Locations
 from tellapart.data.images import decode
-from tellapart.errors import DataError
+from tellapart.errors import DataError, TellapartError
+from tellapart.records.result import RunRecord
 
-__all__ = ["Album", "album", "data_uri"]
+__all__ = ["Album", "album", "data_uri", "image_reader"]
 
 #: Items whose pictures are made together.
 _AHEAD = 32
 
-#: A file up to this size goes in as it is; a larger one is scaled down.
+#: A file up to this size is embedded unchanged; a larger one is scaled down.
 KEEP_BYTES = 48_000
 
 #: The longer side of a picture that was scaled down, in pixels.
@@ -33,31 +37,35 @@ class Album:
 
     Attributes:
         uris: distinct pictures.
-        place: reference -> index into `uris`.
+        index: reference -> index into `uris`.
         left_out: items without pictures because the budget was used up.
         unreadable: references that could not be read or decoded.
-
-    >>> Album((), {}, 0, ()).size
-    0
     """
 
     uris: tuple[str, ...]
-    place: dict[str, int]
+    index: dict[str, int]
     left_out: int
     unreadable: tuple[str, ...]
 
     @property
     def size(self) -> int:
-        """Characters that the pictures take in the file.
-
-        >>> Album(("data:,",), {"a": 0}, 0, ()).size
-        6
-        """
+        """Characters that the pictures take in the file."""
         return sum(map(len, self.uris))
 
 
+def image_reader(run: RunRecord, benchmark: str) -> Callable[[str], bytes] | None:
+    """Return a reader of a benchmark's images where the run found them; None where there are none any more."""
+    folders = (None if folder is None else Path(folder) for folder in (run.data, run.images))
+    # A folder that was moved or deleted since has no images to show.
+    locations = Locations(*(folder if folder is not None and folder.is_dir() else None for folder in folders))
+    try:
+        return find_benchmark(benchmark, locations).read_image()
+    except TellapartError:
+        return None
+
+
 def data_uri(data: bytes, name: str) -> str:
-    """Return an image file as a data URI: as it is if it is small, else scaled down to 320 pixels as JPEG.
+    """Return an image file as a data URI: unchanged if it is small, else scaled down to 320 pixels as JPEG.
 
     Args:
         data: a PNG, JPEG, WebP or `.npy` file.
@@ -65,10 +73,6 @@ def data_uri(data: bytes, name: str) -> str:
 
     Raises:
         DataError: the bytes are no image.
-
-    >>> data_uri(b"GIF89a", "a.gif")
-    Traceback (most recent call last):
-    tellapart.errors.DataError: a.gif: cannot be decoded as an image (cannot identify image file); is it complete?
     """
     kind = _web_format(data)
     if kind is None or len(data) > KEEP_BYTES:
@@ -87,12 +91,12 @@ def album(items: Iterable[Sequence[str]], read: Callable[[str], bytes], budget: 
     >>> import numpy as np
     >>> frame = io.BytesIO()
     >>> np.save(frame, np.zeros((8, 8, 3), np.uint8))
-    >>> made = album([["a.npy"], ["b.npy"]], lambda reference: frame.getvalue(), budget=1200)
-    >>> len(made.uris), made.left_out
+    >>> pictures = album([["a.npy"], ["b.npy"]], lambda reference: frame.getvalue(), budget=1200)
+    >>> len(pictures.uris), pictures.left_out
     (1, 1)
     """
     uris: list[str] = []
-    place: dict[str, int] = {}
+    index: dict[str, int] = {}
     unreadable: dict[str, None] = {}
     size, left_out = 0, 0
     full = False
@@ -100,24 +104,24 @@ def album(items: Iterable[Sequence[str]], read: Callable[[str], bytes], budget: 
     def is_full() -> bool:
         return full
 
-    for references, made in _made_ahead(items, read, is_full):
-        fresh = [name for name in dict.fromkeys(references) if name not in place and name not in unreadable]
+    for references, pictures in _read_ahead(items, read, is_full):
+        fresh = [name for name in dict.fromkeys(references) if name not in index and name not in unreadable]
         # One broken file must not cost the report; the page says how many there were.
-        unreadable.update((name, None) for name in fresh if not full and made.get(name) is None)
-        new = {name: uri for name in fresh if not full and (uri := made.get(name)) is not None}
+        unreadable.update((name, None) for name in fresh if not full and pictures.get(name) is None)
+        new = {name: uri for name in fresh if not full and (uri := pictures.get(name)) is not None}
         size += sum(map(len, new.values()))
         full = full or size > budget
         if full:
             left_out += bool(fresh)
             continue
         for name, uri in new.items():
-            place[name] = len(uris)
+            index[name] = len(uris)
             uris.append(uri)
-    return Album(tuple(uris), place, left_out, tuple(unreadable))
+    return Album(tuple(uris), index, left_out, tuple(unreadable))
 
 
-def _made_ahead(
-    items: Iterable[Sequence[str]], read: Callable[[str], bytes], full: Callable[[], bool]
+def _read_ahead(
+    items: Iterable[Sequence[str]], read: Callable[[str], bytes], is_full: Callable[[], bool]
 ) -> Iterator[tuple[Sequence[str], dict[str, str | None]]]:
     """Yield each item's references with their pictures, made by a thread a core; None for one that cannot be read."""
 
@@ -127,14 +131,14 @@ def _made_ahead(
         except DataError:
             return None
 
-    seen: set[str] = set()
+    requested: set[str] = set()
     waiting = iter(items)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         while block := list(islice(waiting, _AHEAD)):
-            names = [] if full() else [name for name in dict.fromkeys(chain(*block)) if name not in seen]
-            seen.update(names)
-            made = dict(zip(names, pool.map(make, names), strict=True))
-            yield from ((references, made) for references in block)
+            names = [] if is_full() else [name for name in dict.fromkeys(chain(*block)) if name not in requested]
+            requested.update(names)
+            pictures = dict(zip(names, pool.map(make, names), strict=True))
+            yield from ((references, pictures) for references in block)
 
 
 def _web_format(data: bytes) -> str | None:

@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tellapart.benchmarks.benchmark import ALL, Benchmark, find_benchmark, find_pairs
+from tellapart.benchmarks.benchmark import ALL, Benchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.catalog import REFERENCES
 from tellapart.errors import DataError, MetricError, TellapartError
 from tellapart.evaluation.check import Gate
@@ -84,13 +84,9 @@ def _image_reader(run: RunRecord) -> Callable[[str, str], bytes]:
 
 def _images_of(benchmark: str, place: Locations) -> Callable[[str], bytes] | None:
     try:
-        found = find_benchmark(benchmark, place)
-        if isinstance(found, TaskBenchmark):
-            return found.read_image()
-        pairs = found.pairs_here()
+        return find_benchmark(benchmark, place).read_image()
     except TellapartError:
         return None
-    return None if pairs is None else pairs.read_bytes
 
 
 def print_runs(folder: Path, report: Path | None) -> None:
@@ -141,7 +137,7 @@ def _paper_table(results: Sequence[Result], benchmark: str) -> Table | None:
 
 def _declared(benchmark: str) -> Benchmark | None:
     try:
-        return find_pairs(benchmark)
+        return find_benchmark(benchmark)
     except TellapartError:  # a folder that has moved since, or another package's benchmark
         return None
 

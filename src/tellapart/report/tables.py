@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tellapart.errors import RunError
-from tellapart.metrics.registry import headline
 from tellapart.records.result import IMPORTED, BenchmarkResult, Result, Value
 from tellapart.report.numbers import deviation, interval, is_deviation, percent, plain, score, thousands
+from tellapart.tasks.registry import headline
 
 if TYPE_CHECKING:
     from rich.table import Table

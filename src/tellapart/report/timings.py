@@ -1,4 +1,4 @@
-"""What models cost, as tables for the terminal."""
+"""Costs of models as tables on the terminal."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tellapart.records.timing_record import PARTS, Duration, Timing, Timings
 from tellapart.report.numbers import plain
+from tellapart.report.terminal import console, print_lines, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -15,39 +16,30 @@ __all__ = ["print_timings"]
 
 
 def print_timings(timings: Timings) -> None:
-    """Print latency by part, then throughput and size, then how they were measured.
-
-    >>> print_timings(Timings(started="", command="", versions={}, models=()))  # doctest: +ELLIPSIS
-    latency of one pair, milliseconds...
-    """
-    from rich.console import Console
-
-    # Without a terminal rich assumes 80 columns, and would fold a table that someone pipes into a file.
-    console = Console()
-    console = console if console.is_terminal else Console(width=120)
-    for table in (_latencies(timings.models), _sizes(timings.models)):
-        console.print(table)
-        console.print()
-    console.print("\n".join(_lines(timings.models)), markup=False, highlight=False, soft_wrap=True)
+    """Print latency by part, then throughput and size, then how they were measured."""
+    for rows in (_latencies(timings.models), _sizes(timings.models)):
+        console().print(rows)
+        print_lines("")
+    print_lines(*_lines(timings.models))
 
 
 def _latencies(models: Sequence[Timing]) -> Table:
     parts = [part for part in PARTS if any(part in timing.parts for timing in models)]
-    table = _table("latency of one pair, milliseconds", "model", "median [5%, 95%]", *parts)
+    rows = _table("latency of one pair, milliseconds", "median [5%, 95%]", *parts)
     for timing in models:
         cells = (_median(timing.parts.get(part)) for part in parts)
         spread = f"[{_milliseconds(timing.latency.low)}, {_milliseconds(timing.latency.high)}]"
-        table.add_row(plain(timing.model.name), f"{_milliseconds(timing.latency.median)} {spread}", *cells)
-    return table
+        rows.add_row(plain(timing.model.name), f"{_milliseconds(timing.latency.median)} {spread}", *cells)
+    return rows
 
 
 def _sizes(models: Sequence[Timing]) -> Table:
     device = any(timing.peak_device_memory is not None for timing in models)
     columns = ("batch", "images/s", "texts/s", "pairs/s", "parameters", "FLOPs a pair", "memory")
-    table = _table("throughput and size", "model", *columns, *(["on the device"] if device else []))
+    rows = _table("throughput and size", *columns, *(["on the device"] if device else []))
     for timing in models:
         rates = timing.throughput
-        table.add_row(
+        rows.add_row(
             plain(timing.model.name),
             str(rates.batch_size),
             *map(_rate, (rates.images, rates.texts, rates.pairs)),
@@ -56,21 +48,21 @@ def _sizes(models: Sequence[Timing]) -> Table:
             _amount(timing.peak_memory, "B"),
             *([_amount(timing.peak_device_memory, "B")] if device else []),
         )
-    return table
+    return rows
 
 
 def _lines(models: Sequence[Timing]) -> list[str]:
-    """Say how it was measured, once where it is the same for all, and what each model leaves out."""
-    lines = dict.fromkeys(
-        f"{timing.repeats} pairs of {plain(timing.benchmark)} one by one, after {timing.warm_up} to warm up; throughput: median "
-        f"of {timing.batches} batches, images decoded and prepared before; {_machine(timing)}; {timing.dtype}"
+    """Describe how it was measured, once where it is the same for all, and what each model leaves out."""
+    methods = (
+        f"{timing.repeats} pairs of {plain(timing.benchmark)} one by one, after {timing.warm_up} to warm up; throughput: "
+        f"median of {timing.batches} batches, images decoded and prepared before; {_machine(timing)}; {timing.dtype}"
         for timing in models
     )
-    lines[
+    flops = (
         "FLOPs: matrix products and convolutions only; memory: the process's peak above what it held before the model"
-    ] = None
-    lines |= dict.fromkeys(f"{plain(timing.model.name)}: {plain(note)}" for timing in models for note in timing.notes)
-    return list(lines)
+    )
+    notes = (f"{plain(timing.model.name)}: {plain(note)}" for timing in models for note in timing.notes)
+    return list(dict.fromkeys([*methods, flops, *notes]))
 
 
 def _machine(timing: Timing) -> str:
@@ -81,7 +73,7 @@ def _machine(timing: Timing) -> str:
 
 
 def _milliseconds(seconds: float) -> str:
-    """Three significant digits, and nothing below a hundredth."""
+    """Write three significant digits, and nothing below a hundredth."""
     value = 1000 * seconds
     if value < 0.01:
         return "<0.01"
@@ -97,7 +89,7 @@ def _rate(number: float | None) -> str:
 
 
 def _amount(number: int | None, unit: str = "") -> str:
-    """Three significant digits with a prefix of the SI."""
+    """Write three significant digits with a prefix of the SI."""
     if number is None:
         return ""
     value, prefixes = float(number), ["", "k", "M", "G", "T"]
@@ -108,11 +100,7 @@ def _amount(number: int | None, unit: str = "") -> str:
 
 
 def _table(title: str, *headings: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.min_width = len(title)
-    for place, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if place else "left", no_wrap=bool(place))
-    return table
+    rows = table("model", *headings, numbers_from=1, title=title)
+    rows.min_width = len(title)
+    rows.columns[0].no_wrap = False  # long names of models make room for the numbers
+    return rows

@@ -271,7 +271,7 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path) -> None:
     other = clip_file(tmp_path, "cifar10", "zeroshot_classification", {"acc1": 0.5}, model="RN50")
     with pytest.raises(RunError, match="of several models \\(ViT-B-32/laion2b_s34b_b79k, RN50/laion2b_s34b_b79k\\)"):
         import_results([first, other], tmp_path / "run", command="")
-    with pytest.raises(RunError, match="winoground stands in two of these files"):
+    with pytest.raises(RunError, match="winoground is in two of these files"):
         import_results([first, first], tmp_path / "run", command="")
     with pytest.raises(RunError, match="no file was named"):
         import_results([], tmp_path / "run", command="")

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from tellapart.report.paper_tables import latex_text as written
-from tellapart.report.paper_tables.latex_text import fitted, latex_packages, latex_text
+from tellapart.report.paper_tables.latex_text import fit_width, latex_packages, latex_text
 from tellapart.report.paper_tables.layouts import lay_out
-from tellapart.report.paper_tables.paper_table import Cell, Column, PaperTable, Row
+from tellapart.report.paper_tables.paper_table import Column, PaperTable, TableCell, TableRow
 from tellapart.report.paper_tables.writing import write_latex
 
 ENGINES = [
@@ -62,12 +62,16 @@ def typeset(tmp_path: Path) -> Callable[..., str]:
 def table_of(names: tuple[str, ...], columns: int = 3, *, bounds: bool = True) -> PaperTable:
     numbers = np.random.default_rng(0).uniform(10, 90, (len(names), columns))
     rows = [
-        Row(
-            name, tuple(Cell(n, n - 5, n + 5, best=not k, near=k > 1) if bounds else Cell(n) for k, n in enumerate(row))
+        TableRow(
+            name,
+            tuple(
+                TableCell(n, n - 5, n + 5, best=not k, near=k > 1) if bounds else TableCell(n)
+                for k, n in enumerate(row)
+            ),
         )
         for name, row in zip(names, numbers, strict=True)
     ]
-    rows.append(Row("chance", (Cell(None),) * columns, plain=True))
+    rows.append(TableRow("chance", (TableCell(None),) * columns, plain=True))
     heads = tuple(Column(f"{names[0]} {place // 3}", f"small-quant_{place}") for place in range(columns))
     # A caption breaks between words, and the first name has none.
     return PaperTable(" ".join(names[1:]), ("model",), heads, tuple(rows), notes=("dagger: a", *names[1:]))
@@ -84,7 +88,7 @@ def test_a_table_compiles_and_fits_whatever_its_models_are_called(typeset, engin
 def test_every_letter_that_is_left_as_it_is_has_a_glyph(typeset, engine) -> None:
     letters = sorted(written._KNOWN | written._T1 | set(written._GREEK))
     rows = [rf"{latex_text(''.join(letters[place : place + 40]))} \\" for place in range(0, len(letters), 40)]
-    lines = fitted([r"\begin{tabular}{l}", *rows, r"\end{tabular}"])
+    lines = fit_width([r"\begin{tabular}{l}", *rows, r"\end{tabular}"])
     typeset("\n".join([*latex_packages("\n".join(lines)), *lines]), engine)
 
 

@@ -18,10 +18,10 @@ from matplotlib.text import Text
 from tellapart.records.result import Value
 from tellapart.records.run_folder import read_samples
 from tellapart.report.plots import style
-from tellapart.report.plots.bar_rows import draw_rows
-from tellapart.report.plots.pareto import Point, draw_pareto
+from tellapart.report.plots.bars import draw_rows
+from tellapart.report.plots.pareto import CostPoint, draw_pareto
 from tellapart.report.plots.prepare import PlotSettings, prepare_plot
-from tellapart.report.plots.style import COLUMN, PAGE, folded, write_picture
+from tellapart.report.plots.style import COLUMN, PAGE, fold, write_picture
 from tellapart.stats.pareto import pareto_front
 
 LONG = (
@@ -73,7 +73,7 @@ def check(figure: Any, widths: tuple[float, ...] = (COLUMN, PAGE)) -> None:
         assert over[0] <= 2 or over[1] <= 3, f"{one!r} lies over {other!r}"
 
 
-def points(count: int, seed: int, model: Callable[[int], str]) -> list[Point]:
+def points(count: int, seed: int, model: Callable[[int], str]) -> list[CostPoint]:
     rng = np.random.default_rng(seed)
     places = [
         (float(score), float(cost))
@@ -81,7 +81,7 @@ def points(count: int, seed: int, model: Callable[[int], str]) -> list[Point]:
     ]
     front = pareto_front([(score, -cost) for score, cost in places])
     return [
-        Point(model(number), cost, score, score - 2, score + 2, bool(on))
+        CostPoint(model(number), cost, score, score - 2, score + 2, bool(on))
         for number, ((score, cost), on) in enumerate(zip(places, front, strict=True))
     ]
 
@@ -148,14 +148,14 @@ def test_forty_points_have_numbers_and_a_key_with_every_name() -> None:
 
 
 def test_shares_have_no_tick_below_nothing_or_above_all() -> None:
-    found = [Point("a", 1.0, 0.0, None, None, True), Point("b", 2.0, 100.0, None, None, True)]
+    found = [CostPoint("a", 1.0, 0.0, None, None, True), CostPoint("b", 2.0, 100.0, None, None, True)]
     ticks = draw_pareto(found, "ms", "percent").axes[0].get_yticks()
     assert ticks[0] == 0 and ticks[-1] == 100
 
 
 def test_a_folded_name_is_the_name_again_and_no_line_is_longer() -> None:
     for name in (*names(10), "", "a b", "-" * 50):
-        lines = folded(name, 20).split("\n")
+        lines = fold(name, 20).split("\n")
         assert "".join(lines) == name
         assert max(map(len, lines)) <= 20
 

@@ -273,7 +273,7 @@ def test_a_task_without_a_matrix_is_said(tmp_path, make_run) -> None:
         ("name,ms\na,1\n", ":1: expected the columns model and a cost; got name, ms"),
         ("model,ms\na,fast\n", ":2: expected a number above zero; got 'fast'"),
         ("model,ms\na,0\n", ":2: expected a number above zero; got '0'"),
-        ("model,ms\na,1\na,2\n", ":3: a stands there twice"),
+        ("model,ms\na,1\na,2\n", ":3: a is listed twice"),
         ("model,ms\na\n", ":2: expected 2 cells; got 1"),
         ("", "cannot be read as CSV"),
     ],

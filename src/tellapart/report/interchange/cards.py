@@ -33,31 +33,26 @@ _HUB_TASKS = {
 def eval_results(result: Result) -> list[EvalResult]:
     """Return a run's first-look metrics as huggingface_hub's own records, fractions from 0 to 1.
 
-    Interval, items, ties and chance stand in `metric_args`; the content's fingerprint in `dataset_args`.
+    Interval, items, ties and chance are in `metric_args`; the content's fingerprint is in `dataset_args`.
 
     Raises:
         MissingDependencyError: huggingface_hub is not installed.
-
-    >>> run = {"started": "", "seed": 0, "command": "", "versions": {}}
-    >>> model = {"name": "m", "fingerprint": "0", "kind": "logit"}
-    >>> eval_results(Result.model_validate({"run": run, "model": model, "benchmarks": {}}))
-    []
     """
     hub = require("huggingface_hub", extra="hub")
-    found = []
+    entries = []
     sources = {name: _hub_of(name) for name in result.benchmarks}
     repos = Counter(source.repo for source in sources.values() if source is not None)
     for name, record in result.benchmarks.items():
         source = sources[name]
         for metric in first_metrics([record]):
             value = record.metrics[metric]
-            found.append(
+            entries.append(
                 hub.EvalResult(
                     task_type=_HUB_TASKS.get(record.task, record.task),
                     dataset_type=name if source is None else source.repo,
                     dataset_name=record.title,
                     dataset_revision=None if source is None else _revision(source, record),
-                    # Results of one dataset are told apart by this alone, where two benchmarks lie in it.
+                    # Where two benchmarks are in one dataset, only this distinguishes their results.
                     dataset_config=name if source is not None and repos[source.repo] > 1 else None,
                     dataset_args={"benchmark": name, "fingerprint": record.fingerprint},
                     metric_type=metric,
@@ -66,7 +61,7 @@ def eval_results(result: Result) -> list[EvalResult]:
                     metric_args=_about(record, value),
                 )
             )
-    return found
+    return entries
 
 
 def model_index_yaml(result: Result) -> str:
@@ -75,20 +70,17 @@ def model_index_yaml(result: Result) -> str:
     Raises:
         RunError: the run measured nothing.
         MissingDependencyError: huggingface_hub is not installed.
-
-    >>> model_index_yaml.__name__
-    'model_index_yaml'
     """
-    found = eval_results(result)
-    if not found:
+    entries = eval_results(result)
+    if not entries:
         raise RunError(f"the run of {result.model.name} measured nothing that a card could say")
     hub = require("huggingface_hub", extra="hub")
-    data = hub.ModelCardData(model_name=result.model.name, eval_results=found)
+    data = hub.ModelCardData(model_name=result.model.name, eval_results=entries)
     return f"---\n{data.to_yaml()}\n---\n"
 
 
 def update_card(path: Path, result: Result) -> str:
-    """Return the text of a model card with the run's results put in; results of other sets and all else stay.
+    """Return the text of a model card with the run's results put in; results of other sets stay.
 
     Args:
         path: a card (`README.md`) on disk; nothing is written.
@@ -96,40 +88,38 @@ def update_card(path: Path, result: Result) -> str:
     Raises:
         RunError: the card cannot be read, its front matter is not what the hub takes, or it is another model's.
         MissingDependencyError: huggingface_hub is not installed.
-
-    >>> update_card.__name__
-    'update_card'
     """
     hub = require("huggingface_hub", extra="hub")
-    found = eval_results(result)
+    entries = eval_results(result)
     try:
         card = hub.ModelCard(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise RunError(f"{path} is no model card: {error}") from error
     named = card.data.get("model_name")
-    kept = list(card.data.get("eval_results") or [])
-    if kept and named != result.model.name:
+    earlier = list(card.data.get("eval_results") or [])
+    if earlier and named != result.model.name:
         raise RunError(f"{path} holds results of {named}, the run is of {result.model.name}; name the right card")
-    new = {(one.unique_identifier, one.metric_type) for one in found}
+    new = {(one.unique_identifier, one.metric_type) for one in entries}
     card.data.model_name = result.model.name
-    card.data.eval_results = [one for one in kept if (one.unique_identifier, one.metric_type) not in new] + found
+    card.data.eval_results = [
+        *(one for one in earlier if (one.unique_identifier, one.metric_type) not in new),
+        *entries,
+    ]
     return str(card)
 
 
 def eval_results_yaml(result: Result) -> str:
     """Return the text of a file for a model's folder `.eval_results/`: an entry a benchmark on the hub and metric.
 
-    The format has no place for a set that is not on the hub: such benchmarks are left out. A metric is an entry's `task_id`; the
-    hub shows an entry once its dataset is registered there as a benchmark whose `eval.yaml` has a task of that id.
+    The format has no place for a set that is not on the hub: such benchmarks are left out. A metric is an entry's
+    `task_id`; the hub shows an entry once its dataset is registered there as a benchmark whose `eval.yaml` has a task of
+    that id.
 
     Raises:
         RunError: no benchmark of the run is on the hub.
         MissingDependencyError: huggingface_hub is not installed.
 
     Source: huggingface.co/docs/hub/eval-results.
-
-    >>> eval_results_yaml.__name__
-    'eval_results_yaml'
     """
     hub = require("huggingface_hub", extra="hub")
     yaml = require("yaml", extra="hub")
@@ -143,7 +133,7 @@ def eval_results_yaml(result: Result) -> str:
                     dataset_revision=_revision(source, record),
                     task_id=metric,
                     value=record.metrics[metric].value,
-                    # When another tool measured is not known; when its numbers were imported says nothing of them.
+                    # When another tool measured is not known; the date of the import is another one.
                     date=None if is_imported(record) else result.run.started,
                     notes=_note(record, record.metrics[metric]),
                 )
@@ -151,8 +141,8 @@ def eval_results_yaml(result: Result) -> str:
             ]
     if not entries:
         raise RunError(
-            f"none of {', '.join(result.benchmarks) or 'no benchmark'} is a dataset on the hub, and .eval_results knows no others; "
-            "write a model-index instead"
+            f"none of {', '.join(result.benchmarks) or 'no benchmark'} is a dataset on the hub, and .eval_results knows "
+            "no others; write a model-index instead"
         )
     text: str = yaml.safe_dump(hub.eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True)
     return text
@@ -171,18 +161,18 @@ def _revision(source: Hub, record: BenchmarkResult) -> str | None:
 
 
 def _about(record: BenchmarkResult, value: Value) -> dict[str, Any]:
-    said: dict[str, Any] = {"average": value.average}
+    facts: dict[str, Any] = {"average": value.average}
     if value.low is not None and value.high is not None:
-        said |= {"interval": [value.low, value.high], "level": value.level, "method": value.method}
+        facts |= {"interval": [value.low, value.high], "level": value.level, "method": value.method}
     if value.n:
-        said |= {"items": value.n, "clusters": value.clusters, "ties": value.ties}
+        facts |= {"items": value.n, "clusters": value.clusters, "ties": value.ties}
     if record.limited_from is not None:
-        said["limited_from"] = record.limited_from
+        facts["limited_from"] = record.limited_from
     if value.chance is not None:
-        said["chance"] = value.chance
+        facts["chance"] = value.chance
     if is_imported(record):
-        said["imported"] = list(record.notes)
-    return said
+        facts["imported"] = list(record.notes)
+    return facts
 
 
 def _note(record: BenchmarkResult, value: Value) -> str:

@@ -1,8 +1,8 @@
-"""Result files of CLIP_benchmark and mteb, read as what they say: no interval, no items, their own tie rule.
+"""Read result files of CLIP_benchmark and mteb, which have no interval, no items and another tie rule.
 
-CLIP_benchmark writes one object: `dataset`, `model`, `pretrained`, `task`, `metrics`, `language` (its `cli.py`). mteb writes one
-file a task: `task_name`, `mteb_version`, and `scores`, from a split to a list with an object a subset; the model's name stands
-in `model_meta.json` beside it, and in the folders `ORG__MODEL/REVISION`.
+CLIP_benchmark writes one object: `dataset`, `model`, `pretrained`, `task`, `metrics`, `language` (its `cli.py`). mteb
+writes one file a task: `task_name`, `mteb_version`, and `scores`, from a split to a list with an object a subset; the
+model's name is in `model_meta.json` beside it, and in the folders `ORG__MODEL/REVISION`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,16 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tellapart.errors import RunError
 
-__all__ = ["Foreign", "read_foreign"]
+__all__ = ["ForeignResult", "Part", "read_foreign"]
+
+#: A part of a set (tag, value); None for all of it.
+Part = tuple[str, str] | None
 
 _PAIRS = {"text_acc": "text_score", "image_acc": "image_score", "acc": "group_score", "accuracy": "group_score"}
 
@@ -60,8 +64,8 @@ _RECALL = re.compile(r"(image|text)_retrieval_recall@(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign:
-    """What one file says.
+class ForeignResult:
+    """The content of one result file.
 
     Attributes:
         tool: `CLIP_benchmark` or `mteb`.
@@ -69,10 +73,7 @@ class Foreign:
         model: its name.
         benchmark: our name of the set, or the tool's own after `TOOL:`.
         task: `pairs`, `retrieval`, `classification`, or the tool's own word.
-        metrics: part of the set (tag, value), or None for all of it -> metric -> number; our names where the metric is ours.
-
-    >>> Foreign("mteb", "2.1", "m", "winoground", "pairs", {None: {"text_score": 0.5}}).version
-    '2.1'
+        metrics: part -> metric -> number; our names where the metric is ours.
     """
 
     tool: str
@@ -80,11 +81,11 @@ class Foreign:
     model: str
     benchmark: str
     task: str
-    metrics: Mapping[tuple[str, str] | None, Mapping[str, float]]
+    metrics: Mapping[Part, Mapping[str, float]]
 
 
-def read_foreign(path: Path, model: str | None = None) -> Foreign:
-    """Read a result file; which tool wrote it is told by its fields.
+def read_foreign(path: Path, model: str | None = None) -> ForeignResult:
+    """Read a result file; its fields show which tool wrote it.
 
     Args:
         path: the file.
@@ -92,97 +93,94 @@ def read_foreign(path: Path, model: str | None = None) -> Foreign:
 
     Raises:
         RunError: it cannot be read, is of neither tool, holds no number, or its model is not known.
-
-    >>> read_foreign(Path("gone.json"))
-    Traceback (most recent call last):
-    tellapart.errors.RunError: gone.json cannot be read: No such file or directory
     """
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror or error}") from error
     except ValueError as error:
         raise RunError(f"{path} is no JSON file: {error}") from error
-    if isinstance(held, dict) and {"dataset", "model", "task", "metrics"} <= held.keys():
-        return _clip_benchmark(path, held, model)
-    if isinstance(held, dict) and {"task_name", "scores", "mteb_version"} <= held.keys():
-        return _mteb(path, held, model)
+    if isinstance(content, dict) and {"dataset", "model", "task", "metrics"} <= content.keys():
+        return _clip_benchmark(path, content, model)
+    if isinstance(content, dict) and {"task_name", "scores", "mteb_version"} <= content.keys():
+        return _mteb(path, content, model)
     raise RunError(
         f"{path} is neither a result of CLIP_benchmark (fields dataset, model, task, metrics) nor of mteb 1.11 or newer "
         "(task_name, scores, mteb_version)"
     )
 
 
-def _clip_benchmark(path: Path, held: Mapping[str, Any], model: str | None) -> Foreign:
-    dataset = re.sub(r"^wds[/_]", "", str(held["dataset"]))
-    numbers = _numbers(path, held["metrics"])
-    name = model or _clip_model(held)
+def _clip_benchmark(path: Path, content: Mapping[str, Any], model: str | None) -> ForeignResult:
+    dataset = re.sub(r"^wds[/_]", "", str(content["dataset"]))
+    numbers = _numbers(path, content["metrics"])
+    result = partial(ForeignResult, "CLIP_benchmark", "", model or _clip_model(content))
     if dataset.startswith("sugar_crepe/"):
         part = ("subset", dataset.removeprefix("sugar_crepe/"))
-        return Foreign("CLIP_benchmark", "", name, "sugarcrepe", "pairs", {part: _renamed(path, numbers, _CHOICE)})
-    task, language = str(held["task"]), str(held.get("language") or "en")
+        return result("sugarcrepe", "pairs", {part: _rename(path, numbers, _CHOICE)})
+    task, language = str(content["task"]), str(content.get("language") or "en")
     # Captions or classes in another language are another set.
     theirs = f"CLIP_benchmark:{dataset}{'' if language == 'en' else f':{language}'}"
     benchmark = _CLIP_SETS.get(dataset, theirs) if language == "en" else theirs
     if task == "image_caption_selection":
-        # Of a set that is not known here nobody can tell whether its items have two images.
-        metrics = _renamed(path, numbers, _PAIRS) if benchmark == "winoground" else numbers
-        return Foreign("CLIP_benchmark", "", name, benchmark, "pairs", {None: metrics})
+        # Whether the items of an unknown set have two images is not known.
+        metrics = _rename(path, numbers, _PAIRS) if benchmark == "winoground" else numbers
+        return result(benchmark, "pairs", {None: metrics})
     if task == "zeroshot_retrieval":
-        return Foreign("CLIP_benchmark", "", name, benchmark, "retrieval", {None: _recalls(numbers)})
+        return result(benchmark, "retrieval", {None: _recalls(numbers)})
     if task == "zeroshot_classification":
         metrics = {_CLASSES.get(metric, metric): number for metric, number in numbers.items()}
-        return Foreign("CLIP_benchmark", "", name, benchmark, "classification", {None: metrics})
+        return result(benchmark, "classification", {None: metrics})
     # A trained probe's accuracy is no zero-shot model's on the same set.
     metrics = {metric: number for metric, number in numbers.items() if metric not in _SETTINGS}
-    return Foreign("CLIP_benchmark", "", name, f"{theirs}:{task}", task, {None: metrics})
+    return result(f"{theirs}:{task}", task, {None: metrics})
 
 
-def _clip_model(held: Mapping[str, Any]) -> str:
+def _clip_model(content: Mapping[str, Any]) -> str:
     """Name model and weights as this package does; of a file of weights, only its name."""
-    weights = str(held.get("pretrained") or "")
+    weights = str(content.get("pretrained") or "")
     if not weights:
-        return str(held["model"])
+        return str(content["model"])
     *folders, file = re.split(r"[/\\]", weights)
-    return f"{held['model']}{'@' if folders else '/'}{file}"
+    return f"{content['model']}{'@' if folders else '/'}{file}"
 
 
 def _recalls(numbers: Mapping[str, float]) -> dict[str, float]:
     """Rename recalls: theirs say what is retrieved, ours from what to what."""
-    named = {}
+    sides = {"image": "t2i", "text": "i2t"}
+    recalls = {}
     for metric, number in numbers.items():
-        found = _RECALL.fullmatch(metric)
-        sides = {"image": "t2i", "text": "i2t"}
-        named[f"{sides[found[1]]}_recall@{found[2]}" if found else metric] = number
-    return dict(sorted(named.items(), key=lambda item: (item[0].split("@")[0], len(item[0]), item[0])))
+        recall = _RECALL.fullmatch(metric)
+        recalls[f"{sides[recall[1]]}_recall@{recall[2]}" if recall else metric] = number
+    return dict(sorted(recalls.items(), key=lambda item: (item[0].split("@")[0], len(item[0]), item[0])))
 
 
-def _mteb(path: Path, held: Mapping[str, Any], model: str | None) -> Foreign:
-    task = str(held["task_name"])
+def _mteb(path: Path, content: Mapping[str, Any], model: str | None) -> ForeignResult:
+    task = str(content["task_name"])
     benchmark, kind, names = _MTEB_TASKS.get(task, (f"mteb:{task}", task, {}))
-    scores = held["scores"]
-    parts: dict[tuple[str, str] | None, Mapping[str, float]] = {}
+    scores = content["scores"]
+    parts: dict[Part, Mapping[str, float]] = {}
     for split, entries in scores.items() if isinstance(scores, dict) else ():
         for entry in entries if isinstance(entries, list) else ():
             numbers = _numbers(path, entry)
-            metrics = _renamed(path, numbers, names) if names else numbers
+            metrics = _rename(path, numbers, names) if names else numbers
             parts["hf_subset", f"{split} {entry.get('hf_subset', 'default')}"] = metrics
     if not parts:
         raise RunError(f"{path} holds no scores")
     if len(parts) == 1:
         parts = {None: next(iter(parts.values()))}
-    return Foreign("mteb", str(held["mteb_version"] or ""), model or _mteb_model(path), benchmark, kind, parts)
+    version = str(content["mteb_version"] or "")
+    return ForeignResult("mteb", version, model or _mteb_model(path), benchmark, kind, parts)
 
 
 def _mteb_model(path: Path) -> str:
     meta = path.parent / "model_meta.json"
     if meta.is_file():
         try:
-            named = json.loads(meta.read_text(encoding="utf-8")).get("name")
+            name = json.loads(meta.read_text(encoding="utf-8")).get("name")
         except (OSError, ValueError, AttributeError) as error:
             raise RunError(f"{meta} cannot be read: {error}; say --model NAME") from error
-        if named:
-            return str(named)
+        if name:
+            return str(name)
     folder = path.absolute().parent.parent.name
     if "__" not in folder:
         raise RunError(
@@ -191,30 +189,30 @@ def _mteb_model(path: Path) -> str:
     return folder.replace("__", "/", 1)
 
 
-def _numbers(path: Path, held: Any) -> dict[str, float]:
-    """Return the metrics of an object: its numbers; names of subsets and languages are none, `main_score` is one of the others.
+def _numbers(path: Path, entry: Any) -> dict[str, float]:
+    """Return the numbers of an object of metrics, without `main_score`, which is one of the others.
 
     Areas under abstention curves are left out: they are no scores, and NaN in most files of retrieval.
     """
-    if not isinstance(held, dict):
-        raise RunError(f"{path}: expected an object of metrics; got {type(held).__name__}")
-    found = {
+    if not isinstance(entry, dict):
+        raise RunError(f"{path}: expected an object of metrics; got {type(entry).__name__}")
+    numbers = {
         str(name): float(value)
-        for name, value in held.items()
+        for name, value in entry.items()
         if isinstance(value, int | float)
         and not isinstance(value, bool)
         and name != "main_score"
         and not str(name).startswith(_ABSTENTION)
     }
-    if bad := [name for name, value in found.items() if not math.isfinite(value)]:
+    if bad := [name for name, value in numbers.items() if not math.isfinite(value)]:
         raise RunError(f"{path}: {', '.join(bad)} is not finite")
-    if not found:
+    if not numbers:
         raise RunError(f"{path} holds no number")
-    return found
+    return numbers
 
 
-def _renamed(path: Path, numbers: Mapping[str, float], names: Mapping[str, str]) -> dict[str, float]:
-    found = {ours: numbers[theirs] for theirs, ours in names.items() if theirs in numbers}
-    if not found:
+def _rename(path: Path, numbers: Mapping[str, float], names: Mapping[str, str]) -> dict[str, float]:
+    metrics = {ours: numbers[theirs] for theirs, ours in names.items() if theirs in numbers}
+    if not metrics:
         raise RunError(f"{path}: none of {', '.join(names)} is among its metrics {', '.join(numbers)}")
-    return found
+    return metrics

@@ -18,22 +18,18 @@ __all__ = ["harness_json", "harness_results"]
 
 
 def harness_results(result: Result) -> dict[str, Any]:
-    """Return a run in the layout of lm-eval's `results_*.json`: a benchmark is a task, a tag's value a task of its group.
+    """Return a run as lm-eval's `results_*.json`: a benchmark is a task, a tag's value a task of its group.
 
-    A metric `m` is `m,none`, as no filter was applied; its `m_stderr,none` is half the interval's width over the normal
-    quantile of its level, and `N/A` where there is none. Deviations, for which neither high nor low is better, are left out.
+    A metric `m` is `m,none`, as no filter was applied; its `m_stderr,none` is half the interval's width over the
+    normal quantile of its level, and `N/A` where there is none. Deviations, of which neither high nor low is better, are
+    left out.
 
     Source: `result_schema.py` of lm-evaluation-harness 0.4.13; its `make_table` prints the result.
-
-    >>> run = {"started": "2026-01-01T00:00:00+00:00", "seed": 0, "command": "", "versions": {}}
-    >>> model = {"name": "m", "fingerprint": "0", "kind": "logit"}
-    >>> harness_results(Result.model_validate({"run": run, "model": model, "benchmarks": {}}))["model_name"]
-    'm'
     """
     tasks = {name: task for name, record in result.benchmarks.items() for name, task in _tasks(name, record).items()}
     entries = {name: _entry(name, metrics) for name, (_, metrics, _) in tasks.items()}
     groups = {name: entries[name] for name, record in result.benchmarks.items() if record.by}
-    found: dict[str, Any] = {
+    layout: dict[str, Any] = {
         "results": entries,
         # As there, where no task is a group there is no such field.
         **({"groups": groups} if groups else {}),
@@ -52,7 +48,7 @@ def harness_results(result: Result) -> dict[str, Any]:
         },
     }
     run = result.run
-    return found | {
+    return layout | {
         "config": {
             "model": "tellapart",
             "model_args": f"model={result.model.name}",
@@ -73,13 +69,7 @@ def harness_results(result: Result) -> dict[str, Any]:
 
 
 def harness_json(result: Result) -> str:
-    """Return that as the text of a file.
-
-    >>> run = {"started": "2026-01-01T00:00:00+00:00", "seed": 0, "command": "", "versions": {}}
-    >>> model = {"name": "m", "fingerprint": "0", "kind": "logit"}
-    >>> harness_json(Result.model_validate({"run": run, "model": model, "benchmarks": {}})).splitlines()[1]
-    '  "results": {},'
-    """
+    """Return `harness_results` as the text of a file."""
     return json.dumps(harness_results(result), indent=2, allow_nan=False) + "\n"
 
 

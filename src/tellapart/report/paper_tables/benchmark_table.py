@@ -1,4 +1,4 @@
-"""The table of one benchmark as its paper lays it out: models down; where the paper has none, the metrics of a first look."""
+"""The table of one benchmark as its paper lays it out, models down; else the metrics of a first look."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tellapart.records.result import BenchmarkResult, Metrics, Value
 from tellapart.report.measured import Measured, first_metrics, outcomes_of, pick_benchmark, samples_of
 from tellapart.report.numbers import plain, thousands
 from tellapart.report.origin import is_imported
-from tellapart.report.paper_tables.paper_table import Cell, Column, PaperTable, Row, best_marked, stacked
+from tellapart.report.paper_tables.paper_table import Column, PaperTable, TableCell, TableRow, mark_best, stack_groups
 from tellapart.stats.tiers import tiers
 
 __all__ = ["benchmark_table"]
@@ -45,8 +45,8 @@ def benchmark_table(
 ) -> PaperTable:
     """Lay runs of one benchmark out as its paper does (EqBen Table 3, BiVLC, SugarCrepe, VALSE, retrieval), in percent.
 
-    The best of each column is marked, and with it the models that these items do not tell apart from it (its tier). Chance is the
-    last row.
+    The best of each column is marked, and with it the models that these items do not tell apart from it (its tier).
+    Chance is the last row.
 
     Args:
         runs: the models, in the order of the rows.
@@ -56,15 +56,11 @@ def benchmark_table(
 
     Raises:
         RunError: no run measured it, or the runs' items differ.
-
-    >>> benchmark_table([])
-    Traceback (most recent call last):
-    tellapart.errors.RunError: no run measured 'anything'; they hold nothing
     """
     benchmark, own = pick_benchmark(runs, benchmark)
     records = [run.record(benchmark) for run in own]
     layout = _paper_layout(benchmark, records) or _plain_layout(records)
-    rows = [Row(run.name_on(benchmark), _cells(layout, run.record(benchmark))) for run in own]
+    rows = [TableRow(run.name_on(benchmark), _cells(layout, run.record(benchmark))) for run in own]
     notes = ["bold: the best of its column"]
     testable = with_tiers and len(own) > 1 and not any(map(is_imported, records))
     if testable:
@@ -75,11 +71,11 @@ def benchmark_table(
     ties = {run.label: max(value.ties for value in run.record(benchmark).metrics.values()) for run in own}
     tied = [f"{label} {thousands(count)}" for label, count in ties.items() if count]
     notes += [f"items with ties, which are never right: {', '.join(tied)}"] if tied else []
-    chance = Row("chance", _chance(layout, records[0]), plain=True)
+    chance = TableRow("chance", _chance(layout, records[0]), plain=True)
     rows += [chance] if any(cell.value is not None for cell in chance.cells) else []
     items = max((value.n for record in records for value in record.metrics.values()), default=0)
     title = f"{plain(benchmark)}{f', {thousands(items)} items' if items else ''}, percent"
-    return best_marked(stacked(PaperTable(title, ("model",), layout.columns, tuple(rows), notes=tuple(notes))))
+    return mark_best(stack_groups(PaperTable(title, ("model",), layout.columns, tuple(rows), notes=tuple(notes))))
 
 
 def _paper_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> _Layout | None:
@@ -93,7 +89,7 @@ def _paper_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> _Layout
     tag, row_of = declared
     for record in records:
         groups = _groups(record, tag)
-        row = _row(row_of, {value: {name: one.value for name, one in group.items()} for value, group in groups.items()})
+        row = _row(row_of, _numbers(groups))
         if row is not None:
             columns = tuple(Column(*_headings(name)) for name in row)
             return _Layout(tag, row_of, columns, _sources(row_of, groups, tuple(row)))
@@ -121,8 +117,12 @@ def _plain_layout(records: Sequence[BenchmarkResult]) -> _Layout:
 
 
 def _groups(record: BenchmarkResult, tag: str) -> dict[str, dict[str, Value]]:
-    found = {ALL: Metrics(metrics=record.metrics), **record.by.get(tag, {})}
-    return {value: group.metrics for value, group in found.items()}
+    groups = {ALL: Metrics(metrics=record.metrics), **record.by.get(tag, {})}
+    return {value: group.metrics for value, group in groups.items()}
+
+
+def _numbers(groups: Mapping[str, Mapping[str, Value]]) -> dict[str, dict[str, float]]:
+    return {value: {name: one.value for name, one in group.items()} for value, group in groups.items()}
 
 
 def _row(row_of: RowOf, numbers: Mapping[str, Mapping[str, float]]) -> dict[str, float] | None:
@@ -135,37 +135,35 @@ def _row(row_of: RowOf, numbers: Mapping[str, Mapping[str, float]]) -> dict[str,
 def _sources(
     row_of: RowOf, groups: Mapping[str, Mapping[str, Value]], row: tuple[str, ...]
 ) -> tuple[_Source | None, ...]:
-    """Find which cells are one number unchanged, and so have its interval: set that number alone to one, all else to zero.
+    """Find which cells are one number unchanged, and so have its interval.
 
-    Every cell of a paper's table is a number or a mean of several, so the answer is its weight.
+    Every cell of a paper's table is a number or a mean of several: with one number set to one and all others to zero,
+    a cell holds that number's weight.
     """
-    found: dict[str, _Source] = {}
+    sources: dict[str, _Source] = {}
     for value, metrics in groups.items():
         for metric in metrics:
             probe = {
                 other: {name: float((other, name) == (value, metric)) for name in own} for other, own in groups.items()
             }
-            answer = _row(row_of, probe) or {}
-            found |= {column: (value, metric) for column, weight in answer.items() if weight == 100.0}
-    return tuple(found.get(column) for column in row)
+            weights = _row(row_of, probe) or {}
+            sources |= {column: (value, metric) for column, weight in weights.items() if weight == 100.0}
+    return tuple(sources.get(column) for column in row)
 
 
-def _cells(layout: _Layout, record: BenchmarkResult) -> tuple[Cell, ...]:
+def _cells(layout: _Layout, record: BenchmarkResult) -> tuple[TableCell, ...]:
     groups = _groups(record, layout.tag)
-    row = _row(layout.row_of, {value: {name: one.value for name, one in own.items()} for value, own in groups.items()})
+    row = _row(layout.row_of, _numbers(groups))
     if row is None or len(row) != len(layout.columns):
-        return (Cell(None),) * len(layout.columns)
+        return (TableCell(None),) * len(layout.columns)
     cells = []
     for number, source in zip(row.values(), layout.sources, strict=True):
-        one = None if source is None else groups[source[0]][source[1]]
-        if one is None or one.low is None or one.high is None:
-            cells.append(Cell(number))
-        else:
-            cells.append(Cell(number, 100 * one.low, 100 * one.high))
+        value = None if source is None else groups[source[0]][source[1]]
+        cells.append(TableCell(number) if value is None else TableCell.with_interval(number, value))
     return tuple(cells)
 
 
-def _chance(layout: _Layout, record: BenchmarkResult) -> tuple[Cell, ...]:
+def _chance(layout: _Layout, record: BenchmarkResult) -> tuple[TableCell, ...]:
     groups = _groups(record, layout.tag)
     known = {
         value: {name: one.chance for name, one in own.items() if one.chance is not None}
@@ -173,11 +171,13 @@ def _chance(layout: _Layout, record: BenchmarkResult) -> tuple[Cell, ...]:
     }
     row = _row(layout.row_of, known)
     if row is None or len(row) != len(layout.columns):
-        return (Cell(None),) * len(layout.columns)
-    return tuple(Cell(number) for number in row.values())
+        return (TableCell(None),) * len(layout.columns)
+    return tuple(TableCell(number) for number in row.values())
 
 
-def _with_tiers(layout: _Layout, runs: Sequence[Measured], benchmark: str, rows: list[Row], seed: int) -> list[Row]:
+def _with_tiers(
+    layout: _Layout, runs: Sequence[Measured], benchmark: str, rows: list[TableRow], seed: int
+) -> list[TableRow]:
     """Mark, in every column that is one number of items, the models in the first tier."""
     with_outcomes = {name for sample in samples_of(runs[0], benchmark) for name in sample.outcomes}
     metrics = {source[1] for source in layout.sources if source is not None} & with_outcomes
@@ -190,9 +190,9 @@ def _with_tiers(layout: _Layout, runs: Sequence[Measured], benchmark: str, rows:
         mask = np.array([source[0] in {ALL, tags.get(layout.tag)} for tags in outcomes.tags], dtype=np.bool_)
         if not mask.any():
             continue
-        clusters = [cluster for cluster, kept in zip(outcomes.clusters, mask, strict=True) if kept]
+        clusters = [cluster for cluster, chosen in zip(outcomes.clusters, mask, strict=True) if chosen]
         top = tiers({label: values[mask] for label, values in outcomes.of.items()}, clusters, seed=seed)[0].names
-        for place, run in enumerate(runs):
+        for own, run in zip(cells, runs, strict=True):
             if run.label in top and len(top) > 1:
-                cells[place][number] = replace(cells[place][number], near=True)
+                own[number] = replace(own[number], near=True)
     return [replace(row, cells=tuple(own)) for row, own in zip(rows, cells, strict=True)]

@@ -1,4 +1,4 @@
-"""What every table in LaTeX shares: text that prints as it stands, a width that fits, the packages a document needs."""
+"""Text of LaTeX tables: escaped for every engine, with a width that fits and the packages a document needs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 from itertools import groupby
 
-__all__ = ["fitted", "latex_packages", "latex_text"]
+__all__ = ["fit_width", "latex_packages", "latex_text"]
 
 _COMMANDS = {
     "\\": r"\textbackslash{}",
@@ -22,29 +22,30 @@ _COMMANDS = {
     **{letter: f"\\{letter}" for letter in "&%$#_{}"},
 }
 
-#: Set as one sign where they follow each other: two hyphens are a dash, a question mark and an accent another mark.
+#: Ligatures where they follow each other: two hyphens are a dash, a question mark and an accent another mark.
 _JOINED = frozenset("-`',?!")
 
 #: Letters that pdflatex has in the encoding T1 only.
 _T1 = frozenset("«»ÐÞðþĄąĐđĘęĮįŊŋŲų")
 
-#: What pdflatex sets in any document; up to ž, but for what no encoding of its own has.
+#: Letters that pdflatex sets in any document.
 _KNOWN = frozenset(map(chr, range(0xA1, 0x17F))) - _T1 - frozenset("\xadĦħĸĿŀŉŦŧ") | frozenset("ȘșȚț–—‘’“”†‡•…€™←↑→↓")
 
 #: Mathematics has them in every engine; capitals that look like Latin letters have no command.
 _GREEK_COMMANDS = r"""
-    \alpha \beta \gamma \delta \epsilon \zeta \eta \theta \iota \kappa \lambda \mu \nu \xi o \pi \rho \varsigma \sigma \tau \upsilon
-    \phi \chi \psi \omega \mathrm{A} \mathrm{B} \Gamma \Delta \mathrm{E} \mathrm{Z} \mathrm{H} \Theta \mathrm{I} \mathrm{K} \Lambda
-    \mathrm{M} \mathrm{N} \Xi \mathrm{O} \Pi \mathrm{P} \Sigma \mathrm{T} \Upsilon \Phi \mathrm{X} \Psi \Omega
+    \alpha \beta \gamma \delta \epsilon \zeta \eta \theta \iota \kappa \lambda \mu \nu \xi o \pi \rho \varsigma
+    \sigma \tau \upsilon \phi \chi \psi \omega \mathrm{A} \mathrm{B} \Gamma \Delta \mathrm{E} \mathrm{Z} \mathrm{H} \Theta
+    \mathrm{I} \mathrm{K} \Lambda \mathrm{M} \mathrm{N} \Xi \mathrm{O} \Pi \mathrm{P} \Sigma \mathrm{T} \Upsilon \Phi
+    \mathrm{X} \Psi \Omega
 """
 _GREEK = dict(zip("αβγδεζηθικλμνξοπρςστυφχψωΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ", _GREEK_COMMANDS.split(), strict=True))
 
 
 def latex_text(text: str) -> str:
-    r"""Return text that prints as it stands in pdflatex, xelatex and lualatex.
+    r"""Return text that pdflatex, xelatex and lualatex print unchanged.
 
-    What pdflatex has no letters for (Chinese, Cyrillic, emoji) stands there for the other two, and pdflatex prints its code points;
-    what is not printable at all is its code point everywhere. Line ends and runs of spaces become one space.
+    Letters that pdflatex lacks (Chinese, Cyrillic, emoji) are printed by the other two, and as code points by
+    pdflatex; what is not printable is its code point everywhere. Line ends and runs of spaces become one space.
 
     >>> latex_text("a_b & 50%"), latex_text("\\"), latex_text("[new] β-CLIP -- é")
     ('a\\_b \\& 50\\%', '\\textbackslash{}', '{[}new] \\ensuremath{\\beta}-CLIP -{}- é')
@@ -55,15 +56,8 @@ def latex_text(text: str) -> str:
     return "".join(_WRITERS[kind]("".join(run)) for kind, run in groupby(letters, key=_kind))
 
 
-def fitted(tabular: Sequence[str]) -> list[str]:
-    r"""Return the lines of a tabular that is made smaller where it would be wider than the text.
-
-    >>> print("\n".join(fitted([r"\begin{tabular}{l}", "a", r"\end{tabular}"])))
-    \noindent\resizebox{\ifdim\width>\linewidth \linewidth\else\width\fi}{!}{%
-    \begin{tabular}{l}
-    a
-    \end{tabular}}
-    """
+def fit_width(tabular: Sequence[str]) -> list[str]:
+    r"""Return the lines of a tabular that is made smaller where it would be wider than the text."""
     *lines, last = tabular
     return [r"\noindent\resizebox{\ifdim\width>\linewidth \linewidth\else\width\fi}{!}{%", *lines, f"{last}}}"]
 
@@ -72,7 +66,7 @@ def latex_packages(latex: str) -> list[str]:
     r"""Return the lines, as comments, that a document's preamble must hold for a table.
 
     Args:
-        latex: the table, its texts as `latex_text` writes them, as wide as `fitted` makes it.
+        latex: the table, its texts as `latex_text` writes them, as wide as `fit_width` makes it.
 
     >>> latex_packages("a & 1.0"), latex_packages("ą")[2:]
     (['% \\usepackage{booktabs}', '% \\usepackage{graphicx}'], ['% \\usepackage[T1]{fontenc}'])
@@ -96,9 +90,9 @@ def _kind(letter: str) -> str:
 def _known(run: str) -> str:
     written = []
     for letter, following in zip(run, f"{run[1:]} ", strict=True):
-        kept_apart = "{}" if letter in _JOINED and following in _JOINED else ""
+        separator = "{}" if letter in _JOINED and following in _JOINED else ""
         greek = rf"\ensuremath{{{_GREEK[letter]}}}" if letter in _GREEK else letter
-        written.append(_COMMANDS.get(letter, greek) + kept_apart)
+        written.append(_COMMANDS.get(letter, greek) + separator)
     return "".join(written)
 
 

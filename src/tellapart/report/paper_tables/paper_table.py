@@ -1,19 +1,21 @@
-"""A table before it is written: columns in groups, rows in blocks, what is best and what is not told apart from it."""
+"""A table before it is written: columns in groups, rows in blocks, the best numbers marked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Self
 
-__all__ = ["Cell", "Column", "PaperTable", "Row", "best_marked", "stacked"]
+from tellapart.records.result import Value
+
+__all__ = ["Column", "PaperTable", "TableCell", "TableRow", "mark_best", "stack_groups"]
 
 #: A table with more columns than this does not fit a page; its groups are set under each other.
 _MOST_COLUMNS = 18
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """A number in the table's unit.
 
     Attributes:
@@ -21,9 +23,6 @@ class Cell:
         low, high: its interval; None where it has none, as a mean over subsets.
         best: no other of its column (or row) is higher, as printed.
         near: not the best, and in one tier with it: these items do not tell the two apart.
-
-    >>> Cell(62.35).best
-    False
     """
 
     value: float | None
@@ -32,35 +31,33 @@ class Cell:
     best: bool = False
     near: bool = False
 
+    @classmethod
+    def with_interval(cls, percent: float, value: Value) -> Self:
+        """Give a number, in percent, the interval of a fraction."""
+        if value.low is None or value.high is None:
+            return cls(percent)
+        return cls(percent, 100 * value.low, 100 * value.high)
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column, and the heading it shares with its neighbours; empty where it stands alone.
-
-    >>> Column("Eq-SD", "text").name
-    'text'
-    """
+    """A column, and the heading that it shares with its neighbours; empty if it shares none."""
 
     group: str
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """A row: a model, or one metric of a table with models across.
 
     Attributes:
-        label: what it is.
-        cells: one a column.
-        block: what it shares with its neighbours; empty where it stands alone.
+        block: the heading that it shares with its neighbours; empty if it shares none.
         plain: no competitor (chance): never best, set apart by a rule.
-
-    >>> Row("m", (Cell(62.35),)).plain
-    False
     """
 
     label: str
-    cells: tuple[Cell, ...]
+    cells: tuple[TableCell, ...]
     block: str = ""
     plain: bool = False
 
@@ -74,57 +71,49 @@ class PaperTable:
         heads: the headings of the columns on the left: of the blocks where there are any, and of the labels.
         best_of: whether the best is marked within a `column` or a `row`.
         notes: what the marks mean.
-
-    >>> PaperTable("demo", ("model",), (Column("", "group"),), (Row("m", (Cell(50.0),)),)).best_of
-    'column'
     """
 
     title: str
     heads: tuple[str, ...]
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     best_of: Literal["column", "row"] = "column"
     notes: tuple[str, ...] = ()
 
     @property
     def blocks(self) -> bool:
-        """Whether rows have a block's heading of their own, left of their label.
-
-        >>> PaperTable("demo", ("task", "metric"), (), ()).blocks
-        True
-        """
+        """Whether rows have a block's heading left of their label."""
         return len(self.heads) > 1
 
 
-def best_marked(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
+def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
     """Mark the best of every column, or of every row; equal ones as they are printed are all best.
 
     Args:
         table: unmarked.
         lowest: columns in which low is good (a time).
 
-    >>> rows = (Row("a", (Cell(50.004),)), Row("b", (Cell(50.0),)), Row("chance", (Cell(90.0),), plain=True))
-    >>> [row.cells[0].best for row in best_marked(PaperTable("", ("model",), (Column("", "x"),), rows)).rows]
+    >>> rows = (TableRow("a", (TableCell(50.004),)), TableRow("b", (TableCell(50.0),)), TableRow("chance", (TableCell(90.0),), plain=True))
+    >>> [row.cells[0].best for row in mark_best(PaperTable("", ("model",), (Column("", "x"),), rows)).rows]
     [True, True, False]
     """
     if table.best_of == "row":
         rows = tuple(row if row.plain else replace(row, cells=_best(row.cells, sign=1)) for row in table.rows)
         return replace(table, rows=rows)
-    compared = [place for place, row in enumerate(table.rows) if not row.plain]
+    compared = [number for number, row in enumerate(table.rows) if not row.plain]
     cells = [list(row.cells) for row in table.rows]
-    for number in range(len(table.columns)):
-        for block in dict.fromkeys(table.rows[place].block for place in compared):
-            own = [place for place in compared if table.rows[place].block == block]
-            marked = _best([cells[place][number] for place in own], sign=-1 if number in lowest else 1)
-            for place, cell in zip(own, marked, strict=True):
-                cells[place][number] = cell
-    return replace(
-        table, rows=tuple(replace(row, cells=tuple(own)) for row, own in zip(table.rows, cells, strict=True))
-    )
+    for column in range(len(table.columns)):
+        for block in dict.fromkeys(table.rows[number].block for number in compared):
+            rivals = [number for number in compared if table.rows[number].block == block]
+            marked = _best([cells[number][column] for number in rivals], sign=-1 if column in lowest else 1)
+            for number, cell in zip(rivals, marked, strict=True):
+                cells[number][column] = cell
+    rows = tuple(replace(row, cells=tuple(own)) for row, own in zip(table.rows, cells, strict=True))
+    return replace(table, rows=rows)
 
 
-def _best(cells: Sequence[Cell], *, sign: int) -> tuple[Cell, ...]:
-    """Mark the best of cells, of which one alone has nothing to be better than."""
+def _best(cells: Sequence[TableCell], *, sign: int) -> tuple[TableCell, ...]:
+    """Mark the best of cells; one alone has nothing to be better than."""
     printed = [None if cell.value is None else sign * round(cell.value, 2) for cell in cells]
     known = [number for number in printed if number is not None]
     if len(known) < 2:
@@ -135,28 +124,25 @@ def _best(cells: Sequence[Cell], *, sign: int) -> tuple[Cell, ...]:
     )
 
 
-def stacked(table: PaperTable) -> PaperTable:
-    """Set groups of the same columns under each other where a table would be wider than a page (VALSE's, a block a metric).
+def stack_groups(table: PaperTable) -> PaperTable:
+    """Set groups of the same columns under each other where a table would be wider than a page (VALSE's).
 
     >>> columns = tuple(Column(group, str(k)) for group in ("acc_r", "acc") for k in range(12))
-    >>> tall = stacked(PaperTable("", ("model",), columns, (Row("m", tuple(Cell(float(k)) for k in range(24))),)))
+    >>> tall = stack_groups(PaperTable("", ("model",), columns, (TableRow("m", tuple(TableCell(float(k)) for k in range(24))),)))
     >>> len(tall.columns), [(row.block, row.cells[0].value) for row in tall.rows]
     (12, [('acc_r', 0.0), ('acc', 12.0)])
     """
-    groups = list(dict.fromkeys(column.group for column in table.columns))
-    names = {group: [column.name for column in table.columns if column.group == group] for group in groups}
-    first = names[groups[0]] if groups else []
-    if len(table.columns) <= _MOST_COLUMNS or len(groups) < 2 or any(own != first for own in names.values()):
+    columns_of: dict[str, list[int]] = {}
+    for number, column in enumerate(table.columns):
+        columns_of.setdefault(column.group, []).append(number)
+    names = [[table.columns[number].name for number in numbers] for numbers in columns_of.values()]
+    if len(table.columns) <= _MOST_COLUMNS or len(names) < 2 or any(own != names[0] for own in names):
         return table
-    rows = [
-        replace(row, block=group, cells=tuple(row.cells[place] for place in _places(table, group)))
-        for group in groups
+    rows = tuple(
+        replace(row, block=group, cells=tuple(row.cells[number] for number in numbers))
+        for group, numbers in columns_of.items()
         for row in table.rows
-    ]
-    return replace(
-        table, heads=("metric", *table.heads), columns=tuple(Column("", name) for name in first), rows=tuple(rows)
     )
-
-
-def _places(table: PaperTable, group: str) -> list[int]:
-    return [place for place, column in enumerate(table.columns) if column.group == group]
+    return replace(
+        table, heads=("metric", *table.heads), columns=tuple(Column("", name) for name in names[0]), rows=rows
+    )

@@ -10,15 +10,15 @@ from itertools import groupby
 
 from tellapart.data.spreadsheet import spreadsheet_cell
 from tellapart.report.numbers import plain
-from tellapart.report.paper_tables.latex_text import fitted, latex_packages, latex_text
-from tellapart.report.paper_tables.paper_table import Cell, Column, PaperTable, Row
+from tellapart.report.paper_tables.latex_text import fit_width, latex_packages, latex_text
+from tellapart.report.paper_tables.paper_table import Column, PaperTable, TableCell, TableRow
 
 __all__ = ["write_csv", "write_latex", "write_markdown"]
 
 #: A table in LaTeX with more columns of numbers takes the whole width of a page with two columns of text.
 _MOST_COLUMNS = 7
 
-#: With more than these, intervals stand below their numbers.
+#: With more than these, intervals are set below their numbers.
 _MOST_BESIDE = 4
 
 #: What Markdown would read as markup, and HTML within it.
@@ -33,18 +33,6 @@ def write_latex(table: PaperTable, *, intervals: bool = False) -> str:
     Args:
         table: what to write.
         intervals: write an interval beside its number, small; below it where there are many columns.
-
-    >>> from tellapart.report.paper_tables.paper_table import Column
-    >>> made = PaperTable("demo", ("model",), (Column("", "group"),), (Row("a_b", (Cell(50.0, best=True),)),))
-    >>> print(write_latex(made))  # doctest: +ELLIPSIS
-    % \usepackage{booktabs}
-    % \usepackage{graphicx}
-    \begin{table}[t]
-    \centering
-    ...
-    a\_b & \textbf{50.00} \\
-    \bottomrule
-    ...
     """
     wide = len(table.columns) > _MOST_COLUMNS
     kind = "table*" if wide else "table"
@@ -57,19 +45,19 @@ def write_latex(table: PaperTable, *, intervals: bool = False) -> str:
         r"\bottomrule",
         r"\end{tabular}",
     ]
-    made = "\n".join(
+    latex = "\n".join(
         [
             rf"\begin{{{kind}}}[t]",
             r"\centering",
             rf"\caption{{{latex_text(table.title)}}}",
             *([r"\setlength{\tabcolsep}{3pt}"] if wide else []),
-            *fitted(tabular),
+            *fit_width(tabular),
             *(["", r"\smallskip", rf"{{\footnotesize {_latex_notes(table.notes)}}}"] if table.notes else []),
             rf"\end{{{kind}}}",
             "",
         ]
     )
-    return "\n".join([*latex_packages(made), made])
+    return "\n".join([*latex_packages(latex), latex])
 
 
 def _latex_headings(table: PaperTable, *, stacked: bool) -> list[str]:
@@ -82,24 +70,24 @@ def _latex_headings(table: PaperTable, *, stacked: bool) -> list[str]:
     names = " & ".join([*map(latex_text, table.heads), *map(name_of, table.columns)]) + r" \\"
     if not any(name for name, _ in groups):
         return [names]
-    cells, rules, place = [], [], len(table.heads) + 1
+    cells, rules, first = [], [], len(table.heads) + 1
     for name, width in groups:
         cells.append(rf"\multicolumn{{{width}}}{{c}}{{{latex_text(name)}}}" if name else " & ".join([""] * width))
         if name:
-            rules.append(rf"\cmidrule(lr){{{place}-{place + width - 1}}}")
-        place += width
+            rules.append(rf"\cmidrule(lr){{{first}-{first + width - 1}}}")
+        first += width
     return [" & ".join([*[""] * len(table.heads), *cells]) + r" \\", " ".join(rules), names]
 
 
 def _latex_rows(table: PaperTable, *, intervals: bool, below: bool) -> list[str]:
-    """Write the rows; intervals beside their numbers, or in a line of their own below them."""
+    """Write the rows; intervals beside their numbers, or in a line below them."""
     lines: list[str] = []
-    for place, row in enumerate(table.rows):
-        before = table.rows[place - 1] if place else None
+    for before, row in zip([None, *table.rows], table.rows, strict=False):
         if before is not None and (row.plain != before.plain or row.block != before.block):
             lines.append(r"\midrule")
-        begins = before is None or row.block != before.block
-        left = [row.block if begins else "", row.label] if table.blocks else [row.label]
+        left = _left(table, row)
+        if before is not None and row.block == before.block and table.blocks:
+            left[0] = ""
         bounds = [_latex_bounds(cell) if intervals else "" for cell in row.cells]
         beside = [f" {own}" if own and not below else "" for own in bounds]
         cells = [f"{_latex_number(cell, followed=bool(own))}{own}" for cell, own in zip(row.cells, beside, strict=True)]
@@ -109,17 +97,17 @@ def _latex_rows(table: PaperTable, *, intervals: bool, below: bool) -> list[str]
     return lines
 
 
-def _latex_number(cell: Cell, *, followed: bool) -> str:
+def _latex_number(cell: TableCell, *, followed: bool) -> str:
     if cell.value is None:
         return "--"
-    shown = rf"\textbf{{{cell.value:.2f}}}" if cell.best else f"{cell.value:.2f}"
-    if cell.best or not cell.near:
-        return shown
-    # Without a width of its own, the last mark of a cell leaves digits under digits.
-    return shown + (r"$^\dagger$" if followed else r"\rlap{$^\dagger$}")
+    if cell.best:
+        return rf"\textbf{{{cell.value:.2f}}}"
+    # \rlap: a mark without width at a cell's end leaves digits under digits.
+    mark = "" if not cell.near else r"$^\dagger$" if followed else r"\rlap{$^\dagger$}"
+    return f"{cell.value:.2f}{mark}"
 
 
-def _latex_bounds(cell: Cell) -> str:
+def _latex_bounds(cell: TableCell) -> str:
     return "" if cell.low is None else rf"{{\scriptsize [{cell.low:.1f}, {cell.high:.1f}]}}"
 
 
@@ -128,11 +116,11 @@ def _latex_notes(notes: Sequence[str]) -> str:
 
 
 def write_markdown(table: PaperTable, *, intervals: bool = False) -> str:
-    """Return a table as GitHub's Markdown has them; a shared heading stands before each of its columns' names.
+    """Return a table as GitHub's Markdown has them; a shared heading comes before each of its columns' names.
 
     >>> from tellapart.report.paper_tables.paper_table import Column
-    >>> made = PaperTable("demo", ("model",), (Column("", "group"),), (Row("a", (Cell(50.0, best=True),)),))
-    >>> print(write_markdown(made))
+    >>> table = PaperTable("demo", ("model",), (Column("", "group"),), (TableRow("a", (TableCell(50.0, best=True),)),))
+    >>> print(write_markdown(table))
     **demo**
     <BLANKLINE>
     | model | group |
@@ -141,25 +129,24 @@ def write_markdown(table: PaperTable, *, intervals: bool = False) -> str:
     <BLANKLINE>
     """
 
-    def cell_of(cell: Cell) -> str:
+    def cell_of(cell: TableCell) -> str:
         if cell.value is None:
             return "–"
-        shown = f"**{cell.value:.2f}**" if cell.best else f"{cell.value:.2f}"
-        mark = "†" if cell.near and not cell.best else ""
-        return f"{shown}{mark}" + (f" [{cell.low:.1f}, {cell.high:.1f}]" if intervals and cell.low is not None else "")
+        number = f"**{cell.value:.2f}**" if cell.best else f"{cell.value:.2f}{'†' if cell.near else ''}"
+        return number + (f" [{cell.low:.1f}, {cell.high:.1f}]" if intervals and cell.low is not None else "")
 
     def line(cells: Sequence[str]) -> str:
         return f"| {' | '.join(cells)} |"
 
     heads = [*table.heads, *_flat_names(table)]
-    notes = [f"{_marked_down(note).replace('dagger:', '†:')}." for note in table.notes]
+    notes = [f"{_escape(note).replace('dagger:', '†:')}." for note in table.notes]
     return "\n".join(
         [
-            f"**{_marked_down(table.title)}**",
+            f"**{_escape(table.title)}**",
             "",
-            line([_marked_down(head) for head in heads]),
+            line([_escape(head) for head in heads]),
             f"|{'|'.join([':---'] * len(table.heads) + ['---:'] * len(table.columns))}|",
-            *(line(list(map(_marked_down, _left(table, row))) + list(map(cell_of, row.cells))) for row in table.rows),
+            *(line([*map(_escape, _left(table, row)), *map(cell_of, row.cells)]) for row in table.rows),
             "",
             *([" ".join(notes), ""] if notes else []),
         ]
@@ -169,17 +156,17 @@ def write_markdown(table: PaperTable, *, intervals: bool = False) -> str:
 def write_csv(table: PaperTable, *, intervals: bool = False) -> str:
     r"""Return numbers in full for a spreadsheet or a program: no marks, an empty cell where nothing was measured.
 
-    With `intervals`, each column is followed by its `low` and its `high`. A name that a spreadsheet would run as a formula gets an
-    apostrophe before it.
+    With `intervals`, each column is followed by its `low` and its `high`. A name that a spreadsheet would run as a
+    formula gets an apostrophe before it.
 
     >>> from tellapart.report.paper_tables.paper_table import Column
-    >>> made = PaperTable("demo", ("model",), (Column("Eq-SD", "text"),), (Row("a", (Cell(50.0, 40.0, 60.0),)),))
-    >>> write_csv(made, intervals=True)
+    >>> table = PaperTable("demo", ("model",), (Column("Eq-SD", "text"),), (TableRow("a", (TableCell(50.0, 40.0, 60.0),)),))
+    >>> write_csv(table, intervals=True)
     'model,Eq-SD text,Eq-SD text low,Eq-SD text high\na,50.0,40.0,60.0\n'
     """
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
-    parts: list[tuple[str, Callable[[Cell], float | None]]] = [("", lambda cell: cell.value)]
+    parts: list[tuple[str, Callable[[TableCell], float | None]]] = [("", lambda cell: cell.value)]
     if intervals:
         parts += [(" low", lambda cell: cell.low), (" high", lambda cell: cell.high)]
     rows: list[list[str | float | None]] = [
@@ -194,9 +181,9 @@ def _flat_names(table: PaperTable) -> list[str]:
     return [f"{column.group} {column.name}".strip() for column in table.columns]
 
 
-def _left(table: PaperTable, row: Row) -> list[str]:
+def _left(table: PaperTable, row: TableRow) -> list[str]:
     return [row.block, row.label] if table.blocks else [row.label]
 
 
-def _marked_down(text: str) -> str:
+def _escape(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", plain(text))

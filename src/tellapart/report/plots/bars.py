@@ -1,21 +1,21 @@
-"""Bars with their intervals, and the line of chance."""
+"""Bars with intervals and the line of chance, side by side or, for many models, in rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tellapart.errors import require
 from tellapart.records.result import BenchmarkResult, Value
 from tellapart.report.measured import Measured, first_metrics, pick_benchmark, value_of
 from tellapart.report.numbers import plain, thousands
-from tellapart.report.plots.bar_rows import draw_rows
-from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, legend_below, look, titled
+from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, fold, legend_below, look, write_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_bars", "title_of"]
+__all__ = ["draw_bars", "draw_rows", "title_of"]
 
 #: The share of a group's room that its bars take.
 _FULL = 0.8
@@ -36,10 +36,6 @@ def draw_bars(runs: Sequence[Measured], benchmark: str | None = None, metrics: S
 
     Raises:
         RunError: the runs did not measure the same items, or one has no such metric.
-
-    >>> draw_bars([])
-    Traceback (most recent call last):
-    tellapart.errors.RunError: no run measured 'anything'; they hold nothing
     """
     benchmark, own = pick_benchmark(runs, benchmark)
     metrics = tuple(metrics) or first_metrics([run.record(benchmark) for run in own])
@@ -55,10 +51,10 @@ def _groups(values: Mapping[str, Sequence[Value]], metrics: Sequence[str], title
     room = len(metrics) * max(0.09 * len(values) / _FULL, 0.07 * words)
     figure, axes = axes_of(COLUMN if room <= COLUMN - 0.6 else PAGE, 2.4)
     width = _FULL / len(values)
-    placed = []
+    drawn = []
     for number, (label, own) in enumerate(values.items()):
-        placed += _bars(axes, number, own, label, width)
-    _broken_ties(axes, placed)
+        drawn += _bars(axes, number, own, label, width)
+    _mark_broken_ties(axes, drawn)
     _chance(axes, next(iter(values.values())), width)
     axes.set_xticks(range(len(metrics)), [metric.replace("_", "\n") for metric in metrics])
     axes.tick_params(axis="x", length=0)
@@ -66,29 +62,31 @@ def _groups(values: Mapping[str, Sequence[Value]], metrics: Sequence[str], title
     # A corpus metric (CIDEr) may lie above one; shares are drawn on the whole scale, so that pictures compare.
     axes.set_ylim(0, max(100.0, axes.get_ylim()[1]))
     axes.grid(axis="y")
-    titled(figure, title)
+    write_title(figure, title)
     legend_below(figure, axes, 3)
     return figure
 
 
 def _bars(axes: Axes, number: int, values: Sequence[Value], label: str, width: float) -> list[tuple[float, Value]]:
-    """Draw one model's bars, and return where each stands."""
+    """Draw one model's bars, and return each with its position."""
     own = look(number)
-    places = [group - _FULL / 2 + (number + 0.5) * width for group in range(len(values))]
+    positions = [group - _FULL / 2 + (number + 0.5) * width for group in range(len(values))]
     heights = [100 * value.value for value in values]
-    axes.bar(places, heights, width, label=label, color=own.colour, hatch=own.hatch, edgecolor="black", linewidth=0.6)
-    for x, height, value in zip(places, heights, values, strict=True):
+    axes.bar(
+        positions, heights, width, label=label, color=own.colour, hatch=own.hatch, edgecolor="black", linewidth=0.6
+    )
+    for x, height, value in zip(positions, heights, values, strict=True):
         if value.low is not None and value.high is not None:
             reach = [[max(0.0, height - 100 * value.low)], [max(0.0, 100 * value.high - height)]]
-            # White under black: the bar's own hatch must not hide its interval.
+            # White under black: the bar's hatch must not hide its interval.
             axes.errorbar(x, height, yerr=reach, color="white", elinewidth=2.6, capsize=0)
             axes.errorbar(x, height, yerr=reach, color="black", elinewidth=1.0, capsize=2.0)
-    return list(zip(places, values, strict=True))
+    return list(zip(positions, values, strict=True))
 
 
-def _broken_ties(axes: Axes, groups: Sequence[tuple[float, Value]]) -> None:
+def _mark_broken_ties(axes: Axes, bars: Sequence[tuple[float, Value]]) -> None:
     """Mark what a model would get with its ties broken at random: a tie is never right, and never hidden."""
-    tied = [(place, 100 * value.tie_neutral) for place, value in groups if value.ties and value.tie_neutral is not None]
+    tied = [(x, 100 * value.tie_neutral) for x, value in bars if value.ties and value.tie_neutral is not None]
     if tied:
         across, upward = zip(*tied, strict=True)
         axes.plot(across, upward, "d", color="white", markeredgecolor="black", markersize=5, label="ties at random")
@@ -104,12 +102,43 @@ def _chance(axes: Axes, values: Sequence[Value], width: float) -> None:
             label = None
 
 
-def title_of(benchmark: str, record: BenchmarkResult) -> str:
-    """Return a picture's title: the benchmark, its items, what the intervals are.
+def draw_rows(values: Mapping[str, Sequence[Value]], metrics: Sequence[str], title: str) -> Figure:
+    """Draw a panel a metric, a bar a model, the models' names on the left: hatches cannot tell so many apart."""
+    require("matplotlib", extra="plot")
+    from matplotlib.figure import Figure
 
-    >>> title_of("demo", BenchmarkResult(title="", fingerprint="", metrics={}, origin=""))
-    'demo'
-    """
+    names = [fold(name, 40) for name in values]
+    height = len(names) * (0.17 + 0.11 * max(name.count("\n") for name in names))
+    width = COLUMN if len(metrics) == 1 and max(map(len, values)) <= 20 else PAGE
+    figure = Figure(figsize=(width, 0.8 + height))
+    panels = figure.subplots(1, len(metrics), squeeze=False, sharey=True)[0]
+    for number, (axes, metric) in enumerate(zip(panels, metrics, strict=True)):
+        _panel(axes, [own[number] for own in values.values()])
+        axes.set_title(metric.replace("_", " "))
+    panels[0].set_yticks(range(len(names)), names)
+    panels[0].set_ylim(len(names) - 0.4, -0.6)
+    figure.supxlabel("percent; dashed: chance; diamond: ties at random", fontsize=8)
+    write_title(figure, title)
+    return figure
+
+
+def _panel(axes: Axes, values: Sequence[Value]) -> None:
+    shares = [100 * value.value for value in values]
+    axes.barh(range(len(values)), shares, 0.72, color="#56B4E9", edgecolor="black", linewidth=0.5)
+    for row, value in enumerate(values):
+        if value.low is not None and value.high is not None:
+            axes.plot([100 * value.low, 100 * value.high], [row, row], color="black", linewidth=1.0)
+        if value.ties and value.tie_neutral is not None:
+            axes.plot(100 * value.tie_neutral, row, "d", color="white", markeredgecolor="black", markersize=4)
+    if values[0].chance is not None:
+        axes.axvline(100 * values[0].chance, color=GREY, linestyle="--", linewidth=1.2)
+    axes.set_xlim(0, max(100.0, axes.get_xlim()[1]))
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x")
+
+
+def title_of(benchmark: str, record: BenchmarkResult) -> str:
+    """Return a picture's title: the benchmark, its items, what the intervals are."""
     items = max((value.n for value in record.metrics.values()), default=0)
     levels = {value.level for value in record.metrics.values() if value.low is not None}
     parts = [

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tellapart.report.numbers import plain
 from tellapart.report.plots.costs import BatchCosts
-from tellapart.report.plots.style import COLUMN, axes_of, legend_below, look, plain_logarithm, titled
+from tellapart.report.plots.style import COLUMN, axes_of, legend_below, look, plain_logarithm, write_title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,12 +15,7 @@ __all__ = ["draw_batches"]
 
 
 def draw_batches(costs: BatchCosts) -> Figure:
-    """Draw a line a series, both axes logarithmic: a cost that grows with the batch's square is a line of slope two.
-
-    >>> drawn = draw_batches(BatchCosts("seconds a step", {"itc": ((16, 0.5), (32, 1.0))}))
-    >>> drawn.axes[0].get_ylabel()
-    'seconds a step'
-    """
+    """Draw a line a series, both axes logarithmic: a cost that grows with the batch's square is a line of slope two."""
     figure, axes = axes_of(COLUMN, 2.6)
     for number, (series, points) in enumerate(costs.of.items()):
         style = look(number)
@@ -37,7 +32,7 @@ def draw_batches(costs: BatchCosts) -> Figure:
     sizes = sorted({size for points in costs.of.values() for size, _ in points})
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    titled(figure, "cost against batch size")
+    write_title(figure, "cost against batch size")
     axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
     axes.minorticks_off()
     plain_logarithm(axes.yaxis)

@@ -1,4 +1,4 @@
-"""What models cost, read for the pictures: from `tellapart time`'s records, or from a table of the user's."""
+"""Costs of models for the pictures, read from `tellapart time`'s records or from the user's CSV files."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["COSTS", "BatchCosts", "Costs", "read_batch_costs", "read_costs"]
 #: Name -> what an axis says of it, and how a record has it.
 COSTS: dict[str, tuple[str, Callable[[Timing], float | None]]] = {
     "latency": ("latency of one pair, milliseconds", lambda timing: 1000 * timing.latency.median),
-    "parameters": ("parameters, millions", lambda timing: _scaled(timing.parameters, 1e-6)),
-    "flops": ("FLOPs of one pair, billions", lambda timing: _scaled(timing.flops, 1e-9)),
-    "memory": ("peak memory, MiB", lambda timing: _scaled(timing.peak_memory, 2**-20)),
+    "parameters": ("parameters, millions", lambda timing: _scale(timing.parameters, 1e-6)),
+    "flops": ("FLOPs of one pair, billions", lambda timing: _scale(timing.flops, 1e-9)),
+    "memory": ("peak memory, MiB", lambda timing: _scale(timing.peak_memory, 2**-20)),
 }
 
 
@@ -29,9 +29,6 @@ class Costs:
     Attributes:
         what: what an axis says of it, with its unit.
         of: model -> cost.
-
-    >>> Costs("parameters, millions", {"m": 210.0}).of["m"]
-    210.0
     """
 
     what: str
@@ -45,9 +42,6 @@ class BatchCosts:
     Attributes:
         what: what the axis says of it, with its unit.
         of: series -> points (batch size, cost), by batch size.
-
-    >>> BatchCosts("seconds", {"itc": ((16, 0.5),)}).of["itc"]
-    ((16, 0.5),)
     """
 
     what: str
@@ -64,10 +58,6 @@ def read_costs(path: Path, which: str = "latency") -> Costs:
     Raises:
         RunError: no such cost, or a record that cannot be read or has none.
         DataError: the CSV file is not as described.
-
-    >>> read_costs(Path("timing.json"), "price")
-    Traceback (most recent call last):
-    tellapart.errors.RunError: no cost 'price'; use latency, parameters, flops or memory, or a CSV file of your own
     """
     if path.suffix.lower() == ".csv":
         what, rows = _csv_rows(path, ("model",))
@@ -86,44 +76,40 @@ def read_batch_costs(paths: Sequence[Path]) -> BatchCosts:
     """Read a cost at several sizes of a batch.
 
     Args:
-        paths: `tellapart time`'s records, each at its own `--batch-size` (a pair then costs what the throughput says); or CSV
-            files with the columns `series`, `batch_size` and what it costs, whose heading the axis repeats.
+        paths: `tellapart time`'s records, each at another `--batch-size` (a pair then costs what the throughput says);
+            or CSV files with the columns `series`, `batch_size` and what it costs, whose heading the axis repeats.
 
     Raises:
         RunError: a record cannot be read or has no throughput of pairs, or the files do not measure the same thing.
         DataError: a CSV file is not as described.
-
-    >>> read_batch_costs([])
-    Traceback (most recent call last):
-    tellapart.errors.RunError: no file was named; name records of `tellapart time --out`, or CSV files
     """
     whats: dict[str, None] = {}
-    found: dict[str, dict[float, float]] = {}
+    costs: dict[str, dict[float, float]] = {}
     for path in paths:
         what, rows = _batch_rows(path)
         whats[what] = None
         for (series, size), cost in rows.items():
-            own = found.setdefault(series, {})
+            own = costs.setdefault(series, {})
             if size in own:
                 raise RunError(f"{path}: {series} at a batch of {size:g} was measured in two of these files; name one")
             own[size] = cost
-    if not found:
+    if not costs:
         raise RunError("no file was named; name records of `tellapart time --out`, or CSV files")
     if len(whats) > 1:
         raise RunError(f"these files measure different things: {'; '.join(whats)}; draw one at a time")
-    return BatchCosts(next(iter(whats)), {series: tuple(sorted(own.items())) for series, own in found.items()})
+    return BatchCosts(next(iter(whats)), {series: tuple(sorted(own.items())) for series, own in costs.items()})
 
 
 def _batch_rows(path: Path) -> tuple[str, dict[tuple[str, float], float]]:
     if path.suffix.lower() == ".csv":
         what, rows = _csv_rows(path, ("series", "batch_size"))
         return what, {(series, _number(path, size)): cost for (series, size), cost in rows.items()}
-    found: dict[tuple[str, float], float] = {}
+    costs: dict[tuple[str, float], float] = {}
     for timing in read_timings(path).models:
         if timing.throughput.pairs is None:
             raise RunError(f"{path} has no throughput of pairs of {timing.model.name}")
-        found[timing.model.name, float(timing.throughput.batch_size)] = 1000 / timing.throughput.pairs
-    return "milliseconds a pair", found
+        costs[timing.model.name, float(timing.throughput.batch_size)] = 1000 / timing.throughput.pairs
+    return "milliseconds a pair", costs
 
 
 def _csv_rows(path: Path, keys: tuple[str, ...]) -> tuple[str, dict[tuple[str, ...], float]]:
@@ -143,7 +129,7 @@ def _csv_rows(path: Path, keys: tuple[str, ...]) -> tuple[str, dict[tuple[str, .
             raise DataError(f"{path}:{number}: expected {len(keys) + 1} cells; got {len(line)}")
         key = tuple(line[: len(keys)])
         if key in rows:
-            raise DataError(f"{path}:{number}: {', '.join(key)} stands there twice")
+            raise DataError(f"{path}:{number}: {', '.join(key)} is listed twice")
         rows[key] = _number(path, line[len(keys)], number)
     return heading[len(keys)], rows
 
@@ -158,5 +144,5 @@ def _number(path: Path, cell: str, line: int | None = None) -> float:
     return number
 
 
-def _scaled(number: int | None, factor: float) -> float | None:
+def _scale(number: int | None, factor: float) -> float | None:
     return None if number is None else factor * number

@@ -12,7 +12,7 @@ from tellapart.errors import RunError, require
 from tellapart.report.charts import Plot, Trace, plot, share_a_scale
 from tellapart.report.measured import Measured, pick_benchmark, samples_of
 from tellapart.report.numbers import is_deviation, plain, thousands
-from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, titled
+from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, write_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,7 @@ _MOST_ACROSS = 4
 def draw_curves(runs: Sequence[Measured], benchmark: str | None = None, metrics: Sequence[str] = ()) -> Figure:
     """Draw a panel for every deviation, a curve a model; models whose scores have another scale get a row of their own.
 
-    The geometry is that of the report's page: the same bins, the same axes.
+    The geometry is that of the report's page.
 
     Args:
         runs: models with scores of 2x2 items.
@@ -38,10 +38,6 @@ def draw_curves(runs: Sequence[Measured], benchmark: str | None = None, metrics:
         RunError: no such deviation, another tool measured a run, or the runs' items differ.
 
     Source: Wang et al. 2023 (EqBen), Figures 6 and 13.
-
-    >>> draw_curves([])
-    Traceback (most recent call last):
-    tellapart.errors.RunError: no run measured 'anything'; they hold nothing
     """
     benchmark, own = pick_benchmark(runs, benchmark)
     traces = [_trace(number, run, benchmark, metrics) for number, run in enumerate(own)]
@@ -55,39 +51,39 @@ def draw_curves(runs: Sequence[Measured], benchmark: str | None = None, metrics:
     figure = Figure(figsize=(COLUMN if columns == 1 else PAGE, 0.9 + 1.6 * lines * len(groups)))
     panels = figure.subplots(lines * len(groups), columns, squeeze=False)
     for row, group in enumerate(groups):
-        for place, name in enumerate(names):
-            axes = panels[row * lines + place // columns][place % columns]
+        for number, name in enumerate(names):
+            axes = panels[row * lines + number // columns][number % columns]
             _panel(axes, plot(name, group), group)
-        for place in range(len(names), lines * columns):
-            panels[row * lines + place // columns][place % columns].set_visible(False)
+        for number in range(len(names), lines * columns):
+            panels[row * lines + number // columns][number % columns].set_visible(False)
     first = panels[0][0]
     for trace in traces:  # one legend for all the panels, also for models drawn in other rows
         first.plot([], [], color=look(trace.style).colour, linestyle=look(trace.style).dash, label=trace.label)
     legend_below(figure, first, 3)
     items = len(next(iter(traces[0].values.values())))
-    titled(figure, f"{plain(benchmark)}, {thousands(items)} items: equivariance deviations")
+    write_title(figure, f"{plain(benchmark)}, {thousands(items)} items: equivariance deviations")
     return figure
 
 
 def _trace(number: int, run: Measured, benchmark: str, metrics: Sequence[str]) -> Trace:
     record = run.record(benchmark)
     samples = samples_of(run, benchmark)
-    found: Mapping[str, NDArray[np.float64]] = {
+    values: Mapping[str, NDArray[np.float64]] = {
         name: np.array([sample.outcomes[name] for sample in samples])
         for name, value in record.metrics.items()
         if is_deviation(value) and (not metrics or name in metrics) and all(name in one.outcomes for one in samples)
     }
-    if record.kind is None or not found or any(name not in found for name in metrics):
+    if record.kind is None or not values or any(name not in values for name in metrics):
         have = ", ".join(name for name, value in record.metrics.items() if is_deviation(value))
         raise RunError(
             f"{run.folder}: {benchmark} has no deviation {' or '.join(metrics) or 'at all'}; "
             f"{f'it has {have}' if have else 'only scores of 2x2 items have them'}"
         )
-    return Trace(run.label, number, record.kind, found)
+    return Trace(run.label, number, record.kind, values)
 
 
 def _panel(axes: Axes, drawn: Plot, group: Sequence[Trace]) -> None:
-    """Draw a plot's geometry, which counts y downwards."""
+    """Draw a plot, whose geometry counts y downwards."""
     axes.axvline(drawn.zero, color=GREY, linewidth=0.8)
     for line in drawn.lines:
         style = look(line.style)
@@ -101,7 +97,7 @@ def _panel(axes: Axes, drawn: Plot, group: Sequence[Trace]) -> None:
     axes.set_ylim(0, 1)
     # Every second one, counted from zero, where all would run into each other.
     step, zero = (2 if len(drawn.ticks) > 5 else 1), len(drawn.ticks) // 2
-    ticks = [tick for place, tick in enumerate(drawn.ticks) if (place - zero) % step == 0]
+    ticks = [tick for number, tick in enumerate(drawn.ticks) if (number - zero) % step == 0]
     axes.set_xticks([x for x, _ in ticks], [label for _, label in ticks])
     axes.set_yticks([])
     axes.set_xlabel(f"difference of {_unit(group[0].kind)}")

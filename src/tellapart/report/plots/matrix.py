@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.benchmarks.find import find_benchmark
-from tellapart.benchmarks.locations import Locations
 from tellapart.data.images import decode
-from tellapart.errors import DataError, RunError, TellapartError, require
+from tellapart.errors import DataError, RunError, require
 from tellapart.records.result import RunRecord, Sample
 from tellapart.report.items import true_pairs
 from tellapart.report.measured import Measured, pick_benchmark, samples_of
 from tellapart.report.numbers import plain
-from tellapart.report.plots.style import PAGE, folded, titled
+from tellapart.report.pictures import image_reader
+from tellapart.report.plots.style import GREY, PAGE, fold, write_title
 from tellapart.tasks.registry import headline
 
 if TYPE_CHECKING:
@@ -27,7 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_matrix"]
 
-#: Inches: of a cell's or a picture's width, between blocks, of the captions; a block with one image is wider, for its model's name.
+#: Inches: of a cell's or a picture's width, between blocks, of the captions; a block with one image is wider, for its
+#: model's name.
 _SIDE, _GAP, _CAPTION, _NARROWEST = 0.8, 0.15, 1.5, 1.2
 
 #: Width of a 7-point letter in inches.
@@ -37,8 +36,8 @@ _LETTER = 0.062
 def draw_matrix(runs: Sequence[Measured], item: str, benchmark: str | None = None) -> Figure:
     """Draw an item: images across, captions down, a score in every cell, a block a model; true pairs are framed.
 
-    The darker the cell, the higher the score within the item; a model's verdicts stand under its block. As many blocks stand side by
-    side as a page is wide, under one row of pictures.
+    The darker the cell, the higher the score within the item; a model's verdicts are under its block. As many blocks
+    as fit a page are side by side, under one row of pictures.
 
     Args:
         runs: models with scores of that item.
@@ -49,15 +48,11 @@ def draw_matrix(runs: Sequence[Measured], item: str, benchmark: str | None = Non
         RunError: no such item, a task's item without a matrix, or a run that another tool measured.
 
     Source: Wang et al. 2023 (EqBen), Figures 1 and 5.
-
-    >>> draw_matrix([], "0")
-    Traceback (most recent call last):
-    tellapart.errors.RunError: no run measured 'anything'; they hold nothing
     """
     benchmark, own = pick_benchmark(runs, benchmark)
-    found = [_sample(run, benchmark, item) for run in own]
-    images, texts = len(found[0].scores), len(found[0].scores[0])
-    pictures = _pictures(own[0].result.run, benchmark, found[0])
+    samples = [_sample(run, benchmark, item) for run in own]
+    images, texts = len(samples[0].scores), len(samples[0].scores[0])
+    pictures = _pictures(own[0].result.run, benchmark, samples[0])
     require("matplotlib", extra="plot")
     from matplotlib.figure import Figure
 
@@ -73,37 +68,30 @@ def draw_matrix(runs: Sequence[Measured], item: str, benchmark: str | None = Non
         height_ratios=[_SIDE, *[0.42 * texts] * down],
     )
     for line in range(1, 1 + down):
-        _captions(figure.add_subplot(grid[line, 0]), found[0], texts)
+        _captions(figure.add_subplot(grid[line, 0]), samples[0], texts)
     for column in range(1, 1 + across):
         inner = grid[0, column].subgridspec(1, images, wspace=0.04)
         for number in range(images):
             _picture(figure.add_subplot(inner[0, number]), number, pictures[number])
-    for place, (run, sample) in enumerate(zip(own, found, strict=True)):
-        axes = figure.add_subplot(grid[1 + place // across, 1 + place % across])
+    for number, (run, sample) in enumerate(zip(own, samples, strict=True)):
+        axes = figure.add_subplot(grid[1 + number // across, 1 + number % across])
         _cells(axes, sample, run.label, int(width / _LETTER))
-    titled(figure, f"{plain(benchmark)}, item {plain(item)}")
+    write_title(figure, f"{plain(benchmark)}, item {plain(item)}")
     return figure
 
 
 def _sample(run: Measured, benchmark: str, item: str) -> Sample:
-    found = [sample for sample in samples_of(run, benchmark) if sample.id == item]
-    if not found:
-        raise RunError(f"{run.folder}: {benchmark} has no item {item!r}; ids stand in samples/{benchmark}.jsonl")
-    if not found[0].scores:
+    sample = next((sample for sample in samples_of(run, benchmark) if sample.id == item), None)
+    if sample is None:
+        raise RunError(f"{run.folder}: {benchmark} has no item {item!r}; ids are in samples/{benchmark}.jsonl")
+    if not sample.scores:
         raise RunError(f"{run.folder}: item {item!r} of {benchmark} is a task's, without scores of images and texts")
-    return found[0]
+    return sample
 
 
 def _pictures(run: RunRecord, benchmark: str, sample: Sample) -> list[NDArray[np.uint8] | None]:
-    """Read the item's images where the run found them; None for one that is not there any more."""
-    folders = (None if folder is None else Path(folder) for folder in (run.data, run.images))
-    place = Locations(*(folder if folder is not None and folder.is_dir() else None for folder in folders))
-    try:
-        read = find_benchmark(benchmark, place).read_image()
-    except TellapartError:  # a folder that has moved since
-        read = None
-    references = sample.images or ("",) * len(sample.scores)
-    return [_pixels(read, reference) for reference in references]
+    read = image_reader(run, benchmark)
+    return [_pixels(read, reference) for reference in sample.images or ("",) * len(sample.scores)]
 
 
 def _pixels(read: Callable[[str], bytes] | None, reference: str) -> NDArray[np.uint8] | None:
@@ -126,7 +114,7 @@ def _picture(axes: Axes, number: int, pixels: NDArray[np.uint8] | None) -> None:
     _bare(axes)
     axes.set_title(f"image {number}", loc="center", size=7, pad=2)
     if pixels is None:
-        axes.text(0.5, 0.5, "not here", ha="center", va="center", transform=axes.transAxes, color="#595959")
+        axes.text(0.5, 0.5, "not here", ha="center", va="center", transform=axes.transAxes, color=GREY)
     else:
         axes.imshow(pixels)
 
@@ -136,8 +124,8 @@ def _captions(axes: Axes, sample: Sample, texts: int) -> None:
     axes.set_ylim(texts, 0)
     captions = sample.texts or tuple(f"caption {number}" for number in range(texts))
     for row, caption in enumerate(captions):
-        shown = textwrap.fill(plain(caption), 26, max_lines=4, placeholder=" …")
-        axes.text(1.0, row + 0.5, shown, ha="right", va="center", transform=axes.get_yaxis_transform(), size=7)
+        text = textwrap.fill(plain(caption), 26, max_lines=4, placeholder=" …")
+        axes.text(1.0, row + 0.5, text, ha="right", va="center", transform=axes.get_yaxis_transform(), size=7)
 
 
 def _cells(axes: Axes, sample: Sample, label: str, letters: int) -> None:
@@ -148,20 +136,20 @@ def _cells(axes: Axes, sample: Sample, label: str, letters: int) -> None:
     spread: Any = np.ptp(values) or 1.0
     shade = (values - values.min()) / spread
     axes.imshow(shade, cmap="Greys", vmin=-0.05, vmax=2.0, aspect="auto")
-    written = _written(values)
+    numbers = _write_scores(values)
     true = {(text, image) for image, text in true_pairs((values.shape[1], values.shape[0]))}
     for (row, column), value in np.ndenumerate(values):
         framed = (row, column) in true
         weight = "bold" if framed else "normal"
-        axes.text(column, row, written[float(value)], ha="center", va="center", weight=weight, size=7)
+        axes.text(column, row, numbers[float(value)], ha="center", va="center", weight=weight, size=7)
         if framed:
             axes.add_patch(
                 Rectangle((column - 0.47, row - 0.46), 0.94, 0.92, fill=False, linewidth=1.8, edgecolor="black")
             )
-    axes.set_xlabel(f"{folded(label, letters)}\n{textwrap.fill(_verdicts(sample), letters)}", size=7)
+    axes.set_xlabel(f"{fold(label, letters)}\n{textwrap.fill(_verdicts(sample), letters)}", size=7)
 
 
-def _written(values: NDArray[np.float32]) -> dict[float, str]:
+def _write_scores(values: NDArray[np.float32]) -> dict[float, str]:
     """Write scores with as many digits as tell different ones apart, at least four."""
     numbers = sorted({float(value) for value in values.flat})
     for digits in range(4, 10):  # nine tell any two of float32 apart

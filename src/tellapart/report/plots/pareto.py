@@ -1,4 +1,4 @@
-"""Performance against cost, and the front that no model lies beyond."""
+"""Performance against cost, and the Pareto front."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tellapart.report.measured import Measured, first_metrics, value_of
 from tellapart.report.numbers import plain
 from tellapart.report.plots.costs import Costs
 from tellapart.report.plots.point_names import name_points
-from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, look, plain_logarithm, titled
+from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, look, plain_logarithm, write_title
 from tellapart.stats.pareto import pareto_front
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Point", "draw_pareto", "points"]
+__all__ = ["CostPoint", "draw_pareto", "points"]
 
 #: Costs that differ by more than this are drawn on a logarithmic axis.
 _WIDE = 20.0
@@ -32,14 +32,11 @@ _FEW, _SHORT = 8, 20
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class CostPoint:
     """One model: what it costs, how well it does in percent, and whether no other one is as good and as cheap.
 
     Attributes:
         low, high: of the interval in percent; None for a mean over several benchmarks.
-
-    >>> Point("m", 63.5, 62.35, None, None, True).front
-    True
     """
 
     model: str
@@ -50,7 +47,9 @@ class Point:
     front: bool
 
 
-def points(runs: Sequence[Measured], costs: Costs, benchmarks: Sequence[str], metric: str | None = None) -> list[Point]:
+def points(
+    runs: Sequence[Measured], costs: Costs, benchmarks: Sequence[str], metric: str | None = None
+) -> list[CostPoint]:
     """Put scores and costs together; runs of one model are one point, its score the plain mean over benchmarks.
 
     Args:
@@ -63,32 +62,27 @@ def points(runs: Sequence[Measured], costs: Costs, benchmarks: Sequence[str], me
         RunError: no model has all the benchmarks, or one has no cost.
 
     Source: VLUE section 5.3 and Figure 2: the mean of NLVR2 and VQA against the time of one pair.
-
-    >>> points([], Costs("x", {}), ["demo"])
-    Traceback (most recent call last):
-    tellapart.errors.RunError: no model measured demo; name runs that did
     """
-    found: dict[str, dict[str, Value]] = {}
+    values_of: dict[str, dict[str, Value]] = {}
     for run in runs:
         for name in benchmarks:
             if name in run.result.benchmarks:
-                own = found.setdefault(plain(run.result.model.name), {})
+                own = values_of.setdefault(plain(run.result.model.name), {})
                 if name in own:
                     raise RunError(f"{run.result.model.name} measured {name} in two of these runs; name one of them")
                 own[name] = value_of(run, name, metric or first_metrics([run.record(name)])[-1])
-    whole = {model: values for model, values in found.items() if len(values) == len(benchmarks)}
-    if not whole:
+    complete = {model: values for model, values in values_of.items() if len(values) == len(benchmarks)}
+    if not complete:
         raise RunError(f"no model measured {' and '.join(benchmarks)}; name runs that did")
     known = {plain(name): cost for name, cost in costs.of.items()}
-    if missing := [model for model in whole if model not in known]:
-        raise RunError(
-            f"no {costs.what} of {', '.join(missing)}; the file has {', '.join(known) or 'no model'}: add them, by the same names"
-        )
-    scores = {model: 100 * float(np.mean([one.value for one in values.values()])) for model, values in whole.items()}
-    front = pareto_front([(scores[model], -known[model]) for model in whole])
+    if missing := [model for model in complete if model not in known]:
+        there = ", ".join(known) or "no model"
+        raise RunError(f"no {costs.what} of {', '.join(missing)}; the file has {there}: add them, by the same names")
+    scores = {model: 100 * float(np.mean([one.value for one in values.values()])) for model, values in complete.items()}
+    front = pareto_front([(scores[model], -known[model]) for model in complete])
     return [
-        Point(model, known[model], scores[model], *_interval(values), bool(on))
-        for (model, values), on in zip(whole.items(), front, strict=True)
+        CostPoint(model, known[model], scores[model], *_interval(values), bool(on))
+        for (model, values), on in zip(complete.items(), front, strict=True)
     ]
 
 
@@ -99,42 +93,38 @@ def _interval(values: dict[str, Value]) -> tuple[float | None, float | None]:
     return 100 * one.low, 100 * one.high
 
 
-def draw_pareto(found: Sequence[Point], across: str, upward: str) -> Figure:
+def draw_pareto(drawn: Sequence[CostPoint], across: str, upward: str) -> Figure:
     """Draw models as points, those on the front joined by steps and filled, the others hollow.
 
-    Each point has its model's name beside it; where names would run into each other, numbers, and the names below the picture.
+    Each point has its model's name beside it; where names would overlap, a number, and the names are below the picture.
 
     Args:
-        found: at least one.
+        drawn: at least one.
         across, upward: what the axes say, with units.
-
-    >>> drawn = draw_pareto([Point("m", 63.5, 62.35, None, None, True)], "milliseconds", "percent")
-    >>> drawn.axes[0].get_xlabel()
-    'milliseconds'
     """
-    narrow = len(found) <= _FEW and max(len(point.model) for point in found) <= _SHORT
+    narrow = len(drawn) <= _FEW and max(len(point.model) for point in drawn) <= _SHORT
     figure, axes = axes_of(COLUMN if narrow else PAGE, 2.6 if narrow else 3.6)
-    for number, point in enumerate(found):
+    for number, point in enumerate(drawn):
         _mark(axes, number, point)
-    costs = [point.cost for point in found]
+    costs = [point.cost for point in drawn]
     if max(costs) > _WIDE * min(costs):
         axes.set_xscale("log")
         plain_logarithm(axes.xaxis)
     axes.margins(x=0.16, y=0.14)
-    front = _front(axes, [point for point in found if point.front])
+    front = _front(axes, [point for point in drawn if point.front])
     axes.set_xlabel(across)
     axes.set_ylabel("\n".join(textwrap.wrap(upward, 36 if narrow else 56)))
-    if all(0 <= point.score <= 100 for point in found):
+    if all(0 <= point.score <= 100 for point in drawn):
         # Room beside the points, but no share beyond what shares can be.
         bottom, top = axes.get_ylim()
         axes.set_yticks([tick for tick in axes.get_yticks() if max(0, bottom) <= tick <= min(100, top)])
-    titled(figure, "filled: no other is as good and as cheap")
+    write_title(figure, "filled: no other is as good and as cheap")
     axes.grid()
-    name_points(figure, axes, [(point.model, point.cost, point.score) for point in found], front)
+    name_points(figure, axes, [(point.model, point.cost, point.score) for point in drawn], front)
     return figure
 
 
-def _mark(axes: Axes, number: int, point: Point) -> None:
+def _mark(axes: Axes, number: int, point: CostPoint) -> None:
     style = look(number)
     if point.low is not None and point.high is not None:
         reach = [[point.score - point.low], [point.high - point.score]]
@@ -152,9 +142,9 @@ def _mark(axes: Axes, number: int, point: Point) -> None:
     )
 
 
-def _front(axes: Axes, found: Sequence[Point]) -> list[tuple[float, float]]:
+def _front(axes: Axes, on_front: Sequence[CostPoint]) -> list[tuple[float, float]]:
     """Draw the border of what the front's models dominate, out to the frame; return its corners."""
-    ordered = sorted(found, key=lambda point: point.cost)
+    ordered = sorted(on_front, key=lambda point: point.cost)
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
     across = [ordered[0].cost, *(point.cost for point in ordered), right]
     upward = [bottom, *(point.score for point in ordered), ordered[-1].score]

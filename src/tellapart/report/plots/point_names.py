@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from tellapart.report.plots.style import folded
+from tellapart.report.plots.style import fold
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["name_points"]
 
-#: Where a name may stand, in points from its marker, the most legible first.
+#: Places of a name, in points from its marker, the most legible first.
 _PLACES = ((6, 3), (-6, 3), (7, 0), (-7, 0), (6, -3), (-6, -3), (0, 7), (0, -7), (6, 11), (-6, 11), (6, -11), (-6, -11))
 
 #: A key's letters in a line, and the width of one in inches.
@@ -33,29 +33,23 @@ def name_points(
 ) -> None:
     """Write each name beside its point so that it meets no point, no other name, no part of a line and no frame.
 
-    If one cannot stand so, all points get numbers, in the order given, and the names stand below the picture.
+    If one has no such place, all points get numbers, in the order given, and the names are below the picture.
 
     Args:
         figure, axes: drawn in full, but for the names.
         points: name, and the place in the axes' own units.
         line: corners of a line that no name may cross, in the axes' own units.
-
-    >>> from tellapart.report.plots.style import axes_of
-    >>> figure, axes = axes_of(3.3, 2.6)
-    >>> name_points(figure, axes, [("a", 0.5, 0.5)])
-    >>> [text.get_text() for text in axes.texts]
-    ['a']
     """
-    if _placed(figure, axes, points, line):
+    if _place_names(figure, axes, points, line):
         return
     for text in list(axes.texts):
         text.remove()
     numbered = [(str(number), across, upward) for number, (_, across, upward) in enumerate(points, start=1)]
     _key(figure, [f"{number} {name}" for number, (name, *_) in enumerate(points, start=1)])
-    _placed(figure, axes, numbered, line)
+    _place_names(figure, axes, numbered, line)
 
 
-def _placed(
+def _place_names(
     figure: Figure, axes: Axes, points: Sequence[tuple[str, float, float]], line: Sequence[tuple[float, float]]
 ) -> bool:
     """Write the names, each at the place where it meets least; return whether none meets anything."""
@@ -68,7 +62,7 @@ def _placed(
     names = [axes.annotate(name, (x, y), textcoords="offset points", xytext=(0, 0), size=7) for name, x, y in points]
     for _ in range(2):  # a name that comes first leaves others no choice; the second time it sees them
         for number, name in enumerate(names):
-            room.place(number, name)
+            room.put(number, name)
     return all(room.met(number, room.taken[number]) == 0 for number in range(len(names)))
 
 
@@ -79,13 +73,13 @@ class _Room:
         self.frame, self.parts, self.centres = frame, parts, centres
         self.taken: dict[int, Bbox] = {}
 
-    def place(self, number: int, name: Annotation) -> None:
-        """Put a name where it meets least; of such places, where no other point is as near as its own; of those, the first."""
+    def put(self, number: int, name: Annotation) -> None:
+        """Put a name where it meets least, if possible nearest to its own point; of such places, at the first."""
         boxes = {}
-        for place in _PLACES:
-            _put(name, place)
-            boxes[place] = name.get_window_extent()
-        best = min(_PLACES, key=lambda place: (self.met(number, boxes[place]), self._strange(number, boxes[place])))
+        for offset in _PLACES:
+            _put(name, offset)
+            boxes[offset] = name.get_window_extent()
+        best = min(_PLACES, key=lambda offset: (self.met(number, boxes[offset]), self._strange(number, boxes[offset])))
         _put(name, best)
         self.taken[number] = boxes[best]
 
@@ -94,7 +88,7 @@ class _Room:
         from matplotlib.transforms import Bbox
 
         markers = [Bbox.from_bounds(x - 5, y - 5, 10, 10) for x, y in self.centres]
-        names = [other for place, other in self.taken.items() if place != number]
+        names = [other for own, other in self.taken.items() if own != number]
         frame = self.frame
         outside = not (frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1)
         crossed = sum(bool(part.intersects_bbox(box, filled=False)) for part in self.parts)
@@ -105,14 +99,14 @@ class _Room:
             x, y = centre
             return math.hypot(max(box.x0 - x, 0.0, x - box.x1), max(box.y0 - y, 0.0, y - box.y1))
 
-        others = [far(centre) for place, centre in enumerate(self.centres) if place != number]
+        others = [far(centre) for own, centre in enumerate(self.centres) if own != number]
         return min(others, default=math.inf) <= far(self.centres[number]) + 3
 
 
-def _put(name: Annotation, place: tuple[int, int]) -> None:
+def _put(name: Annotation, offset: tuple[int, int]) -> None:
     """Set a name off by so many points, on that side of its point."""
-    across, upward = place
-    name.xyann = place
+    across, upward = offset
+    name.xyann = offset
     name.set_horizontalalignment("left" if across > 0 else "right" if across < 0 else "center")
     name.set_verticalalignment("bottom" if upward > 0 else "top" if upward < 0 else "center")
 
@@ -121,7 +115,7 @@ def _key(figure: Figure, names: Sequence[str]) -> None:
     """Write names below a picture, in as many columns as are wide enough, and make room for them."""
     from matplotlib.lines import Line2D
 
-    lines = [folded(name, _LETTERS) for name in names]
+    lines = [fold(name, _LETTERS) for name in names]
     widest = max(len(part) for line in lines for part in line.splitlines())
     columns = max(1, int(figure.get_figwidth() / (_LETTER * (widest + 3))))
     rows = -(-sum(1 + line.count("\n") for line in lines) // columns)

@@ -1,4 +1,4 @@
-"""How every picture looks and is written: colours told apart by any eye, a second mark for grey, the same bytes each time."""
+"""Style of all pictures: colours for any eye, a second mark for grey, the same bytes each time."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ __all__ = [
     "PAGE",
     "Look",
     "axes_of",
-    "folded",
+    "fold",
     "legend_below",
     "look",
     "plain_logarithm",
-    "titled",
     "write_picture",
+    "write_title",
 ]
 
-#: The two widths of a picture in inches, a paper's column and its page: put in at its own size, its letters are 7 to 9 points high.
+#: The two widths of a picture in inches, a paper's column and its page; its letters are 7 to 9 points high.
 COLUMN, PAGE = 3.3, 6.9
 
 #: An 8-point letter's width in inches: DejaVu Sans, of names' usual letters the mean.
@@ -47,8 +47,8 @@ _HATCHES = ("", "///", "...", "xx", "\\\\\\", "ooo", "--", "++")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DASHES = ("-", "--", ":", "-.", (0, (8, 2)), (0, (1, 4)), (0, (5, 1, 1, 1, 1, 1)), (0, (3, 6)))
 
-#: Fonts go in as TrueType (pdf) or as outlines (svg), so that a file looks the same where the font is missing. A name with a dollar
-#: sign is a name, not mathematics; the salt makes an svg's ids the same each time.
+#: Fonts go in as TrueType (pdf) or as outlines (svg), so that a file looks the same where the font is missing. A name
+#: with a dollar sign is a name, not mathematics; the salt makes an svg's ids the same each time.
 _RULES = {
     "pdf.fonttype": 42,
     "svg.fonttype": "path",
@@ -81,11 +81,7 @@ FORMATS: dict[str, dict[str, str | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How one model is drawn, everywhere alike: any one of the four tells it from the others.
-
-    >>> look(0).marker
-    'o'
-    """
+    """The style of one model in all pictures: any one of the four tells it from the others."""
 
     colour: str
     hatch: str
@@ -94,18 +90,14 @@ class Look:
 
 
 def look(number: int) -> Look:
-    """Return the look of the model of that number; the first 64 differ.
-
-    >>> len({(look(k).colour, look(k).hatch) for k in range(64)})
-    64
-    """
-    turn, place = divmod(number, len(_COLOURS))
-    mark = (place + turn) % len(_COLOURS)
-    return Look(_COLOURS[place], _HATCHES[mark], _MARKERS[mark], _DASHES[mark])
+    """Return the look of the model of that number; the first 64 differ."""
+    turn, colour = divmod(number, len(_COLOURS))
+    mark = (colour + turn) % len(_COLOURS)
+    return Look(_COLOURS[colour], _HATCHES[mark], _MARKERS[mark], _DASHES[mark])
 
 
 def write_picture(path: Path, draw: Callable[[], Figure]) -> None:
-    """Draw under the rules of this module and write the file whole or not at all; the same picture has the same bytes.
+    """Draw under the rules of this module, and write the file atomically; the same picture has the same bytes.
 
     Args:
         path: ends in `.pdf`, `.svg` or `.png` (200 dots per inch).
@@ -114,10 +106,6 @@ def write_picture(path: Path, draw: Callable[[], Figure]) -> None:
     Raises:
         RunError: another ending, or the file cannot be written.
         MissingDependencyError: matplotlib is not installed.
-
-    >>> write_picture(Path("bars.jpg"), lambda: None)
-    Traceback (most recent call last):
-    tellapart.errors.RunError: bars.jpg: a picture is written as .pdf, .svg or .png; name it so
     """
     ending = path.suffix.removeprefix(".").lower()
     if ending not in FORMATS:
@@ -126,18 +114,18 @@ def write_picture(path: Path, draw: Callable[[], Figure]) -> None:
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # a user's own matplotlibrc must not change what a paper prints
         matplotlib.rcParams.update(_RULES)
-        held = io.BytesIO()
-        draw().savefig(held, format=ending, metadata=FORMATS[ending], dpi=200)
-    _write(path, held.getvalue())
+        content = io.BytesIO()
+        draw().savefig(content, format=ending, metadata=FORMATS[ending], dpi=200)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(path) as draft:
+            draft.write_bytes(content.getvalue())
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror}") from error
 
 
 def axes_of(width: float, height: float) -> tuple[Figure, Axes]:
-    """Return an empty figure of that many inches, and its one pair of axes.
-
-    >>> figure, axes = axes_of(4.0, 3.0)
-    >>> axes.figure is figure
-    True
-    """
+    """Return an empty figure of that many inches, and its one pair of axes."""
     require("matplotlib", extra="plot")
     from matplotlib.figure import Figure
 
@@ -145,12 +133,12 @@ def axes_of(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
-def folded(name: str, letters: int) -> str:
+def fold(name: str, letters: int) -> str:
     """Break a name into lines of at most so many letters, after a sign between its words where there is one.
 
-    >>> folded("open_clip:ViT-B-32/laion2b_s34b_b79k", 20).splitlines()
+    >>> fold("open_clip:ViT-B-32/laion2b_s34b_b79k", 20).splitlines()
     ['open_clip:ViT-B-32/', 'laion2b_s34b_b79k']
-    >>> folded("short", 20), folded("abcdef", 4)
+    >>> fold("short", 20), fold("abcdef", 4)
     ('short', 'abcd\\nef')
     """
     lines = [""]
@@ -163,18 +151,11 @@ def folded(name: str, letters: int) -> str:
 
 
 def legend_below(figure: Figure, axes: Axes, columns: int) -> None:
-    """Name the models under the picture, where no bar or curve can hide behind their names.
-
-    >>> figure, axes = axes_of(4.0, 3.0)
-    >>> _ = axes.plot([0, 1], [0, 1], label="a")
-    >>> legend_below(figure, axes, 3)
-    >>> len(figure.legends)
-    1
-    """
+    """Name the models under the picture, where no bar or curve can hide behind their names."""
     handles, labels = axes.get_legend_handles_labels()
-    order = sorted(range(len(labels)), key=lambda place: labels[place] == "chance")  # what is no model comes last
-    handles = [handles[place] for place in order]
-    labels = [folded(labels[place], int((figure.get_figwidth() - 0.7) / _LETTER)) for place in order]
+    order = sorted(range(len(labels)), key=lambda number: labels[number] == "chance")  # what is no model comes last
+    handles = [handles[number] for number in order]
+    labels = [fold(labels[number], int((figure.get_figwidth() - 0.7) / _LETTER)) for number in order]
     fitting = [n for n in range(1, min(columns, len(labels)) + 1) if _inches(labels, n) <= figure.get_figwidth()]
     count = max(fitting, default=1)
     lines = sum(label.count("\n") for label in labels) // count
@@ -191,37 +172,15 @@ def _inches(labels: Sequence[str], columns: int) -> float:
     return sum(0.55 + _LETTER * max(widths[start : start + rows]) for start in range(0, len(labels), rows))
 
 
-def titled(figure: Figure, title: str) -> None:
-    """Write a title over the whole picture, in as many lines as its width asks for.
-
-    >>> figure, _ = axes_of(1.0, 3.0)
-    >>> titled(figure, "demo, 300 items")
-    >>> figure.get_suptitle()
-    'demo, 300 \\nitems'
-    """
-    figure.suptitle(folded(title, int(figure.get_figwidth() / (_LETTER * 9 / 8))), x=0.01, ha="left", size=9)
+def write_title(figure: Figure, title: str) -> None:
+    """Write a title over the whole picture, in as many lines as its width asks for."""
+    figure.suptitle(fold(title, int(figure.get_figwidth() / (_LETTER * 9 / 8))), x=0.01, ha="left", size=9)
 
 
 def plain_logarithm(axis: Axis) -> None:
-    """Write 0.5, 1, 2, 5 on a logarithmic axis instead of powers of ten, of which a narrow range may hold none.
-
-    >>> _, axes = axes_of(4.0, 3.0)
-    >>> axes.set_xscale("log")
-    >>> plain_logarithm(axes.xaxis)
-    >>> axes.xaxis.get_major_formatter()(0.5)
-    '0.5'
-    """
+    """Write 0.5, 1, 2, 5 on a logarithmic axis: a narrow range may hold no power of ten."""
     from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axis.set_major_formatter(FormatStrFormatter("%g"))
     axis.set_minor_formatter(NullFormatter())
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(path) as draft:
-            draft.write_bytes(content)
-    except OSError as error:
-        raise RunError(f"cannot write {path}: {error.strerror}") from error

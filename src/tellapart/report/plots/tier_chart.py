@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tellapart.report.measured import Measured, first_metrics, outcomes_of, pick_benchmark, value_of
 from tellapart.report.plots.bars import title_of
-from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, folded, look, titled
+from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, fold, look, write_title
 from tellapart.stats.tiers import tiers
 
 if TYPE_CHECKING:
@@ -32,32 +32,28 @@ def draw_tiers(
 
     Raises:
         RunError: another tool measured one of them, the items differ, or the metric has no value of an item.
-
-    >>> draw_tiers([])
-    Traceback (most recent call last):
-    tellapart.errors.RunError: no run measured 'anything'; they hold nothing
     """
     benchmark, own = pick_benchmark(runs, benchmark)
     metric = metric or first_metrics([run.record(benchmark) for run in own])[-1]
     values = {run.label: value_of(run, benchmark, metric) for run in own}
     outcomes = outcomes_of(own, benchmark, metric)
-    narrow = max(folded(name, _LETTERS).count("\n") for name in values) < 2
-    written = {name: folded(name, _LETTERS if narrow else 2 * _LETTERS) for name in values}
-    height = max(0.28, 0.14 * max(name.count("\n") + 1 for name in written.values()))
+    narrow = max(fold(name, _LETTERS).count("\n") for name in values) < 2
+    labels = {name: fold(name, _LETTERS if narrow else 2 * _LETTERS) for name in values}
+    height = max(0.28, 0.14 * max(name.count("\n") + 1 for name in labels.values()))
     figure, axes = axes_of(COLUMN if narrow else PAGE, 0.9 + height * len(own))
     row = 0
     names: list[str] = []
     for band, tier in enumerate(tiers(outcomes.of, outcomes.clusters, seed=seed)):
         if band % 2 == 0:
             axes.axhspan(row - 0.5, row + len(tier.names) - 0.5, color="#ececec", zorder=0, linewidth=0)
-        for place, name in enumerate(tier.names):
+        for number, name in enumerate(tier.names):
             value = values[name]
             if value.low is not None and value.high is not None:
                 axes.plot([100 * value.low, 100 * value.high], [row, row], color="black", linewidth=1.2)
             axes.plot(
                 100 * value.value, row, marker=look(band).marker, color=look(band).colour, markeredgecolor="black"
             )
-            if place == 0:
+            if number == 0:
                 axes.text(1.01, row, f"rank {tier.rank}", transform=axes.get_yaxis_transform(), va="center")
             names.append(name)
             row += 1
@@ -65,9 +61,9 @@ def draw_tiers(
     if chance is not None:
         axes.axvline(100 * chance, color=GREY, linestyle="--", linewidth=1.2)
         axes.text(100 * chance, -0.55, " chance", color=GREY, va="bottom")
-    axes.set_yticks(range(len(names)), [written[name] for name in names], linespacing=0.9)
+    axes.set_yticks(range(len(names)), [labels[name] for name in names], linespacing=0.9)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlabel(f"{metric.replace('_', ' ')}, percent")
     axes.grid(axis="x")
-    titled(figure, title_of(benchmark, own[0].record(benchmark)))
+    write_title(figure, title_of(benchmark, own[0].record(benchmark)))
     return figure
