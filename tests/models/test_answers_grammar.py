@@ -78,7 +78,7 @@ def test_a_verdict_is_one_word_of_one_meaning(answer: str, verdict: bool | None)
 
 
 @pytest.mark.parametrize(
-    ("answer", "convention", "shown", "box"),
+    ("answer", "convention", "resized", "box"),
     [
         ("[0.25, 0.5, 0.75, 1.0]", "unit", None, (50.0, 50.0, 150.0, 100.0)),
         ("<|box_start|>(250,500),(750,1000)<|box_end|>", "thousandths", None, (50.0, 50.0, 150.0, 100.0)),
@@ -98,13 +98,13 @@ def test_a_verdict_is_one_word_of_one_meaning(answer: str, verdict: bool | None)
     ],
 )
 def test_a_box_is_read_in_the_convention_of_its_family(
-    answer: str, convention: str, shown: tuple[int, int] | None, box: tuple[float, ...] | None
+    answer: str, convention: str, resized: tuple[int, int] | None, box: tuple[float, ...] | None
 ) -> None:
-    assert parse_box(answer, convention, (200, 100), shown) == box
+    assert parse_box(answer, convention, (200, 100), resized) == box
 
 
-def test_pixels_need_the_size_that_was_shown() -> None:
-    with pytest.raises(ModelError, match="give its size as shown"):
+def test_pixels_need_the_size_that_the_model_reads() -> None:
+    with pytest.raises(ModelError, match="give its size as resized"):
         parse_box("[0, 0, 1, 1]", "pixels", (10, 10))
 
 

@@ -1,9 +1,8 @@
-"""Which family reads a model of transformers, and what is said where its files cannot be had or do not fit."""
+"""The family that reads a model of transformers, and the errors where its files are missing or do not fit."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import os
 import re
@@ -27,9 +26,10 @@ sys.path.append(str(Path(__file__).parent))
 import tiny_models
 
 from tellapart.errors import ModelError
+from tellapart.models.fusion.family import FusionFamily
 from tellapart.models.huggingface.files import load_weights
 from tellapart.models.huggingface.images import check_images
-from tellapart.models.huggingface.load import FAMILIES, GENERATIVE, load, readings_of
+from tellapart.models.huggingface.load import FAMILIES, FUSION, GENERATIVE, import_target, load, readings_of
 from tellapart.models.huggingface.towers import TOWERS, context_length
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch_backend import Runtime
@@ -43,58 +43,60 @@ def written(folder: Path, **config: Any) -> str:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Note which function would have loaded the model, and load nothing."""
-    targets: list[str] = []
+def loaders(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note which function would have loaded the model, and for which reading; load nothing."""
+    loaders: list[str] = []
 
-    def module(name: str) -> Any:
-        class Module:
-            def __getattr__(self, function: str) -> Any:
-                return lambda source, options: targets.append(f"{name.removeprefix('tellapart.models.')}:{function}")
+    def import_target(target: str) -> Any:
+        return lambda source, options: loaders.append(f"{target.partition(':')[2]} {options.reading}")
 
-        return Module()
-
-    monkeypatch.setattr("tellapart.models.huggingface.load.importlib", SimpleNamespace(import_module=module))
-    return targets
+    monkeypatch.setattr("tellapart.models.huggingface.load.import_target", import_target)
+    return loaders
 
 
 @pytest.mark.parametrize(
-    ("family", "architecture", "target"),
+    ("family", "architecture", "loader"),
     [
-        ("clip", "CLIPModel", "huggingface_dual:load_dual"),
-        ("siglip2", None, "huggingface_dual:load_dual"),
-        ("blip", "BlipForImageTextRetrieval", "fusion:load_itm"),
-        ("blip", "BlipModel", "huggingface_dual:load_dual"),
-        ("blip", "BlipForConditionalGeneration", "generative:load_likelihood"),
-        ("blip", "BlipForQuestionAnswering", "generative:load_yes"),
-        ("blip-2", "Blip2ForImageTextRetrieval", "fusion:load_itm"),
-        ("blip-2", "Blip2ForConditionalGeneration", "generative:load_yes"),
-        ("flava", "FlavaForPreTraining", "huggingface_dual:load_dual"),
-        ("bridgetower", "BridgeTowerForContrastiveLearning", "huggingface_dual:load_dual"),
-        ("bridgetower", "BridgeTowerForImageAndTextRetrieval", "fusion:load_itm"),
-        ("vilt", "ViltForImageAndTextRetrieval", "fusion:load_itm"),
-        ("lxmert", "LxmertForPreTraining", "fusion_regions:load_regions"),
-        ("llava", "LlavaForConditionalGeneration", "generative:load_yes"),
-        ("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "generative:load_yes"),
+        ("clip", "CLIPModel", "load_dual itc"),
+        ("siglip2", None, "load_dual itc"),
+        ("blip", "BlipForImageTextRetrieval", "load_itm itm"),
+        ("blip", "BlipModel", "load_dual itc"),
+        ("blip", "BlipForConditionalGeneration", "load_generative likelihood"),
+        ("blip", "BlipForQuestionAnswering", "load_generative vqa"),
+        ("blip-2", "Blip2ForImageTextRetrieval", "load_itm itm"),
+        ("blip-2", "Blip2ForConditionalGeneration", "load_generative vqa"),
+        ("flava", "FlavaForPreTraining", "load_dual itc"),
+        ("bridgetower", "BridgeTowerForContrastiveLearning", "load_dual itc"),
+        ("bridgetower", "BridgeTowerForImageAndTextRetrieval", "load_itm itm"),
+        ("vilt", "ViltForImageAndTextRetrieval", "load_itm itm"),
+        ("lxmert", "LxmertForPreTraining", "load_itm itm"),
+        ("instructblip", "InstructBlipForConditionalGeneration", "load_generative vqa"),
+        ("llava", "LlavaForConditionalGeneration", "load_generative vqa"),
+        ("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "load_generative vqa"),
     ],
 )
 def test_the_architecture_chooses_the_reading(
-    family: str, architecture: str | None, target: str, tmp_path: Path, asked: list[str]
+    family: str, architecture: str | None, loader: str, tmp_path: Path, loaders: list[str]
 ) -> None:
     load(written(tmp_path, model_type=family, architectures=architecture and [architecture]), ModelOptions())
-    assert asked == [target]
+    assert loaders == [loader]
 
 
-def test_a_reading_can_be_asked_for(tmp_path: Path, asked: list[str]) -> None:
+def test_a_reading_can_be_asked_for(tmp_path: Path, loaders: list[str]) -> None:
     name = written(tmp_path, model_type="blip", architectures=["BlipForImageTextRetrieval"])
     load(f"hf:{name}", ModelOptions(reading="itc"))
-    assert asked == ["huggingface_dual:load_dual"]
+    assert loaders == ["load_dual itc"]
 
 
 @pytest.mark.parametrize("target", sorted({t for f in (*FAMILIES.values(), GENERATIVE) for t in f.values()}))
-def test_every_reading_can_be_imported(target: str) -> None:
-    module, _, function = target.partition(":")
-    assert callable(getattr(importlib.import_module(module), function))
+def test_every_loader_can_be_imported(target: str) -> None:
+    assert callable(import_target(target))
+
+
+@pytest.mark.parametrize("model_type", FUSION)
+def test_every_fusion_family_is_declared_and_has_a_matching_head(model_type: str) -> None:
+    assert isinstance(import_target(FUSION[model_type]), FusionFamily)
+    assert {"itm", "itm_logit"} <= FAMILIES[model_type].keys()
 
 
 def test_a_family_of_no_reading_is_refused(tmp_path: Path) -> None:
@@ -124,6 +126,11 @@ def test_a_configuration_that_is_none_is_refused(content: str, message: str, tmp
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(ModelError, match=message):
         load(str(tmp_path), ModelOptions())
+
+
+def test_a_name_that_is_no_folder_and_no_hub_id_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"^nowhere/at/all is no folder, and no id of the hub \(owner/name\)$"):
+        load("nowhere/at/all", ModelOptions())
 
 
 def test_a_folder_without_a_configuration_is_refused(tmp_path: Path) -> None:

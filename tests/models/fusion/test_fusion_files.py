@@ -12,8 +12,8 @@ import pytest
 
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
-from tellapart.models.fusion.load import FAMILIES
 from tellapart.models.huggingface.files import import_transformers, quiet
+from tellapart.models.huggingface.load import FUSION
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch_backend import import_torch
 
@@ -176,7 +176,7 @@ def test_a_family_without_a_matching_head_is_named(tmp_path: Path) -> None:
     with quiet():
         transformers.BertConfig().save_pretrained(tmp_path)
     with pytest.raises(
-        ModelError, match=f"is of type 'bert', which has no reading 'itm' here; {', '.join(FAMILIES)} have"
+        ModelError, match=f"is of type 'bert', which has no reading 'itm' here; {', '.join(FUSION)} have"
     ):
         scorer(tmp_path)
 

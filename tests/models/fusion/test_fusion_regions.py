@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from tellapart.data.images import pixel_hash
 from tellapart.errors import DataError, ModelError
+from tellapart.models.fusion.load import load_itm
 from tellapart.models.fusion.region_file import RegionFile
-from tellapart.models.fusion.regions import load_regions
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.huggingface.files import import_transformers, quiet
 from tellapart.models.options import ModelOptions
@@ -103,8 +103,8 @@ def folder(family: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def scorer(folder: Path, reading: str | None = None, **changes: Any) -> FusionScorer:
-    return load_regions(str(folder), ModelOptions(reading=reading), **changes)
+def scorer(folder: Path, reading: str | None = None, regions: Path | None = None) -> FusionScorer:
+    return load_itm(str(folder), ModelOptions(reading=reading, regions=regions))
 
 
 def library_score(model: Any, inputs: Any, features: Any, boxes: Any) -> float:
@@ -198,15 +198,6 @@ def test_without_region_features_the_error_says_what_to_do(tmp_path: Path) -> No
         scorer(tmp_path / "bare")
     with pytest.raises(ModelError, match=r"no region features at .*gone\.npz; expected an \.npz or \.safetensors file"):
         scorer(tmp_path / "bare", regions=tmp_path / "gone.npz")
-
-
-def test_a_family_that_reads_pixels_is_refused(tmp_path: Path) -> None:
-    with quiet():
-        transformers.BertConfig().save_pretrained(tmp_path)
-    with pytest.raises(
-        ModelError, match="is of type 'bert', which reads no region features; lxmert and visual_bert do"
-    ):
-        scorer(tmp_path)
 
 
 def test_a_checkpoint_without_a_vocabulary_is_refused(tmp_path: Path) -> None:

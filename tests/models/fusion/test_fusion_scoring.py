@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
-from tellapart.models.fusion.scoring import FusionEncoder, FusionScorer, content
+from tellapart.models.fusion.scoring import FusionEncoder, FusionScorer, image_key
 from tellapart.models.protocols import DualEncoder, ImagePreparer, PairScorer
 from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
@@ -133,9 +133,9 @@ def test_prepared_images_are_told_apart_by_name_type_shape_and_bytes() -> None:
         {"a": np.ones(4, np.float32)},
         {"a": np.zeros(4, np.float32), "b": np.zeros(0)},
     ]
-    assert len({content(image) for image in different}) == len(different)
+    assert len({image_key(image) for image in different}) == len(different)
     both = {"a": np.zeros(1), "b": np.ones(1)}
-    assert content(both) == content(dict(reversed(both.items())))
+    assert image_key(both) == image_key(dict(reversed(both.items())))
 
 
 def test_a_run_computes_each_half_once_and_keeps_the_scores_of_pairs(picture_set: Callable[..., PairSet]) -> None:

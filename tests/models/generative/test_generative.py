@@ -11,22 +11,15 @@ from PIL import Image
 
 from tellapart.errors import ModelError
 from tellapart.models.generative import chat as generative_chat
-from tellapart.models.generative.families import (
-    load_likelihood,
-    load_mean_likelihood,
-    load_yes,
-    load_yes_over_no,
-)
-from tellapart.models.generative.text import Asked
+from tellapart.models.generative.reader import Question
 from tellapart.models.huggingface.files import import_transformers
-from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Generator, PairScorer
 from tellapart.models.torch_backend import import_torch
 
 pytest.importorskip("torch", reason="generative models need the extra 'models'")
 pytest.importorskip("transformers", reason="generative models need the extra 'models'")
 
-from tiny_generative import CHATS, CLOSE, IMAGES, PAIRS, asked, both, direct, load
+from tiny_generative import CHATS, CLOSE, IMAGES, PAIRS, asked, both, direct, load, read_as
 
 torch = import_torch()
 transformers = import_transformers()
@@ -36,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.mark.parametrize("family", CHATS)
 def test_p_yes_is_that_of_the_library_pair_by_pair(folders: dict[str, Path], family: str) -> None:
-    scorer = load_yes(str(folders[family]), ModelOptions())
+    scorer = read_as("vqa", folders[family])
     model, processor = load(folders[family])
     got = scorer.score_pairs(*both(PAIRS))
     question = 'Does this figure show "{}"? Please answer yes or no.'
@@ -50,7 +43,7 @@ def test_p_yes_is_that_of_the_library_pair_by_pair(folders: dict[str, Path], fam
 
 @pytest.mark.parametrize("family", CHATS)
 def test_a_caption_and_its_end_are_as_likely_as_to_the_library(folders: dict[str, Path], family: str) -> None:
-    scorer = load_likelihood(str(folders[family]), ModelOptions())
+    scorer = read_as("likelihood", folders[family])
     model, processor = load(folders[family])
     prompt = asked(processor, "Describe this image in one sentence.")
     got = scorer.log_likelihoods(*both(PAIRS))
@@ -70,8 +63,8 @@ def blip_direct(folder: Path, image: Any, text: str) -> tuple[float, int]:
 
 
 def test_blips_captioner_finds_a_caption_as_likely_as_the_library_does(folders: dict[str, Path]) -> None:
-    got = load_likelihood(str(folders["blip"]), ModelOptions()).log_likelihoods(*both(PAIRS))
-    mean = load_mean_likelihood(str(folders["blip"]), ModelOptions()).log_likelihoods(*both(PAIRS))
+    got = read_as("likelihood", folders["blip"]).log_likelihoods(*both(PAIRS))
+    mean = read_as("mean_likelihood", folders["blip"]).log_likelihoods(*both(PAIRS))
     sums, tokens = np.transpose([blip_direct(folders["blip"], *pair) for pair in PAIRS])
     np.testing.assert_allclose(got, sums, rtol=CLOSE)
     np.testing.assert_allclose(mean, sums / tokens, rtol=CLOSE)
@@ -80,7 +73,7 @@ def test_blips_captioner_finds_a_caption_as_likely_as_the_library_does(folders: 
 @pytest.mark.parametrize("family", [*CHATS, "blip"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_no_number_depends_on_batch_order_or_neighbours(folders: dict[str, Path], family: str, dtype: str) -> None:
-    scorer = load_likelihood(str(folders[family]), ModelOptions(dtype=dtype))
+    scorer = read_as("likelihood", folders[family], dtype=dtype)
     # Five texts of one length, so that a batch of texts is full and another begun.
     pairs = PAIRS + [(IMAGES[0], f"a {colour} cup") for colour in ("cat", "box", "dog", "two", "the")]
     together = scorer.log_likelihoods(*both(pairs))
@@ -96,11 +89,11 @@ def test_no_number_depends_on_batch_order_or_neighbours(folders: dict[str, Path]
 def test_a_family_that_reads_everything_anew_gets_the_same_numbers(
     folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = load_yes(str(folders["llava_next"]), ModelOptions()).score_pairs(*both(PAIRS))
-    kept_logs = load_likelihood(str(folders["qwen2_vl"]), ModelOptions()).log_likelihoods(*both(PAIRS))
-    monkeypatch.setattr(generative_chat, "_KEEPS_IMAGE", frozenset())
-    anew = load_yes(str(folders["llava_next"]), ModelOptions()).score_pairs(*both(PAIRS))
-    anew_logs = load_likelihood(str(folders["qwen2_vl"]), ModelOptions()).log_likelihoods(*both(PAIRS))
+    kept = read_as("vqa", folders["llava_next"]).score_pairs(*both(PAIRS))
+    kept_logs = read_as("likelihood", folders["qwen2_vl"]).log_likelihoods(*both(PAIRS))
+    monkeypatch.setattr(generative_chat, "_CACHES_IMAGE", frozenset())
+    anew = read_as("vqa", folders["llava_next"]).score_pairs(*both(PAIRS))
+    anew_logs = read_as("likelihood", folders["qwen2_vl"]).log_likelihoods(*both(PAIRS))
     np.testing.assert_allclose(kept, anew, rtol=CLOSE)
     np.testing.assert_allclose(kept_logs, anew_logs, rtol=CLOSE)
 
@@ -108,7 +101,7 @@ def test_a_family_that_reads_everything_anew_gets_the_same_numbers(
 def test_an_image_is_read_once_however_many_texts_are_asked_about(
     folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scorer = load_yes_over_no(str(folders["llava"]), ModelOptions())
+    scorer = read_as("yes_no", folders["llava"])
     seen: list[Any] = []
     encode = generative_chat.ChatModel._encode
     monkeypatch.setattr(
@@ -119,7 +112,7 @@ def test_an_image_is_read_once_however_many_texts_are_asked_about(
 
 
 def test_yes_over_no_is_the_share_of_yes(folders: dict[str, Path]) -> None:
-    share = load_yes_over_no(str(folders["llava"]), ModelOptions())
+    share = read_as("yes_no", folders["llava"])
     model, processor = load(folders["llava"])
     got = share.score_pairs(*both(PAIRS))
     question = 'Does this figure show "{}"? Please answer yes or no.'
@@ -131,7 +124,7 @@ def test_yes_over_no_is_the_share_of_yes(folders: dict[str, Path]) -> None:
 
 @pytest.mark.parametrize("family", ["llava", "blip"])
 def test_a_text_beyond_the_context_is_cut_and_counted(folders: dict[str, Path], family: str) -> None:
-    scorer = load_likelihood(str(folders[family]), ModelOptions())
+    scorer = read_as("likelihood", folders[family])
     whole = " ".join(["a", "red", "cup", "and"] * 99)
     values = scorer.log_likelihoods([IMAGES[0]] * 3, [whole, whole + " the cat", "a cat"])
     assert scorer.truncated == 2
@@ -140,28 +133,28 @@ def test_a_text_beyond_the_context_is_cut_and_counted(folders: dict[str, Path], 
 
 
 def test_a_question_keeps_its_end_when_the_caption_in_it_is_cut(folders: dict[str, Path]) -> None:
-    scorer = load_yes(str(folders["llava"]), ModelOptions())
+    scorer = read_as("vqa", folders["llava"])
     form, context = scorer._reader.format, scorer._reader.format.context
     long = " ".join(["a", "red", "cup", "and"] * 99)
     values = scorer.score_pairs([IMAGES[0]] * 2, [long, long + " no"])
     assert scorer.truncated == 2
     assert values[0] == values[1]
-    cut = form.fit(long, lambda text: Asked(scorer.prompt.fill(text=text), "Yes"), added=20)
+    cut = form.fit(long, lambda text: Question(scorer.prompt.fill(text=text), "Yes"), added=20)
     assert cut.rendered.endswith('"? Please answer yes or no. ASSISTANT:')
     assert context - 20 - 4 <= len(cut.prompt) + len(cut.answer) <= context - 20
 
 
 def test_a_prompt_that_fills_the_context_alone_is_refused(folders: dict[str, Path]) -> None:
-    model = load_likelihood(str(folders["llava"]), ModelOptions())
+    model = read_as("likelihood", folders["llava"])
     with pytest.raises(ModelError, match=r"image, prompt and answer take \d+ tokens and its context holds 512"):
         model.answer([[IMAGES[0]]], ["why? " * 300])
-    captioner = load_likelihood(str(folders["blip"]), ModelOptions())
+    captioner = read_as("likelihood", folders["blip"])
     with pytest.raises(ModelError, match="its context holds 24"):
         captioner.answer([[IMAGES[0]]], ["a cat " * 20])
 
 
 def test_a_caption_that_holds_the_mark_for_an_image_is_refused(folders: dict[str, Path]) -> None:
-    scorer = load_yes(str(folders["llava"]), ModelOptions())
+    scorer = read_as("vqa", folders["llava"])
     with pytest.raises(ModelError, match=r"holds '<image>', the model's mark for an image"):
         scorer.score_pairs([IMAGES[0]], ["a <image> of a cat"])
     with pytest.raises(ModelError, match="the model's mark for an image"):

@@ -11,21 +11,16 @@ import pytest
 from PIL import Image
 
 from tellapart.errors import ModelError
-from tellapart.models.generative.choice import Chooser, load_choice, side_by_side, squared
-from tellapart.models.generative.families import (
-    Answerer,
-    load_likelihood,
-    load_yes,
-)
+from tellapart.models.generative.choice import Chooser, pad_to_square, side_by_side
 from tellapart.models.generative.prompts import EQBEN_CHOICE
+from tellapart.models.generative.readings import Answerer
 from tellapart.models.huggingface.files import import_transformers
-from tellapart.models.options import ModelOptions
 from tellapart.models.torch_backend import import_torch
 
 pytest.importorskip("torch", reason="generative models need the extra 'models'")
 pytest.importorskip("transformers", reason="generative models need the extra 'models'")
 
-from tiny_generative import CHATS, CLOSE, IMAGES, PAIRS, asked, both, load
+from tiny_generative import CHATS, CLOSE, IMAGES, PAIRS, asked, both, load, read_as
 
 torch = import_torch()
 transformers = import_transformers()
@@ -41,7 +36,7 @@ def test_an_answer_is_the_librarys_greedy_one_whatever_the_checkpoint_samples(
     settings = json.loads((tmp_path / "sampling/generation_config.json").read_text())
     settings |= {"do_sample": True, "temperature": 5.0, "repetition_penalty": 3.0, "top_k": 9}
     (tmp_path / "sampling/generation_config.json").write_text(json.dumps(settings))
-    answerer = load_yes(str(tmp_path / "sampling"), ModelOptions())
+    answerer = read_as("vqa", tmp_path / "sampling")
     model, processor = load(folders[family])
     questions = ["what is this?", "is the cup red? " * 3, "two cats?"]
     want = []
@@ -56,7 +51,7 @@ def test_an_answer_is_the_librarys_greedy_one_whatever_the_checkpoint_samples(
 
 
 def test_two_images_may_be_asked_about_at_once(folders: dict[str, Path]) -> None:
-    answerer = load_yes(str(folders["qwen2_vl"]), ModelOptions())
+    answerer = read_as("vqa", folders["qwen2_vl"])
     prompt = answerer.task_prompt("nlvr2").fill(sentence="both show a cup")
     pair = answerer.answer([IMAGES[:2]], [prompt], max_new_tokens=8)
     assert pair != answerer.answer([IMAGES[1::-1]], [prompt], max_new_tokens=8)
@@ -65,7 +60,7 @@ def test_two_images_may_be_asked_about_at_once(folders: dict[str, Path]) -> None
 
 
 def test_blips_captioner_writes_the_librarys_caption_without_its_beginning(folders: dict[str, Path]) -> None:
-    captioner = load_likelihood(str(folders["blip"]), ModelOptions())
+    captioner = read_as("likelihood", folders["blip"])
     model, processor = load(folders["blip"])
     inputs = processor(images=Image.fromarray(IMAGES[1]), text="a picture of ", return_tensors="pt")
     out = model.generate(**inputs, max_new_tokens=6, do_sample=False)
@@ -84,7 +79,7 @@ def test_blips_captioner_writes_the_librarys_caption_without_its_beginning(folde
 
 def test_blips_answerer_says_what_the_library_says_and_as_surely(folders: dict[str, Path]) -> None:
     source = str(folders["blip_vqa"])
-    scorer = load_yes(source, ModelOptions())
+    scorer = read_as("vqa", source)
     model = transformers.BlipForQuestionAnswering.from_pretrained(source).eval()
     _, processor = load(folders["blip"])
     want, said = [], []
@@ -111,17 +106,17 @@ def test_blips_answerer_says_what_the_library_says_and_as_surely(folders: dict[s
     with pytest.raises(ModelError, match="its context holds 48"):
         scorer.answer([[IMAGES[0]]], ["is it red? " * 20])
     with pytest.raises(ModelError, match="answers questions and writes no captions; score it by the reading 'vqa'"):
-        load_likelihood(source, ModelOptions())
+        read_as("likelihood", source)
 
 
 def test_boxes_are_read_as_each_family_writes_them(folders: dict[str, Path]) -> None:
     picture = np.zeros((50, 200, 3), np.uint8)
     boxes = {"llava": "[0.5, 0, 1, 1]", "qwen2_vl": "(500,0),(1000,1000)"}
     for family, answer in boxes.items():
-        model = load_yes(str(folders[family]), ModelOptions())
+        model = read_as("vqa", folders[family])
         assert "a cup" in model.task_prompt("grounding").fill(text="a cup")
         assert model.read_box(answer, picture) == (100.0, 0.0, 200.0, 50.0)
-    model = load_yes(str(folders["qwen2_5_vl"]), ModelOptions())
+    model = read_as("vqa", folders["qwen2_5_vl"])
     grid = load(folders["qwen2_5_vl"])[1].image_processor(Image.fromarray(picture), return_tensors="np")[
         "image_grid_thw"
     ]
@@ -136,14 +131,14 @@ def test_boxes_are_read_as_each_family_writes_them(folders: dict[str, Path]) -> 
 def test_the_choice_shows_both_images_in_one_picture_and_asks_with_the_papers_prompt(
     folders: dict[str, Path], family: str
 ) -> None:
-    chooser = load_choice(str(folders[family]), ModelOptions())
+    chooser = read_as("choice", folders[family])
     left, right = IMAGES[0], IMAGES[1]
     got = chooser.choose([(left, right), (right, left)], [("a cat", "a cup"), ("a cup", "a cat")])
     whole = side_by_side(left, right)
     # LLaVA's processor would cut this picture to its middle; Qwen's takes it as it is.
-    shown = squared(whole) if family == "llava" else whole
+    shown = pad_to_square(whole) if family == "llava" else whole
     prompt = EQBEN_CHOICE.fill(first="a cat", second="a cup")
-    assert got[0] == load_yes(str(folders[family]), ModelOptions()).answer([[shown]], [prompt], max_new_tokens=48)[0]
+    assert got[0] == read_as("vqa", folders[family]).answer([[shown]], [prompt], max_new_tokens=48)[0]
     assert got[0] != got[1]
     assert isinstance(chooser, Chooser)
     with pytest.raises(ModelError, match="1 pairs of images and 2 of captions; give as many"):

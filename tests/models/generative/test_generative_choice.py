@@ -16,7 +16,7 @@ from PIL import Image
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ModelError
-from tellapart.models.generative.choice import BothOrders, Chooser, ask_both_orders, side_by_side, squared
+from tellapart.models.generative.choice import BothOrders, Chooser, ask_both_orders, pad_to_square, side_by_side
 
 COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255), "green": (0, 255, 0)}
 
@@ -135,9 +135,9 @@ def test_images_stand_side_by_side_without_a_gap_and_at_one_height() -> None:
 
 def test_a_square_keeps_every_pixel_in_its_middle() -> None:
     picture = np.random.default_rng(0).integers(0, 256, (10, 25, 3), dtype=np.uint8)
-    whole = squared(picture)
+    whole = pad_to_square(picture)
     assert whole.shape == (25, 25, 3)
     np.testing.assert_array_equal(whole[7:17], picture)
     assert (whole[:7] == 127).all()
     assert (whole[17:] == 127).all()
-    np.testing.assert_array_equal(squared(picture[:, :10]), picture[:, :10])
+    np.testing.assert_array_equal(pad_to_square(picture[:, :10]), picture[:, :10])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,6 @@ import pytest
 
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
-from tellapart.models.generative.choice import load_choice
-from tellapart.models.generative.families import (
-    Generative,
-    load_likelihood,
-    load_mean_likelihood,
-    load_yes,
-    load_yes_over_no,
-)
 from tellapart.models.huggingface.files import import_transformers, load_processor
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch_backend import import_torch
@@ -27,7 +18,7 @@ from tellapart.models.torch_backend import import_torch
 pytest.importorskip("torch", reason="generative models need the extra 'models'")
 pytest.importorskip("transformers", reason="generative models need the extra 'models'")
 
-from tiny_generative import LANGUAGE, LLAVA_CHAT, MARKS, SAVERS, VISION, save, save_llava, tokenizer
+from tiny_generative import LANGUAGE, LLAVA_CHAT, MARKS, SAVERS, VISION, read_as, save, save_llava, tokenizer
 
 torch = import_torch()
 transformers = import_transformers()
@@ -38,9 +29,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("reading", ["vqa", "yes_no", "likelihood", "mean_likelihood", "choice", None])
 def test_a_folder_is_found_by_its_name_and_read_as_asked(folders: dict[str, Path], reading: str | None) -> None:
     model = find_model(str(folders["qwen2_vl"]), ModelOptions(reading=reading))
-    loaders = {"yes_no": load_yes_over_no, "likelihood": load_likelihood, "mean_likelihood": load_mean_likelihood}
-    wanted = (loaders | {"choice": load_choice}).get(reading or "", load_yes)(model.name, ModelOptions())
-    assert type(model) is type(wanted) and model.fingerprint == wanted.fingerprint
+    direct = read_as(reading, folders["qwen2_vl"])
+    assert type(model) is type(direct) and model.fingerprint == direct.fingerprint
     assert model.name == str(folders["qwen2_vl"])
 
 
@@ -54,24 +44,24 @@ def test_a_tokenizer_without_its_vocabulary_is_refused(folders: dict[str, Path],
     shutil.copytree(folders["blip"], tmp_path / "mute")
     (tmp_path / "mute/tokenizer.json").unlink()
     with pytest.raises(ModelError, match=r"mute has no vocabulary: expected tokenizer.json, or vocab.txt; copy it"):
-        load_likelihood(str(tmp_path / "mute"), ModelOptions())
+        read_as("likelihood", tmp_path / "mute")
 
 
 def test_blips_captioner_is_not_asked_questions(folders: dict[str, Path]) -> None:
     with pytest.raises(
         ModelError, match="ForConditionalGeneration, answers no questions; score it by the reading 'like"
     ):
-        load_yes(str(folders["blip"]), ModelOptions())
+        read_as("vqa", folders["blip"])
     with pytest.raises(ModelError, match="a BlipForConditionalGeneration, follows no instructions"):
-        load_choice(str(folders["blip"]), ModelOptions())
+        read_as("choice", folders["blip"])
 
 
 def test_a_known_family_without_a_template_is_prompted_as_it_was_trained(
     folders: dict[str, Path], tmp_path: Path
 ) -> None:
     save_llava(tmp_path / "bare", chat=None)
-    with_template = load_yes(str(folders["llava"]), ModelOptions())
-    without = load_yes(str(tmp_path / "bare"), ModelOptions())
+    with_template = read_as("vqa", folders["llava"])
+    without = read_as("vqa", tmp_path / "bare")
     assert without._reader.format.render(1, "is it?") == "USER: <image>\nis it? ASSISTANT:"
     # The template writes one blank more, and what is read is another prompt.
     assert with_template._reader.format.render(1, "is it?") == "USER: <image>\nis it? ASSISTANT:"
@@ -84,7 +74,7 @@ def test_another_family_without_a_template_is_an_error_that_says_what_to_add(
     shutil.copytree(folders["qwen2_vl"], tmp_path / "bare")
     (tmp_path / "bare/chat_template.jinja").unlink()
     with pytest.raises(ModelError, match=r"no prompt format is known for the family 'qwen2_vl'; add the chat_template"):
-        load_yes(str(tmp_path / "bare"), ModelOptions())
+        read_as("vqa", tmp_path / "bare")
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of PaliGemma's processor
@@ -103,7 +93,7 @@ def test_a_family_that_looks_ahead_in_its_answer_is_refused(tmp_path: Path) -> N
     )
     save(tmp_path, transformers.PaliGemmaForConditionalGeneration(config), processor)
     with pytest.raises(ModelError, match=r"the family 'paligemma' looks ahead in its own answer"):
-        load_likelihood(str(tmp_path), ModelOptions())
+        read_as("likelihood", tmp_path)
 
 
 def test_an_encoder_decoder_language_model_is_refused(tmp_path: Path) -> None:
@@ -121,7 +111,7 @@ def test_an_encoder_decoder_language_model_is_refused(tmp_path: Path) -> None:
     processor = transformers.Blip2Processor(images, words, num_query_tokens=4)
     save(tmp_path, transformers.Blip2ForConditionalGeneration(config), processor)
     with pytest.raises(ModelError, match=r"its language model \(t5\) is an encoder and a decoder"):
-        load_yes(str(tmp_path), ModelOptions())
+        read_as("vqa", tmp_path)
 
 
 def test_weights_that_do_not_fit_and_a_missing_processor_are_errors(folders: dict[str, Path], tmp_path: Path) -> None:
@@ -130,26 +120,25 @@ def test_weights_that_do_not_fit_and_a_missing_processor_are_errors(folders: dic
     config["text_config"]["num_hidden_layers"] += 1
     (tmp_path / "more/config.json").write_text(json.dumps(config))
     with pytest.raises(ModelError, match=r"\d+ missing"):
-        load_yes(str(tmp_path / "more"), ModelOptions())
+        read_as("vqa", tmp_path / "more")
     shutil.copytree(folders["llava"], tmp_path / "mute")
     for name in ("processor_config.json", "tokenizer.json", "tokenizer_config.json"):
         (tmp_path / "mute" / name).unlink()
     with pytest.raises(ModelError, match=r"mute has no processor that can be read \("):
-        load_yes(str(tmp_path / "mute"), ModelOptions())
+        read_as("vqa", tmp_path / "mute")
 
 
 def test_the_fingerprint_follows_what_is_computed_and_not_where_it_lies(
     folders: dict[str, Path], tmp_path: Path
 ) -> None:
-    def of(folder: Path, loader: Callable[..., Generative] = load_yes, **options: Any) -> str:
-        return loader(str(folder), ModelOptions(**options)).fingerprint
+    def of(folder: Path, reading: str = "vqa", **options: Any) -> str:
+        return str(read_as(reading, folder, **options).fingerprint)
 
     shutil.copytree(folders["llava"], tmp_path / "copy")
     shutil.copytree(folders["llava"], tmp_path / "chatty")
     (tmp_path / "chatty/chat_template.jinja").write_text(LLAVA_CHAT.replace("'ASSISTANT:'", "'assistant:'"))
     own = of(folders["llava"])
     others = [of(folders["llava"], dtype="bfloat16"), of(tmp_path / "chatty"), of(folders["llava_next"])]
-    loaders = (load_yes_over_no, load_likelihood, load_mean_likelihood, load_choice)
-    others += [of(folders["llava"], loader) for loader in loaders]
+    others += [of(folders["llava"], reading) for reading in ("yes_no", "likelihood", "mean_likelihood", "choice")]
     assert own == of(tmp_path / "copy")
     assert len({own, *others}) == len(others) + 1

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from tellapart.models.generative.load import load_generative
 from tellapart.models.huggingface.files import import_transformers
+from tellapart.models.options import ModelOptions
 from tellapart.models.torch_backend import import_torch
 
 torch = import_torch()
@@ -168,6 +170,11 @@ SAVERS: dict[str, Callable[[Path], None]] = {
 }
 
 CHATS = [family for family in SAVERS if "blip" not in family]
+
+
+def read_as(reading: str | None, folder: Path, **options: Any) -> Any:
+    """The model of a folder, by one of its readings."""
+    return load_generative(str(folder), ModelOptions(reading=reading, **options))
 
 
 def both(pairs: list[tuple[Any, str]]) -> tuple[list[Any], list[str]]:

@@ -1,40 +1,28 @@
-"""BLIP (Li et al. 2022): the vision tower is run once an image; the text encoder reads its output at every layer."""
+"""BLIP (Li et al. 2022): the vision tower runs once an image; the text encoder reads its output at every layer."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tellapart.models.fusion.torch_encoder import Tensors
-from tellapart.models.huggingface.files import load_weights
-from tellapart.models.torch_backend import Runtime
+from tellapart.models.fusion.family import Contrast, FusionFamily, Halves, Tensors, from_transformers
 
-__all__ = ["Blip", "load"]
+__all__ = ["BLIP", "Blip"]
+
+_PROJECTIONS = ("vision_proj", "text_proj")
 
 
-class Blip:
-    """BLIP's halves: the vision tower's last hidden state, token ids; then the text encoder for every pair.
+class Blip(Halves):
+    """The vision tower's last hidden state, and token ids; the text encoder joins them.
 
     Class 1 of `itm_head` is the match (BLIP's demo: `softmax(itm_output, dim=1)[:, 1]` is "the probability that image
     and text match").
-
-    >>> from types import SimpleNamespace as Of
-    >>> halves = Blip(Of(config=Of(text_config=Of(max_position_embeddings=512))))
-    >>> halves.match, halves.context
-    (1, 512)
     """
 
-    def __init__(self, module: Any) -> None:
-        self.module = module
-        self.match = 1
-        self.context: int = module.config.text_config.max_position_embeddings
+    architecture = "Blip"
 
     def images(self, pixel_values: Any) -> Tensors:
         """Run the vision tower on float `(batch, 3, h, w)`: `(batch, 1 + patches, hidden)`."""
         return (self.module.vision_model(pixel_values=pixel_values).last_hidden_state,)
-
-    def texts(self, ids: Any, mask: Any) -> Tensors:
-        """Pass the tokens on: the first layer that reads them reads the image, too."""
-        return ids, mask
 
     def join(self, images: Tensors, texts: Tensors) -> Any:
         """Run the text encoder with cross-attention, and the head: `(batch, 2)`."""
@@ -48,14 +36,14 @@ class Blip:
         return self.module.itm_head(hidden[:, 0])
 
 
-def load(source: str, runtime: Runtime) -> Blip:
-    """Load BLIP for image-text retrieval.
+def _vectors(model: Any, images: Tensors, texts: Tensors) -> tuple[Any, Any]:
+    (patches,), (ids, mask) = images, texts
+    words = model.text_encoder(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+    return model.vision_proj(patches[:, 0]), model.text_proj(words[:, 0])
 
-    Raises:
-        ModelError: the checkpoint has no matching head, or does not fit.
 
-    >>> load(str(getfixture("tmp_path")), Runtime("cpu"))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: ... cannot be loaded as BlipForImageTextRetrieval (...
-    """
-    return Blip(load_weights("BlipForImageTextRetrieval", source, runtime, unused=("vision_proj", "text_proj")))
+BLIP = FusionFamily(
+    load=from_transformers(Blip, "BlipForImageTextRetrieval", *_PROJECTIONS),
+    load_trainable=from_transformers(Blip, "BlipForImageTextRetrieval"),
+    contrast=Contrast(_PROJECTIONS, _vectors),
+)

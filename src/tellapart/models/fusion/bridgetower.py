@@ -4,63 +4,57 @@ from __future__ import annotations
 
 from typing import Any
 
-from tellapart.models.fusion.torch_encoder import Tensors
-from tellapart.models.huggingface.files import import_transformers, load_weights
-from tellapart.models.torch_backend import Runtime, import_torch
+from tellapart.models.fusion.family import FusionFamily, Halves, Tensors, from_transformers
+from tellapart.models.huggingface.files import import_transformers
+from tellapart.models.torch_backend import import_torch
 
-__all__ = ["BridgeTower", "load"]
+__all__ = ["BRIDGETOWER", "BridgeTower"]
 
 
-class BridgeTower:
-    """BridgeTower's halves: what each of the top layers of either tower hands to its bridge; then the cross layers.
+class BridgeTower(Halves):
+    """The outputs of the top layers of both towers, one for each bridge; the cross-modal layers join them.
 
     Both towers are unimodal to their top (figure 2 of the paper), though the library runs them inside the loop over
-    pairs. Class 1 of `itm_score` is the match (`BridgeTowerForImageAndTextRetrieval`: "0 means the pairs don't match and
-    1 means they match").
-
-    >>> from types import SimpleNamespace as Of
-    >>> text, tower = Of(max_position_embeddings=514, pad_token_id=1), Of(encoder=Of(layer=[None] * 12))
-    >>> halves = BridgeTower(Of(config=Of(text_config=text, num_hidden_layers=6), bridgetower=Of(text_model=tower)))
-    >>> halves.match, halves.context
-    (1, 512)
+    pairs. Class 1 of `itm_score` is the match (`BridgeTowerForImageAndTextRetrieval`: "0 means the pairs don't match
+    and 1 means they match").
     """
 
+    architecture = "BridgeTower"
+
     def __init__(self, module: Any) -> None:
-        text = module.config.text_config
-        self.module = module
-        self.match = 1
+        super().__init__(module)
         # Positions are counted from the padding's id on, as in RoBERTa.
-        self.context: int = text.max_position_embeddings - text.pad_token_id - 1
+        self.context -= module.config.text_config.pad_token_id + 1
         self._depth: int = module.config.num_hidden_layers
         self._lower = len(module.bridgetower.text_model.encoder.layer) - self._depth + 1
 
     def images(self, pixel_values: Any) -> Tensors:
         """Run the vision tower on float `(batch, 3, h, w)`: `(batch, cross layers, 1 + patches, hidden)`."""
-        torch, tower = import_torch(), self.module.bridgetower
+        tower = self.module.bridgetower
         vision = tower.vision_model.visual
         hidden = vision.forward_pre(pixel_values)  # tokens first
-        kind = tower.token_type_embeddings.weight[1]
-        handed: list[Any] = []
+        modality = tower.token_type_embeddings.weight[1]
+        layers: list[Any] = []
         for depth, block in enumerate(vision.transformer.resblocks[: self._lower + self._depth - 1], 1):
             hidden = block(hidden)
             if depth >= self._lower:
-                handed.append(tower._apply_image_transform(vision.forward_post(hidden), len(handed)) + kind)
-        handed[0] = tower.cross_modal_image_layernorm(handed[0])
-        return (torch.stack(handed, dim=1),)
+                layers.append(tower._apply_image_transform(vision.forward_post(hidden), len(layers)) + modality)
+        layers[0] = tower.cross_modal_image_layernorm(layers[0])
+        return (import_torch().stack(layers, dim=1),)
 
     def texts(self, ids: Any, mask: Any) -> Tensors:
         """Run the text tower: `(batch, cross layers, tokens, hidden)`, and the mask."""
-        torch, tower = import_torch(), self.module.bridgetower
+        tower = self.module.bridgetower
         hidden = tower.text_model.embeddings(input_ids=ids)
         visible = self._attention(hidden, mask)
-        kind = tower.token_type_embeddings.weight[0]
-        handed: list[Any] = []
+        modality = tower.token_type_embeddings.weight[0]
+        layers: list[Any] = []
         for depth, layer in enumerate(tower.text_model.encoder.layer, 1):
             hidden = layer(hidden, visible)
             if depth >= self._lower:
-                handed.append(tower._apply_text_transform(hidden, len(handed)) + kind)
-        handed[0] = tower.cross_modal_text_layernorm(handed[0])
-        return torch.stack(handed, dim=1), mask
+                layers.append(tower._apply_text_transform(hidden, len(layers)) + modality)
+        layers[0] = tower.cross_modal_text_layernorm(layers[0])
+        return import_torch().stack(layers, dim=1), mask
 
     def join(self, images: Tensors, texts: Tensors) -> Any:
         """Run the cross-modal layers with their bridges, and the head: `(batch, 2)`."""
@@ -86,14 +80,4 @@ class BridgeTower:
         )
 
 
-def load(source: str, runtime: Runtime) -> BridgeTower:
-    """Load BridgeTower for image-text retrieval.
-
-    Raises:
-        ModelError: the checkpoint has no matching head, or does not fit.
-
-    >>> load(str(getfixture("tmp_path")), Runtime("cpu"))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: ... cannot be loaded as BridgeTowerForImageAndTextRetrieval (...
-    """
-    return BridgeTower(load_weights("BridgeTowerForImageAndTextRetrieval", source, runtime))
+BRIDGETOWER = FusionFamily(from_transformers(BridgeTower, "BridgeTowerForImageAndTextRetrieval"))

@@ -4,41 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from tellapart.models.fusion.torch_encoder import Tensors
-from tellapart.models.huggingface.files import load_weights
-from tellapart.models.torch_backend import Runtime, import_torch
+from tellapart.models.fusion.family import FusionFamily, Halves, Tensors, from_transformers
+from tellapart.models.torch_backend import import_torch
 
-__all__ = ["Flava", "load"]
+__all__ = ["FLAVA", "Flava"]
 
 #: Parts of the pre-training model that the matching head does not read.
-UNUSED = (
-    "image_codebook",
-    "mim_head",
-    "mlm_head",
-    "mmm_image_head",
-    "mmm_text_head",
-    "flava.image_projection",
-    "flava.text_projection",
+_UNUSED = (
+    *("image_codebook", "mim_head", "mlm_head", "mmm_image_head", "mmm_text_head"),
+    *("flava.image_projection", "flava.text_projection"),
 )
 
 
-class Flava:
-    """FLAVA's halves: each encoder's last layer (before its final norm), projected; then the multimodal encoder.
+class Flava(Halves):
+    """Each encoder's last layer (before its final norm), projected; the multimodal encoder joins them.
 
     The matching head was trained on pairs with masked words and patches and is read on whole ones here, as
     `FlavaForPreTraining` reads it without masks. Class 1 is the match ("0 means the pairs don't match and 1 means they
     match", `itm_labels`).
-
-    >>> from types import SimpleNamespace as Of
-    >>> halves = Flava(Of(config=Of(text_config=Of(max_position_embeddings=512))))
-    >>> halves.match, halves.context
-    (1, 512)
     """
 
-    def __init__(self, module: Any) -> None:
-        self.module = module
-        self.match = 1
-        self.context: int = module.config.text_config.max_position_embeddings
+    architecture = "Flava"
 
     def images(self, pixel_values: Any) -> Tensors:
         """Run the image encoder on float `(batch, 3, h, w)`: `(batch, 1 + patches, hidden)`."""
@@ -58,19 +44,9 @@ class Flava:
         (image,), (text, mask) = images, texts
         multimodal = self.module.flava.multimodal_model
         length = image.shape[1] + int(multimodal.use_cls_token)
-        seen = torch.cat([mask.new_ones((len(image), length)), mask], dim=1)
-        hidden = multimodal(torch.cat([image, text], dim=1), attention_mask=seen.long()).last_hidden_state
+        attended = torch.cat([mask.new_ones((len(image), length)), mask], dim=1)
+        hidden = multimodal(torch.cat([image, text], dim=1), attention_mask=attended.long()).last_hidden_state
         return self.module.itm_head(hidden)
 
 
-def load(source: str, runtime: Runtime) -> Flava:
-    """Load FLAVA with its pre-training heads.
-
-    Raises:
-        ModelError: the checkpoint has no matching head, or does not fit.
-
-    >>> load(str(getfixture("tmp_path")), Runtime("cpu"))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: ... cannot be loaded as FlavaForPreTraining (...
-    """
-    return Flava(load_weights("FlavaForPreTraining", source, runtime, unused=UNUSED))
+FLAVA = FusionFamily(from_transformers(Flava, "FlavaForPreTraining", *_UNUSED))

@@ -1,62 +1,106 @@
-"""Image-text matching heads of ViLT, BLIP, BLIP-2, FLAVA and BridgeTower, as pair scorers."""
+"""Load the image-text matching head of a fusion encoder, as a pair scorer."""
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 from tellapart.errors import ModelError
+from tellapart.models.fusion.family import FusionFamily, Halves
+from tellapart.models.fusion.region_file import RegionFile
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
-from tellapart.models.huggingface.files import load_processor, processor_facts, read_config
+from tellapart.models.huggingface.files import load_processor, load_tokenizer, processor_facts, read_config
 from tellapart.models.huggingface.images import check_images, image_inputs
+from tellapart.models.huggingface.load import FUSION, import_target
+from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer
 from tellapart.models.torch_backend import runtime
 
 if TYPE_CHECKING:
     from tellapart.models.options import ModelOptions
 
-__all__ = ["FAMILIES", "load_itm"]
+__all__ = ["find_family", "load_itm", "prepare_pixels"]
 
-#: The configuration's `model_type` -> the module whose `load(source, runtime)` returns the family's halves.
-FAMILIES = {
-    "vilt": "tellapart.models.fusion.vilt",
-    "blip": "tellapart.models.fusion.blip",
-    "blip-2": "tellapart.models.fusion.blip2",
-    "flava": "tellapart.models.fusion.flava",
-    "bridgetower": "tellapart.models.fusion.bridgetower",
-}
+#: Looked for in the model's folder if no file of regions is named.
+_REGION_FILES = ("regions.safetensors", "regions.npz")
+
+_LEFT_OUT = (
+    "region features are read from a file: the time and the weights of the detector that made them are not included"
+)
 
 
 def load_itm(source: str, options: ModelOptions) -> FusionScorer:
-    """Load a fusion encoder to be read by its image-text matching head.
+    """Load a fusion encoder of transformers with its matching head.
 
     The score of a pair is the probability of the head's class "match" (its softmax, in float32), or with the reading
-    `itm_logit` the logit of that probability; of a ViLT for retrieval, whose head has a single output, it is that logit.
+    `itm_logit` the logit of that probability; of a ViLT for retrieval, whose head has a single output, it is that
+    logit. LXMERT and VisualBERT read a detector's regions in place of pixels (see `RegionFile`).
 
     Args:
-        source: a folder, or a hub id, of the transformers library.
-        options: device, dtype, and the reading, `itm` if none is given.
+        source: a folder or a hub id.
+        options: device, dtype, the reading (`itm` if none is given) and the file of regions; if none is given that is
+            `regions.safetensors` or `regions.npz` in the model's folder.
 
     Raises:
-        ModelError: the source is not to be had, is of another family, has no matching head, or does not fit.
+        ModelError: the source cannot be loaded, is of another family, has no matching head, or its parts, regions
+            included, do not belong together.
         MissingDependencyError: torch or transformers is not installed.
-
-    >>> from tellapart.models.options import ModelOptions
-    >>> load_itm("nowhere/at/all", ModelOptions())
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: nowhere/at/all is no folder, and no id of the hub (owner/name)
     """
     where = runtime(options)
-    family = read_config(source)["model_type"]
-    if family not in FAMILIES:
+    model_type = read_config(source)["model_type"]
+    family = find_family(model_type)
+    if family is None:
         raise ModelError(
-            f"{source} is of type {family!r}, which has no reading 'itm' here; {', '.join(FAMILIES)} have (lxmert and "
-            "visual_bert too, with region features beside them)"
+            f"{source} is of type {model_type!r}, which has no reading 'itm' here; {', '.join(FUSION)} have"
         )
-    halves = importlib.import_module(FAMILIES[family]).load(source, where)
-    processor = load_processor(source)
-    images = image_inputs(source, processor.image_processor)
-    if family != "vilt":  # which takes any shape
-        check_images(source, halves.module.config, images)
-    preparation = Preparation(images, processor.tokenizer, processor_facts(processor))
+    regions = _find_regions(source, options.regions) if family.reads_regions else None
+    halves = family.load(source, where)
+    if regions is None:
+        preparation = prepare_pixels(source, family, halves, load_processor(source))
+    else:
+        preparation = _prepare_regions(source, halves, regions)
     return FusionScorer(TorchFusionEncoder(source, halves, preparation, where, reading=options.reading or "itm"))
+
+
+def find_family(model_type: str) -> FusionFamily | None:
+    """Return the declaration of the family that `config.json` names; None if it has no matching head."""
+    return cast("FusionFamily", import_target(FUSION[model_type])) if model_type in FUSION else None
+
+
+def prepare_pixels(source: str, family: FusionFamily, halves: Halves, processor: Any) -> Preparation:
+    """Prepare images and texts by the model's own processor.
+
+    Raises:
+        ModelError: image processor or tokenizer are not the model's.
+    """
+    images = image_inputs(source, processor.image_processor)
+    if not family.takes_any_shape:
+        check_images(source, halves.module.config, images)
+    return Preparation(images, _read_tokens(source, halves, processor.tokenizer), processor_facts(processor))
+
+
+def _prepare_regions(source: str, halves: Any, path: Path) -> Preparation:
+    # LXMERT was trained on BERT's vocabulary, too, and VisualBERT's checkpoints on the hub come without one.
+    file, tokenizer = RegionFile(path, halves.dimensions), load_tokenizer(source, original="bert-base-uncased")
+    facts = processor_facts(SimpleNamespace(image_processor=file, tokenizer=tokenizer))
+    return Preparation(file.inputs, _read_tokens(source, halves, tokenizer), facts, _LEFT_OUT)
+
+
+def _read_tokens(source: str, halves: Halves, tokenizer: Any) -> TokenReader:
+    check_tokenizer(source, halves.module.config, tokenizer)
+    return TokenReader(tokenizer, min(halves.context, int(tokenizer.model_max_length)))
+
+
+def _find_regions(source: str, path: Path | None) -> Path:
+    if path is not None:
+        return path.expanduser()
+    folder = Path(source).expanduser()
+    for name in _REGION_FILES:
+        if (folder / name).is_file():
+            return folder / name
+    raise ModelError(
+        f"{source} reads region features of a detector, and none are given: name their file with --regions, or put "
+        f"{' or '.join(_REGION_FILES)} into the model's folder, with KEY/features (regions, dimensions) and KEY/boxes "
+        "(regions, 4) of every image"
+    )

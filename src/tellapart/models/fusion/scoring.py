@@ -1,4 +1,4 @@
-"""Fusion encoders as pair scorers: an image's half and a text's half are computed once, only what joins them per pair."""
+"""Fusion encoders as pair scorers: each image's and text's half runs once, and only the joint layers for every pair."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.images import pixel_hash
-from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.content_hash import text_hash
 from tellapart.models.huggingface.images import Prepared
 from tellapart.models.protocols import Model, Pixels
 
-__all__ = ["CACHE_BYTES", "FusionEncoder", "FusionScorer", "State", "content"]
+__all__ = ["CACHE_BYTES", "FusionEncoder", "FusionScorer", "State", "image_key"]
 
 #: Halves kept in memory, in bytes: about 600 images of BLIP at 384 pixels (577 x 768 float32 each).
 CACHE_BYTES = 2**30
@@ -27,14 +26,8 @@ CACHE_BYTES = 2**30
 _CHUNK = 64
 
 
-@runtime_checkable
 class State(Protocol):
-    """What the joint layers need of one image or one text.
-
-    >>> from types import SimpleNamespace
-    >>> isinstance(SimpleNamespace(nbytes=12, truncated=False), State)
-    True
-    """
+    """The half of one image or one text, as the joint layers read it."""
 
     @property
     def nbytes(self) -> int:
@@ -52,14 +45,10 @@ S = TypeVar("S", bound=State)
 
 @runtime_checkable
 class FusionEncoder(Model, Protocol[S]):
-    """Reads image and text together in its upper layers, and apart below (ITM heads of fusion encoders).
+    """A model that reads image and text together in its upper layers, and apart below.
 
     A state may depend on its own image or text only, a score on its own two states only: never on what else is in
     the batch.
-
-    >>> from tellapart.models.reference import Constant
-    >>> isinstance(Constant(), FusionEncoder)
-    False
     """
 
     def prepare_image(self, pixels: Pixels) -> Prepared:
@@ -80,31 +69,31 @@ class FusionEncoder(Model, Protocol[S]):
 
 
 @dataclass(slots=True)
-class _Kept:
-    """States by key, those used last; what is beyond the bound is forgotten, the longest unused first."""
+class _StateCache:
+    """States by key, within a bound of bytes; those unused the longest are dropped first."""
 
     limit: int
-    held: int = 0
+    nbytes: int = 0
     states: OrderedDict[str, State] = field(default_factory=OrderedDict)
 
     def fetch(
         self, samples: dict[str, Any], encode: Callable[[Sequence[Any]], Sequence[State]]
     ) -> tuple[dict[str, State], dict[str, State]]:
         """Return the state of every sample by its key, and those among them that were computed now."""
-        found = {key: self.states[key] for key in samples if key in self.states}
-        missing = [key for key in samples if key not in found]
+        cached = {key: self.states[key] for key in samples if key in self.states}
+        missing = [key for key in samples if key not in cached]
         states = encode([samples[key] for key in missing]) if missing else []
         if len(states) != len(missing):
             raise ModelError(f"the model gave {len(states)} states for {len(missing)} images or texts")
         fresh = dict(zip(missing, states, strict=True))
         for key, state in fresh.items():
             self.states[key] = state
-            self.held += state.nbytes
+            self.nbytes += state.nbytes
         for key in samples:
             self.states.move_to_end(key)
-        while self.held > self.limit:
-            self.held -= self.states.popitem(last=False)[1].nbytes
-        return found | fresh, fresh
+        while self.nbytes > self.limit:
+            self.nbytes -= self.states.popitem(last=False)[1].nbytes
+        return cached | fresh, fresh
 
 
 class FusionScorer:
@@ -115,42 +104,28 @@ class FusionScorer:
     computed changes no score.
 
     Args:
-        encoder: what computes.
-        cache_bytes: bound of all states kept, in bytes. Beyond it only what 64 pairs need is held.
+        encoder: computes halves and scores.
+        cache_bytes: bound of all states kept, in bytes. Beyond it only the states of 64 pairs are.
 
     Attributes:
-        encoder: as given.
+        batch_size: pairs to score at once, so that few halves share a forward with filling.
         images_encoded: images whose half was computed.
         texts_encoded: texts whose half was computed.
 
-    >>> FusionScorer(None, cache_bytes=-1)
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: cache_bytes must be at least 0; got -1
+    Raises:
+        ModelError: `cache_bytes` is negative.
     """
+
+    batch_size = _CHUNK
 
     def __init__(self, encoder: FusionEncoder[Any], *, cache_bytes: int = CACHE_BYTES) -> None:
         if cache_bytes < 0:
             raise ModelError(f"cache_bytes must be at least 0; got {cache_bytes}")
         self.encoder = encoder
-        self.images_encoded = 0
-        self.texts_encoded = 0
-        self._kept = _Kept(cache_bytes)
+        self.name, self.fingerprint, self.kind = encoder.name, encoder.fingerprint, encoder.kind
+        self.images_encoded = self.texts_encoded = 0
+        self._cache = _StateCache(cache_bytes)
         self._truncated: set[str] = set()
-
-    @property
-    def name(self) -> str:
-        """The encoder's."""
-        return self.encoder.name
-
-    @property
-    def fingerprint(self) -> str:
-        """The encoder's."""
-        return self.encoder.fingerprint
-
-    @property
-    def kind(self) -> ScoreKind:
-        """The encoder's."""
-        return self.encoder.kind
 
     @property
     def truncated(self) -> int:
@@ -158,14 +133,9 @@ class FusionScorer:
         return len(self._truncated)
 
     @property
-    def batch_size(self) -> int:
-        """Pairs that are best given at once: few halves then share a forward with filling."""
-        return _CHUNK
-
-    @property
     def bytes_held(self) -> int:
-        """What the states kept now hold, in bytes."""
-        return self._kept.held
+        """Memory of the states that are kept now, in bytes."""
+        return self._cache.nbytes
 
     def prepare_image(self, pixels: Pixels) -> Prepared:
         """Preprocess one RGB image, uint8 `(height, width, 3)`, for `score_pairs`."""
@@ -175,40 +145,33 @@ class FusionScorer:
         """Score image `k`, uint8 `(height, width, 3)` or prepared, against text `k`: float32 `(n,)`.
 
         Raises:
-            ModelError: there are not as many images as texts, or the encoder's output is not what its protocol says.
+            ModelError: there are not as many images as texts, or the encoder does not return one state for each.
         """
         if len(images) != len(texts):
             raise ModelError(f"score_pairs takes as many images as texts; got {len(images)} and {len(texts)}")
         hashes: dict[int, str] = {}  # a pair set's image comes as one array for all of its texts
         for image in images:
             if id(image) not in hashes:
-                hashes[id(image)] = content(image)
+                hashes[id(image)] = image_key(image)
+        image_keys, text_keys = [hashes[id(image)] for image in images], list(map(text_hash, texts))
         scores = np.zeros(len(texts), np.float32)
         for start in range(0, len(texts), _CHUNK):
             chunk = slice(start, start + _CHUNK)
-            image_keys = [hashes[id(image)] for image in images[chunk]]
-            text_keys = [text_hash(text) for text in texts[chunk]]
-            image_states, fresh = self._kept.fetch(
-                dict(zip(image_keys, images[chunk], strict=True)), self.encoder.encode_images
-            )
+            samples = dict(zip(image_keys[chunk], images[chunk], strict=True))
+            image_states, fresh = self._cache.fetch(samples, self.encoder.encode_images)
             self.images_encoded += len(fresh)
-            text_states, fresh = self._kept.fetch(
-                dict(zip(text_keys, texts[chunk], strict=True)), self.encoder.encode_texts
-            )
+            captions = dict(zip(text_keys[chunk], texts[chunk], strict=True))
+            text_states, fresh = self._cache.fetch(captions, self.encoder.encode_texts)
             self.texts_encoded += len(fresh)
             self._truncated.update(key for key, state in fresh.items() if state.truncated)
             scores[chunk] = self.encoder.score_states(
-                [image_states[key] for key in image_keys], [text_states[key] for key in text_keys]
+                [image_states[key] for key in image_keys[chunk]], [text_states[key] for key in text_keys[chunk]]
             )
         return scores
 
 
-def content(image: Pixels | Prepared) -> str:
-    """Return the SHA-256 of an image, or of a prepared one: names, types, shapes and bytes of its inputs.
-
-    >>> content({"a": np.zeros(2)}) == content({"b": np.zeros(2)})
-    False
-    """
+def image_key(image: Pixels | Prepared) -> str:
+    """Return the SHA-256 of an image, or of a prepared one: names, types, shapes and bytes of its inputs."""
     if isinstance(image, np.ndarray):
         return pixel_hash(image)
     digest = hashlib.sha256()

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from tellapart.errors import ModelError
-from tellapart.models.fusion.torch_encoder import Tensors, padded
+from tellapart.models.fusion.family import FusionFamily, Halves, Tensors, pad_tokens
 from tellapart.models.huggingface.files import import_transformers, load_weights, read_config
 from tellapart.models.torch_backend import Runtime, import_torch
 from tellapart.models.torch_forward import bucket
 
-__all__ = ["Vilt", "load"]
+__all__ = ["VILT", "Vilt"]
 
 #: An image's patches are padded to the next multiple of this.
-PATCH_BUCKET = 16
+_PATCH_BUCKET = 16
 
 
-class Vilt:
-    """ViLT's halves: patch embeddings with positions, token ids; then all twelve layers for every pair.
+class Vilt(Halves):
+    """Patch embeddings with positions, and token ids; all twelve layers join them.
 
     An image keeps its shape, so its patches differ in number. The library pads a batch to its largest image and
     draws the order of the patches at random; here the patches stay in order, and are padded, masked, to the next
@@ -26,43 +26,35 @@ class Vilt:
     Two heads exist: `rank_output`, one logit, of models fine-tuned for retrieval (its weights began as row 1, "match",
     of the pre-trained head: ViLT's objectives, `vilt_module.py`), and `itm_score`, two classes, of pre-trained ones,
     of which 1 is the match.
-
-    >>> from types import SimpleNamespace as Of
-    >>> halves = Vilt(Of(config=Of(max_image_length=-1, max_position_embeddings=40, image_size=384, patch_size=32)))
-    >>> halves.match, halves.context
-    (None, 40)
     """
 
+    architecture = "Vilt"
+
     def __init__(self, module: Any) -> None:
+        super().__init__(module)
         config = module.config
         if config.max_image_length > 0:
             raise ModelError(
                 f"config.json: field 'max_image_length' is {config.max_image_length}: the model then draws patches at "
                 "random, and a pair has no one score; set it to -1 to use all patches"
             )
-        self.module = module
         self.match = 1 if hasattr(module, "itm_score") else None
-        self.context: int = config.max_position_embeddings
         self._side = config.image_size // config.patch_size
 
     def images(self, pixel_values: Any) -> Tensors:
         """Embed float `(batch, 3, h, w)`: `(batch, 1 + patches, hidden)`, padded, and the mask."""
-        functional = import_torch().nn.functional
+        torch = import_torch()
         embeddings = self.module.vilt.embeddings
         positions = embeddings.position_embeddings
         patches = embeddings.patch_embeddings(pixel_values)  # (batch, hidden, rows, columns)
         grid = positions[:, 1:].transpose(1, 2).reshape(1, -1, self._side, self._side)
-        grid = functional.interpolate(grid, size=patches.shape[2:], mode="bilinear", align_corners=True)
+        grid = torch.nn.functional.interpolate(grid, size=patches.shape[2:], mode="bilinear", align_corners=True)
         patches = (patches + grid).flatten(2).transpose(1, 2)
         first = (embeddings.cls_token + positions[:, :1]).expand(len(patches), -1, -1)
-        tokens = import_torch().cat([first, patches], dim=1)
-        mask = tokens.new_ones(tokens.shape[:2], dtype=import_torch().bool)
-        length = 1 + bucket(patches.shape[1], step=PATCH_BUCKET)
-        return padded(tokens, length), padded(mask, length)
-
-    def texts(self, ids: Any, mask: Any) -> Tensors:
-        """Pass the tokens on: the layers that read them read the image, too."""
-        return ids, mask
+        tokens = torch.cat([first, patches], dim=1)
+        mask = tokens.new_ones(tokens.shape[:2], dtype=torch.bool)
+        length = 1 + bucket(patches.shape[1], step=_PATCH_BUCKET)
+        return pad_tokens(tokens, length), pad_tokens(mask, length)
 
     def join(self, images: Tensors, texts: Tensors) -> Any:
         """Run the transformer and the head: `(batch, 1 or 2)`."""
@@ -73,16 +65,8 @@ class Vilt:
         return self.module.rank_output(pooled) if self.match is None else self.module.itm_score(pooled)
 
 
-def load(source: str, runtime: Runtime) -> Vilt:
-    """Load ViLT for retrieval, or pre-trained ViLT with its `itm_score` head.
-
-    Raises:
-        ModelError: the checkpoint has no matching head, or does not fit.
-
-    >>> load(str(getfixture("tmp_path")), Runtime("cpu"))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: ... has no config.json; ...
-    """
+def _load(source: str, runtime: Runtime) -> Vilt:
+    """Load ViLT for retrieval, or pre-trained ViLT with its `itm_score` head."""
     retrieval = "ViltForImageAndTextRetrieval"
     if retrieval in (read_config(source).get("architectures") or []):
         return Vilt(load_weights(retrieval, source, runtime))
@@ -106,3 +90,6 @@ def _pretrained_class() -> Any:
             self.post_init()
 
     return ViltForPreTraining
+
+
+VILT = FusionFamily(_load, load_trainable=_load, takes_any_shape=True)

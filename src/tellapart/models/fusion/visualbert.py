@@ -4,58 +4,43 @@ from __future__ import annotations
 
 from typing import Any
 
-from tellapart.models.fusion.torch_encoder import Tensors
-from tellapart.models.huggingface.files import load_weights
-from tellapart.models.torch_backend import Runtime
+from tellapart.models.fusion.family import FusionFamily, Halves, Tensors, from_transformers
 
-__all__ = ["VisualBert", "load"]
+__all__ = ["VISUAL_BERT", "VisualBert"]
 
 
-class VisualBert:
-    """VisualBERT's halves: region features, token ids; then all layers for every pair. Boxes are not read.
+class VisualBert(Halves):
+    """Region features, and token ids; all layers join them. Boxes are not read.
 
     Class 0 of `seq_relationship` is the match (`sentence_image_labels`: "0 indicates sequence B is a matching pair of
     sequence A for the given image, 1 indicates sequence B is a random sequence"): the other way round than in the other
     families. It was trained on two captions and is read on one here.
-
-    >>> from types import SimpleNamespace as Of
-    >>> halves = VisualBert(Of(config=Of(max_position_embeddings=512, visual_embedding_dim=2048)))
-    >>> halves.match, halves.context
-    (0, 512)
     """
 
+    architecture = "VisualBert"
+    match = 0
+
     def __init__(self, module: Any) -> None:
-        self.module = module
-        self.match = 0
-        self.context: int = module.config.max_position_embeddings
+        super().__init__(module)
         self.dimensions: int = module.config.visual_embedding_dim
 
-    def images(self, features: Any, boxes: Any, seen: Any) -> Tensors:
+    def images(self, features: Any, boxes: Any, mask: Any) -> Tensors:
         """Pass the features on: the layers that read them read the text, too."""
         del boxes  # no part of this architecture
-        return features, seen
-
-    def texts(self, ids: Any, mask: Any) -> Tensors:
-        """Pass the tokens on."""
-        return ids, mask
+        return features, mask
 
     def join(self, images: Tensors, texts: Tensors) -> Any:
         """Run BERT on words and regions, and the head: `(batch, 2)`."""
-        (features, seen), (ids, mask) = images, texts
+        (features, region_mask), (ids, mask) = images, texts
         pooled = self.module.visual_bert(
-            input_ids=ids, attention_mask=mask.long(), visual_embeds=features, visual_attention_mask=seen.long()
+            input_ids=ids,
+            attention_mask=mask.long(),
+            visual_embeds=features,
+            visual_attention_mask=region_mask.long(),
         ).pooler_output
         return self.module.cls.seq_relationship(pooled)
 
 
-def load(source: str, runtime: Runtime) -> VisualBert:
-    """Load VisualBERT with its pre-training heads.
-
-    Raises:
-        ModelError: the checkpoint has no matching head, or does not fit.
-
-    >>> load(str(getfixture("tmp_path")), Runtime("cpu"))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: ... cannot be loaded as VisualBertForPreTraining (...
-    """
-    return VisualBert(load_weights("VisualBertForPreTraining", source, runtime, unused=("cls.predictions",)))
+VISUAL_BERT = FusionFamily(
+    from_transformers(VisualBert, "VisualBertForPreTraining", "cls.predictions"), reads_regions=True
+)

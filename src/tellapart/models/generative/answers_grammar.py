@@ -1,6 +1,7 @@
-"""What a model's free text says: which caption stands where, true or false, which box; or nothing that can be read.
+"""Parsers of a model's free text: which caption belongs to which image, true or false, or a box.
 
-Each grammar is stated with its function. What it does not cover is None, never a guess; whoever asks counts those.
+Each function states its grammar. An answer that the grammar does not cover is None, never a guess, so that callers can
+count those.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ __all__ = ["BoxConvention", "Corners", "parse_box", "parse_pairing", "parse_verd
 
 Corners = tuple[float, float, float, float]  # x1, y1, x2, y2
 
-#: What a family's box numbers are measured in.
+#: Unit of a family's box numbers.
 BoxConvention = Literal["unit", "thousandths", "pixels"]
 
 _PAIR = re.compile(r"(?<![\d.])#?\s*([12])\s*;\s*#?\s*([12])(?!\.?\d)")
@@ -37,7 +38,7 @@ def parse_pairing(answer: str) -> tuple[int, int] | None:
     The grammar:
 
     1. `A;B` with A and B each 1 or 2 (blanks, and a `#` before a number, are allowed) is caption A left and caption B
-       right. If such pairs stand in the answer, they decide. `A,B` is the same where it is the whole answer.
+       right. If the answer holds such pairs, they decide. `A,B` is the same where it is the whole answer.
     2. Otherwise the mentions of `caption 1`, `caption 2`, `left` and `right` are read in order; they must be two
        captions and two sides, in turn, each caption next to its side, all four different.
 
@@ -51,21 +52,16 @@ def parse_pairing(answer: str) -> tuple[int, int] | None:
     (None, None)
     """
     bare = _BARE_PAIR.fullmatch(answer)
-    found_pairs = [bare.groups()] if bare else _PAIR.findall(answer)
-    pairs = {(int(left), int(right)) for left, right in found_pairs}
+    pairs = {(int(left), int(right)) for left, right in ([bare.groups()] if bare else _PAIR.findall(answer))}
     if pairs:
         return _permutation(pairs.pop()) if len(pairs) == 1 else None
-    found = [
-        (int(caption), side.lower()) if caption else (0, side.lower()) for caption, side in _MENTION.findall(answer)
-    ]
-    kinds = [caption > 0 for caption, _ in found]
-    if len(found) != 4 or kinds[0] == kinds[1] or kinds[2:] != kinds[:2]:
+    mentions = [caption or side.lower() for caption, side in _MENTION.findall(answer)]
+    kinds = [mention.isdigit() for mention in mentions]
+    if len(mentions) != 4 or kinds[0] == kinds[1] or kinds[2:] != kinds[:2]:
         return None
-    place = {}
-    for one, other in (found[:2], found[2:]):
-        caption, side = (one[0], other[1]) if one[0] else (other[0], one[1])
-        place[side] = caption
-    return _permutation((place["left"], place["right"])) if len(place) == 2 else None
+    captions = [int(mention) for mention in mentions if mention.isdigit()]
+    caption_of = dict(zip([mention for mention in mentions if not mention.isdigit()], captions, strict=True))
+    return _permutation((caption_of["left"], caption_of["right"])) if len(caption_of) == 2 else None
 
 
 def _permutation(pair: tuple[int, int]) -> tuple[int, int] | None:
@@ -73,7 +69,7 @@ def _permutation(pair: tuple[int, int]) -> tuple[int, int] | None:
 
 
 def parse_verdict(answer: str) -> bool | None:
-    """Read whether a statement is called true: True, False or None.
+    """Read whether an answer calls a statement true: True, False or None.
 
     The grammar: of the words true, yes, false and no, in any case, the answer holds those of one meaning only, and no
     `not` or `n't`. Anything else is None.
@@ -89,7 +85,7 @@ def parse_verdict(answer: str) -> bool | None:
 
 
 def parse_box(
-    answer: str, convention: BoxConvention, size: tuple[int, int], shown: tuple[int, int] | None = None
+    answer: str, convention: BoxConvention, size: tuple[int, int], resized: tuple[int, int] | None = None
 ) -> Corners | None:
     """Read the first box of an answer: x1, y1, x2, y2 in pixels of the picture, clipped to it; or None.
 
@@ -99,26 +95,26 @@ def parse_box(
     Args:
         answer: the model's text.
         convention: `unit` (0 to 1 of width and height: LLaVA-1.5), `thousandths` (0 to 1000: Qwen2-VL) or `pixels`
-            (of the picture as the model was shown it: Qwen2.5-VL).
+            (of the picture as the model's preprocessing resized it: Qwen2.5-VL).
         size: width and height of the picture.
-        shown: width and height that the model's preprocessing made of it; `pixels` needs it.
+        resized: width and height after the preprocessing; `pixels` needs it.
 
     Raises:
-        ModelError: an unknown convention, or `pixels` without `shown`.
+        ModelError: an unknown convention, or `pixels` without `resized`.
 
     >>> parse_box("(100,200),(500,1000)", "thousandths", (640, 480))
     (64.0, 96.0, 320.0, 480.0)
-    >>> parse_box('{"bbox_2d": [14, 28, 28, 56]}', "pixels", (100, 200), shown=(28, 56))
+    >>> parse_box('{"bbox_2d": [14, 28, 28, 56]}', "pixels", (100, 200), resized=(28, 56))
     (50.0, 100.0, 100.0, 200.0)
     """
     if convention not in get_args(BoxConvention):
         raise ModelError(f"no box convention {convention!r}; use one of {', '.join(get_args(BoxConvention))}")
-    if convention == "pixels" and shown is None:
-        raise ModelError("boxes in pixels are those of the picture as the model was shown it; give its size as shown")
+    if convention == "pixels" and resized is None:
+        raise ModelError("boxes in pixels are those of the picture as the model reads it; give its size as resized")
     matches = [match for form in _BOXES if (match := form.search(answer))]
     if not matches:
         return None
-    unit = {"unit": (1, 1), "thousandths": (1000, 1000), "pixels": shown}[convention] or (1, 1)
+    unit = {"unit": (1, 1), "thousandths": (1000, 1000), "pixels": resized}[convention] or (1, 1)
     numbers = [float(number) for number in min(matches, key=lambda match: match.start()).groups()]
     corners = [
         min(max(number * size[axis % 2] / unit[axis % 2], 0.0), float(size[axis % 2]))

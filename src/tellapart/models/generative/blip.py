@@ -1,7 +1,7 @@
 """BLIP's decoders: the captioner writes about an image, the answerer about an image and a question.
 
 Both attend to states that are computed before any text is written: the image's, once for all its captions; or those of
-the question read beside the image, one question at a time, for its encoder looks both ways and padding would be seen.
+the question read beside the image, one question at a time, because its encoder looks both ways and would see padding.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from types import MappingProxyType
 from typing import Any
 
 from tellapart.data.images import pixel_hash
+from tellapart.errors import ModelError
 from tellapart.models.generative.prompts import BLIP_CAPTION, QUESTION, Prompt
-from tellapart.models.generative.text import Ask, Task, new_tokens, one_image, shorten, too_long
+from tellapart.models.generative.reader import Ask, Task, fit, new_tokens, too_long
 from tellapart.models.huggingface.images import image_inputs
 from tellapart.models.likelihood import LogProbability, log_probability_of, read_batches
 from tellapart.models.protocols import Pixels
@@ -22,13 +23,7 @@ __all__ = ["BlipAnswerer", "BlipCaptioner"]
 
 
 class _Blip:
-    """What both have: the image's states, the decoder, and a context of its own.
-
-    Args:
-        source: where it was loaded from, for errors.
-        model: in evaluation mode, on its device.
-        processor: image processor and tokenizer.
-        runtime: device and dtype.
+    """The image's states and the decoder, as both models have them.
 
     Attributes:
         truncated: texts so far that did not fit the context and lost their end.
@@ -41,7 +36,7 @@ class _Blip:
         self._text = model.config.text_config
         self._context = int(self._text.max_position_embeddings)
         self._inputs = image_inputs(source, processor.image_processor)
-        self._seen: tuple[str, Any] | None = None
+        self._last_image: tuple[str, Any] | None = None  # hash of pixels, states
 
     def _ids(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False).input_ids)
@@ -49,15 +44,15 @@ class _Blip:
     def _image(self, pixels: Pixels) -> Any:
         """Return the image's states, `(1, patches, dimensions)`, computed anew unless it was the last one."""
         key = pixel_hash(pixels)
-        if self._seen is None or self._seen[0] != key:
+        if self._last_image is None or self._last_image[0] != key:
             inputs = self._inputs(pixels)["pixel_values"][None].to(self.runtime.device, self.runtime.torch_dtype)
-            self._seen = (key, self.model.vision_model(pixel_values=inputs).last_hidden_state)
-        return self._seen[1]
+            self._last_image = (key, self.model.vision_model(pixel_values=inputs).last_hidden_state)
+        return self._last_image[1]
 
     def _logits(self, states: Any, rows: list[list[int]]) -> Any:
-        """Return what the decoder expects after each token of rows of one length: `(row, length, vocabulary)`.
+        """Return the decoder's predictions after each token of rows of one length: `(row, length, vocabulary)`.
 
-        Padding stands on the right, where the decoder cannot look: nothing else masks it.
+        Padding is on the right, where the decoder cannot look: nothing else masks it.
         """
         torch = import_torch()
         ids = torch.tensor(rows, device=self.runtime.device)
@@ -66,7 +61,7 @@ class _Blip:
         return out.logits
 
     def _write(self, states: Any, start: list[int], max_new_tokens: int) -> str:
-        """Return what the decoder writes greedily after `start`."""
+        """Return the greedy continuation of `start`."""
         torch = import_torch()
         if len(start) + max_new_tokens > self._context:
             raise too_long(self.source, len(start) + max_new_tokens, self._context)
@@ -82,46 +77,43 @@ class _Blip:
         )
         return str(self.tokenizer.decode(new_tokens(out[0].tolist(), start), skip_special_tokens=True)).strip()
 
-    def _fitted(self, text: str, ask: Ask, *, apart: bool) -> tuple[list[int], list[int]]:
-        """Return the ids of the prompt and of the answer; a text that exceeds the context loses its end.
+    def _fit(self, text: str, ask: Ask, *, apart: bool) -> tuple[list[int], list[int]]:
+        """Return the ids of prompt and answer, which share a context unless they are `apart`; a long text is cut."""
 
-        Args:
-            text: a caption, as a rule.
-            ask: makes of it a prompt and an answer.
-            apart: whether prompt and answer have a context each.
-        """
-        short = text
-        while True:
-            asked = ask(short)
-            prompt = self._ids(asked.prompt)
-            answer = self._ids(asked.answer) + ([self._text.sep_token_id] if asked.ends else [])
+        def tokenize(short: str) -> tuple[tuple[list[int], list[int]], int]:
+            question = ask(short)
+            prompt = self._ids(question.prompt)
+            answer = self._ids(question.answer) + ([self._text.sep_token_id] if question.ends else [])
             # A prompt of its own has a beginning and an end; the answer's last token is never read.
             needed = max(len(prompt) + 2, len(answer)) if apart else len(prompt) + len(answer)
-            if needed <= self._context:
-                self.truncated += short != text
-                return prompt, answer
-            if not short:
-                raise too_long(self.source, needed, self._context)
-            short = shorten(self.tokenizer, short, needed - self._context)
+            return (prompt, answer), needed
+
+        tokens, truncated = fit(self.source, self.tokenizer, self._context, text, tokenize)
+        self.truncated += truncated
+        return tokens
+
+    def _one(self, pictures: Sequence[Pixels]) -> Pixels:
+        if len(pictures) != 1:
+            raise ModelError(
+                f"{self.source} reads one image at a time; {len(pictures)} were given: name a chat model, such as LLaVA "
+                "or Qwen2-VL"
+            )
+        return pictures[0]
 
 
 class BlipCaptioner(_Blip):
-    """`BlipForConditionalGeneration` with its processor. A prompt is the beginning of the caption.
-
-    >>> BlipCaptioner.describe_prompt.text
-    'a picture of '
-    """
+    """`BlipForConditionalGeneration` with its processor. A prompt is the beginning of the caption."""
 
     describe_prompt: Prompt | None = BLIP_CAPTION
     tasks: Mapping[Task, Prompt] = MappingProxyType({"caption": BLIP_CAPTION})
 
     def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
-        """Return log P(answer | image, prompt) of what is asked about each text.
+        """Return log P(answer | image, prompt) of the question about each text.
 
         Raises:
             ModelError: the prompt alone fills the context.
         """
-        pieces = [self._fitted(text, ask, apart=False) for text in texts]
+        pieces = [self._fit(text, ask, apart=False) for text in texts]
         read = [[self._text.bos_token_id, *prompt, *answer[:-1]] for prompt, answer in pieces]
         with import_torch().inference_mode():
             image = self._image(pixels)
@@ -134,25 +126,20 @@ class BlipCaptioner(_Blip):
         Raises:
             ModelError: not one image, or prompt and caption exceed the context.
         """
-        if len(pictures) != 1:
-            raise one_image(self.source, len(pictures))
+        pixels = self._one(pictures)
         with import_torch().inference_mode():
             start = [self._text.bos_token_id, *self._ids(prompt)]
-            return self._write(self._image(pictures[0]), start, max_new_tokens)
+            return self._write(self._image(pixels), start, max_new_tokens)
 
 
 class BlipAnswerer(_Blip):
-    """`BlipForQuestionAnswering` with its processor. A prompt is a question.
-
-    >>> BlipAnswerer.tasks["vqa"].label
-    'question/1'
-    """
+    """`BlipForQuestionAnswering` with its processor. A prompt is a question."""
 
     describe_prompt: Prompt | None = None
     tasks: Mapping[Task, Prompt] = MappingProxyType({"vqa": QUESTION})
 
     def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
-        """Return log P(answer | image, prompt) of what is asked about each text.
+        """Return log P(answer | image, prompt) of the question about each text.
 
         Raises:
             ModelError: the prompt alone fills the context.
@@ -160,7 +147,7 @@ class BlipAnswerer(_Blip):
         values = []
         with import_torch().inference_mode():
             for text in texts:
-                prompt, answer = self._fitted(text, ask, apart=True)
+                prompt, answer = self._fit(text, ask, apart=True)
                 read = [self._text.bos_token_id, *answer[:-1]]
                 logits = self._logits(self._question(pixels, prompt), [read])
                 values.append(log_probability_of(logits[0], answer))
@@ -172,13 +159,11 @@ class BlipAnswerer(_Blip):
         Raises:
             ModelError: not one image, or the question exceeds the context.
         """
-        if len(pictures) != 1:
-            raise one_image(self.source, len(pictures))
-        ids = self._ids(prompt)
+        pixels, ids = self._one(pictures), self._ids(prompt)
         if len(ids) + 2 > self._context:
             raise too_long(self.source, len(ids) + 2, self._context)
         with import_torch().inference_mode():
-            return self._write(self._question(pictures[0], ids), [self._text.bos_token_id], max_new_tokens)
+            return self._write(self._question(pixels, ids), [self._text.bos_token_id], max_new_tokens)
 
     def _question(self, pixels: Pixels, ids: list[int]) -> Any:
         """Return the states of a question read beside an image: `(1, tokens, dimensions)`."""

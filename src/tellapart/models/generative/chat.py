@@ -1,6 +1,6 @@
-"""A language model that sees: the probability of an answer after an image, and greedy answers.
+"""Chat models that see: the probability of an answer after an image, and greedy answers.
 
-The image and what stands before it are read once and their keys and values kept; every text goes on from there. Images
+The image and the prompt before it are read once and their keys and values cached; every text goes on from there. Images
 are read one by one, texts in batches of one fixed shape, padded on the right, where a causal model cannot look: no
 number depends on padding, batch size, order or neighbours.
 """
@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError
 from tellapart.models.generative.answers_grammar import BoxConvention
-from tellapart.models.generative.prompting import Cut, Format
+from tellapart.models.generative.chat_format import ChatFormat, TokenizedQuestion
 from tellapart.models.generative.prompts import (
     CAPTION,
     DESCRIBE,
@@ -26,7 +28,7 @@ from tellapart.models.generative.prompts import (
     SHORT_ANSWER,
     Prompt,
 )
-from tellapart.models.generative.text import Ask, Task, new_tokens, too_long
+from tellapart.models.generative.reader import Ask, Task, new_tokens, too_long
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.likelihood import LogProbability, log_probability_of, read_batches
 from tellapart.models.protocols import Pixels
@@ -34,11 +36,11 @@ from tellapart.models.torch_backend import Runtime, import_torch
 
 __all__ = ["BOXES", "ChatModel"]
 
-#: Families whose texts go on from the kept image, each tested against the library's own forward. The others read image
-#: and text anew for every text: slower, and right whatever their attention does with an image.
-_KEEPS_IMAGE = frozenset({"llava", "llava_next", "qwen2_vl", "qwen2_5_vl"})
+#: Families whose texts go on from the cached image, each tested against the library's own forward. The others read
+#: image and text anew for every text: slower, and right with any attention to the image.
+_CACHES_IMAGE = frozenset({"llava", "llava_next", "qwen2_vl", "qwen2_5_vl"})
 
-#: What the numbers of a box mean, by family; and how a box is asked for.
+#: Unit of the numbers of a box, and the prompt that asks for one, by family.
 BOXES: dict[str, tuple[BoxConvention, Prompt]] = {
     "llava": ("unit", GROUNDING_SENTENCE),
     "qwen2_vl": ("thousandths", GROUNDING_JSON),
@@ -50,19 +52,19 @@ _NOISE = {"float32": 1e-3, "bfloat16": 0.1, "float16": 0.05}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Kept:
+class _CachedImage:
     """An image, read with all before it.
 
     Attributes:
-        key: hash of the pixels.
+        pixel_hash: of the image.
         head: the prompt's ids up to the image's mark: the same for every prompt.
         length: tokens read.
         cache: keys and values, one row.
-        shift: what a token's place must be moved by to be its position; images of some families take fewer positions
-            than tokens. None where the model counts by itself.
+        shift: a token's position less its index; images of some families take fewer positions than tokens. None where
+            the model counts by itself.
     """
 
-    key: str
+    pixel_hash: str
     head: list[int]
     length: int
     cache: Any
@@ -73,16 +75,13 @@ class ChatModel:
     """A `transformers` image-text-to-text model whose language model is a decoder, with its processor.
 
     Args:
-        source: where it was loaded from, for errors.
+        source: folder or hub id, for errors.
         model: in evaluation mode, on its device.
         processor: image processor, tokenizer and, as a rule, a chat template.
         runtime: device and dtype.
 
     Raises:
         ModelError: an encoder-decoder language model, a family that looks ahead in its answer, or no prompt format.
-
-    >>> ChatModel.describe_prompt is DESCRIBE
-    True
     """
 
     describe_prompt: Prompt | None = DESCRIBE
@@ -99,12 +98,12 @@ class ChatModel:
         if model.config.model_type in BOXES:
             tasks["grounding"] = BOXES[model.config.model_type][1]
         self.tasks: Mapping[Task, Prompt] = MappingProxyType(tasks)
-        self.format = Format(source, processor, model.config)
-        # In place of the checkpoint's own, with which the library would fill in whatever a call leaves out.
+        self.format = ChatFormat(source, processor, model.config)
+        # In place of the checkpoint's own, which the library uses for every setting that a call leaves out.
         model.generation_config = self._greedy()
-        self._kept: _Kept | None = None
-        self._keeps = model.config.model_type in _KEEPS_IMAGE
-        if not self._keeps:
+        self._cached: _CachedImage | None = None
+        self._caches_image = model.config.model_type in _CACHES_IMAGE
+        if not self._caches_image:
             self._check_causal()
 
     @property
@@ -113,16 +112,16 @@ class ChatModel:
         return self.format.truncated
 
     def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
-        """Return log P(answer | image, prompt) of what is asked about each text.
+        """Return log P(answer | image, prompt) of the question about each text.
 
         Raises:
             ModelError: image and prompt alone fill the context, or a text holds the model's mark for an image.
         """
         with import_torch().inference_mode():
-            if not self._keeps:
+            if not self._caches_image:
                 return [self._read_whole(pixels, text, ask) for text in texts]
-            kept = self._keep(pixels)
-            return self._go_on(kept, [self.format.fit(text, ask, kept.length - len(kept.head)) for text in texts])
+            image = self._read_image(pixels)
+            return self._go_on(image, [self.format.fit(text, ask, image.length - len(image.head)) for text in texts])
 
     def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
         """Return the greedy answer to one prompt about some images, without blanks at the ends.
@@ -155,12 +154,12 @@ class ChatModel:
             for name, value in inputs.items()
         }
 
-    def _keep(self, pixels: Pixels) -> _Kept:
-        """Read an image and what stands before it, unless it was the last one read."""
+    def _read_image(self, pixels: Pixels) -> _CachedImage:
+        """Read an image and the prompt before it, unless it was the last one read."""
         key = pixel_hash(pixels)
-        if self._kept is not None and self._kept.key == key:
-            return self._kept
-        self._kept = None  # frees its memory first
+        if self._cached is not None and self._cached.pixel_hash == key:
+            return self._cached
+        self._cached = None  # frees its memory first
         rendered = self.format.render(1, "?")
         inputs = self._encode([pixels], rendered)
         ids, plain = inputs["input_ids"][0].tolist(), self.format.ids(rendered)
@@ -172,55 +171,53 @@ class ChatModel:
         out = self.model(**start, use_cache=True, logits_to_keep=1)
         deltas = getattr(self.model.model, "rope_deltas", None)
         shift = None if deltas is None else int(deltas.reshape(-1)[0])
-        self._kept = _Kept(key, plain[:head], length, out.past_key_values, shift)
-        return self._kept
+        self._cached = _CachedImage(key, plain[:head], length, out.past_key_values, shift)
+        return self._cached
 
-    def _go_on(self, kept: _Kept, cuts: Sequence[Cut]) -> list[LogProbability]:
-        """Read texts after the kept image, those of one length together."""
-        if any(cut.prompt[: len(kept.head)] != kept.head for cut in cuts):
+    def _go_on(self, image: _CachedImage, questions: Sequence[TokenizedQuestion]) -> list[LogProbability]:
+        """Read texts after the cached image, those of one length together."""
+        if any(question.prompt[: len(image.head)] != image.head for question in questions):
             raise ModelError(f"{self.source}: its chat template writes part of the prompt before the image")
         # The last token is expected and never read.
-        tails = [cut.prompt[len(kept.head) :] + cut.answer[:-1] for cut in cuts]
-        return read_batches(tails, [cut.answer for cut in cuts], None, lambda rows: self._logits(kept, rows))
+        tails = [question.prompt[len(image.head) :] + question.answer[:-1] for question in questions]
+        answers = [question.answer for question in questions]
+        return read_batches(tails, answers, None, lambda rows: self._logits(image, rows))
 
-    def _logits(self, kept: _Kept, rows: list[list[int]]) -> Any:
+    def _logits(self, image: _CachedImage, rows: list[list[int]]) -> Any:
         torch = import_torch()
         ids = torch.tensor(rows, device=self.runtime.device)
-        cache = copy.deepcopy(kept.cache)  # it grows as it is read
+        cache = copy.deepcopy(image.cache)  # it grows as it is read
         cache.batch_repeat_interleave(len(rows))
-        places = torch.arange(kept.length, kept.length + ids.shape[1], device=self.runtime.device).expand(len(rows), -1)
-        if kept.shift is not None:
-            places = (places + kept.shift).expand(3, -1, -1)  # time, height and width are the same in a text
-        return self.model(input_ids=ids, position_ids=places, past_key_values=cache, use_cache=True).logits
+        positions = torch.arange(image.length, image.length + ids.shape[1], device=ids.device).expand(len(rows), -1)
+        if image.shift is not None:
+            positions = (positions + image.shift).expand(3, -1, -1)  # time, height and width are the same in a text
+        return self.model(input_ids=ids, position_ids=positions, past_key_values=cache, use_cache=True).logits
 
     def _read_whole(self, pixels: Pixels, text: str, ask: Ask) -> LogProbability:
         """Read image, prompt and answer in one forward."""
         rendered = self.format.render(1, ask(text).prompt)
         added = self._encode([pixels], rendered)["input_ids"].shape[1] - len(self.format.ids(rendered))
-        cut = self.format.fit(text, ask, added)
-        inputs = self._encode([pixels], cut.rendered)
-        return log_probability_of(self._logits_whole(inputs, cut.moved, cut.answer), cut.answer)
+        question = self.format.fit(text, ask, added)
+        inputs = self._encode([pixels], question.rendered)
+        logits = self._logits_whole(inputs, question.moved, question.answer)
+        return log_probability_of(logits, question.answer)
 
     def _logits_whole(self, inputs: dict[str, Any], moved: int, answer: Sequence[int]) -> Any:
-        """Return what is expected at the place of each of the answer's tokens: `(token, vocabulary)`."""
+        """Return the predictions for each of the answer's tokens: `(token, vocabulary)`."""
         torch = import_torch()
         row = inputs["input_ids"].shape
-        prompt = row[1] - moved
-        longer = {}
+        prompt, length = row[1] - moved, len(answer) - 1
+        tails = {"input_ids": list(answer[:-1]), "attention_mask": [1] * length}
+        longer = dict(inputs)
         for name, value in inputs.items():
-            if value.shape[:2] != row:
-                longer[name] = value
-                continue
-            fill = {"input_ids": list(answer[:-1]), "attention_mask": [1] * (len(answer) - 1)}
-            rest = fill.get(name, [0] * (len(answer) - 1))  # 0: a token of text
-            added = torch.tensor([rest], dtype=value.dtype, device=value.device)
-            longer[name] = torch.cat([value[:, :prompt], added], dim=1)
+            if value.shape[:2] == row:
+                tail = tails.get(name, [0] * length)  # 0: a token of text
+                added = torch.tensor([tail], dtype=value.dtype, device=value.device)
+                longer[name] = torch.cat([value[:, :prompt], added], dim=1)
         return self.model(**longer).logits[0, -len(answer) :]
 
     def _check_causal(self) -> None:
-        """Refuse a family whose later tokens change what is expected at earlier ones: it would see the answer."""
-        import numpy as np
-
+        """Refuse a family whose later tokens change the predictions for earlier ones: it would see the answer."""
         torch = import_torch()
         with torch.inference_mode():
             inputs = self._encode([np.full((64, 64, 3), 127, np.uint8)], self.format.render(1, "?"))
@@ -230,7 +227,8 @@ class ChatModel:
         if not moved <= _NOISE[self.runtime.dtype]:
             raise ModelError(
                 f"{self.source}: a model of the family {self.model.config.model_type!r} looks ahead in its own answer "
-                f"(a later token moves a log-probability by {moved:.3g}), so no answer's probability can be read from it"
+                f"(a later token moves a log-probability by {moved:.3g}), so no answer's probability can be read from "
+                "it"
             )
 
     def _greedy(self) -> Any:
@@ -248,5 +246,5 @@ class ChatModel:
 
 
 def _after_last(ids: Sequence[int], token: int | None) -> int:
-    """The place after the last of these tokens."""
-    return max(place for place, id_ in enumerate(ids) if id_ == token) + 1
+    """Return the index after the last of these tokens."""
+    return max(index for index, id_ in enumerate(ids) if id_ == token) + 1

@@ -1,33 +1,30 @@
 """EqBen's protocol for chat models: both images side by side, both captions listed, which belongs where?
 
-Asked in both orders of the captions, for a model that repeats the order of the list looks perfect in one of them: LLaVA
-got 90 % and 0 % in the paper. No score of an image and a text comes out of it, so there is no scores array: what is
-measured is whether an item's whole pairing is right, which is the group score, and what the order alone is worth.
+The question is asked in both orders of the captions, because a model that repeats the order of the list looks perfect
+in one of them: LLaVA got 90 % and 0 % in the paper. The protocol gives no score of an image and a text. It measures
+whether an item's whole pairing is right, which is the group score, and how much the order alone decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.pairset import PairSet
+from tellapart.data.progress import Progress
 from tellapart.errors import DataError, ModelError
 from tellapart.metrics.order_bias import OrderBias, order_bias
 from tellapart.models.generative.answers_grammar import parse_pairing
-from tellapart.models.generative.families import Generative
-from tellapart.models.generative.loading import load_reader
 from tellapart.models.generative.prompts import EQBEN_CHOICE
-from tellapart.models.generative.text import Reader
+from tellapart.models.generative.reader import Reader
+from tellapart.models.generative.readings import Generative
 from tellapart.models.protocols import Model, Pixels
 
-if TYPE_CHECKING:
-    from tellapart.models.options import ModelOptions
-
-__all__ = ["BothOrders", "Choice", "Chooser", "ask_both_orders", "load_choice", "side_by_side", "squared"]
+__all__ = ["BothOrders", "Choice", "Chooser", "ask_both_orders", "pad_to_square", "side_by_side"]
 
 #: "1;2" has four tokens or so; a sentence that says the same fits, too.
 _ANSWER_TOKENS = 48
@@ -35,12 +32,7 @@ _ANSWER_TOKENS = 48
 
 @runtime_checkable
 class Chooser(Model, Protocol):
-    """Says in words which of two captions belongs to which of two images.
-
-    >>> from tellapart.models.reference import Constant
-    >>> isinstance(Constant(), Chooser)
-    False
-    """
+    """A model that says in words which of two captions belongs to which of two images."""
 
     def choose(self, images: Sequence[tuple[Pixels, Pixels]], captions: Sequence[tuple[str, str]]) -> list[str]:
         """Answer, in the model's own words, for images `k` (left, right) and captions `k` (1, 2)."""
@@ -48,19 +40,16 @@ class Chooser(Model, Protocol):
 
 
 class Choice(Generative):
-    """A chat model that is shown both images in one picture, and asked with EqBen's prompt.
+    """A chat model that reads both images in one picture, and answers EqBen's prompt.
 
-    The images stand side by side without a gap. Where the model's processor cuts a wide picture to its centre (LLaVA's
+    The images are side by side without a gap. Where the model's processor cuts a wide picture to its centre (LLaVA's
     does), the picture is first padded to a square: otherwise the outer half of either image would be lost.
 
     Source: EqBen (Wang et al. 2023), section 5.5 and Table 7.
-
-    >>> Choice.kind
-    'probability'
     """
 
-    def __init__(self, reader: Reader, *, facts: str = "float32") -> None:
-        super().__init__(reader, EQBEN_CHOICE, f"choice, {_ANSWER_TOKENS} tokens", facts)
+    def __init__(self, reader: Reader, *, dtype: str = "float32") -> None:
+        super().__init__(reader, EQBEN_CHOICE, f"choice, {_ANSWER_TOKENS} tokens", dtype)
         self._square = bool(getattr(reader.processor.image_processor, "do_center_crop", False))
 
     def choose(self, images: Sequence[tuple[Pixels, Pixels]], captions: Sequence[tuple[str, str]]) -> list[str]:
@@ -75,14 +64,14 @@ class Choice(Generative):
             )
         pictures = [side_by_side(left, right) for left, right in images]
         if self._square:
-            pictures = [squared(picture) for picture in pictures]
+            pictures = [pad_to_square(picture) for picture in pictures]
         prompts = [self.prompt.fill(first=first, second=second) for first, second in captions]
         return self.answer([[picture] for picture in pictures], prompts, max_new_tokens=_ANSWER_TOKENS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BothOrders:
-    """What a model answered to each 2x2 item with the captions in the items' order, and with them swapped.
+    """A model's answers to each 2x2 item with the captions in the items' order, and with them swapped.
 
     Attributes:
         ids: the items', in order.
@@ -111,16 +100,16 @@ class BothOrders:
 
     @property
     def unparseable(self) -> NDArray[np.float64]:
-        """Of an item's two answers the share that the grammar does not cover: float64 `(item,)`.
+        """Share of an item's two answers that the grammar does not cover: float64 `(item,)`.
 
         >>> BothOrders(("a",), ("both",), ("2;1",)).unparseable
         array([0.5])
         """
-        first, second = ([parse_pairing(answer) is None for answer in own] for own in (self.in_order, self.swapped))
-        return np.asarray(np.mean([first, second], axis=0), np.float64)
+        unread = [[parse_pairing(answer) is None for answer in answers] for answers in (self.in_order, self.swapped)]
+        return np.asarray(np.mean(unread, axis=0), np.float64)
 
     def measure(self) -> dict[str, NDArray[np.float64]]:
-        """Return one value an item, each float64 `(item,)`, so that means and intervals can be had.
+        """Return one value an item, each float64 `(item,)`, for means and intervals.
 
         - `group_score_in_order`, `group_score_swapped`: the whole pairing is right, in one order (Table 7's rows);
         - `group_score_both_orders`: right in both; chance 1/4, and 0 for a model that repeats the list;
@@ -147,32 +136,25 @@ def ask_both_orders(
     pairset: PairSet,
     *,
     batch_size: int = 8,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> BothOrders:
     """Ask a model about every 2x2 item, in both orders of the captions.
 
     Args:
-        model: what is asked.
+        model: answers the question.
         pairset: of 2x2 items.
         batch_size: items whose images are in memory together; changes no answer.
-        progress: told "items", what is done, and the total.
+        progress: called with "items", the number done, and the total.
 
     Raises:
         DataError: items of another shape, or an image that cannot be read.
         ModelError: the model fails, or returns not one answer an item.
-
-    >>> from pathlib import Path
-    >>> from tellapart.data.item import Item
-    >>> one = PairSet("s", (Item(id="a", images=("0.png",), texts=("x", "y")),), Path("."))
-    >>> ask_both_orders(None, one)
-    Traceback (most recent call last):
-    tellapart.errors.DataError: s has items of 1 images and 2 texts; which caption belongs where is asked of 2x2 items
     """
     if pairset.shape != (2, 2):
         images, texts = pairset.shape
         raise DataError(
-            f"{pairset.name} has items of {images} images and {texts} texts; which caption belongs where is asked of 2x2 "
-            "items"
+            f"{pairset.name} has items of {images} images and {texts} texts; which caption belongs where is asked of "
+            "2x2 items"
         )
     in_order: list[str] = []
     swapped: list[str] = []
@@ -181,27 +163,13 @@ def ask_both_orders(
         pictures = [(pairset.pixels(item.images[0]), pairset.pixels(item.images[1])) for item in items]
         listed = [(item.texts[0], item.texts[1]) for item in items]
         for answers, captions in ((in_order, listed), (swapped, [(second, first) for first, second in listed])):
-            own = model.choose(pictures, captions)
-            if len(own) != len(items):
-                raise ModelError(f"model {model.name!r} returned {len(own)} answers for {len(items)} items")
-            answers.extend(own)
+            batch = model.choose(pictures, captions)
+            if len(batch) != len(items):
+                raise ModelError(f"model {model.name!r} returned {len(batch)} answers for {len(items)} items")
+            answers.extend(batch)
         if progress is not None:
             progress("items", len(in_order), len(pairset))
     return BothOrders(tuple(item.id for item in pairset.items), tuple(in_order), tuple(swapped))
-
-
-def load_choice(source: str, options: ModelOptions) -> Choice:
-    """Load a chat model to be asked which caption belongs to which image.
-
-    Raises:
-        ModelError: as `tellapart.models.generative.loading.load_reader`.
-
-    >>> from tellapart.models.options import ModelOptions
-    >>> load_choice(str(getfixture("tmp_path")), ModelOptions())  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: ... has no config.json; expected the folder of a model of transformers
-    """
-    return Choice(load_reader(source, options, "nlvr2"), facts=options.dtype)
 
 
 def side_by_side(left: Pixels, right: Pixels) -> Pixels:
@@ -214,24 +182,24 @@ def side_by_side(left: Pixels, right: Pixels) -> Pixels:
     (4, 7, 3)
     """
     height = max(left.shape[0], right.shape[0])
-    return np.concatenate([_raised(left, height), _raised(right, height)], axis=1)
+    return np.concatenate([_enlarge(left, height), _enlarge(right, height)], axis=1)
 
 
-def squared(pixels: Pixels) -> Pixels:
+def pad_to_square(pixels: Pixels) -> Pixels:
     """Pad an image to a square, the image in the middle, on middle grey.
 
-    >>> squared(np.zeros((2, 4, 3), np.uint8))[:, 0, 0]
+    >>> pad_to_square(np.zeros((2, 4, 3), np.uint8))[:, 0, 0]
     array([127,   0,   0, 127], dtype=uint8)
     """
     height, width = pixels.shape[:2]
     side = max(height, width)
     canvas = np.full((side, side, 3), 127, np.uint8)
-    top, start = (side - height) // 2, (side - width) // 2
-    canvas[top : top + height, start : start + width] = pixels
+    top, left = (side - height) // 2, (side - width) // 2
+    canvas[top : top + height, left : left + width] = pixels
     return canvas
 
 
-def _raised(pixels: Pixels, height: int) -> Pixels:
+def _enlarge(pixels: Pixels, height: int) -> Pixels:
     if pixels.shape[0] == height:
         return pixels
     from PIL import Image
@@ -241,6 +209,6 @@ def _raised(pixels: Pixels, height: int) -> Pixels:
 
 
 def _read(answers: Sequence[str], right: tuple[int, int]) -> NDArray[np.int64]:
-    """1 for the right pairing, -1 for the other one, 0 for an answer that cannot be read."""
+    """Return 1 for the right pairing, -1 for the other one, 0 for an answer that cannot be read."""
     pairings = [parse_pairing(answer) for answer in answers]
     return np.array([0 if pairing is None else 1 if pairing == right else -1 for pairing in pairings])

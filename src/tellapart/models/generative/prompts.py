@@ -1,4 +1,4 @@
-"""What generative models are asked, word for word: each prompt has a name, a version and a source.
+"""Prompts of generative models, word for word: each has a name, a version and a source.
 
 A number that a prompt produced belongs to that wording. A prompt is therefore never edited: a change is a new version,
 and name, version and text are part of the fingerprint of every model that asks with it.
@@ -19,7 +19,6 @@ __all__ = [
     "GROUNDING_JSON",
     "GROUNDING_SENTENCE",
     "NLVR2",
-    "PROMPTS",
     "QUESTION",
     "SHORT_ANSWER",
     "VQASCORE",
@@ -32,10 +31,10 @@ class Prompt:
     """One wording.
 
     Attributes:
-        name: what it is called in a result.
+        name: as results show it.
         version: raised with every change of the text.
-        text: with `{field}` where something is filled in.
-        source: where the wording comes from.
+        text: with a `{field}` for each value to fill in.
+        source: of the wording.
 
     >>> Prompt("greeting", 1, "Is this {what}?", "ours").fill(what="a cat")
     'Is this a cat?'
@@ -48,22 +47,14 @@ class Prompt:
 
     @property
     def label(self) -> str:
-        """Name and version, as a result shows them.
-
-        >>> VQASCORE.label
-        'vqascore/1'
-        """
+        """Name and version, as results show them: `vqascore/1`."""
         return f"{self.name}/{self.version}"
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """What is to be filled in, in order of first appearance.
-
-        >>> EQBEN_CHOICE.fields
-        ('first', 'second')
-        """
-        found = (field for _, field, _, _ in string.Formatter().parse(self.text) if field is not None)
-        return tuple(dict.fromkeys(found))
+        """Names of the fields, in order of first appearance."""
+        fields = (field for _, field, _, _ in string.Formatter().parse(self.text) if field is not None)
+        return tuple(dict.fromkeys(fields))
 
     def fill(self, **values: str) -> str:
         """Return the text with every field filled in; braces in the values stay as they are.
@@ -75,9 +66,9 @@ class Prompt:
         'Does this figure show "a {red} cup"? Please answer yes or no.'
         """
         if set(values) != set(self.fields):
-            given = ", ".join(sorted(values)) or "nothing"
+            names = ", ".join(sorted(values)) or "nothing"
             raise ModelError(
-                f"prompt {self.label} is filled with {', '.join(self.fields) or 'nothing'}; {given} was given"
+                f"prompt {self.label} is filled with {', '.join(self.fields) or 'nothing'}; {names} was given"
             )
         return self.text.format_map(values)
 
@@ -97,7 +88,7 @@ EQBEN_CHOICE = Prompt(
     "represents that caption 1 corresponds to image left.",
     "EqBen (Wang et al. 2023), section 5.5",
 )
-#: Chat models only: what stands before a caption whose likelihood is measured.
+#: Chat models only: precedes a caption whose likelihood is measured.
 DESCRIBE = Prompt("describe", 1, "Describe this image in one sentence.", "ours")
 #: BLIP's captioners were trained with these words before every caption.
 BLIP_CAPTION = Prompt("blip-caption", 1, "a picture of ", "BLIP (Li et al. 2022), configs/caption_coco.yaml")
@@ -107,7 +98,7 @@ CAPTION = Prompt(
     "Provide a one-sentence caption for the provided image.",
     "LLaVA-1.5 (Liu et al. 2023), the prompt of TextCaps",
 )
-#: The bare question, for models made to answer one (BLIP's).
+#: The bare question, for models trained to answer one (BLIP's).
 QUESTION = Prompt("question", 1, "{question}", "BLIP (Li et al. 2022), section 5.3")
 SHORT_ANSWER = Prompt(
     "short-answer",
@@ -134,20 +125,3 @@ GROUNDING_JSON = Prompt(
     "Locate {text}, output its bbox coordinates using JSON format.",
     "ours, after the examples of Qwen2.5-VL",
 )
-
-#: Every prompt by its label.
-PROMPTS: dict[str, Prompt] = {
-    prompt.label: prompt
-    for prompt in (
-        VQASCORE,
-        EQBEN_CHOICE,
-        DESCRIBE,
-        BLIP_CAPTION,
-        CAPTION,
-        QUESTION,
-        SHORT_ANSWER,
-        NLVR2,
-        GROUNDING_SENTENCE,
-        GROUNDING_JSON,
-    )
-}

@@ -1,4 +1,4 @@
-"""Dual encoders of transformers: images and texts encoded apart, by the model's own towers and its own processor."""
+"""Dual encoders of transformers: images and texts are encoded apart, by the model's own towers and processor."""
 
 from __future__ import annotations
 
@@ -11,13 +11,7 @@ from numpy.typing import NDArray
 
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
-from tellapart.models.huggingface.files import (
-    config_facts,
-    load_processor,
-    load_weights,
-    processor_facts,
-    read_config,
-)
+from tellapart.models.huggingface.files import config_facts, load_processor, load_weights, processor_facts, read_config
 from tellapart.models.huggingface.images import Prepared, check_images, image_inputs
 from tellapart.models.huggingface.tokens import TokenReader
 from tellapart.models.huggingface.towers import TOWERS, Tower, Towers, context_length
@@ -41,42 +35,22 @@ __all__ = ["HuggingFaceDual", "load_dual"]
 #: Images or texts in every forward pass: on a CPU more gains nothing, elsewhere fewer leave it idle.
 _ON_CPU, _ELSEWHERE = 16, 64
 
-#: Of a family whose configuration names no architecture.
-_BY_TYPE = {
-    "clip": "CLIPModel",
-    "metaclip_2": "MetaClip2Model",
-    "siglip": "SiglipModel",
-    "siglip2": "Siglip2Model",
-    "align": "AlignModel",
-    "altclip": "AltCLIPModel",
-    "chinese_clip": "ChineseCLIPModel",
-}
-
 
 def load_dual(source: str, options: ModelOptions) -> HuggingFaceDual:
     """Load a dual encoder of transformers from a folder or the hub.
 
-    Args:
-        source: a folder with `config.json`, or a hub id.
-        options: device and dtype.
-
     Raises:
         ModelError: its files are missing or do not belong together, its architecture has no contrastive heads, or the
-            device is not to be had.
+            device is not available.
         MissingDependencyError: torch or transformers is not installed.
-
-    >>> from tellapart.models.options import ModelOptions
-    >>> load_dual("nowhere/at/all", ModelOptions())
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: nowhere/at/all is no folder, and no id of the hub (owner/name)
     """
     where = runtime(options)
     config = read_config(source)
-    architecture = next(iter(config.get("architectures") or ()), _BY_TYPE.get(config["model_type"], ""))
+    architecture = next(iter(config.get("architectures") or ()), "") or _plain_architecture(config["model_type"])
     if architecture not in TOWERS:
         raise ModelError(
-            f"{source}: {architecture or 'a model without an architecture'} has no contrastive heads, so it has no reading "
-            f"'itc'; name another reading, or a checkpoint of {', '.join(TOWERS)}"
+            f"{source}: {architecture or 'a model without an architecture'} has no contrastive heads, so it has no "
+            f"reading 'itc'; name another reading, or a checkpoint of {', '.join(TOWERS)}"
         )
     towers = TOWERS[architecture]
     processor = load_processor(source)
@@ -84,31 +58,32 @@ def load_dual(source: str, options: ModelOptions) -> HuggingFaceDual:
     return HuggingFaceDual(source, model, processor, towers, where)
 
 
-class HuggingFaceDual:
-    """A dual encoder of transformers.
+def _plain_architecture(model_type: str) -> str:
+    """Return a family's class without other heads, for a configuration that names no architecture."""
+    plain = (name for name, towers in TOWERS.items() if towers.model_type == model_type and name.endswith("Model"))
+    return next(plain, "")
 
-    Images are prepared by the model's own processor, in Pillow; texts by its own tokenizer, cut to the context (and
-    counted in `truncated`). Vectors are scaled to length one, so a score is the cosine; where several vectors stand for
-    an image (BLIP-2's queries) it is the largest of their cosines. Every forward has one of a few fixed shapes, whatever
-    is asked of it: on one device a vector depends on its own image or text alone, bit for bit on a CPU.
+
+class HuggingFaceDual:
+    """A dual encoder of transformers; a score is the cosine of image and text.
+
+    Images are prepared by the model's own processor, in Pillow; texts by its own tokenizer, cut to the context. Where
+    an image has several vectors (BLIP-2's queries), its score is the largest of their cosines. Every forward has one of
+    a few fixed shapes, whatever is asked: on one device a vector depends on its own image or text alone, bit for bit on
+    a CPU.
 
     Args:
         name: for people.
         model: of transformers, in evaluation mode.
         processor: its tokenizer and image processor.
-        towers: how its architecture encodes.
+        towers: of its architecture.
         where: device and dtype.
 
     Attributes:
-        name: as given on the command line.
         fingerprint: changes with weights, configuration, preprocessing, tokenizer and dtype; not with where files lie.
-        kind: a cosine is a similarity.
-        device: where it computes.
+        parameters: of the model as it was loaded.
         batch_size: samples that are best given at once: some forward passes, so that texts of one length meet.
         truncated: how many of the texts encoded so far were longer than the context and lost their end.
-
-    >>> HuggingFaceDual.kind
-    'similarity'
     """
 
     kind: ScoreKind = "similarity"
@@ -121,6 +96,7 @@ class HuggingFaceDual:
         self._size = _ON_CPU if where.device == "cpu" else _ELSEWHERE
         self.batch_size = 4 * self._size
         self.truncated = 0
+        self.parameters = parameter_count(model)
         self._model, self._towers, self._where = model, towers, where
         length = context_length(name, model.config, processor.tokenizer, towers)
         self._texts = TokenReader(processor.tokenizer, length, whole=towers.whole)
@@ -135,11 +111,6 @@ class HuggingFaceDual:
             processor_facts(processor),
         )
 
-    @property
-    def parameters(self) -> int:
-        """Of the model as it was loaded."""
-        return parameter_count(self._model)
-
     def prepare_image(self, pixels: Pixels) -> Prepared:
         """Preprocess one RGB image, uint8 `(height, width, 3)`, for `encode_images`; may be called from many threads.
 
@@ -152,7 +123,7 @@ class HuggingFaceDual:
         """Encode RGB images, raw or prepared, to float32 `(n, dimensions)`, or `(n, queries * dimensions)`.
 
         Raises:
-            ModelError: the tower fails, or gives a vector without direction.
+            ModelError: the tower fails, or returns a vector without direction.
         """
         prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
         return self._encode(self._towers.image, prepared, _stack) if prepared else np.zeros((0, 0), np.float32)
@@ -161,19 +132,19 @@ class HuggingFaceDual:
         """Encode texts to float32 `(n, dimensions)`; count the cut ones in `truncated`.
 
         Raises:
-            ModelError: the tower fails, or gives a vector without direction.
+            ModelError: the tower fails, or returns a vector without direction.
         """
-        lengths, cut = self._texts.lengths(texts)
-        self.truncated += sum(cut)
+        lengths, truncated = self._texts.lengths(texts)
+        self.truncated += sum(truncated)
         rows: dict[int, NDArray[np.float32]] = {}
         for length, positions in positions_by_key(lengths).items():
-            read = partial(self._texts.tokens, length=length)
-            vectors = self._encode(self._towers.text, [texts[position] for position in positions], read)
+            tokenize = partial(self._texts.tokens, length=length)
+            vectors = self._encode(self._towers.text, [texts[position] for position in positions], tokenize)
             rows |= zip(positions, vectors, strict=True)
         return np.stack([rows[position] for position in range(len(texts))]) if rows else np.zeros((0, 0), np.float32)
 
     def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
-        """Score vectors: float32 `(images, texts)`, cosines, of an image's several vectors the largest.
+        """Score vectors: float32 `(images, texts)`, cosines; of an image's several vectors the largest.
 
         Of stacks of vectors, `(items, images, ...)` and `(items, texts, ...)`, item by item: `(items, images, texts)`.
 
@@ -184,8 +155,8 @@ class HuggingFaceDual:
         queries, rest = divmod(width, dimensions)
         if rest or not queries:
             raise ModelError(
-                f"{self.name}: images are encoded to {width} dimensions and texts to {dimensions}: its towers do not meet in "
-                "one space; check the sizes of its projections in config.json"
+                f"{self.name}: images are encoded to {width} dimensions and texts to {dimensions}: its towers do not "
+                "meet in one space; check the sizes of its projections in config.json"
             )
         each = dot_products(images.reshape(*items, count * queries, dimensions), texts)
         largest: NDArray[np.float32] = each.reshape(*items, count, queries, texts.shape[-2]).max(axis=-2)
@@ -196,7 +167,7 @@ class HuggingFaceDual:
     def _encode(self, tower: Tower, samples: Sequence[Any], collate: Callable[[list[Any]], Prepared]) -> Vectors:
         parts = []
         for batch, real in fixed_batches(samples, self._size):
-            inputs = {name: self._moved(tensor) for name, tensor in collate(batch).items()}
+            inputs = {name: self._move(tensor) for name, tensor in collate(batch).items()}
             with forward(self.name, self._model):
                 features = tower(self._model, inputs)
             parts.append(features[:real].float().cpu().numpy())
@@ -207,7 +178,7 @@ class HuggingFaceDual:
             raise ModelError(f"{self.name}: {error}") from error
         return unit.reshape(len(samples), -1)
 
-    def _moved(self, tensor: Any) -> Any:
+    def _move(self, tensor: Any) -> Any:
         dtype = self._where.torch_dtype if tensor.is_floating_point() else None
         return tensor.to(self._where.device, dtype)
 

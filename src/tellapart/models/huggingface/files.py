@@ -1,4 +1,4 @@
-"""Files of a model of transformers, from a folder or the hub: configuration, weights and processor, none of it guessed."""
+"""Configuration, weights and processor of a model of transformers, from a folder or the hub; none of it guessed."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ __all__ = [
 #: Buffers that older versions saved and that hold nothing learnt: they count up from zero, or are zero.
 _COUNTERS = re.compile(r"(^|\.)(position_ids|token_type_ids)$")
 
-#: What a configuration says of its own file and of the library that wrote it, not of the model.
+#: Fields of a configuration about its own file and the library that wrote it, not about the model.
 _INCIDENTAL = {"_name_or_path", "name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"}
 _INCIDENTAL |= {"processor_class", "_processor_class", "image_processor_type", "feature_extractor_type", "auto_map"}
 
 _WEIGHTS = "expected model.safetensors, whole or in shards, that was saved as the class that config.json names"
-_PROCESSOR = "copy preprocessor_config.json and the tokenizer's files from the model that it was trained from"
+_ORIGINAL = "the model that it was trained from"
+_PROCESSOR = f"copy preprocessor_config.json and the tokenizer's files from {_ORIGINAL}"
 
 
 def import_transformers() -> Any:
@@ -44,9 +45,6 @@ def import_transformers() -> Any:
 
     Raises:
         MissingDependencyError: it, or torch, is not installed.
-
-    >>> import_transformers().__name__
-    'transformers'
     """
     import_torch()
     return require("transformers", extra="models")
@@ -54,14 +52,10 @@ def import_transformers() -> Any:
 
 @contextmanager
 def quiet(*, downloads: bool = False) -> Iterator[None]:
-    """Keep reports and progress bars of the library off the terminal: what matters in them is raised.
+    """Keep the library's reports and progress bars off the terminal: what matters in them is raised.
 
     Args:
-        downloads: leave the bars, for something may be fetched.
-
-    >>> with quiet():
-    ...     import_transformers().utils.logging.is_progress_bar_enabled()
-    False
+        downloads: leave the bars, because files may be downloaded.
     """
     with silent(import_transformers().utils.logging, bars=downloads):
         yield
@@ -69,13 +63,13 @@ def quiet(*, downloads: bool = False) -> Iterator[None]:
 
 @contextmanager
 def silent(log: Any, *, bars: bool = False) -> Iterator[None]:
-    """Keep a library of Hugging Face silent, through its `utils.logging`; `bars` are left where something may be fetched.
+    """Silence a library of Hugging Face through its `utils.logging`; `bars` leaves its progress bars.
 
     >>> with silent(import_transformers().utils.logging):
     ...     import_transformers().utils.logging.get_verbosity() == logging.CRITICAL
     True
     """
-    verbosity, shown = log.get_verbosity(), log.is_progress_bar_enabled()
+    verbosity, enabled = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity(logging.CRITICAL)
     if not bars:
         log.disable_progress_bar()
@@ -83,7 +77,7 @@ def silent(log: Any, *, bars: bool = False) -> Iterator[None]:
         yield
     finally:
         log.set_verbosity(verbosity)
-        if shown:
+        if enabled:
             log.enable_progress_bar()
 
 
@@ -91,12 +85,8 @@ def read_config(source: str) -> dict[str, Any]:
     """Read `config.json` of a folder or a hub id.
 
     Raises:
-        ModelError: there is none, it is no JSON object, or the hub does not give it.
+        ModelError: it is missing, is no JSON object, or cannot be fetched from the hub.
         MissingDependencyError: huggingface_hub is not installed.
-
-    >>> read_config("nowhere/at/all")
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: nowhere/at/all is no folder, and no id of the hub (owner/name)
     """
     path = _file(source, "config.json")
     try:
@@ -117,39 +107,35 @@ def load_weights(architecture: Any, source: str, runtime: Runtime, *, unused: Se
         architecture: a class of transformers, or its name.
         source: a folder or a hub id.
         runtime: device and dtype.
-        unused: names of parts that the reading does not use: heads of others. The checkpoint may hold them or lack
-            them, whether the class has them or not; the model that is returned has None there.
+        unused: names of parts that the reading does not use. The checkpoint may hold or lack them, whether the class
+            has them or not; the returned model has None there.
 
     Raises:
         ModelError: weights are missing, unexpected or of another shape, or the files cannot be read.
         MissingDependencyError: torch or transformers is not installed.
-
-    >>> load_weights("CLIPModel", str(getfixture("tmp_path")), Runtime("cpu"))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: ... cannot be loaded as CLIPModel (...
     """
     kind = getattr(import_transformers(), architecture) if isinstance(architecture, str) else architecture
-    with _told(source, f"cannot be loaded as {kind.__name__}", _WEIGHTS):
-        model, found = kind.from_pretrained(
-            _place(source),
+    with _loading(source, f"cannot be loaded as {kind.__name__}", _WEIGHTS):
+        model, report = kind.from_pretrained(
+            _expand(source),
             dtype=runtime.torch_dtype,
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # so that they are listed; they are refused below
             trust_remote_code=False,
         )
     heads = tuple(f"{name}." for name in unused)
-    shapes = {key: f"{key} {tuple(have)}, not {tuple(want)}" for key, have, want in found["mismatched_keys"]}
-    problems = {"missing": found["missing_keys"], "unexpected": found["unexpected_keys"], "of another shape": shapes}
-    said = [
+    shapes = {key: f"{key} {tuple(have)}, not {tuple(want)}" for key, have, want in report["mismatched_keys"]}
+    problems = {"missing": report["missing_keys"], "unexpected": report["unexpected_keys"], "of another shape": shapes}
+    reasons = [
         f"{len(keys)} {problem} ({named([shapes.get(key, key) for key in keys], 3)})"
         for problem, listed in problems.items()
         if (keys := sorted(key for key in listed if not key.startswith(heads) and not _COUNTERS.search(key)))
     ]
-    if said:
+    if reasons:
         raise ModelError(
-            f"{source}: its weights are not those of {kind.__name__}: {'; '.join(said)}; it was saved as "
-            f"{' or '.join(model.config.architectures or ['no architecture that it names'])}: check that config.json and "
-            "the checkpoint belong together, or ask for another reading"
+            f"{source}: its weights are not those of {kind.__name__}: {'; '.join(reasons)}; it was saved as "
+            f"{' or '.join(model.config.architectures or ['no architecture that it names'])}: check that config.json "
+            "and the checkpoint belong together, or ask for another reading"
         )
     for name in unused:
         owner, _, leaf = name.rpartition(".")
@@ -162,31 +148,25 @@ def load_processor(source: str) -> Any:
     """Load tokenizer and image processor; images are processed by Pillow, whether torchvision is there or not.
 
     transformers has two processors of images, and takes torchvision's where that is installed; their pixels differ.
-    Pillow's resizing is the one that the models' authors trained with, and the one that can be had everywhere. It cannot
-    be asked for as a whole: of what some processors have for videos there is torchvision's alone.
+    Pillow's resizing is the one that the models' authors trained with, and the one that is available everywhere. The
+    library cannot be asked for all of it: for videos some processors have torchvision's alone.
 
     Raises:
-        ModelError: one of them is missing or not what it must be.
+        ModelError: one of them is missing or damaged.
         MissingDependencyError: transformers is not installed.
-
-    >>> load_processor(str(getfixture("tmp_path")))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: ... has no processor that can be read (...
     """
-    library, place = import_transformers(), _place(source)
-    with _told(source, "has no processor that can be read", _PROCESSOR):
-        processor = library.AutoProcessor.from_pretrained(place, trust_remote_code=False)
-        images = library.AutoImageProcessor.from_pretrained(place, backend="pil", trust_remote_code=False)
+    library, path = import_transformers(), _expand(source)
+    with _loading(source, "has no processor that can be read", _PROCESSOR):
+        processor = library.AutoProcessor.from_pretrained(path, trust_remote_code=False)
+        images = library.AutoImageProcessor.from_pretrained(path, backend="pil", trust_remote_code=False)
     if getattr(processor, "tokenizer", None) is None:
-        raise ModelError(
-            f"{source} has an image processor and no tokenizer; copy its files from the model that it was trained from"
-        )
+        raise ModelError(f"{source} has an image processor and no tokenizer; copy its files from {_ORIGINAL}")
     _check_vocabulary(source, processor.tokenizer)
     processor.image_processor = images
     return processor
 
 
-def load_tokenizer(source: str, *, original: str = "the model that it was trained from") -> Any:
+def load_tokenizer(source: str, *, original: str = _ORIGINAL) -> Any:
     """Load the tokenizer of a model that has no image processor.
 
     Args:
@@ -196,42 +176,24 @@ def load_tokenizer(source: str, *, original: str = "the model that it was traine
     Raises:
         ModelError: the source lacks it, or its vocabulary.
         MissingDependencyError: transformers is not installed.
-
-    >>> load_tokenizer(str(getfixture("tmp_path")))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: ... has no tokenizer that can be read (...
     """
     auto = import_transformers().AutoTokenizer
-    with _told(source, "has no tokenizer that can be read", f"copy its files from {original}"):
-        tokenizer = auto.from_pretrained(_place(source), trust_remote_code=False)
+    with _loading(source, "has no tokenizer that can be read", f"copy its files from {original}"):
+        tokenizer = auto.from_pretrained(_expand(source), trust_remote_code=False)
     _check_vocabulary(source, tokenizer, original)
     return tokenizer
 
 
-def _check_vocabulary(source: str, tokenizer: Any, original: str = "the model that it was trained from") -> None:
-    # Without its files a tokenizer is made all the same, of a handful of special tokens.
+def _check_vocabulary(source: str, tokenizer: Any, original: str = _ORIGINAL) -> None:
+    # Without its files the library makes a tokenizer all the same, of a handful of special tokens.
     names = [name for key, name in type(tokenizer).vocab_files_names.items() if key != "tokenizer_file"]
     if not (_has(source, "tokenizer.json") or (names and all(_has(source, name) for name in names))):
-        wanted = " with ".join(names)
-        raise ModelError(
-            f"{source} has no vocabulary: expected tokenizer.json{f', or {wanted}' if wanted else ''}; copy it from "
-            f"{original}"
-        )
+        expected = f"tokenizer.json, or {' with '.join(names)}" if names else "tokenizer.json"
+        raise ModelError(f"{source} has no vocabulary: expected {expected}; copy it from {original}")
 
 
 def processor_facts(processor: Any) -> str:
-    """Describe how images and texts are prepared: the same wherever the files lie, another if anything differs.
-
-    >>> from types import SimpleNamespace
-    >>> class Images(SimpleNamespace):
-    ...     def to_dict(self):
-    ...         return {"size": 224, "processor_class": "CLIPProcessor"}
-    >>> class Tokens(SimpleNamespace):
-    ...     backend_tokenizer = SimpleNamespace(to_str=lambda: '{"model": {}, "padding": null, "truncation": null}')
-    ...     padding_side, model_input_names, special_tokens_map = "right", ["input_ids"], {}
-    >>> processor_facts(SimpleNamespace(image_processor=Images(), tokenizer=Tokens()))
-    '{"images": {"kind": "Images", "size": 224}, "texts": {"inputs": ["input_ids"], "kind": "Tokens", "side": "right", "special": {}, "vocabulary": {"model": {}}}}'
-    """
+    """Describe the preparation of images and texts, for a fingerprint: the same wherever the files lie."""
     images, tokenizer = processor.image_processor, processor.tokenizer
     facts = {
         "images": {"kind": type(images).__name__} | _without(images.to_dict(), _INCIDENTAL),
@@ -247,7 +209,7 @@ def processor_facts(processor: Any) -> str:
 
 
 def config_facts(config: Any) -> str:
-    """Describe a model's configuration, of which much (activations, token ids) is in no weight.
+    """Describe a model's configuration, for a fingerprint: much of it (activations, token ids) is in no weight.
 
     >>> from types import SimpleNamespace
     >>> config_facts(SimpleNamespace(to_dict=lambda: {"hidden_act": "quick_gelu", "_name_or_path": "/here"}))
@@ -272,8 +234,8 @@ def _without(value: Any, keys: set[str]) -> Any:
     return [_without(item, keys) for item in value] if isinstance(value, list) else value
 
 
-def _place(source: str) -> str:
-    """Return the folder, if it is one, else the hub id."""
+def _expand(source: str) -> str:
+    """Return the path of a folder, with `~` expanded, or else the hub id."""
     folder = Path(source).expanduser()
     return str(folder) if folder.is_dir() else source
 
@@ -290,7 +252,7 @@ def _file(source: str, name: str) -> Path:
     page = f"https://huggingface.co/{source}"
     fetch, log = hub.hf_hub_download, logging.getLogger("huggingface_hub")  # fetched first: that sets the level
     level = log.level
-    log.setLevel(logging.ERROR)  # it tells of every retry; what matters is raised
+    log.setLevel(logging.ERROR)  # it reports every retry; what matters is raised
     try:
         return Path(fetch(source, name))
     except hub.errors.HFValidationError as error:
@@ -301,15 +263,16 @@ def _file(source: str, name: str) -> Path:
         ) from error
     except hub.errors.RepositoryNotFoundError as error:
         raise ModelError(
-            f"{source} is no folder, and the hub has no such model that you may read; check the id ({page}), and log in "
-            "with `hf auth login` if it is private"
+            f"{source} is no folder, and the hub has no such model that you may read; check the id ({page}), and log "
+            "in with `hf auth login` if it is private"
         ) from error
     except hub.errors.LocalEntryNotFoundError as error:
         offline = hub.constants.HF_HUB_OFFLINE
         why = "HF_HUB_OFFLINE is set" if offline else "the hub cannot be reached"
         raise ModelError(
             f"{source} is no folder, its {name} is not in the hub's cache, and {why}; "
-            f"{'unset it, or ' if offline else ''}fetch it where there is a network (hf download {source}) or name a folder"
+            f"{'unset it, or ' if offline else ''}fetch it where there is a network (hf download {source}) or name a "
+            "folder"
         ) from error
     except hub.errors.EntryNotFoundError as error:
         raise ModelError(f"{source} has no {name} on the hub ({page}); it is no model of transformers") from error
@@ -328,15 +291,15 @@ def _has(source: str, name: str) -> bool:
 
 
 @contextmanager
-def _told(source: str, failure: str, advice: str) -> Iterator[None]:
-    """Load in quiet, and turn what transformers raises into one line."""
+def _loading(source: str, failure: str, advice: str) -> Iterator[None]:
+    """Load in quiet, and turn the library's exceptions into one line."""
     try:
         with quiet(downloads=not Path(source).expanduser().is_dir()):
             yield
     except pickle.UnpicklingError as error:  # torch's reason takes a paragraph
         raise ModelError(
-            f"{source} {failure}: its weights are a pickle with more than tensors in it, and loading them could run code; "
-            "save them as .safetensors"
+            f"{source} {failure}: its weights are a pickle with more than tensors in it, and loading them could run "
+            "code; save them as .safetensors"
         ) from error
     except Exception as error:  # files that do not fit fail anywhere in the library, with any exception
         raise ModelError(f"{source} {failure} ({first_sentence(error)}); {advice}") from error

@@ -1,4 +1,4 @@
-"""Pictures as a model's own image processor prepares them, and whether that is what its image tower reads."""
+"""Preprocessing of images by a model's own image processor, checked against its image tower."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["ImageInputs", "Prepared", "check_images", "image_inputs"]
 Prepared = Mapping[str, Any]
 ImageInputs = Callable[[Pixels], Prepared]
 
-#: What an image processor may return that a tower reads; the rest (masks of padding that is never there) is left out.
+#: Outputs of an image processor that a tower reads; the rest (masks of padding that never occurs) is left out.
 _INPUTS = ("pixel_values", "pixel_attention_mask", "spatial_shapes")
 
-#: Convolutional image towers: `image_size` is what the network was scaled for, and not what it must read.
+#: Convolutional image towers: the network was scaled for `image_size`, and reads other sizes, too.
 _ANY_SIZE = {"align"}
 
 #: A wide picture and a high one.
@@ -31,8 +31,8 @@ def image_inputs(name: str, processor: Any) -> ImageInputs:
 
     Args:
         name: of the model, for errors.
-        processor: its image processor. Not the pair of processors: where that has options of its own (SigLIP 2's
-            number of patches), they would go before what the model's files say.
+        processor: its image processor. Not the pair of processors, whose own options (SigLIP 2's number of patches)
+            would override the model's files.
 
     Raises:
         ModelError: when called: the image processor does not take a picture of that shape.
@@ -46,35 +46,30 @@ def image_inputs(name: str, processor: Any) -> ImageInputs:
     def inputs(pixels: Pixels) -> Prepared:
         from PIL import Image
 
-        # A picture, for of an array with three rows the processor cannot tell which axis holds the colours.
+        # Not an array: of one with three rows the processor cannot tell which axis holds the colours.
         picture = Image.fromarray(pixels)
         try:
-            made = processor(picture, input_data_format="channels_last", return_tensors="pt")
+            outputs = processor(picture, input_data_format="channels_last", return_tensors="pt")
         except (ValueError, TypeError, AttributeError, ZeroDivisionError) as error:
             kind, (width, height) = type(processor).__name__, picture.size
             raise ModelError(f"{name}: {kind} fails on {width} x {height} pixels: {first_sentence(error)}") from error
-        return {key: made[key][0] for key in _INPUTS if key in made}
+        return {key: outputs[key][0] for key in _INPUTS if key in outputs}
 
     return inputs
 
 
 def check_images(name: str, config: Any, inputs: ImageInputs) -> None:
-    """Hold what becomes of a wide and of a high picture against the image tower.
+    """Check that a wide and a high picture are prepared in the one shape that the image tower reads.
 
     Raises:
-        ModelError: they do not come out in one shape, or not in the one that the tower reads.
-
-    >>> from types import SimpleNamespace as Of
-    >>> tower = Of(model_type="clip", vision_config=Of(image_size=336))
-    >>> check_images("m", tower, lambda pixels: {"pixel_values": np.zeros((3, 224, 224))})  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: m: its image processor makes 224 x 224 pixels, and its image tower reads 336 x 336; ...
+        ModelError: they are not.
     """
     shapes = {tuple(inputs(np.zeros(shape, np.uint8))["pixel_values"].shape) for shape in _BLANK}
     if len(shapes) > 1:
         raise ModelError(
-            f"{name}: its image processor makes images of several shapes ({' and '.join(map(str, sorted(shapes)))}), and "
-            "its image tower reads one; let preprocessor_config.json crop them, or resize them to a height and a width"
+            f"{name}: its image processor makes images of several shapes ({' and '.join(map(str, sorted(shapes)))}), "
+            "and its image tower reads one; let preprocessor_config.json crop them, or resize them to a height and a "
+            "width"
         )
     (shape,) = shapes
     size = getattr(getattr(config, "vision_config", None) or config.image_config, "image_size", None)

@@ -1,62 +1,66 @@
-"""A model of transformers by its hub id or folder: `config.json` says which family it is, and so who reads it."""
+"""Load a model of transformers by its hub id or folder: `config.json` names its family, and so its loader."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from tellapart.errors import ModelError
 from tellapart.models.huggingface.files import import_transformers, read_config
+from tellapart.models.huggingface.towers import TOWERS
 
 if TYPE_CHECKING:
     from tellapart.models.options import ModelOptions
     from tellapart.models.protocols import Model
 
-__all__ = ["FAMILIES", "GENERATIVE", "load", "readings_of"]
+__all__ = ["FAMILIES", "FUSION", "GENERATIVE", "import_target", "load", "readings_of"]
 
-_DUAL = {"itc": "tellapart.models.huggingface.dual_encoder:load_dual"}
-_ITM = dict.fromkeys(("itm", "itm_logit"), "tellapart.models.fusion.load:load_itm")
-_REGIONS = dict.fromkeys(("itm", "itm_logit"), "tellapart.models.fusion.regions:load_regions")
-_GENERATIVE = {
-    "vqa": "tellapart.models.generative.families:load_yes",
-    "yes_no": "tellapart.models.generative.families:load_yes_over_no",
-    "likelihood": "tellapart.models.generative.families:load_likelihood",
-    "mean_likelihood": "tellapart.models.generative.families:load_mean_likelihood",
-    "choice": "tellapart.models.generative.choice:load_choice",
-}
-
-#: Readings of every model that writes text about an image (LLaVA, Qwen2-VL, ...).
-GENERATIVE: Mapping[str, str] = MappingProxyType(_GENERATIVE)
-
-#: `model_type` -> reading -> where it is loaded. The first reading is the default where the architecture has no other.
-FAMILIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
+#: `model_type` -> declaration of a fusion encoder. Adding a family is its file and one line here.
+FUSION: Mapping[str, str] = MappingProxyType(
     {
-        "clip": _DUAL,
-        "metaclip_2": _DUAL,
-        "siglip": _DUAL,
-        "siglip2": _DUAL,
-        "align": _DUAL,
-        "altclip": _DUAL,
-        "chinese_clip": _DUAL,
-        "flava": _DUAL | _ITM,
-        "bridgetower": _DUAL | _ITM,
-        "blip": _DUAL | _ITM | _GENERATIVE,
-        "blip-2": _DUAL | _ITM | _GENERATIVE,
-        "vilt": _ITM,
-        "lxmert": _REGIONS,
-        "visual_bert": _REGIONS,
+        "vilt": "tellapart.models.fusion.vilt:VILT",
+        "blip": "tellapart.models.fusion.blip:BLIP",
+        "blip-2": "tellapart.models.fusion.blip2:BLIP_2",
+        "flava": "tellapart.models.fusion.flava:FLAVA",
+        "bridgetower": "tellapart.models.fusion.bridgetower:BRIDGETOWER",
+        "lxmert": "tellapart.models.fusion.lxmert:LXMERT",
+        "visual_bert": "tellapart.models.fusion.visualbert:VISUAL_BERT",
     }
 )
 
-#: What the end of an architecture's name says of its heads, and so of its default reading.
+_DUAL = {"itc": "tellapart.models.huggingface.dual_encoder:load_dual"}
+_ITM = dict.fromkeys(("itm", "itm_logit"), "tellapart.models.fusion.load:load_itm")
+
+#: Readings of every model that writes text about an image (LLaVA, Qwen2-VL, ...), and their loader.
+GENERATIVE: Mapping[str, str] = MappingProxyType(
+    dict.fromkeys(
+        ("vqa", "yes_no", "likelihood", "mean_likelihood", "choice"), "tellapart.models.generative.load:load_generative"
+    )
+)
+
+_DUAL_TYPES = dict.fromkeys(towers.model_type for towers in TOWERS.values())
+
+#: `model_type` -> reading -> its loader. The first reading is the default where the architecture names no other.
+FAMILIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        model_type: (_DUAL if model_type in _DUAL_TYPES else {})
+        | (_ITM if model_type in FUSION else {})
+        | (dict(GENERATIVE) if model_type in {"blip", "blip-2"} else {})
+        for model_type in [*_DUAL_TYPES, *(name for name in FUSION if name not in _DUAL_TYPES)]
+    }
+)
+
+#: End of an architecture's name -> its default reading.
 _HEADS = {
     "ForImageTextRetrieval": "itm",
     "ForImageAndTextRetrieval": "itm",
     "ForContrastiveLearning": "itc",
     "ForPreTraining": "itc",
     "ForQuestionAnswering": "vqa",
+    "ForConditionalGeneration": "vqa",
     "Model": "itc",
 }
 
@@ -65,20 +69,13 @@ def load(name: str, options: ModelOptions) -> Model:
     """Load a model of transformers for one of its readings.
 
     Args:
-        name: a folder with `config.json`, or a hub id (`openai/clip-vit-base-patch32`); `hf:` may stand before it.
+        name: a folder with `config.json`, or a hub id (`openai/clip-vit-base-patch32`); `hf:` before it is optional.
         options: `reading` chooses among the family's; the architecture's own if not given.
 
     Raises:
-        ModelError: no such model, its files cannot be had or are not what they must be, its family is unknown or
-            has no such reading.
+        ModelError: no such model, its files are missing or do not belong together, its family is unknown or has no such
+            reading.
         MissingDependencyError: transformers is not installed.
-
-    >>> from tellapart.models.options import ModelOptions
-    >>> folder = getfixture("tmp_path")
-    >>> _ = (folder / "config.json").write_text('{"model_type": "clip"}')
-    >>> load(str(folder), ModelOptions(reading="vqa"))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: ...: a model of type 'clip' has no reading 'vqa'; it has itc
     """
     source = name.removeprefix("hf:")
     config = read_config(source)
@@ -86,10 +83,10 @@ def load(name: str, options: ModelOptions) -> Model:
     reading = options.reading or _default(config, readings)
     if reading not in readings:
         raise ModelError(
-            f"{source}: a model of type {config['model_type']!r} has no reading {reading!r}; it has {', '.join(readings)}"
+            f"{source}: a model of type {config['model_type']!r} has no reading {reading!r}; it has "
+            f"{', '.join(readings)}"
         )
-    module, _, function = readings[reading].partition(":")
-    return cast("Model", getattr(importlib.import_module(module), function)(source, options))
+    return cast("Model", import_target(readings[reading])(source, replace(options, reading=reading)))
 
 
 def readings_of(config: Mapping[str, Any], source: str) -> Mapping[str, str]:
@@ -101,28 +98,27 @@ def readings_of(config: Mapping[str, Any], source: str) -> Mapping[str, str]:
     >>> list(readings_of({"model_type": "flava"}, "facebook/flava-full"))
     ['itc', 'itm', 'itm_logit']
     """
-    family = str(config.get("model_type"))
-    if family in FAMILIES:
-        return FAMILIES[family]
-    if family in _writers():
+    model_type = str(config.get("model_type"))
+    if model_type in FAMILIES:
+        return FAMILIES[model_type]
+    if model_type in import_transformers().models.auto.modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
         return GENERATIVE
     raise ModelError(
-        f"{source}: config.json names the model type {family!r}, which is read by no family here ({', '.join(FAMILIES)}, "
-        "and what transformers calls image-text-to-text); a model of another kind can be measured through tellapart.score"
+        f"{source}: config.json names the model type {model_type!r}, which is read by no family here "
+        f"({', '.join(FAMILIES)}, and what transformers calls image-text-to-text); a model of another kind can be "
+        "measured through tellapart.score"
     )
 
 
-def _writers() -> Mapping[str, Any]:
-    """Return the model types that write text about an image, as transformers lists them."""
-    auto = import_transformers().models.auto.modeling_auto
-    return cast("Mapping[str, Any]", auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
+def import_target(target: str) -> Any:
+    """Import the attribute that `"module:attribute"` names."""
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 def _default(config: Mapping[str, Any], readings: Mapping[str, str]) -> str:
     architecture = next(iter(config.get("architectures") or ()), "")
     if architecture == "BlipForConditionalGeneration":
         return "likelihood"  # it writes captions and was never taught to answer
-    if architecture.endswith("ForConditionalGeneration"):
-        return "vqa"
-    head = next((reading for end, reading in _HEADS.items() if architecture.endswith(end)), "")
-    return head if head in readings else next(iter(readings))
+    reading = next((reading for end, reading in _HEADS.items() if architecture.endswith(end)), "")
+    return reading if reading in readings else next(iter(readings))

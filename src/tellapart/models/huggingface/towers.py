@@ -1,7 +1,7 @@
-"""The two towers of each dual encoder of transformers: which part of it encodes images, which texts.
+"""Image and text towers of each dual encoder of transformers.
 
-Both functions of a line take the model and a batch of what its processor prepared, and return features that are not
-yet of length one: `(n, dimensions)`, or `(n, queries, dimensions)` for an image that several vectors stand for.
+A tower takes the model and a batch of prepared inputs to features that are not yet of length one: `(n, dimensions)`,
+or `(n, queries, dimensions)` where an image has several vectors.
 """
 
 from __future__ import annotations
@@ -22,22 +22,21 @@ Tower = Callable[[Any, Batch], Any]
 
 @dataclass(frozen=True, slots=True)
 class Towers:
-    """How an architecture encodes images and texts apart.
+    """The towers of one architecture.
 
     Attributes:
+        model_type: its family's name in `config.json`.
         image: model and prepared images -> features.
         text: model and tokens -> features.
         pools_at_end: a text's vector is read at its end-of-text token.
         whole: texts are padded to the full context, as the tower was trained; else padding changes nothing (it is
-            masked, or stands behind a causal tower's end of text), and texts are padded to a bucket of their length.
+            masked, or comes after a causal tower's end of text), and texts are padded to a bucket of their length.
         limit: of tokens, where the library's processor names one that is below the tower's positions.
         padded_positions: positions are counted from behind the padding's id (RoBERTa), so that many fewer can be used.
         unused: heads of other readings, which a checkpoint may hold beside these.
-
-    >>> TOWERS["SiglipModel"].whole, TOWERS["CLIPModel"].whole
-    (True, False)
     """
 
+    model_type: str
     image: Tower
     text: Tower
     pools_at_end: bool = False
@@ -56,13 +55,12 @@ def _text_features(model: Any, batch: Batch) -> Any:
 
 
 def _flava_image(model: Any, batch: Batch) -> Any:
-    flava = getattr(model, "flava", model)  # FlavaForPreTraining holds a FlavaModel
-    return flava.get_image_features(**batch).pooler_output[:, 0]  # the class token's, of every patch's
+    # FlavaForPreTraining holds a FlavaModel; of the features of every patch the class token's are taken.
+    return _image_features(getattr(model, "flava", model), batch)[:, 0]
 
 
 def _flava_text(model: Any, batch: Batch) -> Any:
-    flava = getattr(model, "flava", model)
-    return flava.get_text_features(**batch).pooler_output[:, 0]
+    return _text_features(getattr(model, "flava", model), batch)[:, 0]
 
 
 def _blip_image(model: Any, batch: Batch) -> Any:
@@ -89,7 +87,7 @@ def _blip_2_text(model: Any, batch: Batch) -> Any:
 
 
 def _bridgetower_image(model: Any, batch: Batch) -> Any:
-    # The contrastive heads read the towers' own last layers: what lies between them and the cross layers is not run.
+    # The contrastive heads read the towers' own last layers; those between them and the cross layers are not run.
     tower = model.bridgetower
     visual = tower.vision_model.visual
     states = visual.forward_pre(batch["pixel_values"])
@@ -106,48 +104,44 @@ def _bridgetower_text(model: Any, batch: Batch) -> Any:
 #: OpenAI's configurations name this as the end of the text; transformers then takes the highest token of a text.
 _LEGACY_END = 2
 
-_FLAVA = Towers(_flava_image, _flava_text)
-
 #: Architecture (a class of transformers) -> its towers.
 TOWERS: Mapping[str, Towers] = MappingProxyType(
     {
-        "CLIPModel": Towers(_image_features, _text_features, pools_at_end=True),
-        "MetaClip2Model": Towers(_image_features, _text_features, pools_at_end=True),
-        "SiglipModel": Towers(_image_features, _text_features, whole=True),
-        "Siglip2Model": Towers(_image_features, _text_features, whole=True),
-        "AlignModel": Towers(_image_features, _text_features, limit=64),
-        "AltCLIPModel": Towers(_image_features, _text_features, padded_positions=True),
-        "ChineseCLIPModel": Towers(_image_features, _text_features),
-        "FlavaModel": _FLAVA,
-        "FlavaForPreTraining": _FLAVA,
-        "BlipForImageTextRetrieval": Towers(_blip_image, _blip_text),
-        "Blip2ForImageTextRetrieval": Towers(_blip_2_image, _blip_2_text),
+        "CLIPModel": Towers("clip", _image_features, _text_features, pools_at_end=True),
+        "MetaClip2Model": Towers("metaclip_2", _image_features, _text_features, pools_at_end=True),
+        "SiglipModel": Towers("siglip", _image_features, _text_features, whole=True),
+        "Siglip2Model": Towers("siglip2", _image_features, _text_features, whole=True),
+        "AlignModel": Towers("align", _image_features, _text_features, limit=64),
+        "AltCLIPModel": Towers("altclip", _image_features, _text_features, padded_positions=True),
+        "ChineseCLIPModel": Towers("chinese_clip", _image_features, _text_features),
+        "FlavaModel": Towers("flava", _flava_image, _flava_text),
+        "FlavaForPreTraining": Towers("flava", _flava_image, _flava_text),
         "BridgeTowerForContrastiveLearning": Towers(
-            _bridgetower_image, _bridgetower_text, padded_positions=True, unused=("itm_score", "mlm_score")
+            "bridgetower",
+            _bridgetower_image,
+            _bridgetower_text,
+            padded_positions=True,
+            unused=("itm_score", "mlm_score"),
         ),
+        "BlipForImageTextRetrieval": Towers("blip", _blip_image, _blip_text),
+        "Blip2ForImageTextRetrieval": Towers("blip-2", _blip_2_image, _blip_2_text),
     }
 )
 
 
 def context_length(name: str, config: Any, tokenizer: Any, towers: Towers) -> int:
-    """Return how many tokens a text may have, once the tokenizer has been held against the text tower.
+    """Check the tokenizer against the text tower, and return how many tokens a text may have.
 
     Raises:
-        ModelError: they do not belong together: the tokenizer knows tokens that the tower does not, it pads where the
-            tower does not expect it, or it ends a text otherwise than the tower looks for.
-
-    >>> from types import SimpleNamespace as Of
-    >>> tower = Of(text_config=Of(vocab_size=9, max_position_embeddings=77, pad_token_id=1))
-    >>> tokenizer = Of(vocab_size=9, model_max_length=10**30, pad_token_id=0, eos_token_id=8, padding_side="right")
-    >>> context_length("m", tower, tokenizer, TOWERS["AlignModel"])
-    64
+        ModelError: the tokenizer knows tokens that the tower does not, pads where the tower does not expect it, or ends
+            a text with another token than the tower looks for.
     """
     check_tokenizer(name, config, tokenizer, side=None if towers.whole else "right")
     text = text_config(config)
     if towers.padded_positions and tokenizer.pad_token_id != text.pad_token_id:
         raise ModelError(
-            f"{name}: its tokenizer pads with token {tokenizer.pad_token_id}, its text encoder expects {text.pad_token_id}; "
-            "set pad_token in tokenizer_config.json"
+            f"{name}: its tokenizer pads with token {tokenizer.pad_token_id}, its text encoder expects "
+            f"{text.pad_token_id}; set pad_token in tokenizer_config.json"
         )
     if towers.pools_at_end and text.eos_token_id not in {_LEGACY_END, tokenizer.eos_token_id}:
         raise ModelError(

@@ -1,4 +1,4 @@
-"""How a chat model is spoken to: its template, the token ids of prompt and answer, and what does not fit its context."""
+"""Prompt format of a chat model: its template, the token ids of prompt and answer, and cutting to the context."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tellapart.errors import ModelError
-from tellapart.models.generative.text import Ask, shorten, too_long
+from tellapart.models.generative.reader import Ask, Question, fit
 
-__all__ = ["Cut", "Format"]
+__all__ = ["ChatFormat", "TokenizedQuestion"]
 
-#: How a family is prompted where its processor brings no chat template, and what stands for an image.
+#: Of families whose processor brings no chat template: the prompt's format, and the mark of an image.
 _FORMATS = {
     "llava": ("USER: {images}{prompt} ASSISTANT:", "<image>\n"),
     "blip-2": ("Question: {prompt} Answer:", ""),
@@ -19,17 +19,14 @@ _FORMATS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class TokenizedQuestion:
     """The ids of a prompt and of the answer after it, cut from the ids of both written as one text.
 
     Attributes:
-        rendered: the prompt as the model is given it.
+        rendered: the prompt in the model's format.
         prompt: its ids, the image's mark not yet expanded.
         answer: the answer's ids. Where the answer's first letters join the prompt's last token, that token is here.
         moved: how many of the last ids of `rendered` alone are therefore not in `prompt`.
-
-    >>> Cut("Is it red?", [5, 6], [7], 0).answer
-    [7]
     """
 
     rendered: str
@@ -38,11 +35,11 @@ class Cut:
     moved: int
 
 
-class Format:
+class ChatFormat:
     """The prompt format of one model.
 
     Args:
-        source: where the model was loaded from, for errors.
+        source: folder or hub id of the model, for errors.
         processor: with a tokenizer and, as a rule, a chat template.
         config: the model's configuration.
 
@@ -53,9 +50,6 @@ class Format:
 
     Raises:
         ModelError: no chat template, and no format is known for the family.
-
-    >>> Format.__name__
-    'Format'
     """
 
     def __init__(self, source: str, processor: Any, config: Any) -> None:
@@ -66,14 +60,14 @@ class Format:
         self._templated = bool(getattr(processor, "chat_template", None))
         if not self._templated and config.model_type not in _FORMATS:
             raise ModelError(
-                f"{source} has no chat template, and no prompt format is known for the family {config.model_type!r}; add "
-                "the chat_template.jinja of the model it was trained from"
+                f"{source} has no chat template, and no prompt format is known for the family {config.model_type!r}; "
+                "add the chat_template.jinja of the model it was trained from"
             )
         self._plain = _FORMATS.get(config.model_type, ("", ""))
         self._lead = self._find_lead()
 
     def render(self, images: int, prompt: str) -> str:
-        """Return what the model is given: the prompt after so many images, up to where the answer begins."""
+        """Return the model's input: the prompt after so many images, up to where the answer begins."""
         if self._templated:
             return self._template([self._user(images, prompt)], add_generation_prompt=True)
         text, image = self._plain
@@ -83,28 +77,26 @@ class Format:
         """Return the token ids of a text, without any that the tokenizer adds."""
         return list(self.tokenizer(text, add_special_tokens=False).input_ids)
 
-    def fit(self, text: str, ask: Ask, added: int) -> Cut:
-        """Return the ids of what is asked about a text; where they exceed the context the text loses its end.
+    def fit(self, text: str, ask: Ask, added: int) -> TokenizedQuestion:
+        """Tokenize the question about a text; where it exceeds the context the text loses its end.
 
         Args:
             text: a caption, as a rule.
-            ask: makes of it a prompt and an answer.
+            ask: takes the text to the question.
             added: tokens that the model reads beyond these ids: the expanded image, a beginning.
 
         Raises:
             ModelError: there is no room even without the text, or the text holds the model's mark for an image.
         """
         self.check(text)
-        short = text
-        while True:
-            cut = self._cut(ask, short)
-            excess = added + len(cut.prompt) + len(cut.answer) - self.context
-            if excess <= 0:
-                self.truncated += short != text
-                return cut
-            if not short:
-                raise too_long(self.source, self.context + excess, self.context)
-            short = shorten(self.tokenizer, short, excess)
+
+        def tokenize(short: str) -> tuple[TokenizedQuestion, int]:
+            tokens = self._tokenize(ask(short))
+            return tokens, added + len(tokens.prompt) + len(tokens.answer)
+
+        tokens, truncated = fit(self.source, self.tokenizer, self.context, text, tokenize)
+        self.truncated += truncated
+        return tokens
 
     def check(self, text: str) -> None:
         """Refuse a text that the model would take for an image.
@@ -116,16 +108,15 @@ class Format:
         if mark and mark in text:
             raise ModelError(f"{self.source}: the text {text!r:.60} holds {mark!r}, the model's mark for an image")
 
-    def _cut(self, ask: Ask, text: str) -> Cut:
-        asked = ask(text)
-        rendered = self.render(1, asked.prompt)
-        prompt, whole = self.ids(rendered), self.ids(rendered + self._lead + asked.answer)
+    def _tokenize(self, question: Question) -> TokenizedQuestion:
+        rendered = self.render(1, question.prompt)
+        prompt, whole = self.ids(rendered), self.ids(rendered + self._lead + question.answer)
         shared = next((k for k, (a, b) in enumerate(zip(prompt, whole, strict=False)) if a != b), len(prompt))
-        end = [self.tokenizer.eos_token_id] if asked.ends else []
-        return Cut(rendered, prompt[:shared], whole[shared:] + end, len(prompt) - shared)
+        end = [self.tokenizer.eos_token_id] if question.ends else []
+        return TokenizedQuestion(rendered, prompt[:shared], whole[shared:] + end, len(prompt) - shared)
 
     def _find_lead(self) -> str:
-        """Return what the template writes between its prompt and an answer: a blank, or nothing.
+        """Return the template's text between its prompt and an answer: a blank, or nothing.
 
         Without it the answer would begin with another token than the model was trained to begin with.
         """

@@ -1,0 +1,113 @@
+"""Declarations of fusion encoder families: the two halves of a network, and how they are loaded."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tellapart.models.huggingface.files import config_facts, load_weights
+from tellapart.models.huggingface.tokens import text_config
+from tellapart.models.torch_backend import Runtime, import_torch
+
+__all__ = ["Contrast", "FusionFamily", "Halves", "Loader", "Tensors", "from_transformers", "pad_tokens"]
+
+Tensors = tuple[Any, ...]  # of torch.Tensor
+
+
+class Halves(ABC):
+    """The two unimodal halves of one architecture and the layers that join them, on batches of one shape.
+
+    Masks among the tensors are `torch.bool`, True on real tokens, patches or regions.
+
+    Attributes:
+        architecture: the name in fingerprints; it never changes.
+        match: index of the matching head's class "match"; None if the head has a single output.
+        module: a `torch.nn.Module`.
+        context: tokens that a text may have.
+    """
+
+    architecture: ClassVar[str]
+    match: int | None = 1
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.context: int = text_config(module.config).max_position_embeddings
+
+    @property
+    def facts(self) -> str:
+        """The configuration, as part of the fingerprint: the scores depend on it beside the weights."""
+        return config_facts(self.module.config)
+
+    @abstractmethod
+    def images(self, *args: Any, **inputs: Any) -> Tensors:
+        """Compute the images' half of a batch, given the prepared inputs by name: tensors `(batch, ...)`."""
+
+    def texts(self, ids: Any, mask: Any) -> Tensors:
+        """Compute the texts' half of int64 and bool `(batch, tokens)`: tensors `(batch, ...)`.
+
+        By default ids and mask are passed on, for architectures whose first layer reads text and image together.
+        """
+        return ids, mask
+
+    @abstractmethod
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Join the halves: the matching head's logits, `(batch, classes)`."""
+
+
+#: Loads a family's halves from a folder or hub id.
+Loader = Callable[[str, Runtime], Halves]
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """Unimodal vectors of images and texts, by which training chooses negatives.
+
+    Attributes:
+        heads: names of the module's projections.
+        vectors: takes the module and the states of images and texts to vectors `(n, d)` of both, of any length.
+    """
+
+    heads: tuple[str, ...]
+    vectors: Callable[[Any, Tensors, Tensors], tuple[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class FusionFamily:
+    """A family of fusion encoders.
+
+    Attributes:
+        load: loads what scoring needs.
+        load_trainable: loads what training needs; None if the family cannot be trained.
+        contrast: unimodal vectors of a trainable family; None if it has none.
+        takes_any_shape: images may differ in height and width; else they must come out as the image tower reads them.
+        reads_regions: the image's half is computed from a detector's regions in place of pixels.
+    """
+
+    load: Loader
+    load_trainable: Loader | None = None
+    contrast: Contrast | None = None
+    takes_any_shape: bool = False
+    reads_regions: bool = False
+
+
+def from_transformers(halves: Callable[[Any], Halves], architecture: str, *unused: str) -> Loader:
+    """Return the loader of a class of transformers.
+
+    Args:
+        halves: the class that wraps the loaded model.
+        architecture: the class.
+        unused: parts of it that the matching head does not read; the checkpoint may hold or lack them.
+    """
+    return lambda source, runtime: halves(load_weights(architecture, source, runtime, unused=unused))
+
+
+def pad_tokens(tensor: Any, length: int) -> Any:
+    """Pad `(batch, tokens, ...)` with zeros (False) to `(batch, length, ...)`.
+
+    >>> pad_tokens(import_torch().ones(1, 2, dtype=import_torch().bool), 3).tolist()
+    [[True, True, False]]
+    """
+    extra = tensor.new_zeros((tensor.shape[0], length - tensor.shape[1], *tensor.shape[2:]))
+    return import_torch().cat([tensor, extra], dim=1)

@@ -1,0 +1,62 @@
+"""Load a model that writes text about images, for one of its readings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tellapart.errors import ModelError
+from tellapart.models.generative.blip import BlipAnswerer, BlipCaptioner
+from tellapart.models.generative.chat import ChatModel
+from tellapart.models.generative.choice import Choice
+from tellapart.models.generative.reader import Reader, Task
+from tellapart.models.generative.readings import CaptionLikelihood, Generative, YesProbability
+from tellapart.models.huggingface.files import load_processor, load_weights, read_config
+from tellapart.models.torch_backend import runtime
+
+if TYPE_CHECKING:
+    from tellapart.models.options import ModelOptions
+
+__all__ = ["load_generative"]
+
+#: Reading -> the task that its model must know, and the error if it does not.
+_TASKS: dict[str, tuple[Task, str]] = {
+    "vqa": ("vqa", "answers no questions; score it by the reading 'likelihood'"),
+    "yes_no": ("vqa", "answers no questions; score it by the reading 'likelihood'"),
+    "choice": ("nlvr2", "follows no instructions"),
+}
+
+
+def load_generative(source: str, options: ModelOptions) -> Generative:
+    """Load a model that writes text about images.
+
+    Args:
+        source: a folder or a hub id.
+        options: device, dtype, and the reading: `vqa` (if none is given), P("Yes") as VQAScore has it; `yes_no`,
+            P("Yes") / (P("Yes") + P("No")); `likelihood`, log P(caption | image); `mean_likelihood`, the same by the
+            token; `choice`, EqBen's question which caption belongs to which image.
+
+    Raises:
+        ModelError: the source cannot be loaded, its weights do not fit, its family cannot be read, or it was not
+            trained for the reading.
+        MissingDependencyError: torch or transformers is not installed.
+    """
+    reader = _load_reader(source, options)
+    reading = options.reading or "vqa"
+    if reading in _TASKS and _TASKS[reading][0] not in reader.tasks:
+        raise ModelError(f"{source}, a {type(reader.model).__name__}, {_TASKS[reading][1]}")
+    if reading == "choice":
+        return Choice(reader, dtype=options.dtype)
+    if reading in {"likelihood", "mean_likelihood"}:
+        return CaptionLikelihood(reader, mean=reading == "mean_likelihood", dtype=options.dtype)
+    return YesProbability(reader, over_no=reading == "yes_no", dtype=options.dtype)
+
+
+def _load_reader(source: str, options: ModelOptions) -> Reader:
+    where = runtime(options)
+    config = read_config(source)
+    processor = load_processor(source)
+    if config["model_type"] != "blip":
+        return ChatModel(source, load_weights("AutoModelForImageTextToText", source, where), processor, where)
+    if config.get("architectures") == ["BlipForQuestionAnswering"]:
+        return BlipAnswerer(source, load_weights("BlipForQuestionAnswering", source, where), processor, where)
+    return BlipCaptioner(source, load_weights("BlipForConditionalGeneration", source, where), processor, where)

@@ -1,0 +1,209 @@
+"""Readings of a model that writes text about images: P("Yes"), the likelihood of a caption, and free answers.
+
+Any image-text-to-text model of transformers with a decoder (LLaVA, Qwen2-VL, Qwen2.5-VL, ...) and BLIP can be read.
+Scores are computed in the model's dtype and returned in float32; `tellapart.models.generative.chat` explains why no
+number depends on a neighbour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.images import pixel_hash
+from tellapart.data.scores import ScoreKind
+from tellapart.errors import ModelError
+from tellapart.models.generative.answers_grammar import Corners, parse_box
+from tellapart.models.generative.chat import BOXES
+from tellapart.models.generative.prompts import VQASCORE, Prompt
+from tellapart.models.generative.reader import Ask, Question, Reader, Task
+from tellapart.models.huggingface.files import config_facts, processor_facts
+from tellapart.models.protocols import Model, Pixels
+from tellapart.models.torch_backend import parameter_count, weights_fingerprint
+from tellapart.models.torch_forward import positions_by_key
+
+__all__ = ["Answerer", "CaptionLikelihood", "Generative", "Task", "YesProbability"]
+
+
+@runtime_checkable
+class Answerer(Model, Protocol):
+    """A model that answers prompts about images in words (VQA, NLVR2, captions, boxes)."""
+
+    def answer(
+        self, images: Sequence[Sequence[Pixels]], prompts: Sequence[str], *, max_new_tokens: int = 32
+    ) -> list[str]:
+        """Answer prompt `k` about the images `k`, greedily; no answer depends on its neighbours."""
+        ...
+
+    def task_prompt(self, task: Task) -> Prompt:
+        """Return this model's prompt for a task."""
+        ...
+
+
+class Generative:
+    """A reading of a loaded model: its identity, free answers and boxes.
+
+    Args:
+        reader: the loaded model.
+        prompt: asked for each score; part of the fingerprint.
+        reading: of the answer, in words; part of the fingerprint.
+        dtype: of the computation.
+
+    Attributes:
+        name: the folder or hub id.
+        fingerprint: changes with weights, configuration, preprocessing, tokenizer, template, dtype, prompt and reading.
+        parameters: of the model as it was loaded.
+    """
+
+    kind: ClassVar[ScoreKind] = "probability"
+
+    def __init__(self, reader: Reader, prompt: Prompt, reading: str, dtype: str = "float32") -> None:
+        self.prompt, self._reader = prompt, reader
+        self.name, self.parameters = reader.source, parameter_count(reader.model)
+        self._family = str(reader.model.config.model_type)
+        self.fingerprint = weights_fingerprint(
+            reader.model,
+            config_facts(reader.model.config),
+            processor_facts(reader.processor),
+            str(getattr(reader.processor, "chat_template", None)),
+            prompt.label,
+            prompt.text,
+            reading,
+            dtype,
+        )
+
+    @property
+    def truncated(self) -> int:
+        """Texts so far that did not fit the context and lost their end."""
+        return self._reader.truncated
+
+    def answer(
+        self, images: Sequence[Sequence[Pixels]], prompts: Sequence[str], *, max_new_tokens: int = 32
+    ) -> list[str]:
+        """Answer prompt `k` about the images `k`: greedily, one by one, without blanks at the ends.
+
+        Args:
+            images: RGB uint8 `(height, width, 3)`, one or more a prompt; BLIP takes one.
+            prompts: the questions; for BLIP's captioner the beginning of the caption, which is not repeated.
+            max_new_tokens: longest answer.
+
+        Raises:
+            ModelError: not one list of images a prompt, or they do not fit the model.
+        """
+        if len(images) != len(prompts):
+            raise ModelError(
+                f"{self.name}: {len(prompts)} prompts and images for {len(images)}; give one list for each"
+            )
+        pairs = zip(images, prompts, strict=True)
+        return [self._reader.generate(pictures, prompt, max_new_tokens) for pictures, prompt in pairs]
+
+    def task_prompt(self, task: Task) -> Prompt:
+        """Return this model's prompt for a task; `prompt.fill(...)` makes the text for `answer`.
+
+        Raises:
+            ModelError: the model was not trained for the task.
+        """
+        if task not in self._reader.tasks:
+            tasks = ", ".join(self._reader.tasks)
+            raise ModelError(f"{self.name}, a model of type {self._family!r}, has no task {task!r}; it has {tasks}")
+        return self._reader.tasks[task]
+
+    def read_box(self, answer: str, pixels: Pixels) -> Corners | None:
+        """Read the box that an answer names: x1, y1, x2, y2 in pixels of the image; None if it names none.
+
+        LLaVA's numbers are 0 to 1 of the image, Qwen2-VL's 0 to 1000, Qwen2.5-VL's pixels of the image as its
+        processor resized it. See `tellapart.models.generative.answers_grammar.parse_box` for the grammar.
+
+        Raises:
+            ModelError: the family's convention is not known.
+        """
+        if self._family not in BOXES:
+            raise ModelError(
+                f"{self.name}: what a model of type {self._family!r} means by the numbers of a box is not known; they "
+                f"are for {', '.join(BOXES)}"
+            )
+        convention, _ = BOXES[self._family]
+        height, width = pixels.shape[:2]
+        resized = _resized_size(self._reader.processor.image_processor, pixels) if convention == "pixels" else None
+        return parse_box(answer, convention, (width, height), resized)
+
+    def _read(self, images: Sequence[Pixels], texts: Sequence[str], *asks: Ask) -> NDArray[np.float64]:
+        """Return log P of the answer to each question about image and text `k`, and its tokens: `(n, asks, 2)`."""
+        values = np.zeros((len(texts), len(asks), 2), np.float64)
+        for own in positions_by_key(map(pixel_hash, images)).values():  # image by image: each is read once
+            for column, ask in enumerate(asks):
+                values[own, column] = self._reader.log_probabilities(images[own[0]], [texts[row] for row in own], ask)
+        return values
+
+
+class YesProbability(Generative):
+    """A pair's score is P("Yes") after the question whether the image shows the text.
+
+    The plain probability, as VQAScore has it: all other answers ("No", "The", ...) share the rest.
+    With `over_no` it is P("Yes") / (P("Yes") + P("No")), for which 1/2 is the border of yes and no.
+
+    Source: VQAScore (Lin et al. 2024), section 3.
+    """
+
+    def __init__(self, reader: Reader, *, over_no: bool = False, dtype: str = "float32") -> None:
+        super().__init__(reader, VQASCORE, "yes over no" if over_no else "yes", dtype)
+        self.over_no = over_no
+
+    def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
+        """Score image `k` against text `k`: float32 `(n,)` in [0, 1].
+
+        Raises:
+            ModelError: an image and the question do not fit the context.
+        """
+
+        def saying(word: str) -> Ask:
+            return lambda text: Question(self.prompt.fill(text=text), word)
+
+        words = ("Yes", "No") if self.over_no else ("Yes",)
+        logs = self._read(images, texts, *map(saying, words))[:, :, 0]
+        if self.over_no:
+            logs -= np.logaddexp(logs[:, :1], logs[:, 1:])
+        return np.exp(logs[:, 0]).astype(np.float32)
+
+
+class CaptionLikelihood(Generative):
+    """A pair's score is log P(text and its end | image), in nats: the sum over its tokens, or the mean.
+
+    The end of the text counts: without it a caption could never score below one that goes on after it. The sum favours
+    short captions, the mean forgets how surprising a caption is as a whole; captions of one pair are nearly of one
+    length.
+
+    Source: VisualGPTScore (Lin et al. 2023), section 3; CapPa in BiVLC.
+    """
+
+    kind: ClassVar[ScoreKind] = "similarity"  # a log-probability: no logit of a match, and no probability
+
+    def __init__(self, reader: Reader, *, mean: bool = False, dtype: str = "float32") -> None:
+        if reader.describe_prompt is None:
+            raise ModelError(f"{reader.source} answers questions and writes no captions; score it by the reading 'vqa'")
+        super().__init__(reader, reader.describe_prompt, "mean likelihood" if mean else "likelihood", dtype)
+        self.mean = mean
+
+    def log_likelihoods(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return log P(text `k` | image `k`), in nats: float32 `(n,)`; by the token with `mean`.
+
+        Raises:
+            ModelError: an image and the prompt do not fit the context.
+        """
+
+        def ask(text: str) -> Question:
+            return Question(self.prompt.text, text, ends=True)
+
+        read = self._read(images, texts, ask)[:, 0]
+        return (read[:, 0] / read[:, 1] if self.mean else read[:, 0]).astype(np.float32)
+
+
+def _resized_size(image_processor: Any, pixels: Pixels) -> tuple[int, int]:
+    """Return the width and height of a picture after the resizing of Qwen's processors."""
+    from PIL import Image
+
+    _, rows, columns = image_processor(images=[Image.fromarray(pixels)], return_tensors="np")["image_grid_thw"][0]
+    return int(columns) * image_processor.patch_size, int(rows) * image_processor.patch_size
