@@ -23,14 +23,14 @@ from PIL import Image
 from tellapart.models.huggingface.files import import_transformers, quiet
 from tellapart.models.torch_backend import import_torch
 from tellapart.train.config import TrainConfig
-from tellapart.train.contrastive import Contrastive
-from tellapart.train.fresh import write_fresh
+from tellapart.train.dual_step import DualStep
 from tellapart.train.fusion_encoder import open_fusion
-from tellapart.train.matching import Matching
-from tellapart.train.open_dual import open_dual
-from tellapart.train.prepared import PreparedImages
+from tellapart.train.fusion_step import FusionStep
+from tellapart.train.image_loader import ImageLoader
+from tellapart.train.load_start import open_dual
+from tellapart.train.new_model import write_new_model
 from tellapart.train.ranks import open_accelerator
-from tellapart.train.rows import Rows, read_rows
+from tellapart.train.rows import TrainingRows, read_rows
 
 #: Loss -> what it is compared with; `@3` takes three negatives a pair. NegCLIP and TROHN-Img are as published: both encode
 #: each pair's hard counterpart too, and NegCLIP a false caption of all.
@@ -63,7 +63,7 @@ WORDS = [
 TOWER = {"hidden_size": 192, "num_hidden_layers": 6, "num_attention_heads": 3, "intermediate_size": 768}
 
 
-def made_rows(folder: Path, count: int) -> Rows:
+def made_rows(folder: Path, count: int) -> TrainingRows:
     """Write noise pictures with captions, a false caption and a counterpart each."""
     rng = np.random.default_rng(0)
     lines = []
@@ -114,12 +114,12 @@ def fusion_folder(folder: Path) -> Path:
 
 
 def steps_of(
-    kind: Any, encoder: Any, rows: Rows, losses: dict[str, str], size: int
+    kind: Any, encoder: Any, rows: TrainingRows, losses: dict[str, str], size: int
 ) -> dict[str, Callable[[int], None]]:
     """Return for each loss what takes its step of that number."""
     torch = import_torch()
     optimiser = torch.optim.AdamW(encoder.module.parameters(), lr=1e-5, foreach=False)
-    images = PreparedImages(rows, encoder.image, keep=True, threads=2)
+    images = ImageLoader(rows, encoder.image, keep=True, threads=2)
 
     def taking(told: TrainConfig) -> Callable[[int], None]:
         accelerator = open_accelerator(told)
@@ -138,7 +138,7 @@ def steps_of(
         loss, _, count = name.partition("@")
         values: dict[str, Any] = {"name": "cost", "model": "m", "data": {"train": ["rows.jsonl"], "keep_images": True}}
         values |= {"loss": {"name": loss}, "batch": {"size": size}, "optimiser": {"learning_rate": 1e-5, "steps": 1}}
-        values |= {"matching": {"negatives": int(count or 1)}} if kind is Matching else {}
+        values |= {"matching": {"negatives": int(count or 1)}} if kind is FusionStep else {}
         found[name] = taking(TrainConfig(**values))
     return found
 
@@ -184,11 +184,11 @@ def main() -> None:
         folder = Path(scratch)
         rows = made_rows(folder, 2 * args.dual)
         print("| loss | against | CPU s a step | ratio |\n|---|---|---|---|")
-        name = write_fresh(dual_folder(folder / "arch"), folder / "dual", 0)
-        dual = measure(steps_of(Contrastive, open_dual(name, "cpu"), rows, DUAL, args.dual), DUAL, args.rounds)
+        name = write_new_model(dual_folder(folder / "arch"), folder / "dual", 0)
+        dual = measure(steps_of(DualStep, open_dual(name, "cpu"), rows, DUAL, args.dual), DUAL, args.rounds)
         torch.manual_seed(0)
         encoder = open_fusion(f"hf:{fusion_folder(folder / 'blip')}", "cpu")
-        fusion = measure(steps_of(Matching, encoder, rows, FUSION, args.fusion), FUSION, args.rounds)
+        fusion = measure(steps_of(FusionStep, encoder, rows, FUSION, args.fusion), FUSION, args.rounds)
     record = {
         "command": f"python bench/training_cost.py --rounds {args.rounds} --dual {args.dual} --fusion {args.fusion}",
         "machine": {"cpu": platform.processor() or platform.machine(), "threads": 1, "torch": torch.__version__},

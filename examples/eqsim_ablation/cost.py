@@ -9,9 +9,9 @@ from typing import Any
 from tellapart.catalog import load
 from tellapart.models.torch_backend import import_torch
 from tellapart.train.config import loss_options
+from tellapart.train.load_start import open_dual
 from tellapart.train.losses.batch import Batch
-from tellapart.train.open_dual import open_dual
-from tellapart.train.rows import Rows
+from tellapart.train.rows import TrainingRows
 
 __all__ = ["BATCHES", "costs"]
 
@@ -19,7 +19,7 @@ __all__ = ["BATCHES", "costs"]
 BATCHES = (16, 32, 64, 128)
 
 
-def costs(start: str, rows: Rows, losses: dict[str, dict[str, Any]], rounds: int = 5) -> list[dict[str, Any]]:
+def costs(start: str, rows: TrainingRows, losses: dict[str, dict[str, Any]], rounds: int = 5) -> list[dict[str, Any]]:
     """Time a forward pass (both towers and the loss), and forward and backward, losses in turns.
 
     Args:
@@ -32,7 +32,7 @@ def costs(start: str, rows: Rows, losses: dict[str, dict[str, Any]], rounds: int
         A row for each loss and batch that the rows fill: milliseconds of the loss's own forward pass (`own`), of the whole
         forward pass (`forward`), and with the backward pass (`step`).
 
-    >>> costs("local-dir:start", Rows(()), {}, rounds=0)
+    >>> costs("local-dir:start", TrainingRows(()), {}, rounds=0)
     []
     """
     if not rounds:

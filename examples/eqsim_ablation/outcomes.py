@@ -69,8 +69,8 @@ def group(run: Mapping[str, Any], count: int) -> NDArray[np.bool_]:
 def parts(values: PairSet) -> dict[str, NDArray[np.bool_]]:
     """Return which items each column of the tables is of: the aspects, all, and combinations that training had and had not.
 
-    >>> from tellapart.benchmarks.benchmark import find_pairs
-    >>> {name: int(mine.sum()) for name, mine in parts(find_pairs("demo").pairs()).items()}
+    >>> from tellapart.benchmarks.find import load_pairs
+    >>> {name: int(mine.sum()) for name, mine in parts(load_pairs("demo")).items()}
     {'location': 100, 'counting': 100, 'attribute': 100, 'all': 300, 'seen': 150, 'held out': 150}
     """
     aspect = np.array([item.tags["aspect"] for item in values.items])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from examples.eqsim_ablation.outcomes import DRAWS, Interval, group, paired, parts
 from examples.eqsim_ablation.plan import Method, fine_tuning, methods
-from tellapart.benchmarks.benchmark import find_pairs
+from tellapart.benchmarks.find import load_pairs
 
 __all__ = ["DRAWING", "PAGE", "PAPER", "RECORD", "page"]
 
@@ -53,7 +53,7 @@ def page(record: Mapping[str, Any]) -> str:
     """
     runs = record["runs"]
     rows = [row for row in methods() if any(run["method"] == row.name for run in runs)]
-    masks = parts(find_pairs(record["test"]).pairs())
+    masks = parts(load_pairs(record["test"]))
     blocks = [
         _introduction(record, rows),
         "## Group score\n",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.train.config import TrainConfig
-from tellapart.train.presets import merged
+from tellapart.train.presets import merge_preset
 
 __all__ = ["HERE", "SETS", "Method", "fine_tuning", "methods", "pretraining"]
 
@@ -87,7 +87,7 @@ def fine_tuning(method: Method, seed: int, work: Path, start: str) -> TrainConfi
 def _placed(file: str, work: Path, changes: dict[str, Any]) -> dict[str, Any]:
     """Read a configuration, change it, and take its sets from the work folder."""
     told = tomllib.loads((HERE / file).read_text(encoding="utf-8"))
-    values = merged({**told, "loss": {}}, {"loss": told["loss"], **changes})
+    values = merge_preset({**told, "loss": {}}, {"loss": told["loss"], **changes})
     train, validation = (f"folder:{work / 'sets' / name}" for name in SETS)
     values["data"] |= {"train": [train], "validation": validation}
     return values

@@ -33,16 +33,16 @@ from examples.eqsim_ablation.curves import curves, drawing
 from examples.eqsim_ablation.outcomes import measured
 from examples.eqsim_ablation.page import DRAWING, PAGE, RECORD, page
 from examples.eqsim_ablation.plan import SETS, Method, fine_tuning, methods, pretraining
-from tellapart.benchmarks.benchmark import find_pairs
+from tellapart.benchmarks.find import load_pairs
 from tellapart.catalog import DEFAULT_MODEL
 from tellapart.models.find import find_model
 from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
 from tellapart.models.torch_backend import import_torch
 from tellapart.train.config import TrainConfig
-from tellapart.train.leaks import leaks, refuse
-from tellapart.train.rows import Rows, read_rows
-from tellapart.train.start import start
+from tellapart.train.leaks import find_leaks, refuse_leaks
+from tellapart.train.rows import TrainingRows, read_rows
+from tellapart.train.training_run import run_training
 
 __all__ = ["Place", "main"]
 
@@ -95,7 +95,7 @@ def _one_thread() -> None:
     import_torch().set_num_threads(1)
 
 
-def _sets(work: Path, test: str, jobs: int) -> Rows:
+def _sets(work: Path, test: str, jobs: int) -> TrainingRows:
     """Render the sets that are not there, and refuse pictures that two of training, validation and test share."""
     for name, recipe in SETS.items():
         if not (work / "sets" / name).exists():
@@ -103,8 +103,8 @@ def _sets(work: Path, test: str, jobs: int) -> Rows:
 
             build(recipe, work / "sets" / name, workers=jobs)
     rows = read_rows(["sets/train"], work)
-    refuse(leaks(rows, [test, f"folder:{work / 'sets' / 'validation'}"]))
-    refuse(leaks(read_rows(["sets/validation"], work), [test]))
+    refuse_leaks(find_leaks(rows, [test, f"folder:{work / 'sets' / 'validation'}"]))
+    refuse_leaks(find_leaks(read_rows(["sets/validation"], work), [test]))
     return rows
 
 
@@ -116,7 +116,7 @@ def _trained(config: TrainConfig, out: Path, limit: int | None) -> str:
     """Train, or go on, or leave a finished run as it is; return the model's name."""
     if not (out / "history.json").exists():
         began = time.process_time()
-        done = start(config, Path(), out, resume=out.exists(), limit=limit)
+        done = run_training(config, Path(), out, resume=out.exists(), limit=limit)
         told = {
             "best_step": done.state.best_step,
             "history": [[step, round(value, 4)] for step, value in done.state.history],
@@ -178,10 +178,10 @@ def _measured(method: Method, seed: int, place: Place) -> str:
 
 def _scores(name: str, test: str) -> NDArray[np.float32]:
     """Return a model's scores of the test pairs, float32 `(item, 2, 2)`."""
-    return score(find_model(name), find_pairs(test).pairs(), store=EmbeddingStore(None)).scores.values
+    return score(find_model(name), load_pairs(test), store=EmbeddingStore(None)).scores.values
 
 
-def _record(runs: Sequence[tuple[Method, int]], place: Place, rows: Rows) -> dict[str, Any]:
+def _record(runs: Sequence[tuple[Method, int]], place: Place, rows: TrainingRows) -> dict[str, Any]:
     """Gather what all runs came to; no folder of this machine is in it."""
     before, bundled = _scores(place.start, place.test), _scores(DEFAULT_MODEL, place.test)
     found, drawn = [], {"start": [before]}

@@ -33,7 +33,7 @@ from tellapart.train.losses.batch import Batch
 from tellapart.train.losses.itc import itc
 from tellapart.train.losses.negclip import negclip
 from tellapart.train.rows import read_rows
-from tellapart.train.start import start
+from tellapart.train.training_run import run_training
 
 torch = import_torch()
 
@@ -143,8 +143,8 @@ def test_killed_in_mid_run_the_smoke_run_goes_on_to_the_same_weights_and_log(tmp
     assert (killed / "checkpoints").exists()
     assert not (killed / "model").exists()
     config = read_config(SMOKE).model_copy(update={"report": ReportConfig()})  # a report changes no weights
-    resumed = start(config, HERE, killed, resume=True)
-    straight = start(config, HERE, whole)
+    resumed = run_training(config, HERE, killed, resume=True)
+    straight = run_training(config, HERE, whole)
     assert resumed.resumed
     assert resumed.state.history == straight.state.history
     assert log.read_text() == (whole / "log.jsonl").read_text()

@@ -15,8 +15,8 @@ from tellapart.errors import ModelError, RunError
 from tellapart.models.torch_backend import import_torch
 from tellapart.train.checkpoint import (
     State,
-    latest,
-    put_weights,
+    copy_weights,
+    latest_checkpoint,
     read_checkpoint,
     weights_of,
     write_checkpoint,
@@ -45,7 +45,7 @@ def test_a_checkpoint_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
     state = State(2, 0.5, 1, [(1, 0.5), (2, 0.25)])
     write_checkpoint(tmp_path, module, optimiser, state, keep=1)
     other, again = trained(seed=7, steps=0)
-    found = latest(tmp_path)
+    found = latest_checkpoint(tmp_path)
     assert found is not None and read_checkpoint(found, other, again) == state
     for each, opt in ((module, optimiser), (other, again)):
         each[2].bias.data.zero_()  # what is frozen is the start's, and in no checkpoint
@@ -64,7 +64,7 @@ def test_the_last_ones_are_kept_and_half_written_ones_are_no_checkpoints(tmp_pat
         write_checkpoint(tmp_path, module, optimiser, State(step), keep=2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000002", "step-00000010"]
     (tmp_path / "step-00000011").mkdir()
-    found = latest(tmp_path)
+    found = latest_checkpoint(tmp_path)
     assert found is not None and found.name == "step-00000010"
 
 
@@ -145,7 +145,7 @@ def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
     ):
         read_checkpoint(tmp_path / "step-00000002", *trained(width=5))
     with pytest.raises(ModelError, match=r"other weights than the model's: 2\.weight in one alone"):
-        put_weights({name: value for name, value in weights_of(module).items() if name != "2.weight"}, module)
+        copy_weights({name: value for name, value in weights_of(module).items() if name != "2.weight"}, module)
     wider, moments = trained()
     wider.add_module("3", torch.nn.Linear(1, 1))
     write_checkpoint(tmp_path / "other", wider, moments, State(1), keep=1)

@@ -65,7 +65,7 @@ def test_a_file_says_all_that_it_says_and_defaults_stand_for_the_rest(tmp_path: 
         ({"loss": {"margin": 1}}, r"\[loss\]: 'eqsim' has no option 'margin'.*its options are alpha, beta, k"),
         ({"loss": {"name": "itc"}}, r"\[loss\]: 'itc' has no option 'k'; it has none"),
         ({"loss": {"name": 3}}, r"\[loss\]: key 'name' is missing"),
-        ({"loss": {"k": "four"}}, r"\[loss\]: an option has the wrong type"),
+        ({"loss": {"k": "four"}}, r"\[loss\]: 'eqsim': an option has the wrong type"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, changes: dict[str, Any], said: str) -> None:

@@ -9,25 +9,23 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tellapart.benchmarks.benchmark import find_benchmark
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.errors import DataError
-from tellapart.train.leaks import Leak, leaks, refuse
-from tellapart.train.rows import Row, Rows
+from tellapart.train.leaks import Leak, find_leaks, refuse_leaks
+from tellapart.train.rows import TrainingRow, TrainingRows
 
 
 def pictures(count: int) -> list[Image.Image]:
     demo = find_benchmark("demo")
-    assert not isinstance(demo, TaskBenchmark)
-    pairs = demo.pairs()
+    pairs = demo.records()
     return [Image.open(io.BytesIO(pairs.read_bytes(item.images[0]))).convert("RGB") for item in pairs.items[:count]]
 
 
-def rows(folder: Path, **files: Image.Image) -> Rows:
+def rows(folder: Path, **files: Image.Image) -> TrainingRows:
     for name, picture in files.items():
         folder.joinpath(name.replace("_", ".")).parent.mkdir(parents=True, exist_ok=True)
         picture.save(folder / name.replace("_", "."))
-    return Rows(tuple(Row(folder / name.replace("_", "."), "a caption") for name in files))
+    return TrainingRows(tuple(TrainingRow(folder / name.replace("_", "."), "a caption") for name in files))
 
 
 def noise(seed: int) -> Image.Image:
@@ -36,7 +34,7 @@ def noise(seed: int) -> Image.Image:
 
 def test_a_recompressed_picture_is_alike_and_a_copy_is_the_same(tmp_path: Path) -> None:
     copied, jpeg, smaller = pictures(3)
-    found = leaks(
+    found = find_leaks(
         rows(
             tmp_path,
             copied_png=copied,
@@ -51,22 +49,22 @@ def test_a_recompressed_picture_is_alike_and_a_copy_is_the_same(tmp_path: Path) 
     with pytest.raises(
         DataError, match=r"demo: 1 training image is one of its pictures to the pixel \(copied.png\), 2 look"
     ):
-        refuse(found)
+        refuse_leaks(found)
 
 
 def test_what_shares_nothing_is_let_through_and_all_benchmarks_are_looked_at(tmp_path: Path) -> None:
     own = rows(tmp_path, a_png=noise(1), b_png=noise(2))
     seen: list[tuple[str, int, int]] = []
-    found = leaks(own, ["demo", "demo-objects"], lambda *told: seen.append(told))
+    found = find_leaks(own, ["demo", "demo-objects"], lambda *told: seen.append(told))
     assert [(leak.benchmark, leak.same, leak.alike) for leak in found] == [("demo", (), ()), ("demo-objects", (), ())]
-    refuse(found)
+    refuse_leaks(found)
     assert ("training images", 2, 2) in seen
-    assert leaks(own, []) == []
+    assert find_leaks(own, []) == []
 
 
 def test_an_image_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"gone.png: cannot be read"):
-        leaks(Rows((Row(tmp_path / "gone.png", "a cat"),)), ["demo"])
+        find_leaks(TrainingRows((TrainingRow(tmp_path / "gone.png", "a cat"),)), ["demo"])
     (tmp_path / "no.png").write_bytes(b"no picture")
     with pytest.raises(DataError, match=r"no.png"):
-        leaks(Rows((Row(tmp_path / "no.png", "a cat"),)), ["demo"])
+        find_leaks(TrainingRows((TrainingRow(tmp_path / "no.png", "a cat"),)), ["demo"])

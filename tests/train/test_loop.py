@@ -21,17 +21,17 @@ from tellapart.models.store import EmbeddingStore
 from tellapart.models.torch_backend import import_torch, read_state_dict
 from tellapart.train import openclip_encoder
 from tellapart.train.config import read_config
-from tellapart.train.fresh import write_fresh
-from tellapart.train.open_dual import open_dual
-from tellapart.train.schedule import rate
-from tellapart.train.start import start
+from tellapart.train.load_start import open_dual
+from tellapart.train.loop import rate
+from tellapart.train.new_model import write_new_model
+from tellapart.train.training_run import run_training
 
 torch = import_torch()
 
 
 def test_a_run_equals_a_plain_loop_of_torch(tmp_path: Path) -> None:
     told = config(tmp_path)
-    start(told, tmp_path, tmp_path / "run")
+    run_training(told, tmp_path, tmp_path / "run")
     # The same in the plainest way: the whole batch, cross-entropy both ways, AdamW in two groups, the schedule.
     model = open_dual(f"local-dir:{tmp_path / 'run' / 'start'}", "cpu")
     named = [p for _, p in model.module.named_parameters()]
@@ -68,8 +68,8 @@ def test_every_loss_trains_and_a_gradient_cache_changes_no_number(tmp_path: Path
     told = config(tmp_path, loss={"name": loss})
     if loss == "siglip":
         architecture(tmp_path / "arch", init_logit_bias=-10.0)
-    start(told, tmp_path, tmp_path / "whole")
-    start(config(tmp_path, loss={"name": loss}, batch={"micro": 3, "chunk": 2}), tmp_path, tmp_path / "cached")
+    run_training(told, tmp_path, tmp_path / "whole")
+    run_training(config(tmp_path, loss={"name": loss}, batch={"micro": 3, "chunk": 2}), tmp_path, tmp_path / "cached")
     for one, other in zip(logged(tmp_path / "whole"), logged(tmp_path / "cached"), strict=True):
         assert one == pytest.approx(other, rel=1e-4, abs=1e-6)
     assert far(weights(tmp_path / "whole"), weights(tmp_path / "cached")) < 2e-5
@@ -89,7 +89,7 @@ def test_training_on_a_few_pairs_learns_them(tmp_path: Path) -> None:
         batch={"size": 24},
         validation={"every": 100},
     )
-    finished = start(told, tmp_path, tmp_path / "run")
+    finished = run_training(told, tmp_path, tmp_path / "run")
     losses = [one["total"] for one in logged(tmp_path / "run") if "total" in one]
     assert losses[-1] < losses[0] / 2  # captions that stand twice keep it from zero
     assert finished.state.best is not None and finished.state.best > 0.5
@@ -108,17 +108,17 @@ class Stopped(Exception):  # noqa: N818
 @pytest.mark.parametrize("stop", [1, 3, 5])
 def test_a_run_that_stops_anywhere_goes_on_to_the_same_bytes(tmp_path: Path, stop: int) -> None:
     told = config(tmp_path, loss={"name": "negclip"}, optimiser={"steps": 6}, data={"validation": "folder:train"})
-    start(told, tmp_path, tmp_path / "whole")
+    run_training(told, tmp_path, tmp_path / "whole")
 
     def progress(stage: str, done: int, _total: int) -> None:
         if (stage, done) == ("steps", stop):
             raise Stopped
 
     with pytest.raises(Stopped):
-        start(told, tmp_path, tmp_path / "stopped", progress=progress)
+        run_training(told, tmp_path, tmp_path / "stopped", progress=progress)
     with pytest.raises(RunError, match="holds this run already; add --resume"):
-        start(told, tmp_path, tmp_path / "stopped")
-    assert start(told, tmp_path, tmp_path / "stopped", resume=True).resumed
+        run_training(told, tmp_path, tmp_path / "stopped")
+    assert run_training(told, tmp_path, tmp_path / "stopped", resume=True).resumed
     assert (tmp_path / "whole/log.jsonl").read_bytes() == (tmp_path / "stopped/log.jsonl").read_bytes()
     for name in ("model/open_clip_model.safetensors", "checkpoints/step-00000006/optimiser.safetensors"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
@@ -129,7 +129,7 @@ def test_a_command_that_is_killed_goes_on_to_the_same_bytes(tmp_path: Path) -> N
     (tmp_path / "run.toml").write_text(toml(values), encoding="utf-8")
     command = [sys.executable, "-m", "tellapart", "train", str(tmp_path / "run.toml"), "--out"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    start(read_config(tmp_path / "run.toml"), tmp_path, tmp_path / "whole")
+    run_training(read_config(tmp_path / "run.toml"), tmp_path, tmp_path / "whole")
     killed = subprocess.Popen(
         [*command, str(tmp_path / "killed")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
     )
@@ -145,37 +145,37 @@ def test_a_command_that_is_killed_goes_on_to_the_same_bytes(tmp_path: Path) -> N
 
 
 def test_the_scale_stays_below_its_limit_and_is_free_without_one(tmp_path: Path) -> None:
-    start(config(tmp_path, optimiser={"max_scale": 12.0}), tmp_path, tmp_path / "bound")
+    run_training(config(tmp_path, optimiser={"max_scale": 12.0}), tmp_path, tmp_path / "bound")
     assert [one["scale"] for one in logged(tmp_path / "bound") if "scale" in one] == pytest.approx(
         [12.0, 11.99, 11.99, 11.99], abs=0.01
     )
-    start(config(tmp_path, optimiser={"max_scale": None}), tmp_path, tmp_path / "free")
+    run_training(config(tmp_path, optimiser={"max_scale": None}), tmp_path, tmp_path / "free")
     assert min(one["scale"] for one in logged(tmp_path / "free") if "scale" in one) > 12
 
 
 def test_other_data_or_options_are_another_run(tmp_path: Path) -> None:
-    start(config(tmp_path), tmp_path, tmp_path / "run")
+    run_training(config(tmp_path), tmp_path, tmp_path / "run")
     with pytest.raises(RunError, match="holds another run: its configuration, data or start differ"):
-        start(config(tmp_path, seed=1), tmp_path, tmp_path / "run", resume=True)
+        run_training(config(tmp_path, seed=1), tmp_path, tmp_path / "run", resume=True)
     squares(tmp_path / "other", seed=3)
     with pytest.raises(RunError, match="holds another run"):
-        start(config(tmp_path, data={"train": ["folder:other"]}), tmp_path, tmp_path / "run", resume=True)
+        run_training(config(tmp_path, data={"train": ["folder:other"]}), tmp_path, tmp_path / "run", resume=True)
     with pytest.raises(RunError, match="holds something already; train to a new folder"):
-        start(config(tmp_path), tmp_path, tmp_path / "train")
+        run_training(config(tmp_path), tmp_path, tmp_path / "train")
 
 
 def test_a_run_that_diverges_says_so_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"training has diverged; lower optimiser.learning_rate"):
-        start(config(tmp_path, optimiser={"learning_rate": 1e30, "steps": 6}), tmp_path, tmp_path / "run")
+        run_training(config(tmp_path, optimiser={"learning_rate": 1e30, "steps": 6}), tmp_path, tmp_path / "run")
 
 
 def test_a_batch_that_does_not_fit_is_refused_before_the_first_step(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"there are 24 rows to train on, and a batch takes 100 pairs; lower batch.size"
     ):
-        start(config(tmp_path, batch={"size": 100}), tmp_path, tmp_path / "run")
+        run_training(config(tmp_path, batch={"size": 100}), tmp_path, tmp_path / "run")
     with pytest.raises(DataError, match="items must be of one size that divides the batch"):
-        start(config(tmp_path, batch={"size": 7}, data={"together": True}), tmp_path, tmp_path / "other")
+        run_training(config(tmp_path, batch={"size": 7}, data={"together": True}), tmp_path, tmp_path / "other")
 
 
 def test_pictures_of_a_reported_benchmark_are_refused(tmp_path: Path) -> None:
@@ -184,16 +184,16 @@ def test_pictures_of_a_reported_benchmark_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"24 training images are its pictures to the pixel \(0_0.png, 0_1.png.*--allow-leak"
     ):
-        start(told, tmp_path, tmp_path / "run")
+        run_training(told, tmp_path, tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    finished = start(told, tmp_path, tmp_path / "run", allow_leak=True)
+    finished = run_training(told, tmp_path, tmp_path / "run", allow_leak=True)
     assert finished.comparison is not None and finished.comparison.b.endswith("start")
 
 
 def test_the_start_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
 
-    def counted(name: str, device: str) -> openclip_encoder.OpenClipTrained:
+    def counted(name: str, device: str) -> openclip_encoder.TrainableOpenClip:
         opened.append(name)
         return really(name, device)
 
@@ -201,14 +201,14 @@ def test_the_start_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(openclip_encoder, "open_openclip", counted)
     benchmark = f"folder:{squares(tmp_path / 'test', count=4, seed=5)}"
     told = config(tmp_path, report={"benchmarks": [benchmark], "alphas": [0.0]}, optimiser={"steps": 1})
-    drawn = write_fresh(tmp_path / "arch", tmp_path / "drawn", 0)
-    start(told.model_copy(update={"model": drawn}), tmp_path, tmp_path / "run", allow_leak=True)
+    drawn = write_new_model(tmp_path / "arch", tmp_path / "drawn", 0)
+    run_training(told.model_copy(update={"model": drawn}), tmp_path, tmp_path / "run", allow_leak=True)
     assert opened == [drawn]
 
 
 def test_runs_of_one_process_may_differ_in_precision(tmp_path: Path) -> None:
     for precision in ("float32", "bfloat16", "float32"):
-        start(config(tmp_path, precision=precision), tmp_path, tmp_path / f"run-{len(list(tmp_path.iterdir()))}")
+        run_training(config(tmp_path, precision=precision), tmp_path, tmp_path / f"run-{len(list(tmp_path.iterdir()))}")
     first, half, again = (logged(out) for out in sorted(tmp_path.glob("run-*")))
     assert first == again != half
     assert [line["total"] for line in half] == pytest.approx([line["total"] for line in first], rel=0.02)
@@ -222,7 +222,7 @@ def test_what_others_told_accelerate_is_kept_and_said(tmp_path: Path) -> None:
     try:
         theirs = Accelerator(cpu=True, mixed_precision="bf16")
         with pytest.raises(RunError, match=r"was told another device or precision in this process.*process of its own"):
-            start(config(tmp_path), tmp_path, tmp_path / "run")
+            run_training(config(tmp_path), tmp_path, tmp_path / "run")
         assert theirs.mixed_precision == "bf16" and not (tmp_path / "run").exists()
     finally:
         AcceleratorState._reset_state(reset_partial_state=True)
@@ -231,7 +231,7 @@ def test_what_others_told_accelerate_is_kept_and_said(tmp_path: Path) -> None:
 def test_what_was_gained_and_what_lies_between_is_measured(tmp_path: Path) -> None:
     names = [f"folder:{squares(tmp_path / 'test', seed=5)}", "demo-objects"]
     told = config(tmp_path, report={"benchmarks": names, "alphas": [0.0, 0.5, 1.0]})
-    found = start(told, tmp_path, tmp_path / "run", allow_leak=True)
+    found = run_training(told, tmp_path, tmp_path / "run", allow_leak=True)
     assert found.comparison is not None and found.sweep is not None
     assert {row.benchmark for row in found.comparison.rows} == set(names)
     assert all(row.low is not None and row.low <= row.difference <= row.high for row in found.comparison.rows)
@@ -246,12 +246,12 @@ def test_what_was_gained_and_what_lies_between_is_measured(tmp_path: Path) -> No
 def test_weights_are_never_chosen_on_what_is_reported(tmp_path: Path) -> None:
     told = config(tmp_path, data={"validation": "demo"}, report={"benchmarks": ["demo"]})
     with pytest.raises(DataError, match="weights that are chosen on a test set say nothing about it"):
-        start(told, tmp_path, tmp_path / "run")
+        run_training(told, tmp_path, tmp_path / "run")
 
 
 def test_a_split_by_cluster_leaves_no_item_on_both_sides(tmp_path: Path) -> None:
     told = config(tmp_path, data={"share": 0.6, "together": True}, batch={"size": 4})
-    finished = start(told, tmp_path, tmp_path / "run")
+    finished = run_training(told, tmp_path, tmp_path / "run")
     assert finished.state.best is not None and len(finished.state.history) == 2
 
 
@@ -261,12 +261,12 @@ def test_a_clip_of_transformers_trains_and_loads_again(tmp_path: Path) -> None:
 
     folder = tiny_models.clip(tmp_path / "clip")
     told = config(tmp_path, model=f"hf:{folder}")
-    finished = start(told, tmp_path, tmp_path / "run")
+    finished = run_training(told, tmp_path, tmp_path / "run")
     trained, begun = find_model(finished.name), find_model(f"hf:{folder}")
     assert trained.fingerprint != begun.fingerprint
     assert np.abs(trained.encode_texts(["a red square"]) - begun.encode_texts(["a red square"])).max() > 1e-4
     fresh = config(tmp_path, model=f"new:{folder}")
-    assert find_model(start(fresh, tmp_path, tmp_path / "fresh").name).fingerprint not in {
+    assert find_model(run_training(fresh, tmp_path, tmp_path / "fresh").name).fingerprint not in {
         trained.fingerprint,
         begun.fingerprint,
     }
@@ -274,6 +274,6 @@ def test_a_clip_of_transformers_trains_and_loads_again(tmp_path: Path) -> None:
 
 def test_what_has_no_gradients_cannot_be_trained(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="constant cannot be trained"):
-        start(config(tmp_path, model="constant"), tmp_path, tmp_path / "run")
+        run_training(config(tmp_path, model="constant"), tmp_path, tmp_path / "run")
     with pytest.raises(ModelError, match=r"new:.*expected a folder with open_clip_config.json"):
-        start(config(tmp_path, model="new:train"), tmp_path, tmp_path / "run")
+        run_training(config(tmp_path, model="new:train"), tmp_path, tmp_path / "run")

@@ -20,9 +20,9 @@ from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
 from tellapart.models.torch_backend import import_torch, read_state_dict
 from tellapart.train.config import LoraConfig
-from tellapart.train.lora import Adapted, linear_layers, merged
-from tellapart.train.open_dual import open_dual
-from tellapart.train.start import start
+from tellapart.train.load_start import open_dual
+from tellapart.train.lora import add_updates, linear_layers, merge_updates, save_merged
+from tellapart.train.training_run import run_training
 
 pytestmark = pytest.mark.skipif(find_spec("peft") is None, reason="LoRA needs the extra 'train'")
 
@@ -43,7 +43,7 @@ def _weights(folder: Path) -> dict[str, Any]:
 
 def test_updates_alone_are_trained_kept_and_merged_in_what_is_written(tmp_path: Path) -> None:
     told = config(tmp_path, lora={"rank": 2, "alpha": 4.0}, data={"validation": "folder:train"})
-    finished = start(told, tmp_path, tmp_path / "run")
+    finished = run_training(told, tmp_path, tmp_path / "run")
     kept = _weights(tmp_path / "run" / "best")
     learnt = {name for name in kept if ".lora_" in name}
     # Beside them the contrastive scale, and a mask that is no weight.
@@ -67,7 +67,8 @@ def test_updates_alone_are_trained_kept_and_merged_in_what_is_written(tmp_path: 
 
 
 def test_the_merged_model_computes_what_the_adapted_one_does_and_nothing_is_left_changed(tmp_path: Path) -> None:
-    adapted = Adapted(open_dual(clip(tmp_path / "clip"), "cpu"), LoraConfig(rank=3, dropout=0.5), 0)
+    adapted = open_dual(clip(tmp_path / "clip"), "cpu")
+    add_updates(adapted, LoraConfig(rank=3, dropout=0.5), 0)
     begun = find_model(f"hf:{tmp_path / 'clip'}").encode_texts(["a red cup"])
     adapted.module.eval()
     assert np.array_equal(adapted.model().encode_texts(["a red cup"]), begun)  # an update begins as nothing
@@ -79,11 +80,11 @@ def test_the_merged_model_computes_what_the_adapted_one_does_and_nothing_is_left
     assert np.abs(moved - begun).max() > 1e-3
     names, bits = dict(adapted.module.named_parameters()).keys(), adapted.module.state_dict()
     kept = {name: value.clone() for name, value in bits.items()}
-    saved = find_model(adapted.save(tmp_path / "saved"))
+    saved = find_model(save_merged(adapted, tmp_path / "saved"))
     assert np.allclose(saved.encode_texts(["a red cup"]), moved, atol=1e-5)
     assert dict(adapted.module.named_parameters()).keys() == names
     assert all(torch.equal(value, kept[name]) for name, value in adapted.module.state_dict().items())
-    with pytest.raises(ZeroDivisionError), merged(adapted.module):
+    with pytest.raises(ZeroDivisionError), merge_updates(adapted.module):
         raise ZeroDivisionError
     assert dict(adapted.module.named_parameters()).keys() == names
 
@@ -102,10 +103,10 @@ def test_a_run_with_updates_and_dropout_goes_on_to_the_same_bytes(tmp_path: Path
         if (stage, done) == ("steps", 2):
             raise Stopped
 
-    start(told, tmp_path, tmp_path / "whole")
+    run_training(told, tmp_path, tmp_path / "whole")
     with pytest.raises(Stopped):
-        start(told, tmp_path, tmp_path / "stopped", progress=progress)
-    assert start(told, tmp_path, tmp_path / "stopped", resume=True).resumed
+        run_training(told, tmp_path, tmp_path / "stopped", progress=progress)
+    assert run_training(told, tmp_path, tmp_path / "stopped", resume=True).resumed
     for name in ("log.jsonl", "model/model.safetensors"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
     changed = {
@@ -119,7 +120,7 @@ def test_a_run_with_updates_and_dropout_goes_on_to_the_same_bytes(tmp_path: Path
 def test_what_lies_between_the_start_and_the_updates_is_a_mean_of_merged_weights(tmp_path: Path) -> None:
     name = f"folder:{squares(tmp_path / 'test', seed=5)}"
     told = config(tmp_path, lora={"rank": 2}, report={"benchmarks": [name], "alphas": [0.0, 1.0]})
-    found = start(told, tmp_path, tmp_path / "run", allow_leak=True)
+    found = run_training(told, tmp_path, tmp_path / "run", allow_leak=True)
     assert found.sweep is not None and found.comparison is not None
     ends = {alpha: found.sweep.curve[alpha][0] for alpha in (0.0, 1.0)}
     scores = [
@@ -131,7 +132,7 @@ def test_what_lies_between_the_start_and_the_updates_is_a_mean_of_merged_weights
 
 def test_a_fusion_encoder_is_adapted_too(tmp_path: Path) -> None:
     told = config(tmp_path, model=blip(tmp_path / "blip"), loss={"name": "eqsim-itm"}, lora={"rank": 2})
-    start(told, tmp_path, tmp_path / "run")
+    run_training(told, tmp_path, tmp_path / "run")
     assert logged(tmp_path / "run")[0]["gradient_norm"] > 0
     before, after = _weights(tmp_path / "blip"), _weights(tmp_path / "run" / "model")
     changed = {name for name in before if not torch.equal(before[name], after[name])}

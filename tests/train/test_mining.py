@@ -19,10 +19,9 @@ from PIL import Image
 
 from tellapart.errors import DataError, ModelError
 from tellapart.models.store import EmbeddingStore
-from tellapart.train.mining.listing import write_rows
 from tellapart.train.mining.nearest import nearest
 from tellapart.train.mining.negatives import MiningSettings, coarse_to_fine, nearest_images
-from tellapart.train.rows import Rows, read_rows
+from tellapart.train.rows import TrainingRows, read_rows, write_rows
 
 Listed = Callable[..., Path]
 Pixels = NDArray[np.uint8]
@@ -83,7 +82,7 @@ def listed(tmp_path: Path) -> Listed:
     return make
 
 
-def rows_of(path: Path) -> Rows:
+def rows_of(path: Path) -> TrainingRows:
     return read_rows([path.name], path.parent)
 
 
@@ -214,7 +213,7 @@ def test_captions_that_are_too_few_or_broken_are_said(listed: Listed) -> None:
         DataError, match=r"0\.png: its 2 nearest images have 4 captions of their own, and 5 hard negatives"
     ):
         coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), settings=asked)
-    broken = Rows(tuple(replace(row, caption=f"{row.caption} \ud800") for row in rows.rows))
+    broken = TrainingRows(tuple(replace(row, caption=f"{row.caption} \ud800") for row in rows.rows))
     with pytest.raises(DataError, match=r"captions of .*0\.png: field 'texts\[0\]': .*half a character"):
         nearest_images(broken, Colours(), store=EmbeddingStore(None))
     with pytest.raises(DataError, match="0 hard of 15 negatives, from 128 nearest images"):

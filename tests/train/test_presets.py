@@ -10,7 +10,7 @@ from training_sets import toml
 
 from tellapart.errors import DataError
 from tellapart.train.config import TrainConfig, loss_options, read_config
-from tellapart.train.presets import PRESETS, merged
+from tellapart.train.presets import PRESETS, merge_preset
 
 
 def told(folder: Path, preset: str, **more: Any) -> TrainConfig:
@@ -61,7 +61,7 @@ def test_the_file_has_the_last_word(tmp_path: Path) -> None:
 
 def test_merging_changes_no_preset() -> None:
     before = {name: dict(preset) for name, preset in PRESETS.items()}
-    merged(PRESETS["negclip"], {"optimiser": {"steps": 1}, "batch": {"size": 2}, "seed": 9})
+    merge_preset(PRESETS["negclip"], {"optimiser": {"steps": 1}, "batch": {"size": 2}, "seed": 9})
     assert before == {name: dict(preset) for name, preset in PRESETS.items()}
 
 

@@ -14,19 +14,19 @@ from training_sets import config, logged, squares
 
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, Row
-from tellapart.report.training_curves import Chart, log_charts, svg, sweep_chart, write_curves
+from tellapart.report.charts import TrainingChart, log_charts, svg, sweep_chart, write_curves
 from tellapart.train.leaks import Leak
 from tellapart.train.model_card import model_card
 from tellapart.train.record import TrainRecord, read_record, write_record
 from tellapart.train.run_files import RunFiles
-from tellapart.train.start import Finished, start
-from tellapart.train.wise import Sweep
+from tellapart.train.sweep import Sweep
+from tellapart.train.training_run import FinishedRun, run_training
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Finished]]:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, FinishedRun]]:
     """A run on squares, some left over to choose by, reported on others, with a sweep."""
     import torch
 
@@ -39,11 +39,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Finish
         batch={"size": 4},
         report={"benchmarks": [name], "alphas": [0.0, 0.5, 1.0], "licence": "mit"},
     )
-    yield folder, start(told, folder, folder / "run", allow_leak=True)
+    yield folder, run_training(told, folder, folder / "run", allow_leak=True)
     torch.set_num_threads(threads)
 
 
-def test_the_record_says_what_was_told_and_what_came_of_it(run: tuple[Path, Finished]) -> None:
+def test_the_record_says_what_was_told_and_what_came_of_it(run: tuple[Path, FinishedRun]) -> None:
     folder, finished = run
     record = read_record(folder / "run")
     assert record == finished.record
@@ -57,7 +57,7 @@ def test_the_record_says_what_was_told_and_what_came_of_it(run: tuple[Path, Fini
     assert [leak.benchmark for leak in record.leaks] == [f"folder:{folder / 'test'}"]
 
 
-def test_the_card_in_the_models_folder_is_that_of_the_record(run: tuple[Path, Finished]) -> None:
+def test_the_card_in_the_models_folder_is_that_of_the_record(run: tuple[Path, FinishedRun]) -> None:
     folder, finished = run
     assert finished.record is not None and finished.comparison is not None
     card = (folder / "run" / "model" / "README.md").read_text(encoding="utf-8")
@@ -96,7 +96,7 @@ def compared(low: float, high: float, name: str = "cifar10") -> Comparison:
     return Comparison(a="after", b="before", rows=(row,), unshared=("valse",))
 
 
-def test_the_card_says_what_was_forgotten_shared_and_unknown(run: tuple[Path, Finished]) -> None:
+def test_the_card_says_what_was_forgotten_shared_and_unknown(run: tuple[Path, FinishedRun]) -> None:
     record = run[1].record
     assert record is not None
     lost = model_card(changed(record, comparison=compared(-0.2, -0.01)))
@@ -125,7 +125,7 @@ def test_the_card_says_what_was_forgotten_shared_and_unknown(run: tuple[Path, Fi
     assert "pipeline_tag" not in card and "| `matching.negatives` | `2` |" in card and "| `reading` | `itm` |" in card
 
 
-def test_a_hostile_name_ends_no_cell_and_no_line(run: tuple[Path, Finished]) -> None:
+def test_a_hostile_name_ends_no_cell_and_no_line(run: tuple[Path, FinishedRun]) -> None:
     record = run[1].record
     assert record is not None
     card = model_card(changed(record, comparison=compared(-0.2, 0.2, "a|b\n# <script>`")))
@@ -147,14 +147,14 @@ def test_a_record_that_is_damaged_is_said(tmp_path: Path, content: str, said: st
         read_record(tmp_path / "gone")
 
 
-def test_a_record_that_is_written_anew_is_the_same(run: tuple[Path, Finished], tmp_path: Path) -> None:
+def test_a_record_that_is_written_anew_is_the_same(run: tuple[Path, FinishedRun], tmp_path: Path) -> None:
     record = run[1].record
     assert record is not None
     write_record(tmp_path, record)
     assert (tmp_path / "record.json").read_bytes() == (run[0] / "run" / "record.json").read_bytes()
 
 
-def test_the_curves_are_those_of_the_log_and_the_sweep(run: tuple[Path, Finished]) -> None:
+def test_the_curves_are_those_of_the_log_and_the_sweep(run: tuple[Path, FinishedRun]) -> None:
     folder, finished = run
     written = write_curves(RunFiles(folder / "run"), finished.sweep)
     assert [path.relative_to(folder / "run").as_posix() for path in written] == ["log.svg", "wise/curve.svg"]
@@ -170,7 +170,9 @@ def test_the_curves_are_those_of_the_log_and_the_sweep(run: tuple[Path, Finished
 
 
 def test_a_point_is_drawn_where_its_value_lies_between_the_ticks() -> None:
-    drawn = svg([Chart("a <b>", "alpha", {"one & all": [(0.0, 0.0), (0.5, 50.0), (1.0, 100.0)]}, (0.5, "best"))])
+    drawn = svg(
+        [TrainingChart("a <b>", "alpha", {"one & all": [(0.0, 0.0), (0.5, 50.0), (1.0, 100.0)]}, (0.5, "best"))]
+    )
     tree = ElementTree.fromstring(drawn)  # noqa: S314  (written here)
     points = tree.find(f".//{SVG}polyline").get("points").split()  # type: ignore[union-attr]
     (x0, y0), (x1, y1), (x2, y2) = (map(float, point.split(",")) for point in points)

@@ -16,7 +16,7 @@ from PIL import Image
 from training_sets import squares
 
 from tellapart.errors import DataError
-from tellapart.train.rows import Rows, read_rows
+from tellapart.train.rows import TrainingRows, read_rows
 from tellapart.train.validation import left_over
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -33,7 +33,7 @@ def picture(path: Path) -> None:
 def listed(tmp_path: Path) -> Iterator[Any]:
     """Write a JSONL file of rows with its pictures."""
 
-    def write(*rows: dict[str, Any] | str) -> Rows:
+    def write(*rows: dict[str, Any] | str) -> TrainingRows:
         for name in ("a.png", "b.png"):
             picture(tmp_path / name)
         lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
@@ -182,7 +182,7 @@ def test_a_plain_csv_is_rows_too_and_a_broken_one_is_named(tmp_path: Path) -> No
     with pytest.raises(DataError, match=r"rows.csv:2: column 'image_path' is missing"):
         read_rows(["rows.csv"], tmp_path)
     counterfactuals(tmp_path, (ORIGINAL, "7_1", "a dog"), (ORIGINAL, "7_1", "a dog again"))
-    with pytest.raises(DataError, match=r"train-coco-cfs.csv:3: '7_1_img_0.jpg' stands twice"):
+    with pytest.raises(DataError, match=r"train-coco-cfs.csv:3: '7_1_img_0.jpg' appears twice"):
         read_rows(["train-coco-cfs.csv"], tmp_path)
 
 
@@ -211,14 +211,14 @@ def _pair(image: Path) -> str:
     return re.sub(r"_img_[01]$", "", image.stem)
 
 
-def _named(path: Path) -> Rows:
+def _named(path: Path) -> TrainingRows:
     """The rows of a released file whose pictures are not here."""
     from tellapart.train.released_rows import csv_rows
-    from tellapart.train.rows import Row
+    from tellapart.train.rows import TrainingRow
 
-    return Rows(
+    return TrainingRows(
         tuple(
-            Row(Path(told["image"]), told["caption"], item=told["item"], cluster=told["cluster"])
+            TrainingRow(Path(told["image"]), told["caption"], item=told["item"], cluster=told["cluster"])
             for _, told in csv_rows(path)
         )
     )

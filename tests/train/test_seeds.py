@@ -17,7 +17,7 @@ from tellapart.evaluation.compare import Comparison, Row
 from tellapart.records.timing_record import Machine
 from tellapart.train.record import DataRecord, TrainRecord, read_record, write_record
 from tellapart.train.seeds import between, over_seeds, paired_by_seed, read_seeds, train_seeds
-from tellapart.train.start import Finished
+from tellapart.train.training_run import FinishedRun
 
 SCORES = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), min_size=2, max_size=6)
 
@@ -141,14 +141,14 @@ def test_only_what_is_not_done_is_trained_again(tmp_path: Path) -> None:
     told = config(tmp_path)
     trained: list[int] = []
 
-    def once(one: Any, folder: Path) -> Finished:
+    def once(one: Any, folder: Path) -> FinishedRun:
         trained.append(one.seed)
         if one.seed == 2 and len(trained) == 3:
             raise KeyboardInterrupt
         folder.mkdir(parents=True, exist_ok=True)
         record = made(one.seed, (0.5,), (0.4,)).model_copy(update={"config": one.model_dump(mode="json")})
         write_record(folder, record)
-        return Finished("x", None, False, record=record)  # type: ignore[arg-type]
+        return FinishedRun("x", None, False, record=record)  # type: ignore[arg-type]
 
     with pytest.raises(KeyboardInterrupt):
         train_seeds(told, tmp_path / "out", 4, once)
@@ -164,10 +164,10 @@ def test_only_what_is_not_done_is_trained_again(tmp_path: Path) -> None:
 def test_seeds_on_different_data_are_no_sample(tmp_path: Path) -> None:
     told = config(tmp_path)
 
-    def once(one: Any, folder: Path) -> Finished:
+    def once(one: Any, folder: Path) -> FinishedRun:
         data = DataRecord(rows=1, images=1, items=1, fingerprint=str(one.seed // 2))
         record = made(one.seed, (0.5,), (0.4,)).model_copy(update={"data": data})
-        return Finished("x", None, False, record=record)  # type: ignore[arg-type]
+        return FinishedRun("x", None, False, record=record)  # type: ignore[arg-type]
 
     with pytest.raises(RunError, match="seed-002 trained on other data than the rest"):
         train_seeds(told, tmp_path / "out", 3, once)

@@ -15,12 +15,12 @@ import pytest
 from tiny_fusion import MODELS
 from training_sets import far, logged, squares, table, toml, weights
 
+from tellapart.train.batch_order import BatchOrder
 from tellapart.train.config import read_config
-from tellapart.train.order import Order
 from tellapart.train.record import read_record
 from tellapart.train.rows import read_rows
 from tellapart.train.seeds import over_seeds, train_seeds
-from tellapart.train.start import start
+from tellapart.train.training_run import run_training
 
 pytestmark = pytest.mark.skipif(find_spec("transformers") is None, reason="fusion encoders need the extra 'models'")
 
@@ -39,7 +39,7 @@ Said = tuple[dict[str, Any], dict[str, Any]]
 def read_by_the_second(folder: Path) -> Path:
     """The image that the second of two ranks reads first."""
     rows = read_rows([str(folder)], Path())
-    return rows.rows[Order(rows, 8, 0).batch(0, 1, 2)[0]].image
+    return rows.rows[BatchOrder(rows, 8, 0).batch(0, 1, 2)[0]].image
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def near(one: Path, other: Path) -> None:
 
 
 def test_two_ranks_train_a_dual_encoder_as_one_does(said: Said, folder: Path) -> None:
-    start(read_config(folder / "dual.toml"), folder, folder / "dual-alone")
+    run_training(read_config(folder / "dual.toml"), folder, folder / "dual-alone")
     near(folder / "dual-alone", folder / "dual")
     assert [each["dual"]["out"].count("measure with:") for each in said] == [1, 0]
     assert [each["dual"]["code"] for each in said] == [0, 0]
@@ -99,7 +99,7 @@ def test_two_ranks_train_a_dual_encoder_as_one_does(said: Said, folder: Path) ->
 
 @pytest.mark.parametrize("name", MODELS)
 def test_two_ranks_cross_the_same_pairs_as_one(said: Said, folder: Path, name: str) -> None:
-    start(read_config(folder / f"{name}.toml"), folder, folder / f"{name}-alone")
+    run_training(read_config(folder / f"{name}.toml"), folder, folder / f"{name}-alone")
     near(folder / f"{name}-alone", folder / f"{name}")
     assert [each[name] for each in said] == ["", ""]
 
@@ -111,7 +111,9 @@ def test_two_ranks_train_every_seed_keep_what_is_done_and_one_of_them_says_it(sa
     found, again = (json.loads(call["out"]) for call in first)
     assert found["seeds"] == [7, 8] and again == found
     told = read_config(folder / "seeds.toml")
-    records = train_seeds(told, folder / "seeds-alone", 2, lambda each, out: start(each, folder, out, allow_leak=True))
+    records = train_seeds(
+        told, folder / "seeds-alone", 2, lambda each, out: run_training(each, folder, out, allow_leak=True)
+    )
     for row, alone in zip(found["start"], over_seeds(records), strict=True):
         assert (row["metric"], row["seeds"]) == (alone.metric, 2)
         assert (row["mean"], row["other"]) == pytest.approx((alone.mean, alone.other))

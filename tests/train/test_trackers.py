@@ -9,8 +9,8 @@ import pytest
 from training_sets import config, logged
 
 from tellapart.errors import MissingDependencyError
-from tellapart.train.start import start
-from tellapart.train.trackers import tracked
+from tellapart.train.trackers import open_trackers
+from tellapart.train.training_run import run_training
 
 
 def _events(folder: Path) -> dict[str, list[tuple[int, float]]]:
@@ -35,9 +35,9 @@ def test_a_resumed_run_tells_each_step_once(tmp_path: Path) -> None:
             raise Stopped
 
     with pytest.raises(Stopped):
-        start(told, tmp_path, tmp_path / "run", progress=progress)
+        run_training(told, tmp_path, tmp_path / "run", progress=progress)
     assert [step for step, _ in _events(tmp_path / "run" / "tensorboard")["total"]] == [1, 2, 3, 4, 5]
-    start(told, tmp_path, tmp_path / "run", resume=True)
+    run_training(told, tmp_path, tmp_path / "run", resume=True)
     found = _events(tmp_path / "run" / "tensorboard")
     lines = logged(tmp_path / "run")
     for tag in ("total", "learning_rate", "gradient_norm", "scale", "validation_group_score"):
@@ -48,19 +48,19 @@ def test_a_resumed_run_tells_each_step_once(tmp_path: Path) -> None:
 
 
 def test_nothing_is_written_where_nothing_is_asked(tmp_path: Path) -> None:
-    start(config(tmp_path), tmp_path, tmp_path / "run")
+    run_training(config(tmp_path), tmp_path, tmp_path / "run")
     assert not (tmp_path / "run" / "tensorboard").exists()
 
 
 @pytest.mark.skipif(find_spec("wandb") is not None, reason="wandb is installed")
 def test_a_missing_tracker_is_said_before_the_first_step(tmp_path: Path) -> None:
     with pytest.raises(MissingDependencyError, match=r"wandb is needed here and is not installed.*tellapart\[wandb\]"):
-        start(config(tmp_path, log={"wandb": "pairs"}), tmp_path, tmp_path / "run")
+        run_training(config(tmp_path, log={"wandb": "pairs"}), tmp_path, tmp_path / "run")
     assert not (tmp_path / "run" / "log.jsonl").exists()
 
 
 def test_what_is_told_is_opened_with_the_first_number(tmp_path: Path) -> None:
-    with tracked(config(tmp_path, log={"tensorboard": True}).log, tmp_path / "run", "few") as told:
+    with open_trackers(config(tmp_path, log={"tensorboard": True}).log, tmp_path / "run", "few") as told:
         assert len(told) == 1 and not (tmp_path / "run").exists()
         told[0](7, {"total": 0.5})
     assert _events(tmp_path / "run" / "tensorboard") == {"total": [(7, 0.5)]}

@@ -9,7 +9,7 @@ from training_sets import squares, table
 
 from tellapart.errors import DataError, UnknownNameError
 from tellapart.train.config import TrainConfig
-from tellapart.train.rows import Row, Rows, read_rows
+from tellapart.train.rows import TrainingRow, TrainingRows, read_rows
 from tellapart.train.validation import left_over, metric_of, validation_set
 
 
@@ -51,9 +51,9 @@ def test_what_is_left_over_is_items_as_they_were(tmp_path: Path) -> None:
 
 
 def test_rows_without_a_false_caption_choose_nothing() -> None:
-    plain, told = Row(Path("a.png"), "a cat"), Row(Path("b.png"), "two", ("three", "four"), item=1)
-    assert [item.texts for item in left_over(Rows((plain, told))).items] == [("two", "three", "four")]
+    plain, told = TrainingRow(Path("a.png"), "a cat"), TrainingRow(Path("b.png"), "two", ("three", "four"), item=1)
+    assert [item.texts for item in left_over(TrainingRows((plain, told))).items] == [("two", "three", "four")]
     with pytest.raises(DataError, match=r"data.share leaves 1 items and none with a false caption.*data.validation"):
-        left_over(Rows((plain,)))
+        left_over(TrainingRows((plain,)))
     with pytest.raises(DataError, match=r"data\.share leaves 0 items"):
-        left_over(Rows(()))
+        left_over(TrainingRows(()))

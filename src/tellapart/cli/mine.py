@@ -46,13 +46,12 @@ def mine_command(
     """
     from tellapart.models.deferred import find_deferred
     from tellapart.models.options import ModelOptions
-    from tellapart.train.mining.listing import images_root, write_rows
     from tellapart.train.mining.negatives import MiningSettings, coarse_to_fine, nearest_images
-    from tellapart.train.rows import read_rows
+    from tellapart.train.rows import images_root, read_rows, write_rows
 
     root = images_root(rows, images)
     source = read_rows([rows], Path(), None if images is None else str(images), limit=limit)
-    with open_store(cache) as store, resumable(kept="what was scored") as progress:
+    with open_store(cache) as store, resumable(result="what was scored") as progress:
         features = find_deferred(model, ModelOptions(device=device), store)
         update = progress.callback(out.name)
         if scorer is None:

@@ -1,4 +1,4 @@
-"""Every entry judged by a head that saw nothing of its cluster: folds, seeded and the same in any order."""
+"""Cross-fitted heads: each entry's probability comes from a head that saw nothing of its cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FOLDS = 5
 
 
 def fold_of(clusters: Sequence[str], *, folds: int = FOLDS, seed: int = 0) -> NDArray[np.int64]:
-    """Return the fold of each item, int64 `(item,)`: whole clusters, dealt out so that folds differ by one cluster at most.
+    """Return the fold of each item, int64 `(item,)`: whole clusters, so that folds differ by one cluster at most.
 
     Depends on the clusters' names alone: not on the order of items, nor on how many each cluster holds.
 
@@ -29,9 +29,9 @@ def fold_of(clusters: Sequence[str], *, folds: int = FOLDS, seed: int = 0) -> ND
     names = sorted(set(clusters))
     if not 2 <= folds <= len(names):
         raise DataError(f"{folds} folds of {len(names)} clusters: give at least 2 folds and as many clusters")
-    dealt = np.random.default_rng(seed).permutation(len(names)) % folds
-    place = dict(zip(names, dealt.tolist(), strict=True))
-    return np.array([place[name] for name in clusters], np.int64)
+    numbers = np.random.default_rng(seed).permutation(len(names)) % folds
+    fold = dict(zip(names, numbers.tolist(), strict=True))
+    return np.array([fold[name] for name in clusters], np.int64)
 
 
 def held_out(
@@ -64,21 +64,20 @@ def held_out(
     """
     parts = fold_of(clusters, folds=folds, seed=seed)
     labels = np.tile(np.minimum(np.arange(features.shape[1]), 1), (len(features), 1))
-    found = np.empty(features.shape[:2])
+    probabilities = np.empty(features.shape[:2])
     # In the order of the clusters, not of the file: sums of the fit then have the same bits.
     order = np.array(
         sorted(range(len(features)), key=lambda item: (clusters[item], features[item].tobytes())), np.int64
     )
     for part in range(folds):
-        seen = order[parts[order] != part]
-        rows = features[seen].reshape(-1, features.shape[2])
-        head = fit_head(rows, labels[seen].ravel(), penalty=penalty)
-        found[parts == part] = head.probabilities(features[parts == part])
-    return found
+        others = order[parts[order] != part]
+        head = fit_head(features[others].reshape(-1, features.shape[2]), labels[others].ravel(), penalty=penalty)
+        probabilities[parts == part] = head.probabilities(features[parts == part])
+    return probabilities
 
 
 def in_order(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return for each item the share of its later entries that are told from its first; a tie is half told.
+    """Return for each item the share of its later entries with a higher probability than its first; a tie is one half.
 
     Args:
         probabilities: of not being the first, `(item, entry)`.
@@ -90,5 +89,5 @@ def in_order(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     array([1. , 0. , 0.5])
     """
     first, others = probabilities[:, :1], probabilities[:, 1:]
-    told: NDArray[np.float64] = ((first < others) + 0.5 * (first == others)).mean(axis=1)
-    return told
+    shares: NDArray[np.float64] = ((first < others) + 0.5 * (first == others)).mean(axis=1)
+    return shares

@@ -35,10 +35,6 @@ class SigmoidHead:
 
         Raises:
             DataError: features of other dimensions than those it was fitted on.
-
-        >>> SigmoidHead(np.array([1.0]), 0.0).probabilities(np.zeros((3, 2)))
-        Traceback (most recent call last):
-        tellapart.errors.DataError: the head was fitted on features of 1 dimensions and is given 2; use the same encoder
         """
         from scipy.special import expit
 
@@ -48,14 +44,14 @@ class SigmoidHead:
                 "use the same encoder"
             )
         # Each number is a sum over its own features, in one order: equal features tie to the bit.
-        found: NDArray[np.float64] = expit((features.astype(np.float64) * self.weights).sum(axis=-1) + self.bias)
-        return found
+        logits = (features.astype(np.float64) * self.weights).sum(axis=-1) + self.bias
+        return np.asarray(expit(logits), np.float64)
 
 
 def fit_head(features: NDArray[np.floating], labels: NDArray[np.integer], *, penalty: float = PENALTY) -> SigmoidHead:
     """Fit the neuron: mean binary cross-entropy of standardised features, plus `penalty / 2` times the squared weights.
 
-    The paper stops stochastic descent early to the same end; the penalised optimum is one point, whatever the order.
+    The paper stops stochastic descent early to the same end; the penalised optimum is one point, in any order.
 
     Args:
         features: `(entry, dimensions)`, finite.
@@ -72,6 +68,7 @@ def fit_head(features: NDArray[np.floating], labels: NDArray[np.integer], *, pen
     array([0.03, 0.5 , 0.97])
     """
     from scipy.optimize import minimize
+    from scipy.special import expit
 
     exact = np.asarray(features, np.float64)
     _check(exact, labels, penalty)
@@ -81,18 +78,18 @@ def fit_head(features: NDArray[np.floating], labels: NDArray[np.integer], *, pen
     signs = np.where(labels == 1, -1.0, 1.0)
 
     def loss(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        from scipy.special import expit
-
         margins = signs * (rows @ point[:-1] + point[-1])
         pull = signs * expit(margins) / len(rows)
         slope = np.append(pull @ rows + penalty * point[:-1], pull.sum())
         return float(np.logaddexp(0, margins).mean() + penalty / 2 * point[:-1] @ point[:-1]), slope
 
     start = np.zeros(rows.shape[1] + 1)
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-11, "gtol": 1e-6})
+    optimum = minimize(
+        loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-11, "gtol": 1e-6}
+    ).x
     weights = np.zeros(len(centre))
-    weights[moves] = found.x[:-1] / scale[moves]
-    return SigmoidHead(weights, float(found.x[-1] - centre @ weights))
+    weights[moves] = optimum[:-1] / scale[moves]
+    return SigmoidHead(weights, float(optimum[-1] - centre @ weights))
 
 
 def _check(features: NDArray[np.float64], labels: NDArray[np.integer], penalty: float) -> None:

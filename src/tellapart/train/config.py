@@ -1,22 +1,21 @@
-"""What a training run is told: one TOML file, checked before anything is computed."""
+"""The configuration of a training run: one TOML file, checked before anything is computed."""
 
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from tellapart.catalog import load, nearest
+from tellapart.catalog import nearest
 from tellapart.data.rows import read_toml
-from tellapart.data.validation import checked
+from tellapart.data.validation import validate_table
 from tellapart.errors import DataError
-from tellapart.train.presets import PRESETS, merged
+from tellapart.train.losses.loss import Loss, find_loss
+from tellapart.train.presets import PRESETS, merge_preset
 
 __all__ = [
     "BatchConfig",
@@ -38,7 +37,7 @@ class _Table(BaseModel):
 
 
 class DataConfig(_Table):
-    """What is trained on.
+    """The training data.
 
     Attributes:
         train: pair set folders, JSONL or CSV files of rows, or NegCLIP's TSV files; all of them together.
@@ -46,15 +45,12 @@ class DataConfig(_Table):
         validation: a pair set that weights are chosen by: a folder, or a benchmark's name. Never one that is reported.
         together: keep the pairs of one item (a 2x2 quadruple) in one batch.
         negative_captions: false captions drawn for each image and step; what the loss needs if not given.
-        negative_images: what a row's hard counterpart becomes: `pairs` more pairs of the batch (NegCLIP), the row's `mate`
-            (TROHN-Img), or `none`; what the loss needs if not given.
+        negative_images: what a row's hard counterpart becomes: `pairs` more pairs of the batch (NegCLIP), the row's
+            `mate` (TROHN-Img), or `none`; what the loss needs if not given.
         keep_images: keep prepared images in memory, for sets that fit.
         share: of the items, counted by cluster, that are trained on; the others are the validation set (COCO-CF's 80/20
             split by pair), if `validation` names none.
         take: for each source, the share of its clusters that is used at all; everything if not given.
-
-    >>> DataConfig(train=["pairs.jsonl"]).together
-    False
     """
 
     train: list[str] = Field(min_length=1)
@@ -73,8 +69,6 @@ class OptimiserConfig(_Table):
 
     Attributes:
         learning_rate: at the end of the warm-up.
-        betas: of AdamW.
-        epsilon: of AdamW.
         weight_decay: of matrices; biases, norms and the scale have none.
         warm_up: steps.
         decay: after them, on half a `cosine` or on a line (`linear`).
@@ -82,9 +76,6 @@ class OptimiserConfig(_Table):
         steps: of the optimiser.
         clip_norm: largest norm of the whole gradient; no limit if not given.
         max_scale: the contrastive scale is kept at or below it; None leaves it free (as BiVLC's code does).
-
-    >>> OptimiserConfig(learning_rate=1e-6, steps=10).max_scale
-    100.0
     """
 
     learning_rate: float = Field(gt=0)
@@ -106,17 +97,13 @@ class OptimiserConfig(_Table):
 
 
 class BatchConfig(_Table):
-    """How many pairs a step sees.
+    """The pairs of a step.
 
     Attributes:
         size: pairs a step, over all ranks together.
-        micro: pairs that are encoded at a time, with a gradient cache: memory grows with this, and numbers do not change.
+        micro: pairs that are encoded at a time, with a gradient cache: memory grows with this, and numbers do not
+            change. With a matching loss, pairs that are joined at a time; they are computed again in the backward pass.
         chunk: rows of the similarity matrix at a time; all if not given.
-
-    With a matching loss `micro` is how many pairs are joined at a time; each is then computed again in the backward pass.
-
-    >>> BatchConfig(size=200).micro is None
-    True
     """
 
     size: int = Field(ge=2)
@@ -125,19 +112,17 @@ class BatchConfig(_Table):
 
 
 class MatchingConfig(_Table):
-    """What a fusion encoder's pairs are crossed with.
+    """The negatives that a fusion encoder's pairs are crossed with.
 
     Attributes:
         negatives: pairs that each pair is crossed with; if not given 15 for a ranking (METER's), else 1.
-        source: `batch`, drawn from the other pairs of the step by their contrastive logits, or `rows`, the hard counterparts
-            that the rows name (as `tellapart mine` writes them).
-        close: of each row's counterparts the first so many are close, as mining puts the hard ones first; EqSim holds v2 for
-            these. If not given, those with the highest crossed logits.
+        source: `batch`, drawn from the other pairs of the step by their contrastive logits, or `rows`, the hard
+            counterparts that the rows name (as `tellapart mine` writes them).
+        close: of each row's counterparts the first so many are close, as mining puts the hard ones first; EqSim holds
+            v2 for these. If not given, those with the highest crossed logits.
         hardest: take the most similar pairs of the batch and draw nothing.
-        contrast: add the contrastive loss (ITC) of the unimodal vectors, as ALBEF and BLIP do, where the model has them.
-
-    >>> MatchingConfig().source
-    'batch'
+        contrast: add the contrastive loss (ITC) of the unimodal vectors, as ALBEF and BLIP do, where the model has
+            them.
     """
 
     negatives: int | None = Field(default=None, ge=1)
@@ -156,19 +141,16 @@ class MatchingConfig(_Table):
 
 
 class LoraConfig(_Table):
-    """Train low-rank updates of linear layers, and nothing else (peft).
+    """Low-rank updates of linear layers (peft): they are trained, and all else is frozen.
 
-    The packed projections of torch's own `MultiheadAttention` (open_clip's attention) are no linear layers, and stay as they
-    are; in open_clip's towers the two layers of each block's MLP are adapted, in transformers' the attention too.
+    The packed projections of torch's own `MultiheadAttention` (open_clip's attention) are no linear layers, and are not
+    adapted; in open_clip's towers the two layers of each block's MLP are, in transformers' the attention too.
 
     Attributes:
         rank: of the updates.
         alpha: their weight is `alpha / rank`.
         dropout: before them.
         targets: ends of the names of the layers; all linear layers if none.
-
-    >>> LoraConfig(rank=8).targets
-    []
     """
 
     rank: int = Field(ge=1)
@@ -178,16 +160,13 @@ class LoraConfig(_Table):
 
 
 class ValidationConfig(_Table):
-    """How weights are chosen.
+    """The choice of weights.
 
     Attributes:
         every: steps between two measurements, each with a checkpoint.
-        metric: of the validation set; the highest wins, the earliest of equals. If not given, the strictest one that its
-            shape has: `group_score` of 2x2 items, else `choice_score`.
+        metric: of the validation set; the highest wins, the earliest of equals. If not given, the strictest one that
+            its shape has: `group_score` of 2x2 items, else `choice_score`.
         keep: checkpoints that are kept beside the best weights.
-
-    >>> ValidationConfig().keep
-    1
     """
 
     every: int = Field(default=500, ge=1)
@@ -196,15 +175,13 @@ class ValidationConfig(_Table):
 
 
 class ReportConfig(_Table):
-    """What is measured before and after.
+    """The measurements before and after.
 
     Attributes:
-        benchmarks: sets and tasks, by name; what was learnt and what was forgotten.
+        benchmarks: sets and tasks, by name, that show what was learnt and what was forgotten.
         alphas: weights of the trained model in an interpolation with its start (WiSE-FT); no sweep if none.
-        licence: of the trained weights, as the hub names it (`mit`, `cc-by-4.0`), for the model card; `unknown` if not given.
-
-    >>> ReportConfig(benchmarks=["demo"]).alphas
-    []
+        licence: of the trained weights, as the hub names it (`mit`, `cc-by-4.0`), for the model card; `unknown` if not
+            given.
     """
 
     benchmarks: list[str] = []
@@ -213,14 +190,11 @@ class ReportConfig(_Table):
 
 
 class LogConfig(_Table):
-    """Where the numbers of each step also go.
+    """Where the numbers of each step go beside `log.jsonl`.
 
     Attributes:
         tensorboard: write event files to the run's folder.
         wandb: a project of Weights & Biases.
-
-    >>> LogConfig().tensorboard
-    False
     """
 
     tensorboard: bool = False
@@ -231,11 +205,9 @@ class TrainConfig(_Table):
     """A training run.
 
     Attributes:
-        name: of the run.
         model: the start: a name as `tellapart run -m` takes it, of a torch model.
-        preset: a paper's values for all that this file does not say (`presets.PRESETS`).
+        preset: a paper's values for all that this file does not set (`presets.PRESETS`).
         seed: of the order, the draws and dropout.
-        device: `cpu`, `cuda` or `mps`.
         precision: `float32`, or `bfloat16` by autocast.
         reading: of the model where it is measured; the family's own if not given (`itm` of a fusion encoder).
         loss: its `name` (`tellapart ls losses`) and its options.
@@ -271,32 +243,31 @@ class TrainConfig(_Table):
     report: ReportConfig = ReportConfig()
     log: LogConfig = LogConfig()
 
+    def find_loss(self) -> Loss:
+        """Return the declaration of the loss.
+
+        Raises:
+            UnknownNameError: no such loss.
+        """
+        return find_loss(str(self.loss["name"]))
+
     def fingerprint(self, *facts: str) -> str:
         """Return 16 hexadecimal digits of the SHA-256 of all that decides the weights.
 
         Args:
             facts: of the data and the start, and tellapart's version.
-
-        >>> values = {"name": "a", "model": "m", "data": {"train": ["a"]}, "loss": {"name": "itc"}, "batch": {"size": 4}}
-        >>> config = TrainConfig(**values, optimiser={"learning_rate": 1e-3, "steps": 2})
-        >>> len(config.fingerprint("data")), config.fingerprint("data") == config.fingerprint("other data")
-        (16, False)
         """
-        told = self.model_dump(mode="json", exclude={"name", "report", "log"})
-        return hashlib.sha256(json.dumps([told, *facts], sort_keys=True).encode()).hexdigest()[:16]
+        values = self.model_dump(mode="json", exclude={"name", "report", "log"})
+        return hashlib.sha256(json.dumps([values, *facts], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def read_config(path: Path) -> TrainConfig:
-    """Read a training run from a TOML file; a preset's values stand where the file says nothing.
+    """Read a training run from a TOML file; a preset's values fill in what the file does not set.
 
     Raises:
         DataError: the file cannot be read, is not TOML, or holds an unknown key or preset, or a value out of range.
         UnknownNameError: no such loss.
         ModelError: an option of the loss is out of range.
-
-    >>> read_config(Path("missing.toml"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: missing.toml: cannot be read (No such file or directory)
     """
     values = read_toml(path)
     preset = values.get("preset")
@@ -304,29 +275,23 @@ def read_config(path: Path) -> TrainConfig:
         if preset not in PRESETS:
             hint = nearest(str(preset), PRESETS) or ";"
             raise DataError(f"{path}: no preset {preset!r}{hint} the presets are {', '.join(PRESETS)}")
-        values = merged(PRESETS[preset], values)
-    for key, table in _TABLES.items():
-        if isinstance(values.get(key), Mapping):
-            checked(table, values[key], f"{path}: [{key}]")
-    config = checked(TrainConfig, values, str(path))
+        values = merge_preset(PRESETS[preset], values)
+    for key, field in TrainConfig.model_fields.items():
+        kinds = (field.annotation, *get_args(field.annotation))
+        table = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, _Table)), None)
+        if table is not None and isinstance(values.get(key), Mapping):
+            validate_table(table, values[key], f"{path}: [{key}]")
+    config = validate_table(TrainConfig, values, str(path))
     loss_options(config.loss, f"{path}: [loss]")
     return config
 
 
-_TABLES: dict[str, type[BaseModel]] = {
-    "data": DataConfig,
-    "optimiser": OptimiserConfig,
-    "batch": BatchConfig,
-    "matching": MatchingConfig,
-    "lora": LoraConfig,
-    "validation": ValidationConfig,
-    "report": ReportConfig,
-    "log": LogConfig,
-}
-
-
-def loss_options(told: Mapping[str, JsonValue], where: str = "[loss]") -> Any:
+def loss_options(table: Mapping[str, JsonValue], where: str = "[loss]") -> Any:
     """Return a loss's options as it takes them, or None if it takes none.
+
+    Args:
+        table: the loss's `name`, and options.
+        where: the place that an error names.
 
     Raises:
         DataError: there is no name, or the loss has no such option.
@@ -335,23 +300,9 @@ def loss_options(told: Mapping[str, JsonValue], where: str = "[loss]") -> Any:
 
     >>> loss_options({"name": "eqsim", "k": 4}).k
     4
-    >>> loss_options({"name": "eqsim", "margin": 4})  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.DataError: [loss]: 'eqsim' has no option 'margin'; did you mean 'variant'? its options are alpha, beta, k, ...
     """
-    name = told.get("name")
+    name = table.get("name")
     if not isinstance(name, str):
         raise DataError(f"{where}: key 'name' is missing; `tellapart ls losses` lists the losses")
-    given = {key: value for key, value in told.items() if key != "name"}
-    taken = inspect.signature(load("loss", name)).parameters.get("options")
-    known = [field.name for field in fields(taken.default)] if taken else []
-    for key in given:
-        if key not in known:
-            listed = f"its options are {', '.join(known)}" if known else "it has none"
-            raise DataError(f"{where}: {name!r} has no option {key!r}{nearest(key, known) or ';'} {listed}")
-    if taken is None:
-        return None
-    try:
-        return type(taken.default)(**given)
-    except TypeError as wrong:
-        raise DataError(f"{where}: an option has the wrong type: {wrong}") from wrong
+    options = {key: value for key, value in table.items() if key != "name"}
+    return find_loss(name).read_options(options, f"{where}: {name!r}")

@@ -1,11 +1,10 @@
-"""A dual encoder of transformers, trained."""
+"""Dual encoders of transformers with gradients."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.errors import ModelError
 from tellapart.models.huggingface.dual_encoder import HuggingFaceDual
@@ -16,41 +15,34 @@ from tellapart.models.huggingface.towers import TOWERS, Towers, context_length
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch_backend import Runtime, import_torch, runtime
-from tellapart.train.encoders import Inputs, unit
+from tellapart.train.trainable import Inputs, TrainableDual
 
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-__all__ = ["HuggingFaceTrained", "open_huggingface"]
+__all__ = ["TrainableHuggingFace", "open_huggingface"]
 
 #: Architectures whose checkpoint holds a scale that is the exponential of `logit_scale`.
 _SCALED = ("CLIPModel", "MetaClip2Model", "SiglipModel", "Siglip2Model", "AltCLIPModel", "ChineseCLIPModel")
 
 
-def open_huggingface(source: str, device: str) -> HuggingFaceTrained:
+def open_huggingface(source: str, device: str) -> TrainableHuggingFace:
     """Open a CLIP-like model of transformers to train it.
 
     Raises:
         ModelError: it is of another architecture, or its files are not what they must be.
-
-    >>> open_huggingface("nowhere/at/all", "cpu")
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: nowhere/at/all is no folder, and no id of the hub (owner/name)
     """
     where = runtime(ModelOptions(device=device))
     architecture = next(iter(read_config(source).get("architectures") or ()), "")
     if architecture not in _SCALED:
         raise ModelError(
-            f"{source}: {architecture or 'a model without an architecture'} cannot be trained by a contrastive loss here; "
-            f"take one of {', '.join(_SCALED)}"
+            f"{source}: {architecture or 'a model without an architecture'} cannot be trained by a contrastive loss "
+            f"here; take one of {', '.join(_SCALED)}"
         )
     towers = TOWERS[architecture]
-    return HuggingFaceTrained(
+    return TrainableHuggingFace(
         source, load_weights(architecture, source, where, unused=towers.unused), load_processor(source), towers, where
     )
 
 
-class HuggingFaceTrained:
+class TrainableHuggingFace(TrainableDual):
     """A CLIP-like model of transformers with gradients.
 
     Args:
@@ -59,29 +51,16 @@ class HuggingFaceTrained:
         processor: its tokenizer and image processor.
         towers: how its architecture encodes.
         where: device and dtype.
-
-    Attributes:
-        module: the model in its wrapper.
-
-    >>> HuggingFaceTrained.save.__name__
-    'save'
     """
 
     def __init__(self, name: str, model: Any, processor: Any, towers: Towers, where: Runtime) -> None:
-        self._name, self._model, self._processor, self._towers, self._where = name, model, processor, towers, where
+        self._name, self._processor, self._towers, self._where = name, processor, towers, where
         self._image_inputs = image_inputs(name, processor.image_processor)
         check_images(name, model.config, self._image_inputs)
         self._texts = TokenReader(
             processor.tokenizer, context_length(name, model.config, processor.tokenizer, towers), whole=towers.whole
         )
-        model.requires_grad_(True)
-        self.module: nn.Module = _both()(model, towers)
-
-    @property
-    def log_scale(self) -> Tensor:
-        """CLIP's `logit_scale`."""
-        scale: Tensor = self._model.logit_scale
-        return scale
+        super().__init__(model, lambda images: towers.image(model, images), lambda texts: towers.text(model, texts))
 
     def image(self, pixels: Pixels) -> Inputs:
         """Prepare one image as the model's own processor does."""
@@ -104,22 +83,3 @@ class HuggingFaceTrained:
             self._model.save_pretrained(folder)
             self._processor.save_pretrained(folder)
         return f"hf:{folder}"
-
-
-@cache
-def _both() -> Any:
-    # Made on first use, because its base class is torch's.
-    torch = import_torch()
-
-    class Both(torch.nn.Module):  # type: ignore[name-defined,misc]
-        def __init__(self, model: Any, towers: Towers) -> None:
-            super().__init__()
-            self.model, self._towers = model, towers
-
-        def forward(self, images: Inputs, texts: Inputs) -> tuple[Any, Any, Any, Any]:
-            image = self._towers.image(self.model, images)
-            text = self._towers.text(self.model, texts)
-            bias = getattr(self.model, "logit_bias", None)
-            return unit(image.float()), unit(text.float()), self.model.logit_scale.exp(), bias
-
-    return Both

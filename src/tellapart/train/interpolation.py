@@ -1,7 +1,7 @@
-"""Between the weights before and after a fine-tuning: WiSE-FT's line, and the point on it that is worth keeping.
+"""Weights between those before and after a fine-tuning (WiSE-FT), and which of them to keep.
 
-A fine-tuned model is better where it was tuned and worse elsewhere; the weights between both ends often keep most of the
-first and lose little of the second. Pure functions of state dictionaries: nothing is loaded, run or written here.
+A fine-tuned model is better where it was tuned and worse elsewhere; the weights between both ends often keep most of
+the first and lose little of the second. Pure functions of state dictionaries: nothing is loaded, run or written here.
 
 Source: Wortsman et al., Robust fine-tuning of zero-shot models (WiSE-FT), CVPR 2022, equation 1.
 """
@@ -9,7 +9,7 @@ Source: Wortsman et al., Robust fine-tuning of zero-shot models (WiSE-FT), CVPR 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tellapart.data.scores import named
@@ -19,18 +19,15 @@ from tellapart.stats.pareto import pareto_best
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["ALPHAS", "best_alpha", "interpolate", "sweep"]
-
-ALPHAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""The sweep of WiSE-FT, Figure 1: 0 are the weights before, 1 those after."""
+__all__ = ["best_alpha", "interpolate"]
 
 
 def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], alpha: float) -> dict[str, Tensor]:
     """Return `(1 - alpha) * before + alpha * after`, tensor by tensor, in new memory.
 
-    Computed in float64 and rounded once to the tensors' own type, on the device of `before`; 0 and 1 give the ends to the
-    bit. Tensors of whole numbers or truth values (counters, positions) are no points on a line: they are copied from
-    the nearer end, at 1/2 from `after`.
+    Computed in float64 and rounded once to the tensors' own type, on the device of `before`; 0 and 1 give the ends to
+    the bit. Tensors of whole numbers or truth values (counters, positions) are no points on a line: they are copied
+    from the nearer end, at 1/2 from `after`.
 
     Args:
         before: name -> tensor, as `safetensors.torch.load_file` gives them.
@@ -65,39 +62,24 @@ def _check_alike(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> N
     for noun, alone in (("before", before.keys() - after.keys()), ("after", after.keys() - before.keys())):
         if alone:
             raise ModelError(
-                f"interpolate: {len(alone)} tensors are in the weights {noun} alone: {named(sorted(alone))}; both ends must "
-                "be one architecture (merge LoRA's matrices into the weights first)"
+                f"interpolate: {len(alone)} tensors are in the weights {noun} alone: {named(sorted(alone))}; both ends "
+                "must be one architecture (merge LoRA's matrices into the weights first)"
             )
-    for what in ("shape", "dtype"):
-        for name, start in before.items():
-            first, second = getattr(start, what), getattr(after[name], what)
+    for name, start in before.items():
+        end = after[name]
+        for what, first, second in (
+            ("shape", tuple(start.shape), tuple(end.shape)),
+            ("dtype", start.dtype, end.dtype),
+        ):
             if first != second:
-                shown = [str(tuple(one)) if what == "shape" else str(one) for one in (first, second)]
-                raise ModelError(f"interpolate: {name!r} has {what} {shown[0]} before and {shown[1]} after")
-
-
-def sweep(
-    before: Mapping[str, Tensor], after: Mapping[str, Tensor], alphas: Sequence[float] = ALPHAS
-) -> Iterator[tuple[float, dict[str, Tensor]]]:
-    """Yield each alpha with its weights, one set in memory at a time.
-
-    Raises:
-        ModelError: as `interpolate`, at the first step.
-
-    >>> import torch
-    >>> ends = {"w": torch.zeros(1)}, {"w": torch.ones(1)}
-    >>> [(alpha, state["w"].item()) for alpha, state in sweep(*ends, alphas=(0.0, 0.5, 1.0))]
-    [(0.0, 0.0), (0.5, 0.5), (1.0, 1.0)]
-    """
-    for alpha in alphas:
-        yield alpha, interpolate(before, after, alpha)
+                raise ModelError(f"interpolate: {name!r} has {what} {first} before and {second} after")
 
 
 def best_alpha(curve: Mapping[float, Sequence[float]]) -> float:
     """Return the Pareto-best alpha of a sweep: of the front, the greatest mean over objectives.
 
-    Of equally good ones the smallest is taken: it is nearest to the weights before, and forgets least. An alpha with a NaN
-    among its scores was not measured and is left out.
+    Of equally good ones the smallest is taken: it is nearest to the weights before, and forgets least. An alpha with a
+    NaN among its scores was not measured and is left out.
 
     Args:
         curve: alpha -> its score on each objective, in one order and one unit, higher is better.

@@ -1,69 +1,60 @@
-"""The start of a run: the model that it names, as its loss wants it."""
+"""The start of a run: open the model that the configuration names, with gradients."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tellapart.errors import DataError
+from tellapart.errors import DataError, ModelError
 from tellapart.train.config import TrainConfig
-from tellapart.train.encoders import Trained
-from tellapart.train.fresh import NEW, fresh_facts, write_fresh
 from tellapart.train.fusion_encoder import open_fusion
-from tellapart.train.lora import Adapted
-from tellapart.train.matching import is_matching
-from tellapart.train.open_dual import open_dual
+from tellapart.train.losses.loss import FusionLoss
+from tellapart.train.new_model import NEW, new_model_facts, write_new_model
 from tellapart.train.ranks import Ranks
+from tellapart.train.trainable import Trainable
 
-__all__ = ["adapted", "draw_start", "open_start", "relative"]
+__all__ = ["draw_start", "open_dual", "open_start", "resolve_name"]
 
 
-def open_start(name: str, config: TrainConfig) -> tuple[Trained | None, str]:
-    """Open the start; return it with what its weights are: their fingerprint, or that of what they will be drawn for.
+def open_start(name: str, config: TrainConfig) -> tuple[Trainable | None, str]:
+    """Open the start; return it with the fingerprint of its weights.
 
-    A new model is not there yet: `draw_start` opens it, once the run has a folder.
+    A `new:` model has no weights yet: it comes back as None, with the fingerprint of its architecture; `draw_start`
+    opens it, once the run has a folder.
 
     Raises:
         DataError: the configuration asks for what the family has not.
         ModelError: the model cannot be trained by that loss, or its files are not what they must be.
         MissingDependencyError: its library is not installed.
-
-    >>> table = {"name": "a", "model": "m", "data": {"train": ["a"]}, "loss": {"name": "itc"}, "batch": {"size": 2}}
-    >>> open_start("oracle", TrainConfig(**table, optimiser={"learning_rate": 1.0, "steps": 1}))
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: oracle cannot be trained: name a model of open_clip or a CLIP-like one of transformers, by hub id or folder
     """
     if name.startswith(NEW):
-        return None, fresh_facts(Path(name.removeprefix(NEW)))
-    trained = _opened(name, config)
-    return trained, trained.model().fingerprint
+        return None, new_model_facts(Path(name.removeprefix(NEW)))
+    trainable = _open(name, config)
+    return trainable, trainable.model().fingerprint
 
 
-def draw_start(name: str, config: TrainConfig, folder: Path, ranks: Ranks) -> tuple[str, Trained]:
+def draw_start(name: str, config: TrainConfig, folder: Path, ranks: Ranks) -> tuple[str, Trainable]:
     """Draw a new model's weights on the first rank, and open it on all; return its name and itself.
 
     Args:
-        name: `new:` and the folder that says what the model is.
+        name: `new:` and the folder of its architecture.
         config: of the run.
-        folder: where it is written; one that stands is left as it is.
+        folder: where it is written, unless it exists.
         ranks: that train together.
 
     Raises:
-        TellapartError: as `open_start` and `write_fresh`.
-
-    >>> draw_start.__name__
-    'draw_start'
+        TellapartError: as `open_start` and `write_new_model`.
     """
     new = Path(name.removeprefix(NEW))
-    ranks.first(lambda: write_fresh(new, folder, config.seed))
+    ranks.first(lambda: write_new_model(new, folder, config.seed))
     with ranks.together():
-        drawn = write_fresh(new, folder, config.seed)  # drawn again where the first rank's disk is not seen
-        trained = _opened(drawn, config)
-    return drawn, trained
+        drawn = write_new_model(new, folder, config.seed)  # drawn again where the first rank's disk is not seen
+        trainable = _open(drawn, config)
+    return drawn, trainable
 
 
-def _opened(name: str, config: TrainConfig) -> Trained:
-    """With all of its weights: a fusion encoder or a dual one, as the loss is."""
-    if is_matching(str(config.loss["name"])):
+def _open(name: str, config: TrainConfig) -> Trainable:
+    """Open a fusion encoder or a dual one, as the loss needs it."""
+    if isinstance(config.find_loss(), FusionLoss):
         contrast = config.matching is None or config.matching.contrast
         return open_fusion(name, config.device, config.reading, contrast=contrast)
     if config.matching is not None:
@@ -73,23 +64,37 @@ def _opened(name: str, config: TrainConfig) -> Trained:
     return open_dual(name, config.device)
 
 
-def adapted(trained: Trained, config: TrainConfig) -> Trained:
-    """Put low-rank updates into an opened start, if those are what is trained.
+def open_dual(name: str, device: str) -> Trainable:
+    """Open a dual encoder to train it.
+
+    Args:
+        name: of open_clip (`open_clip:`, `hf-hub:`, `local-dir:`) or of transformers (a folder or a hub id).
+        device: `cpu`, `cuda` or `mps`.
 
     Raises:
-        ModelError: it has none of the layers that are named.
-        MissingDependencyError: peft is not installed.
-
-    >>> adapted.__name__
-    'adapted'
+        ModelError: it has no towers with gradients (an ONNX model, a reference), or its files are not what they must
+            be.
+        MissingDependencyError: its library is not installed.
     """
-    return trained if config.lora is None else Adapted(trained, config.lora, config.seed)
+    from tellapart.models.openclip.source import FOLDER, HUB, TAG
+
+    if name.startswith((TAG, HUB, FOLDER)):
+        from tellapart.train.openclip_encoder import open_openclip
+
+        return open_openclip(name, device)
+    if name.startswith("hf:") or "/" in name or (Path(name).expanduser() / "config.json").is_file():
+        from tellapart.train.huggingface_encoder import open_huggingface
+
+        return open_huggingface(name.removeprefix("hf:"), device)
+    raise ModelError(
+        f"{name} cannot be trained: name a model of open_clip or a CLIP-like one of transformers, by hub id or folder"
+    )
 
 
-def relative(name: str, home: Path) -> str:
-    """Return a model's or a set's name with its path relative to here, not to the configuration.
+def resolve_name(name: str, home: Path) -> str:
+    """Return a model's or a set's name with its path relative to the working folder, not to the configuration's.
 
-    >>> relative("demo", Path("sets")), relative("openai/clip-vit-base-patch32", Path("sets"))
+    >>> resolve_name("demo", Path("sets")), resolve_name("openai/clip-vit-base-patch32", Path("sets"))
     ('demo', 'openai/clip-vit-base-patch32')
     """
     prefix, colon, path = name.partition(":")

@@ -1,12 +1,11 @@
-"""A dual encoder of open_clip, trained."""
+"""Dual encoders of open_clip with gradients."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,24 +17,17 @@ from tellapart.models.openclip.weights import Parts, assemble
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch_backend import import_torch, runtime
-from tellapart.train.encoders import Inputs, unit
+from tellapart.train.trainable import Inputs, TrainableDual
 
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-__all__ = ["OpenClipTrained", "open_openclip"]
+__all__ = ["TrainableOpenClip", "open_openclip"]
 
 
-def open_openclip(name: str, device: str) -> OpenClipTrained:
+def open_openclip(name: str, device: str) -> TrainableOpenClip:
     """Open an open_clip model to train it.
 
     Raises:
         UnknownNameError: no such architecture or tag.
-        ModelError: its files are missing or do not fit each other, or the device is not to be had.
-
-    >>> open_openclip("open_clip:ViT-B-23/openai", "cpu")
-    Traceback (most recent call last):
-    tellapart.errors.UnknownNameError: open_clip has no architecture 'ViT-B-23'; did you mean 'ViT-B-32'?
+        ModelError: its files are missing or do not fit each other, or the device is not available.
     """
     options = ModelOptions(device=device)
     runtime(options)
@@ -43,23 +35,17 @@ def open_openclip(name: str, device: str) -> OpenClipTrained:
     config = require("open_clip", extra="models").get_model_config(source.architecture)
     parts = assemble(source)
     parts.model.to(device)
-    return OpenClipTrained(source, parts, config, device)
+    return TrainableOpenClip(source, parts, config, device)
 
 
-class OpenClipTrained:
+class TrainableOpenClip(TrainableDual):
     """An open_clip model with gradients; all of its weights are trained unless LoRA freezes them.
 
     Args:
-        source: where it came from.
+        source: of the weights.
         parts: model, preprocessing and tokenizer.
-        config: its architecture.
-        device: where it computes.
-
-    Attributes:
-        module: the model in its wrapper.
-
-    >>> OpenClipTrained.save.__name__
-    'save'
+        config: of the architecture.
+        device: `cpu`, `cuda` or `mps`.
     """
 
     def __init__(self, source: Source, parts: Parts, config: dict[str, Any], device: str) -> None:
@@ -68,14 +54,12 @@ class OpenClipTrained:
         self._shape = type(parts.transform)(shaping)
         self._tokens = Tokens(parts.tokenizer)
         self._tower = TextTower(parts.model)
-        parts.model.requires_grad_(True)
-        self.module: nn.Module = _towers()(parts.model, self._tower, scale)
 
-    @property
-    def log_scale(self) -> Tensor:
-        """CLIP's `logit_scale`."""
-        scale: Tensor = self._parts.model.logit_scale
-        return scale
+        def encode_images(images: Inputs) -> Any:
+            pixels = images["pixels"].permute(0, 3, 1, 2).contiguous()  # (n, 3, height, width)
+            return parts.model.encode_image(scale(pixels.to(import_torch().float32).div(255)))
+
+        super().__init__(parts.model, encode_images, lambda texts: self._tower.encode(texts["ids"]))
 
     def image(self, pixels: Pixels) -> Inputs:
         """Resize and crop one image, to `pixels`, uint8 `(height, width, 3)`."""
@@ -95,7 +79,7 @@ class OpenClipTrained:
         )
 
     def save(self, folder: Path) -> str:
-        """Write `open_clip_config.json` and `open_clip_model.safetensors`; a tokenizer of its own comes along."""
+        """Write `open_clip_config.json` and `open_clip_model.safetensors`; its own tokenizer, too, if it has one."""
         model = self._parts.model
         folder.mkdir(parents=True)
         config = {"model_cfg": self._config, "preprocess_cfg": dict(model.visual.preprocess_cfg)}
@@ -106,23 +90,3 @@ class OpenClipTrained:
         if inner is not None:
             inner.save_pretrained(folder)
         return f"local-dir:{folder}"
-
-
-@cache
-def _towers() -> Any:
-    # Made on first use, because its base class is torch's.
-    torch = import_torch()
-
-    class Towers(torch.nn.Module):  # type: ignore[name-defined,misc]
-        def __init__(self, model: Any, tower: TextTower, scale: Any) -> None:
-            super().__init__()
-            self.model, self._tower, self._scale = model, tower, scale
-
-        def forward(self, images: Inputs, texts: Inputs) -> tuple[Any, Any, Any, Any]:
-            pixels = images["pixels"].permute(0, 3, 1, 2).contiguous()  # (n, 3, height, width)
-            image = self.model.encode_image(self._scale(pixels.to(torch.float32).div(255)))
-            text = self._tower.encode(texts["ids"])
-            bias = getattr(self.model, "logit_bias", None)
-            return unit(image.float()), unit(text.float()), self.model.logit_scale.exp(), bias
-
-    return Towers

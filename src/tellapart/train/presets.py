@@ -1,7 +1,7 @@
-"""The papers' hyper-parameters, by name: what stands for everything that a configuration does not say.
+"""The papers' hyper-parameters, by name: a preset fills in what a configuration does not set.
 
-Only what a paper or its code says is here. Where the two contradict each other, and what this loop does in another way, is
-said beside each; the model, the data and the device stay the configuration's own.
+Only what a paper or its code says is here. Where the two contradict each other, and what this loop does in another way,
+is noted beside each; the model, the data and the device are the configuration's own.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["PRESETS", "merged"]
+__all__ = ["PRESETS", "merge_preset"]
 
 #: EqSim on Flickr30K by FIBER's contrastive head (EqSim, appendix C; the released command and FIBER's configuration).
-#: The paper chooses alpha from {0, 0.04, 0.1} and beta from {0.2, 0.5, 1}; the command takes 0.1 and 0.5, k is 8. All else is
-#: FIBER's: AdamW, 1,024 pairs, 10 epochs, a tenth of them warm-up (141 steps of 29,000 images with five captions), then a
-#: line to zero. Contradicted: the command trains on train and validation together and chooses on the test split (here
-#: validation must be named); FIBER takes five times the rate for cross-modal layers, which a dual encoder has not; the code
-#: draws 4 + 4 negatives and hinges the mean where the paper takes the top 8 and hinges each (`as_released = true`).
+#: The paper chooses alpha from {0, 0.04, 0.1} and beta from {0.2, 0.5, 1}; the command takes 0.1 and 0.5, k is 8. All
+#: else is FIBER's: AdamW, 1,024 pairs, 10 epochs, a tenth of them warm-up (141 steps of 29,000 images with five
+#: captions), then a line to zero. Contradicted: the command trains on train and validation together and chooses on the
+#: test split (here validation must be named); FIBER takes five times the rate for cross-modal layers, which a dual
+#: encoder has not; the code draws 4 + 4 negatives and hinges the mean where the paper takes the top 8 and hinges each
+#: (`as_released = true`).
 _EQSIM_F30K: Mapping[str, Any] = {
     "loss": {"name": "eqsim", "alpha": 0.1, "beta": 0.5, "k": 8, "variant": "eqsim"},
     "optimiser": {
@@ -33,10 +34,10 @@ _EQSIM_F30K: Mapping[str, Any] = {
     "batch": {"size": 1024},
 }
 
-#: NegCLIP (Yuksekonul et al. 2023, appendix; the authors' fork of open_clip): ViT-B/32 from OpenAI's weights, 256 pairs and
-#: their 256 hard ones (a matrix of 512 x 1,024), 5 epochs, 50 steps of warm-up. The paper searches the rate in
-#: {1e-5, 5e-6, 1e-6}; the published run's name says 1e-6. The weight decay is open_clip's default, 0.2: BiVLC, which calls
-#: its settings NegCLIP's, says 0.1. The authors' code misplaces labels on several ranks; this one does not.
+#: NegCLIP (Yuksekonul et al. 2023, appendix; the authors' fork of open_clip): ViT-B/32 from OpenAI's weights, 256 pairs
+#: and their 256 hard ones (a matrix of 512 x 1,024), 5 epochs, 50 steps of warm-up. The paper searches the rate in
+#: {1e-5, 5e-6, 1e-6}; the published run's name says 1e-6. The weight decay is open_clip's default, 0.2: BiVLC, which
+#: calls its settings NegCLIP's, says 0.1. The authors' code misplaces labels on several ranks; this one does not.
 _NEGCLIP: Mapping[str, Any] = {
     "loss": {"name": "negclip"},
     "optimiser": {
@@ -51,9 +52,9 @@ _NEGCLIP: Mapping[str, Any] = {
     "batch": {"size": 256},
 }
 
-#: What BiVLC's two models share (Miranda et al. 2024, appendix, "Fine-tuning hyperparameters"). Contradicted: the code's
-#: batch is 400 by default and its README does not change it, the paper says 200 and then the negatives; the code chooses by
-#: in-batch accuracy, which depends on the batch (here by a validation set); it never clamps the scale.
+#: What BiVLC's two models share (Miranda et al. 2024, appendix, "Fine-tuning hyperparameters"). Contradicted: the
+#: code's batch is 400 by default and its README does not change it, the paper says 200 and then the negatives; the code
+#: chooses by in-batch accuracy, which depends on the batch (here by a validation set); it never clamps the scale.
 _BIVLC: Mapping[str, Any] = {
     "seed": 42,
     "optimiser": {
@@ -86,11 +87,11 @@ _TROHN_IMG: Mapping[str, Any] = {
 def _coco_cf(take: list[float]) -> Mapping[str, Any]:
     """COCO-Counterfactuals (Le et al. 2023, appendix B.4): what is taken of MS-COCO's rows and of the counterfactuals'.
 
-    ViT-B/32 as transformers has it, 128 pairs, rate 5e-7, weight decay 0.001, 80 % trained on and 20 % to choose by; seeds
-    107 to 131 (`--seeds 25`). The appendix says nothing of epochs; the released command has 30. The rest are the defaults
-    of transformers' Trainer: a line to zero without warm-up, betas 0.9 and 0.999, gradients of norm 1 at most.
-    Contradicted: the released split is by row and tears 3,917 pairs apart; here no picture of COCO is on both sides. The
-    paper chooses by the validation loss, this loop by the counterfactual items that are left out.
+    ViT-B/32 as transformers has it, 128 pairs, rate 5e-7, weight decay 0.001, 80 % trained on and 20 % to choose by;
+    seeds 107 to 131 (`--seeds 25`). The appendix says nothing of epochs; the released command has 30. The rest are the
+    defaults of transformers' Trainer: a line to zero without warm-up, betas 0.9 and 0.999, gradients of norm 1 at most.
+    Contradicted: the released split is by row and tears 3,917 pairs apart; here no picture of COCO is on both sides.
+    The paper chooses by the validation loss, this loop by the counterfactual items that are left out.
     """
     return {
         "seed": 107,
@@ -124,25 +125,25 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 )
 
 
-def merged(preset: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `values` with the preset's where they say nothing, table by table.
+def merge_preset(preset: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `values` completed by the preset's, table by table.
 
     A loss of another name takes none of the preset's options, and steps take the place of epochs.
 
-    >>> merged({"batch": {"size": 8, "chunk": 2}, "seed": 1}, {"batch": {"size": 4}})
+    >>> merge_preset({"batch": {"size": 8, "chunk": 2}, "seed": 1}, {"batch": {"size": 4}})
     {'batch': {'size': 4, 'chunk': 2}, 'seed': 1}
-    >>> merged({"optimiser": {"epochs": 5, "learning_rate": 1.0}}, {"optimiser": {"steps": 9}})
+    >>> merge_preset({"optimiser": {"epochs": 5, "learning_rate": 1.0}}, {"optimiser": {"steps": 9}})
     {'optimiser': {'learning_rate': 1.0, 'steps': 9}}
     """
-    found: dict[str, Any] = dict(preset)
+    merged: dict[str, Any] = dict(preset)
     for key, value in values.items():
-        base = found.get(key)
+        base = merged.get(key)
         if not isinstance(value, Mapping) or not isinstance(base, Mapping):
-            found[key] = value
+            merged[key] = value
             continue
         if key == "loss" and value.get("name", base.get("name")) != base.get("name"):
             base = {}
         if key == "optimiser" and {"steps", "epochs"} & set(value):
-            base = {name: kept for name, kept in base.items() if name not in {"steps", "epochs"}}
-        found[key] = {**base, **value}
-    return found
+            base = {name: number for name, number in base.items() if name not in {"steps", "epochs"}}
+        merged[key] = {**base, **value}
+    return merged

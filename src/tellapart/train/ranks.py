@@ -1,7 +1,7 @@
-"""Ranks that train together and end together: what goes wrong in one of them, every one of them says.
+"""Ranks that train together and end together: an error in one of them is raised in all.
 
 Under torchrun several processes take the same steps. Each reads its own images and opens its own model; the first alone
-measures, and writes the run's folder. Whatever only one may fail at stands in `Ranks.together`, so that no other is left
+measures, and writes the run's folder. All that can fail in one rank runs in `Ranks.together`, so that no other is left
 waiting in an exchange that never comes.
 """
 
@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 from tellapart.errors import RunError, TellapartError, require
 from tellapart.train.config import TrainConfig
 
-__all__ = ["Ranks", "open_accelerator", "open_ranks"]
+__all__ = ["Ranks", "open_accelerator"]
 
 #: How long the others wait while the first measures and writes: torchrun ends them all when one is lost.
 _PATIENCE = timedelta(days=7)
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class Ranks:
@@ -34,10 +34,6 @@ class Ranks:
         accelerator: the same.
         of: how many there are.
         number: of this one, from 0.
-
-    >>> from types import SimpleNamespace
-    >>> Ranks(SimpleNamespace(num_processes=1, process_index=0)).leads
-    True
     """
 
     def __init__(self, accelerator: Any) -> None:
@@ -48,7 +44,7 @@ class Ranks:
         if self.of > 1:
             import torch.distributed as dist
 
-            self._group = _patient(dist.group.WORLD)
+            self._group = _patient_group(dist.group.WORLD)
 
     @property
     def leads(self) -> bool:
@@ -61,13 +57,7 @@ class Ranks:
 
         Raises:
             TellapartError: as in the lowest rank that has one, which is named if it is not the first.
-            RunError: another rank failed in a way that nobody foresaw, or is gone.
-
-        >>> from types import SimpleNamespace
-        >>> with Ranks(SimpleNamespace(num_processes=1, process_index=0)).together():
-        ...     raise RunError("the disk is full")
-        Traceback (most recent call last):
-        tellapart.errors.RunError: the disk is full
+            RunError: another rank failed unexpectedly, or is gone.
         """
         if self.of == 1:
             yield
@@ -77,105 +67,84 @@ class Ranks:
             yield
         except Exception as error:
             own = error
-        found = next(((number, said) for number, said in enumerate(self._said(own)) if said), None)
-        if found is None:
+        failures = self._failures(own)
+        failed = next(((number, failure) for number, failure in enumerate(failures) if failure), None)
+        if failed is None:
             return
-        number, (kind, message) = found
+        number, (kind, message) = failed
         if own is not None and not isinstance(own, TellapartError | OSError):
-            raise own  # nobody foresaw it: its traceback is what helps
+            raise own  # unexpected: its traceback is what helps
         raise kind(message if number == 0 else f"rank {number}: {message}") from own
 
-    def first(self, compute: Callable[[], Found]) -> Found:
+    def first(self, compute: Callable[[], Result]) -> Result:
         """Return to every rank what the first one computes.
 
         Raises:
             TellapartError: as `together`.
-
-        >>> from types import SimpleNamespace
-        >>> Ranks(SimpleNamespace(num_processes=1, process_index=0)).first(lambda: 7)
-        7
         """
-        found: list[Any] = [None]
+        results: list[Any] = [None]
         with self.together():
             if self.leads:
-                found = [compute()]
+                results = [compute()]
         if self.of > 1:
             import torch.distributed as dist
 
-            dist.broadcast_object_list(found, src=0, group=self._group)
-        made: Found = found[0]
-        return made
+            dist.broadcast_object_list(results, src=0, group=self._group)
+        result: Result = results[0]
+        return result
 
-    def _said(self, own: Exception | None) -> list[tuple[type[TellapartError], str] | None]:
-        """What every rank says of its failure, by rank; nothing of a block that all have left well."""
+    def _failures(self, own: Exception | None) -> list[tuple[type[TellapartError], str] | None]:
+        """Return every rank's failure, by rank."""
         import torch
         import torch.distributed as dist
 
         failed = torch.tensor([own is not None], dtype=torch.uint8)
-        said: list[Any] = [None] * self.of
+        failures: list[Any] = [None] * self.of
         try:
             dist.all_reduce(failed, op=dist.ReduceOp.MAX, group=self._group)
             if failed.item():
-                dist.all_gather_object(said, None if own is None else _told(own), group=self._group)
+                dist.all_gather_object(failures, None if own is None else _describe(own), group=self._group)
         except RuntimeError as lost:  # gloo's, when a connection is gone
             raise own or RunError(
                 "another rank ended, and says why itself; go on with --resume once that is mended"
             ) from lost
-        return said
+        return failures
 
 
 @lru_cache(maxsize=1)
-def _patient(_gradients: Any) -> Any:
-    """A group beside that of the gradients, which keeps accelerate's backend and its time limit."""
+def _patient_group(_gradients: Any) -> Any:
+    """Make a group beside that of the gradients, which keeps accelerate's backend and its time limit."""
     import torch.distributed as dist
 
     return dist.new_group(backend="gloo", timeout=_PATIENCE)
 
 
-def _told(error: Exception) -> tuple[type[TellapartError], str]:
+def _describe(error: Exception) -> tuple[type[TellapartError], str]:
     if isinstance(error, TellapartError):
         return type(error), str(error)
     return RunError, str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
 
 
-def open_ranks(config: TrainConfig) -> Ranks:
-    """Meet the other ranks, if torchrun started this process beside some.
-
-    Raises:
-        RunError: as `open_accelerator`.
-        MissingDependencyError: accelerate is not installed.
-
-    >>> table = {"name": "a", "model": "m", "data": {"train": ["a"]}, "loss": {"name": "itc"}, "batch": {"size": 2}}
-    >>> open_ranks(TrainConfig(**table, optimiser={"learning_rate": 1.0, "steps": 1})).of
-    1
-    """
-    return Ranks(open_accelerator(config))
-
-
 def open_accelerator(config: TrainConfig) -> Any:
     """Return accelerate's view of this process: one of several under torchrun.
 
-    Its own mixed precision stays off, for accelerate fixes that once a process: `autocast` is ours.
+    Its own mixed precision is off, for accelerate fixes that once a process; `autocast` takes its place.
 
     Raises:
-        RunError: the device is not to be had, or something else in this process has told accelerate otherwise.
+        RunError: the device is not available, or something else in this process has set accelerate up otherwise.
         MissingDependencyError: accelerate is not installed.
-
-    >>> table = {"name": "a", "model": "m", "data": {"train": ["a"]}, "loss": {"name": "itc"}, "batch": {"size": 2}}
-    >>> open_accelerator(TrainConfig(**table, optimiser={"learning_rate": 1.0, "steps": 1})).num_processes
-    1
     """
     accelerate = require("accelerate", extra="train")
     try:
         accelerator = accelerate.Accelerator(cpu=config.device == "cpu", mixed_precision="no")
     except ValueError as error:
         raise RunError(
-            f"accelerate was told another device or precision in this process before, and keeps to it ({error}); train in a "
-            "process of its own"
+            f"accelerate was given another device or precision in this process before, and keeps to it ({error}); "
+            "train in a process of its own"
         ) from error
     if accelerator.device.type != config.device:
         raise RunError(
-            f"device {config.device!r} is not to be had; accelerate finds {accelerator.device.type!r} (it keeps to the device "
-            "that a process began with)"
+            f"device {config.device!r} is not available; accelerate finds {accelerator.device.type!r} (it keeps to the "
+            "device that a process began with)"
         )
     return accelerator

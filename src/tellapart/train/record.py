@@ -1,6 +1,6 @@
-"""The record of a training run: what was told, what it was computed on and from, how it went, what changed.
+"""The record of a training run: its configuration, data, start and machine, how it went, and what changed.
 
-`record.json` is the last thing that a run writes: where it stands, all else is there.
+`record.json` is the last file that a run writes: where it exists, the run is complete.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tellapart.evaluation.compare import Comparison
 from tellapart.records.run_folder import write_whole
 from tellapart.records.timing_record import Machine
 from tellapart.train.leaks import Leak
-from tellapart.train.wise import Sweep
+from tellapart.train.sweep import Sweep
 
 __all__ = ["DataRecord", "TrainRecord", "read_record", "write_record"]
 
@@ -28,7 +28,7 @@ class _Record(BaseModel):
 
 
 class DataRecord(_Record):
-    """What was trained on.
+    """The training data.
 
     Attributes:
         rows: images with a caption.
@@ -36,8 +36,6 @@ class DataRecord(_Record):
         items: what the rows are parts of.
         fingerprint: SHA-256 of all texts and of the bytes of every image.
         validation: items that the weights were chosen by; None if the last ones were taken.
-
-    >>> DataRecord(rows=24, images=24, items=12, fingerprint="0").validation
     """
 
     rows: int
@@ -48,7 +46,7 @@ class DataRecord(_Record):
 
 
 class TrainRecord(_Record):
-    """What `record.json` holds.
+    """The content of `record.json`.
 
     Attributes:
         config: all of the configuration, the preset's values among it.
@@ -60,13 +58,10 @@ class TrainRecord(_Record):
         seconds: wall time of this process.
         resumed: whether it went on from a checkpoint.
         ranks: processes that trained together.
-        leaks: what each reported benchmark shares with the training images; with any, `allow_leak` was told.
+        leaks: what each reported benchmark shares with the training images; with any, `--allow-leak` was given.
         steps, best_step, best, history: how far it went, and the validation set's values.
         comparison: of the trained model (a) with its start (b), on what is reported.
         sweep: over weights between the two.
-
-    >>> TrainRecord.model_fields["leaks"].default
-    ()
     """
 
     schema_version: int = Field(default=1, alias="schema")
@@ -92,16 +87,13 @@ class TrainRecord(_Record):
 
 
 def write_record(folder: Path, record: TrainRecord) -> None:
-    """Write `record.json`, whole or not at all.
+    """Write `record.json` atomically.
 
     Raises:
         RunError: it cannot be written.
-
-    >>> write_record.__name__
-    'write_record'
     """
-    told = record.model_dump(mode="json", by_alias=True)
-    write_whole(folder / _NAME, json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    values = record.model_dump(mode="json", by_alias=True)
+    write_whole(folder / _NAME, json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_record(folder: Path) -> TrainRecord:
@@ -109,10 +101,6 @@ def read_record(folder: Path) -> TrainRecord:
 
     Raises:
         RunError: there is none, or it is not what it must be.
-
-    >>> read_record(Path("no such run"))
-    Traceback (most recent call last):
-    tellapart.errors.RunError: no such run has no record.json; name the folder of a finished `tellapart train`
     """
     path = folder / _NAME
     try:

@@ -1,6 +1,6 @@
-"""Rows as two papers released them: NegCLIP's TSV files, and COCO-Counterfactuals' CSV files of images and captions.
+"""Training rows as two papers released them: NegCLIP's TSV files, and COCO-Counterfactuals' CSV files.
 
-Both come as the fields of `rows`' JSONL, each with the place where it stands, so that one function checks them all.
+Both come as the fields of `rows`' JSONL, each with its place in the file, so that one function checks them all.
 """
 
 from __future__ import annotations
@@ -28,19 +28,15 @@ def tsv_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         DataError: the file cannot be read, a column is missing, or holds no list.
 
     Source: Yuksekonul et al. (2023), the released `train_neg_clip.tsv` and `valid_neg_clip.tsv`.
-
-    >>> list(tsv_rows(Path("gone.tsv")))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: gone.tsv: cannot be read (No such file or directory)
     """
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            listed = list(csv.DictReader(file, delimiter="\t"))
+            lines = list(csv.DictReader(file, delimiter="\t"))
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path}: is not NegCLIP's TSV: {error}") from error
-    for number, fields in enumerate(listed):
+    for number, fields in enumerate(lines):
         where = f"{path}:{number + 2}"
         for name in _COLUMNS:
             if fields.get(name) is None:
@@ -59,32 +55,30 @@ def tsv_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def csv_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the rows of a CSV file of `image_path` and `caption`, counterfactual pairs put together again.
 
-    An image of COCO-Counterfactuals is named by its side's folder and the pair (`.../187055_2.jpg`); it is read as the hub's
-    release has it, `187055_2_img_0.jpg`. Where the file holds both halves of a pair, each is the other's false caption and
-    hard counterpart, and the two are one item. All pairs of one picture of COCO are one cluster. Any other path stands.
+    An image of COCO-Counterfactuals is named by its side's folder and the pair (`.../187055_2.jpg`); it is read as the
+    hub's release has it, `187055_2_img_0.jpg`. Where the file holds both halves of a pair, each is the other's false
+    caption and hard counterpart, and the two are one item. All pairs of one picture of COCO are one cluster. Any other
+    path is read unchanged.
 
     Raises:
         DataError: the file cannot be read or has not these columns.
 
     Source: Le et al. (2023), the released `train-coco-cfs.csv`, `dev-coco-cfs.csv` and `test-coco-cfs.csv`.
-
-    >>> list(csv_rows(Path("gone.csv")))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: gone.csv: cannot be read (No such file or directory)
     """
-    listed = [(f"{path}:{line}", _half(fields, f"{path}:{line}")) for line, fields in read_csv(path)]
+    rows = [(f"{path}:{line}", _half(fields, f"{path}:{line}")) for line, fields in read_csv(path)]
     halves: dict[str, list[int]] = {}
-    for number, (_, told) in enumerate(listed):
-        halves.setdefault(told.pop("pair", None) or f"row {number}", []).append(number)
+    for number, (_, row) in enumerate(rows):
+        halves.setdefault(row.pop("pair", None) or f"row {number}", []).append(number)
     for item, numbers in enumerate(halves.values()):
-        images = {listed[number][1]["image"] for number in numbers}
+        images = {rows[number][1]["image"] for number in numbers}
         if len(images) < len(numbers):
-            raise DataError(f"{listed[numbers[-1]][0]}: {listed[numbers[-1]][1]['image']!r} stands twice in the file")
+            where, row = rows[numbers[-1]]
+            raise DataError(f"{where}: {row['image']!r} appears twice in the file")
         for number in numbers:
             others = [other for other in numbers if other != number]
-            captions = [listed[other][1]["caption"] for other in others]
-            listed[number][1].update(item=item, negative_images=others, negative_captions=captions)
-    yield from listed
+            captions = [rows[other][1]["caption"] for other in others]
+            rows[number][1].update(item=item, negative_images=others, negative_captions=captions)
+    yield from rows
 
 
 def _half(fields: dict[str, str], where: str) -> dict[str, Any]:
@@ -103,8 +97,8 @@ def _half(fields: dict[str, str], where: str) -> dict[str, Any]:
 def _list(where: str, name: str, text: str) -> list[Any]:
     try:
         value = ast.literal_eval(text)  # a literal: nothing runs
-    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-        raise DataError(f"{where}: column {name!r} is no list: {text!r:.60}") from error
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        value = None
     if not isinstance(value, list):
         raise DataError(f"{where}: column {name!r} is no list: {text!r:.60}")
     return value

@@ -1,9 +1,10 @@
-"""What is trained on: images with their captions, false captions, and hard counterparts.
+"""Training rows: images with their captions, false captions, and hard counterparts.
 
-A source is a JSONL file, a pair set folder, or a file that a paper released (`released_rows`). A JSONL row holds `image` (a path), `caption`, and if it
-has them `negative_captions` (texts that are false of the image), `negative_images` (numbers of rows of the same file, from
-0, whose images are hard to tell from this one) and `cluster`. Of a 2x2 item each image with its text is a row; the other text
-is its false caption, the other row its hard counterpart. Of a 1xn item the first text is the caption, the others are false.
+A source is a JSONL file, a pair set folder, or a file that a paper released (`released_rows`). A JSONL row holds
+`image` (a path), `caption`, and if it has them `negative_captions` (texts that are false of the image),
+`negative_images` (numbers of rows of the same file, from 0, whose images are hard to tell from this one) and `cluster`.
+Of a 2x2 item each image with its text is a row; the other text is its false caption, the other row its hard
+counterpart. Of a 1xn item the first text is the caption, the others are false.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ from tellapart.data.images import check_reference, decode, resolve
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import DataError
+from tellapart.records.run_folder import write_whole
 from tellapart.train.released_rows import csv_rows, tsv_rows
 
-__all__ = ["Row", "Rows", "read_rows"]
+__all__ = ["TrainingRow", "TrainingRows", "images_root", "read_rows", "write_rows"]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TrainingRow:
     """One image and its caption.
 
     Attributes:
@@ -41,9 +43,6 @@ class Row:
         counterparts: numbers of rows whose images are hard to tell from this one.
         item: number of what the row is a part of: rows of one item may be kept in one batch.
         cluster: what must not be split between training and validation.
-
-    >>> Row(Path("a.png"), "two clocks", ("three clocks",)).counterparts
-    ()
     """
 
     image: Path
@@ -55,15 +54,16 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Rows:
+class TrainingRows:
     """All rows of a run, in the order of the sources.
 
-    >>> rows = Rows((Row(Path("a.png"), "a cat"), Row(Path("a.png"), "a pet", item=1), Row(Path("b.png"), "a dog", item=2)))
+    >>> row = TrainingRow(Path("a.png"), "a cat")
+    >>> rows = TrainingRows((row, replace(row, caption="a pet", item=1), TrainingRow(Path("b.png"), "a dog", item=2)))
     >>> len(rows), rows.image_ids.tolist()
     (3, [0, 0, 1])
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[TrainingRow, ...]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -77,20 +77,16 @@ class Rows:
     @cached_property
     def items(self) -> tuple[tuple[int, ...], ...]:
         """The rows of each item, in order."""
-        found: dict[int, list[int]] = {}
+        items: dict[int, list[int]] = {}
         for number, row in enumerate(self.rows):
-            found.setdefault(row.item, []).append(number)
-        return tuple(tuple(numbers) for numbers in found.values())
+            items.setdefault(row.item, []).append(number)
+        return tuple(tuple(numbers) for numbers in items.values())
 
     def pixels(self, number: int) -> NDArray[np.uint8]:
         """Decode a row's image to RGB, uint8 `(height, width, 3)`.
 
         Raises:
             DataError: it cannot be read or decoded.
-
-        >>> Rows((Row(Path("gone.png"), "a cat"),)).pixels(0)
-        Traceback (most recent call last):
-        tellapart.errors.DataError: training row 0: gone.png: cannot be read (No such file or directory)
         """
         path = self.rows[number].image
         try:
@@ -104,11 +100,11 @@ class Rows:
         digest = hashlib.sha256()
         hashes = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in {row.image for row in self.rows}}
         for row in self.rows:
-            told = [hashes[row.image], row.caption, row.negatives, row.counterparts, row.item]
-            digest.update(json.dumps(told).encode() + b"\n")
+            facts = [hashes[row.image], row.caption, row.negatives, row.counterparts, row.item]
+            digest.update(json.dumps(facts).encode() + b"\n")
         return digest.hexdigest()
 
-    def split(self, share: float, salt: str = "") -> tuple[Rows, Rows]:
+    def split(self, share: float, salt: str = "") -> tuple[TrainingRows, TrainingRows]:
         """Split by cluster: each cluster's own hash decides where it goes, so more data move no cluster.
 
         Args:
@@ -116,28 +112,18 @@ class Rows:
             salt: another salt is another split.
 
         Source: COCO-Counterfactuals trains on 80 % of its pairs; its released split is by row, and breaks pairs.
-
-        >>> rows = Rows(tuple(Row(Path("a.png"), "a", item=i, cluster=f"pair {i // 2}") for i in range(2000)))
-        >>> first, second = rows.split(0.8)
-        >>> len(first) + len(second), {row.cluster for row in first.rows} & {row.cluster for row in second.rows}
-        (2000, set())
         """
-        kept = [_unit(salt + row.cluster) < share for row in self.rows]
-        return self.select([n for n, yes in enumerate(kept) if yes]), self.select(
-            [n for n, yes in enumerate(kept) if not yes]
-        )
+        parts: tuple[list[int], list[int]] = ([], [])
+        for number, row in enumerate(self.rows):
+            parts[_unit(salt + row.cluster) >= share].append(number)
+        return self.select(parts[0]), self.select(parts[1])
 
-    def select(self, numbers: Sequence[int]) -> Rows:
-        """Return some rows; counterparts that are not among them are left out.
-
-        >>> rows = Rows((Row(Path("a"), "a", counterparts=(1,)), Row(Path("b"), "b", counterparts=(0,))))
-        >>> rows.select([1]).rows[0].counterparts
-        ()
-        """
-        place = {number: position for position, number in enumerate(numbers)}
-        return Rows(
+    def select(self, numbers: Sequence[int]) -> TrainingRows:
+        """Return some rows; counterparts that are not among them are left out."""
+        position = {number: k for k, number in enumerate(numbers)}
+        return TrainingRows(
             tuple(
-                replace(row, counterparts=tuple(place[c] for c in row.counterparts if c in place))
+                replace(row, counterparts=tuple(position[c] for c in row.counterparts if c in position))
                 for row in (self.rows[number] for number in numbers)
             )
         )
@@ -154,11 +140,11 @@ def read_rows(
     *,
     take: Sequence[float] = (),
     limit: int | None = None,
-) -> Rows:
-    """Read all sources; every image must be there.
+) -> TrainingRows:
+    """Read all sources; every image must exist.
 
     Args:
-        sources: files and folders, relative to `home`; `folder:` may stand before a folder.
+        sources: files and folders, relative to `home`, a folder with or without `folder:` before it.
         home: the configuration's folder.
         images: the folder that the files' image paths are relative to; each file's own if None.
         take: for each source the share of its clusters that is used; everything if empty.
@@ -166,83 +152,79 @@ def read_rows(
 
     Raises:
         DataError: a source is missing or holds something else; the message names file, line and field.
-
-    >>> read_rows(["missing.jsonl"], Path("."))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: missing.jsonl: cannot be read (No such file or directory)
     """
     if take and len(take) != len(sources):
         raise DataError(
             f"data.take: gives {len(take)} shares of {len(sources)} sources; give one for each of data.train"
         )
-    found: list[Row] = []
+    rows: list[TrainingRow] = []
     items = 0
     for source, share in zip(sources, take or [1.0] * len(sources), strict=True):
         path = home / Path(source.removeprefix("folder:")).expanduser()
         root = path.parent if images is None else home / Path(images).expanduser()
-        first = len(found)
-        own = Rows(tuple(replace(row, cluster=row.cluster or f"{path.name}:{row.item}") for row in _of(path, root)))
+        first = len(rows)
+        own = TrainingRows(
+            tuple(replace(row, cluster=row.cluster or f"{path.name}:{row.item}") for row in _read(path, root))
+        )
         # Drawn apart from the split: else a fourth of the clusters would all lie on one side of it.
         own = own if share == 1 else own.split(share, salt="take:")[0]
-        found += [
+        rows += [
             replace(row, item=items + row.item, counterparts=tuple(first + other for other in row.counterparts))
             for row in own.rows
         ]
         items += 1 + max((row.item for row in own.rows), default=-1)
-    if not found:
+    if not rows:
         raise DataError(f"{', '.join(sources)}: no rows to train on")
-    rows = Rows(tuple(found))
-    return rows if limit is None else rows.select([n for numbers in rows.items[:limit] for n in numbers])
+    every = TrainingRows(tuple(rows))
+    return every if limit is None else every.select([n for numbers in every.items[:limit] for n in numbers])
 
 
 _RELEASED = {".tsv": tsv_rows, ".csv": csv_rows}
 
 
-def _of(path: Path, root: Path) -> Iterable[Row]:
+def _read(path: Path, root: Path) -> Iterable[TrainingRow]:
     if path.is_dir():
-        return _of_pairs(read_pair_set(path))
-    if path.suffix in _RELEASED:
-        listed = list(_RELEASED[path.suffix](path))
-        return [_row(where, fields, root, number, len(listed)) for number, (where, fields) in enumerate(listed)]
-    return _of_jsonl(path, root)
+        return _pair_set_rows(read_pair_set(path))
+    listed = list(_RELEASED.get(path.suffix, _jsonl_rows)(path))
+    return [_row(where, fields, root, number, len(listed)) for number, (where, fields) in enumerate(listed)]
 
 
-def _of_pairs(pairs: PairSet) -> Iterator[Row]:
+def _pair_set_rows(pairs: PairSet) -> Iterator[TrainingRow]:
     images, texts = pairs.shape
     if images > 1 and images != texts:
         raise DataError(
-            f"{pairs.root}: its items have {images} images and {texts} texts; training takes one image, or as many as texts"
+            f"{pairs.root}: its items have {images} images and {texts} texts; training takes one image, or as many as "
+            "texts"
         )
     for number, item in enumerate(pairs.items):
-        paths = [resolve(pairs.root, reference) for reference in item.images]
-        for place, image in enumerate(paths):
-            yield Row(
-                image=image,
-                caption=item.texts[place],
-                negatives=tuple(text for k, text in enumerate(item.texts) if k != place),
-                counterparts=tuple(number * images + k for k in range(images) if k != place),
+        for k, reference in enumerate(item.images):
+            yield TrainingRow(
+                image=resolve(pairs.root, reference),
+                caption=item.texts[k],
+                negatives=item.texts[:k] + item.texts[k + 1 :],
+                counterparts=tuple(number * images + other for other in range(images) if other != k),
                 item=number,
                 cluster=item.cluster,
             )
 
 
-def _of_jsonl(path: Path, root: Path) -> Iterator[Row]:
-    listed = list(read_jsonl(path))
-    for number, (line, fields) in enumerate(listed):
-        where = f"{path}:{line}"
+def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    for line, fields in read_jsonl(path):
         unknown = set(fields) - {"image", "caption", "negative_captions", "negative_images", "cluster", "id"}
         if unknown:
-            raise DataError(f"{where}: unknown field {sorted(unknown)[0]!r}; rows hold image, caption, negative_captions, "
-                            "negative_images, cluster, id")  # fmt: skip
-        yield _row(where, fields, root, number, len(listed))
+            raise DataError(
+                f"{path}:{line}: unknown field {sorted(unknown)[0]!r}; rows hold image, caption, negative_captions, "
+                "negative_images, cluster, id"
+            )
+        yield f"{path}:{line}", fields
 
 
 def _letters(text: str) -> str:
-    """What is left of a text without case, spaces and punctuation, in whatever script."""
+    """Return a text without case, spaces and punctuation, in any script."""
     return "".join(letter for letter in text.casefold() if unicodedata.category(letter)[0] not in "PZC")
 
 
-def _row(where: str, fields: dict[str, Any], root: Path, number: int, count: int) -> Row:
+def _row(where: str, fields: dict[str, Any], root: Path, number: int, count: int) -> TrainingRow:
     for name in ("image", "caption"):
         if not isinstance(fields.get(name), str) or not fields[name].strip():
             raise DataError(f"{where}: field {name!r} must be a text, got {fields.get(name)!r:.60}")
@@ -259,7 +241,7 @@ def _row(where: str, fields: dict[str, Any], root: Path, number: int, count: int
         raise DataError(
             f"{where}: field 'negative_images' must be a list of row numbers below {count}, got {others!r:.60}"
         )
-    return Row(
+    return TrainingRow(
         image=image,
         caption=fields["caption"],
         # A "negative" that is the caption but for case, spaces and marks is none (15 are in NegCLIP's validation file).
@@ -268,3 +250,45 @@ def _row(where: str, fields: dict[str, Any], root: Path, number: int, count: int
         item=fields.get("item", number),  # no field of JSONL: released pairs alone have it
         cluster=str(fields.get("cluster", "") or fields["image"]),
     )
+
+
+def images_root(source: str, images: Path | None) -> Path:
+    """Return the folder that the image paths of a source are relative to, as `read_rows` takes it.
+
+    >>> images_root("sets/rows.jsonl", None).as_posix(), images_root("sets/rows.jsonl", Path("photos")).as_posix()
+    ('sets', 'photos')
+    """
+    path = Path(source.removeprefix("folder:")).expanduser()
+    if path.is_dir():
+        return path
+    return path.parent if images is None else images.expanduser()
+
+
+def write_rows(path: Path, rows: TrainingRows, root: Path) -> None:
+    """Write one JSON object a row: `image`, `caption`, `cluster`, `negative_captions`, `negative_images` (row numbers).
+
+    Args:
+        path: the file, which is written atomically.
+        rows: in this order; `counterparts` are numbers among them.
+        root: the folder that image paths are written relative to.
+
+    Raises:
+        DataError: an image lies elsewhere.
+        RunError: the file cannot be written.
+    """
+    home = root.resolve()
+    lines = []
+    for number, row in enumerate(rows.rows):
+        if not row.image.is_relative_to(home):
+            raise DataError(
+                f"training row {number}: {row.image} lies outside of {home}, which paths are to be relative to"
+            )
+        fields = {
+            "image": row.image.relative_to(home).as_posix(),
+            "caption": row.caption,
+            "cluster": row.cluster,
+            "negative_captions": row.negatives,
+            "negative_images": row.counterparts,
+        }
+        lines.append(json.dumps(fields, ensure_ascii=False) + "\n")
+    write_whole(path, "".join(lines))

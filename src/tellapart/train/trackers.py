@@ -1,4 +1,4 @@
-"""TensorBoard and Weights & Biases: the log's numbers, told as they are written."""
+"""TensorBoard and Weights & Biases: the log's numbers, passed on as they are written."""
 
 from __future__ import annotations
 
@@ -11,73 +11,69 @@ from typing import Any
 from tellapart.errors import require
 from tellapart.train.config import LogConfig
 
-__all__ = ["Tell", "tracked"]
+__all__ = ["Tracker", "open_trackers"]
 
-Tell = Callable[[int, Mapping[str, float]], None]
-"""Called with a step and its numbers."""
+#: Called with a step and its numbers.
+Tracker = Callable[[int, Mapping[str, float]], None]
 
 
 @contextmanager
-def tracked(config: LogConfig, folder: Path, name: str) -> Iterator[list[Tell]]:
-    """Give whoever else is told of each step's numbers; what they have open is closed at the end.
+def open_trackers(config: LogConfig, folder: Path, name: str) -> Iterator[list[Tracker]]:
+    """Give a callable for each tracker that the configuration names; all are closed at the end.
 
     Nothing is opened before the first number, so other ranks than the first, which log nothing, open nothing.
 
     Args:
-        config: who is told.
-        folder: of the run: event files go to `tensorboard/`, what W&B keeps to `wandb/`.
+        config: the trackers.
+        folder: of the run: event files go to `tensorboard/`, W&B's files to `wandb/`.
         name: of the run.
 
     Raises:
         MissingDependencyError: tensorboard or wandb is asked for and not installed.
-
-    >>> with tracked(LogConfig(), Path("run"), "few") as told:
-    ...     told
-    []
     """
-    told: list[Tell] = []
+    trackers: list[Tracker] = []
     with ExitStack() as stack:
         if config.tensorboard:
-            told.append(_lazy(_tensorboard(stack, folder)))
+            trackers.append(_open_lazily(_tensorboard(stack, folder)))
         if config.wandb is not None:
-            told.append(_lazy(_wandb(stack, folder, name, config.wandb)))
-        yield told
+            trackers.append(_open_lazily(_wandb(stack, folder, name, config.wandb)))
+        yield trackers
 
 
-def _lazy(opened: Callable[[int], Tell]) -> Tell:
+def _open_lazily(open_tracker: Callable[[int], Tracker]) -> Tracker:
     """Open at the first number: its step is where the run begins, or goes on."""
-    found: list[Tell] = []
+    opened: list[Tracker] = []
 
-    def tell(step: int, numbers: Mapping[str, float]) -> None:
-        if not found:
-            found.append(opened(step))
-        found[0](step, numbers)
+    def track(step: int, numbers: Mapping[str, float]) -> None:
+        if not opened:
+            opened.append(open_tracker(step))
+        opened[0](step, numbers)
 
-    return tell
+    return track
 
 
-def _tensorboard(stack: ExitStack, folder: Path) -> Callable[[int], Tell]:
-    writer_of = require("torch.utils.tensorboard", extra="train").SummaryWriter
+def _tensorboard(stack: ExitStack, folder: Path) -> Callable[[int], Tracker]:
+    writer_class = require("torch.utils.tensorboard", extra="train").SummaryWriter
 
-    def opened(first: int) -> Tell:
-        # Steps that a killed run had told beyond its last checkpoint are taken again: the first telling is dropped.
-        writer: Any = writer_of(str(folder / "tensorboard"), purge_step=first)
+    def open_tracker(first: int) -> Tracker:
+        # A killed run may have written steps beyond its last checkpoint, which are taken again: they are dropped.
+        writer: Any = writer_class(str(folder / "tensorboard"), purge_step=first)
         stack.callback(writer.close)
 
-        def tell(step: int, numbers: Mapping[str, float]) -> None:
+        def track(step: int, numbers: Mapping[str, float]) -> None:
             for key, value in numbers.items():
                 writer.add_scalar(key, value, step)
-            writer.flush()  # what a checkpoint has left behind is never told again
+            writer.flush()  # steps before a checkpoint are never written again
 
-        return tell
+        return track
 
-    return opened
+    return open_tracker
 
 
-def _wandb(stack: ExitStack, folder: Path, name: str, project: str) -> Callable[[int], Tell]:
+def _wandb(stack: ExitStack, folder: Path, name: str, project: str) -> Callable[[int], Tracker]:
     wandb = require("wandb", extra="wandb")
 
-    def opened(_first: int) -> Tell:
+    def open_tracker(_first: int) -> Tracker:
         # The run's own id, so that a resumed run goes on in the same place; W&B drops steps that it has.
         path = folder / "wandb-id.txt"
         if not path.exists():
@@ -86,4 +82,4 @@ def _wandb(stack: ExitStack, folder: Path, name: str, project: str) -> Callable[
         stack.callback(run.finish)
         return lambda step, numbers: run.log(dict(numbers), step=step)
 
-    return opened
+    return open_tracker

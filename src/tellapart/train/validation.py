@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tellapart.benchmarks.benchmark import find_pairs
+from tellapart.benchmarks.find import load_pairs
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet, describe
 from tellapart.errors import DataError
@@ -14,26 +14,23 @@ from tellapart.models.protocols import Model
 from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
 from tellapart.train.config import TrainConfig
-from tellapart.train.rows import Rows
+from tellapart.train.rows import TrainingRows
 
 __all__ = ["left_over", "metric_of", "validation_set", "value_of"]
 
 
 def metric_of(config: TrainConfig, shape: tuple[int, int]) -> str:
-    """Return which metric chooses: the configured one, or the strictest that the set's shape has.
+    """Return the metric that chooses: the configured one, or the strictest that the set's shape has.
 
     Raises:
         DataError: the metric is not defined for that shape.
-
-    >>> table = {"name": "a", "model": "m", "data": {"train": ["a"]}, "loss": {"name": "itc"}, "batch": {"size": 2}}
-    >>> metric_of(TrainConfig(**table, optimiser={"learning_rate": 1.0, "steps": 1}), (1, 2))
-    'choice_score'
     """
     defined = [metric.name for metric in defined_for(shape) if metric.binary]
     name = config.validation.metric or ("group_score" if "group_score" in defined else defined[0])
     if name not in defined:
         raise DataError(
-            f"validation.metric: {name!r} is not defined for items of {describe(shape)}; use one of {', '.join(defined)}"
+            f"validation.metric: {name!r} is not defined for items of {describe(shape)}; use one of "
+            f"{', '.join(defined)}"
         )
     return name
 
@@ -43,25 +40,21 @@ def validation_set(name: str, reported: Sequence[str] = ()) -> PairSet:
 
     Args:
         name: a benchmark's name, or `folder:PATH`.
-        reported: what is reported in the end.
+        reported: names of what is reported in the end.
 
     Raises:
         DataError: the set is reported, too: weights would be chosen on the test.
         UnknownNameError: no such set.
-
-    >>> validation_set("demo", ("demo",))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: data.validation: 'demo' is among report.benchmarks: weights that are chosen on a test set say nothing about it; name another set
     """
     if name in reported:
         raise DataError(
-            f"data.validation: {name!r} is among report.benchmarks: weights that are chosen on a test set say nothing about "
-            "it; name another set"
+            f"data.validation: {name!r} is among report.benchmarks: weights that are chosen on a test set say nothing "
+            "about it; name another set"
         )
-    return find_pairs(name).pairs()
+    return load_pairs(name)
 
 
-def left_over(rows: Rows) -> PairSet:
+def left_over(rows: TrainingRows) -> PairSet:
     """Make a validation set of rows that are not trained on: each item's images with its captions.
 
     Rows that have no false caption are left out: nothing can be chosen by them.
@@ -69,33 +62,27 @@ def left_over(rows: Rows) -> PairSet:
     Raises:
         DataError: no row has a false caption, or items are of several shapes.
 
-    >>> from pathlib import Path
-    >>> from tellapart.train.rows import Row
-    >>> left_over(Rows((Row(Path("a.png"), "two clocks", ("three clocks",)),))).shape
+    >>> from tellapart.train.rows import TrainingRow
+    >>> left_over(TrainingRows((TrainingRow(Path("a.png"), "two clocks", ("three clocks",)),))).shape
     (1, 2)
     """
     items = []
     for numbers in rows.items:
         own = [rows.rows[number] for number in numbers]
         texts = [row.caption for row in own] if len(own) > 1 else [own[0].caption, *own[0].negatives]
-        if len(texts) < 2:  # nothing to tell it from: it chooses no weights
+        if len(texts) < 2:
             continue
         images = tuple(str(row.image.resolve()).lstrip("/") for row in own)
         items.append(Item(id=f"{numbers[0]}", images=images, texts=tuple(texts), cluster=own[0].cluster))
     if not items:
         raise DataError(
-            f"data.share leaves {len(rows.items)} items and none with a false caption, so weights cannot be chosen by them; "
-            "lower it, or name a pair set in data.validation"
+            f"data.share leaves {len(rows.items)} items and none with a false caption, so weights cannot be chosen by "
+            "them; lower it, or name a pair set in data.validation"
         )
     return PairSet("validation", tuple(items), Path("/"))
 
 
 def value_of(metric: str, model: Model, pairs: PairSet) -> float:
-    """Return the mean of a metric over a pair set, between 0 and 1, ties counted as wrong.
-
-    >>> from tellapart.models.find import find_model
-    >>> value_of("group_score", find_model("oracle"), validation_set("demo").select(range(3)))
-    1.0
-    """
-    scored = score(model, pairs, store=EmbeddingStore(None))
-    return float(METRICS[metric].per_item(scored.scores.values).mean())
+    """Return the mean of a metric over a pair set, between 0 and 1, ties counted as wrong."""
+    scores = score(model, pairs, store=EmbeddingStore(None)).scores
+    return float(METRICS[metric].per_item(scores.values).mean())

@@ -17,7 +17,7 @@ from made_batches import IDS, batch
 from torch import Tensor
 
 from tellapart.errors import ModelError
-from tellapart.train.losses.batch import Batch, Parts
+from tellapart.train.losses.batch import Batch, LossParts
 from tellapart.train.losses.cyclip import cyclip
 from tellapart.train.losses.eqsim import eqsim
 from tellapart.train.losses.eqsim_itm import eqsim_itm, eqsim_ranking
@@ -87,7 +87,7 @@ def fusion_matches(made: Batch, weights: Tensor, rank: int, size: int) -> Matche
     )
 
 
-def record(parts: Parts, learned: list[Tensor], size: int) -> dict[str, Tensor]:
+def record(parts: LossParts, learned: list[Tensor], size: int) -> dict[str, Tensor]:
     gradients = torch.autograd.grad(parts["total"], learned, allow_unused=True, materialize_grads=True)
     if size > 1:
         for gradient in gradients:

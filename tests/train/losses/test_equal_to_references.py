@@ -10,18 +10,17 @@ import reference_losses as reference
 import torch
 from made_batches import IDS, batch, matches
 
-from tellapart.train.losses.batch import Batch, Parts
+from tellapart.train.losses.batch import Batch, LossParts
 from tellapart.train.losses.cyclip import CyClip, cyclip
-from tellapart.train.losses.eqsim import eqsim
+from tellapart.train.losses.eqsim import drawn_negatives, eqsim
 from tellapart.train.losses.eqsim_itm import eqsim_itm, eqsim_ranking
 from tellapart.train.losses.equations import NORMALISATIONS, VARIANTS, EqSim
 from tellapart.train.losses.hardneg import HardNeg, hardneg
 from tellapart.train.losses.itc import itc
 from tellapart.train.losses.itm import itm
+from tellapart.train.losses.matrix_rows import gather_pairs
 from tellapart.train.losses.negclip import negclip
 from tellapart.train.losses.ranking import ranking
-from tellapart.train.losses.released import drawn_negatives
-from tellapart.train.losses.rows import everyone
 from tellapart.train.losses.siglip import siglip
 from tellapart.train.losses.trohn_img import trohn_img
 
@@ -29,7 +28,7 @@ CHUNKS = [None, 1, 3, 8, 99]
 IDS_OF_EACH = [IDS, list(range(7)), [0, 0, 0, 1]]
 
 
-def assert_equal(parts: Parts, expected: dict[str, float]) -> None:
+def assert_equal(parts: LossParts, expected: dict[str, float]) -> None:
     assert list(parts) == list(expected)
     for name, value in expected.items():
         np.testing.assert_allclose(parts[name].item(), value, rtol=1e-11, atol=1e-13, err_msg=name)
@@ -98,7 +97,7 @@ def test_eqsim_as_released(scale: float, margin: float, chunk: int | None) -> No
     for seed in range(5):
         made = batch(seed, list(range(9)), scale=scale, step=seed, chunk=chunk)
         options = EqSim(alpha=margin, beta=0.5, k=4, as_released=True)
-        drawn = drawn_negatives(everyone(made), options.k, made.step).tolist()
+        drawn = drawn_negatives(gather_pairs(made), options.k, made.step).tolist()
         expected = reference.eqsim_released(logits(made), drawn, weight=0.5, margin=margin)
         assert_equal(eqsim(made, options), expected)
         seen.add(expected["v2"] > 0)
@@ -119,7 +118,7 @@ def test_the_released_form_is_not_the_papers() -> None:
 def test_pairs_of_one_image_are_never_drawn_as_released() -> None:
     made = batch(ids=[0, 0, 0, 1, 1, 2])
     for step in range(50):
-        drawn = drawn_negatives(everyone(made), 4, step)
+        drawn = drawn_negatives(gather_pairs(made), 4, step)
         for row, chosen in enumerate(drawn.tolist()):
             assert not {made.image_ids[j].item() for j in chosen if j >= 0} & {made.image_ids[row].item()}
             for half in (chosen[:2], chosen[2:]):

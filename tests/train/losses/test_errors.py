@@ -19,6 +19,7 @@ from tellapart.train.losses.cyclip import CyClip
 from tellapart.train.losses.eqsim_itm import eqsim_itm
 from tellapart.train.losses.equations import EqSim
 from tellapart.train.losses.hardneg import HardNeg
+from tellapart.train.losses.loss import declare
 from tellapart.train.losses.negclip import negclip
 from tellapart.train.losses.siglip import siglip
 from tellapart.train.losses.trohn_img import trohn_img
@@ -101,11 +102,14 @@ def test_options_out_of_range_are_refused(make: Callable[[], Any], error: type[E
         make()
 
 
-def test_every_loss_of_the_catalogue_is_a_function_and_is_named() -> None:
+def test_every_loss_of_the_catalogue_declares_its_function_and_options() -> None:
     assert names("loss")[: len(LOSSES)] == list(LOSSES)
     for name in LOSSES:
         loss = load("loss", name)
-        assert loss.__name__ == name.replace("-", "_")
+        assert loss.function.__name__ == name.replace("-", "_")
+        # What the declaration of a plain function finds by its parameters is what the file declares.
+        found = declare(name, loss.function)
+        assert (type(found), found.options) == (type(loss), loss.options)
     with pytest.raises(UnknownNameError, match=r"no loss 'eqsin'; did you mean 'eqsim'\? `tellapart ls losses`"):
         load("loss", "eqsin")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from made_batches import batch, matches, reordered
 from torch import Tensor
 
-from tellapart.train.losses.batch import Batch, Parts
+from tellapart.train.losses.batch import Batch, LossParts
 from tellapart.train.losses.cyclip import cyclip
 from tellapart.train.losses.eqsim import eqsim
 from tellapart.train.losses.eqsim_itm import eqsim_itm, eqsim_ranking
@@ -27,7 +27,7 @@ from tellapart.train.losses.ranking import ranking
 from tellapart.train.losses.siglip import siglip
 from tellapart.train.losses.trohn_img import trohn_img
 
-Loss = Callable[[Batch], Parts]
+Loss = Callable[[Batch], LossParts]
 
 DUAL: dict[str, Loss] = {
     "itc": itc,
@@ -48,7 +48,7 @@ DUAL: dict[str, Loss] = {
 #: Their draws belong to row numbers.
 DRAWING = {"eqsim-released"}
 
-FUSION: dict[str, Callable[[Matches], Parts]] = {
+FUSION: dict[str, Callable[[Matches], LossParts]] = {
     "itm": itm,
     "ranking": ranking,
     "eqsim-itm": lambda made: eqsim_itm(made, EqSim(alpha=0.01, k=2)),

@@ -11,7 +11,7 @@ from made_batches import batch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from tellapart.train.losses.batch import Batch, Parts
+from tellapart.train.losses.batch import Batch, LossParts
 from tellapart.train.losses.cyclip import cyclip
 from tellapart.train.losses.eqsim import eqsim
 from tellapart.train.losses.equations import EqSim
@@ -38,7 +38,7 @@ class Largest(TorchDispatchMode):
 
 N, CHUNK = 96, 4
 
-LOSSES: dict[str, Callable[[Batch], Parts]] = {
+LOSSES: dict[str, Callable[[Batch], LossParts]] = {
     "itc": itc,
     "siglip": siglip,
     "negclip": negclip,
@@ -51,7 +51,7 @@ LOSSES: dict[str, Callable[[Batch], Parts]] = {
 }
 
 
-def used(loss: Callable[[Batch], Parts], chunk: int | None) -> tuple[int, int]:
+def used(loss: Callable[[Batch], LossParts], chunk: int | None) -> tuple[int, int]:
     """Elements of the largest tensor, and of all that is saved between the forward and the backward pass."""
     made = batch(ids=list(range(N)), chunk=chunk)
     learned = [made.images, made.texts, made.negative_texts, made.mates.images, made.mates.texts]

@@ -1,4 +1,4 @@
-"""What the losses of dual encoders are given, and what every loss returns."""
+"""The input of dual encoders' losses, and the output of every loss."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tellapart.errors import ModelError
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Batch", "Parts", "named", "require_negative_texts", "wide"]
+__all__ = ["Batch", "LossParts", "require_negative_texts", "sum_parts", "wide"]
 
 #: Scalars that are summed, by name, and their sum under `total`. Weights are in the parts already.
-Parts = dict[str, "Tensor"]
+LossParts = dict[str, "Tensor"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,22 +24,23 @@ class Batch:
         images: float `(b, d)`, unit vectors.
         texts: float `(b, d)`, unit vectors.
         scale: scalar that cosines are multiplied by (the exponential of CLIP's `logit_scale`).
-        image_ids: int64 `(b,)`, equal where two pairs show the same image, on whatever rank: the caption of an image
-            is never a negative of that image.
+        image_ids: int64 `(b,)`, equal where two pairs show the same image, on any rank: the caption of an image is
+            never a negative of that image.
         bias: scalar that SigLIP adds to its logits.
         negative_texts: float `(b, f, d)`, unit vectors of captions that are false of image `i`.
         has_negative: bool `(b, f)`, False where an image has fewer; all True if None.
         mates: the hard counterpart of each pair (another image and its own caption), as many pairs as these.
-        chunk: rows of the similarity matrix that are held at a time; all of them if None. Changes memory, not numbers.
-        step: what a loss that draws negatives draws from; another number, other draws.
+        chunk: rows of the similarity matrix in memory at a time; all of them if None. Changes no number.
+        step: seed of a loss that draws negatives; another number, other draws.
 
     Raises:
         ModelError: a shape is none of the above, or chunk is below 1.
 
     >>> import torch
-    >>> Batch(torch.eye(2), torch.eye(3), torch.tensor(10.0), torch.arange(2))
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: Batch(texts=...) has shape (3, 3); expected (2, 2): one unit vector for each image
+    >>> from tellapart.train.losses.itc import itc
+    >>> batch = Batch(torch.eye(2), torch.eye(2), scale=torch.tensor(10.0), image_ids=torch.arange(2))
+    >>> sorted(itc(batch))
+    ['image_to_text', 'text_to_image', 'total']
     """
 
     images: Tensor
@@ -81,22 +82,17 @@ def require_negative_texts(batch: Batch, loss: str) -> Tensor:
 
     Raises:
         ModelError: it has none.
-
-    >>> import torch
-    >>> require_negative_texts(Batch(torch.eye(2), torch.eye(2), torch.tensor(10.0), torch.arange(2)), "negclip")
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: negclip needs false captions: give Batch(negative_texts=...) (pairs, captions, dimensions)
     """
     if batch.negative_texts is None:
         raise ModelError(f"{loss} needs false captions: give Batch(negative_texts=...) (pairs, captions, dimensions)")
     return batch.negative_texts
 
 
-def named(**parts: Tensor) -> Parts:
+def sum_parts(**parts: Tensor) -> LossParts:
     """Return scalar parts by name, and their sum under `total`.
 
     >>> import torch
-    >>> {name: part.item() for name, part in named(itc=torch.tensor(1.0), v1=torch.tensor(0.5)).items()}
+    >>> {name: part.item() for name, part in sum_parts(itc=torch.tensor(1.0), v1=torch.tensor(0.5)).items()}
     {'itc': 1.0, 'v1': 0.5, 'total': 1.5}
     """
     values = list(parts.values())
@@ -104,7 +100,7 @@ def named(**parts: Tensor) -> Parts:
 
 
 def wide(tensor: Tensor) -> Tensor:
-    """Return float32 for half precision, and any other tensor as it is: losses compare in float32 at least.
+    """Return float32 for half precision, and any other tensor unchanged: losses compare in float32 at least.
 
     >>> import torch
     >>> wide(torch.zeros(1, dtype=torch.bfloat16)).dtype, wide(torch.zeros(1, dtype=torch.float64)).dtype

@@ -6,20 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tellapart.errors import ModelError
-from tellapart.train.losses.batch import Batch, Parts, named
+from tellapart.train.losses.batch import Batch, LossParts, sum_parts
 from tellapart.train.losses.itc import contrast, contrasts
+from tellapart.train.losses.loss import DualLoss
+from tellapart.train.losses.matrix_rows import MatrixRows, by_rows, gather_pairs
 from tellapart.train.losses.ranks import mean_over_ranks
-from tellapart.train.losses.rows import Rows, by_rows, everyone
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["CyClip", "cyclip"]
+__all__ = ["CYCLIP", "CyClip", "cyclip"]
 
 
 @dataclass(frozen=True, slots=True)
 class CyClip:
-    """What `cyclip` may be told.
+    """Options of `cyclip`.
 
     Attributes:
         cross: weight of the consistency across modalities.
@@ -27,10 +28,6 @@ class CyClip:
 
     Raises:
         ModelError: a weight is below 0.
-
-    >>> CyClip(cross=-1.0)
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: CyClip(cross=-1.0, within=0.25): a weight is at least 0
     """
 
     cross: float = 0.25
@@ -44,7 +41,7 @@ class CyClip:
 _DEFAULT = CyClip()
 
 
-def cyclip(batch: Batch, options: CyClip = _DEFAULT) -> Parts:
+def cyclip(batch: Batch, options: CyClip = _DEFAULT) -> LossParts:
     """Return `itc` with CyCLIP's two regularisers: parts `itc`, `cross` and `within`.
 
     Cross: `s(I_i, T_j) = s(I_j, T_i)`; within: `s(I_i, I_j) = s(T_i, T_j)`; squared, on cosines, summed over the `n`
@@ -61,16 +58,19 @@ def cyclip(batch: Batch, options: CyClip = _DEFAULT) -> Parts:
     """
     import torch
 
-    every = everyone(batch)
+    pairs = gather_pairs(batch)
 
-    def deviations(rows: Rows) -> Tensor:
+    def deviations(rows: MatrixRows) -> Tensor:
         cross = rows.cosines_of_images() - rows.cosines_of_texts()
         own = slice(rows.first, rows.last)
-        within = every.images[own] @ every.images.T - every.texts[own] @ every.texts.T
+        within = pairs.images[own] @ pairs.images.T - pairs.texts[own] @ pairs.texts.T
         other = rows.negative
         sums = [difference.square().masked_fill(~other, 0.0).sum(1) for difference in (cross, within)]
         return torch.cat([contrasts(rows), torch.stack(sums, dim=1)], dim=1)
 
-    found = by_rows(every, deviations)
-    cross, within = mean_over_ranks(found[:, 4:].mean(0))
-    return named(itc=contrast(found)["total"], cross=options.cross * cross, within=options.within * within)
+    columns = by_rows(pairs, deviations)
+    cross, within = mean_over_ranks(columns[:, 4:].mean(0))
+    return sum_parts(itc=contrast(columns)["total"], cross=options.cross * cross, within=options.within * within)
+
+
+CYCLIP = DualLoss(cyclip, CyClip)

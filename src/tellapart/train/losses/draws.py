@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 __all__ = ["best", "draw", "gumbel", "uniform"]
 
 
-def _signed(constant: int) -> int:
+def _sign(constant: int) -> int:
     return constant - (1 << 64) if constant >= 1 << 63 else constant
 
 
-_ROW, _COLUMN, _STEP = (_signed(c) for c in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
-_FIRST, _SECOND = (_signed(c) for c in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+_ROW, _COLUMN, _STEP = (_sign(c) for c in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
+_FIRST, _SECOND = (_sign(c) for c in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
 def uniform(step: int, rows: Tensor, columns: int) -> Tensor:
@@ -24,20 +24,20 @@ def uniform(step: int, rows: Tensor, columns: int) -> Tensor:
     Source: the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
 
     >>> import torch
-    >>> both = uniform(3, torch.arange(4), 5)
-    >>> bool((both[2:] == uniform(3, torch.arange(2, 4), 5)).all()), bool((both == uniform(4, torch.arange(4), 5)).any())
+    >>> whole, part = uniform(3, torch.arange(4), 5), uniform(3, torch.arange(2, 4), 5)
+    >>> torch.equal(whole[2:], part), bool((whole == uniform(4, torch.arange(4), 5)).any())
     (True, False)
     """
     import torch
 
     mixed = rows[:, None] * _ROW + torch.arange(columns, device=rows.device)[None, :] * _COLUMN
-    mixed = _mixed(mixed + _mixed(torch.tensor(step * _STEP % (1 << 63), device=rows.device)))
+    mixed = _mix(mixed + _mix(torch.tensor(step * _STEP % (1 << 63), device=rows.device)))
     # The upper 23 bits: with the half they are exact in float32, and never 0 or 1.
     return (((mixed >> 41) & 0x7FFFFF).float() + 0.5) / (1 << 23)
 
 
-def _mixed(x: Tensor) -> Tensor:
-    # int64 wraps as the uint64 of the source does; its right shift is arithmetic, so the copies of the sign are cut off.
+def _mix(x: Tensor) -> Tensor:
+    # int64 wraps as the source's uint64 does; its right shift is arithmetic, so the copies of the sign are cut off.
     x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * _FIRST
     x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * _SECOND
     return x ^ ((x >> 31) & ((1 << 33) - 1))
@@ -84,6 +84,6 @@ def best(values: Tensor, count: int) -> Tensor:
     import torch
     from torch.nn.functional import pad
 
-    found = values.topk(min(count, values.shape[1]), dim=1)
-    columns = torch.where(found.values == float("-inf"), -1, found.indices)
+    top = values.topk(min(count, values.shape[1]), dim=1)
+    columns = torch.where(top.values == float("-inf"), -1, top.indices)
     return pad(columns, (0, count - columns.shape[1]), value=-1)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tellapart.errors import ModelError
-from tellapart.train.losses.batch import Parts, named, wide
+from tellapart.train.losses.batch import LossParts, sum_parts, wide
 from tellapart.train.losses.draws import best
-from tellapart.train.losses.equations import EqSim, Four, hinged, v1, v2_image, v2_text, where
+from tellapart.train.losses.equations import EqSim, Four, hinge, v1, v2_image, v2_text, where
 from tellapart.train.losses.itm import itm
+from tellapart.train.losses.loss import FusionLoss
 from tellapart.train.losses.matches import Matches
 from tellapart.train.losses.ranking import ranking
 from tellapart.train.losses.ranks import share
@@ -16,12 +17,12 @@ from tellapart.train.losses.ranks import share
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["eqsim_itm", "eqsim_ranking"]
+__all__ = ["EQSIM_ITM", "EQSIM_RANKING", "eqsim_itm", "eqsim_ranking"]
 
 _DEFAULT = EqSim()
 
 
-def eqsim_itm(matches: Matches, options: EqSim = _DEFAULT) -> Parts:
+def eqsim_itm(matches: Matches, options: EqSim = _DEFAULT) -> LossParts:
     """Return `itm` and EqSim's regularisation: parts `itm`, `v1` and `v2`, the last two times beta.
 
     Similarities are sigmoids of logits. v2 holds for close negatives, v1 for the others. As released (the code's
@@ -39,10 +40,13 @@ def eqsim_itm(matches: Matches, options: EqSim = _DEFAULT) -> Parts:
     >>> eqsim_itm(matches)["v2"].item()  # both changes cost both pairs the same
     0.0
     """
-    return named(itm=itm(matches)["total"], **_regularisation(matches, options))
+    return sum_parts(itm=itm(matches)["total"], **_regularisation(matches, options))
 
 
-def eqsim_ranking(matches: Matches, options: EqSim = _DEFAULT) -> Parts:
+EQSIM_ITM = FusionLoss(eqsim_itm, EqSim, counterparts=True)
+
+
+def eqsim_ranking(matches: Matches, options: EqSim = _DEFAULT) -> LossParts:
     """Return `ranking` and EqSim's regularisation, as METER is fine-tuned: parts `rank`, `v1` and `v2`.
 
     Raises:
@@ -51,12 +55,15 @@ def eqsim_ranking(matches: Matches, options: EqSim = _DEFAULT) -> Parts:
     Source: EqSim (Wang et al. 2023), appendix C: 15 sampled captions and their images, 8 of them close.
 
     >>> import torch
-    >>> ids = torch.tensor([[1], [0]])
-    >>> eqsim_ranking(Matches(torch.zeros(2), torch.zeros(2, 1), torch.zeros(2, 1), None, torch.arange(2), ids, ids))
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: EqSim needs Matches(counterparts=...), the logits of the negatives' own pairs
+    >>> true, wrong, ids = torch.zeros(2), torch.zeros(2, 1), torch.tensor([[1], [0]])
+    >>> parts = eqsim_ranking(Matches(true, wrong, wrong, wrong, torch.arange(2), ids, ids))
+    >>> {name: round(part.item(), 4) for name, part in parts.items()}
+    {'rank': 0.6931, 'v1': 0.0, 'v2': 0.0, 'total': 0.6931}
     """
-    return named(rank=ranking(matches)["total"], **_regularisation(matches, options))
+    return sum_parts(rank=ranking(matches)["total"], **_regularisation(matches, options))
+
+
+EQSIM_RANKING = FusionLoss(eqsim_ranking, EqSim, negatives=15, counterparts=True)
 
 
 def _regularisation(matches: Matches, options: EqSim) -> dict[str, Tensor]:
@@ -64,7 +71,7 @@ def _regularisation(matches: Matches, options: EqSim) -> dict[str, Tensor]:
 
     if matches.counterparts is None:
         raise ModelError("EqSim needs Matches(counterparts=...), the logits of the negatives' own pairs")
-    # Where the wrong text is one pair's and the wrong image another's, there are no two pairs to compare.
+    # Where the wrong text and the wrong image come from two pairs, there are no two pairs to compare.
     paired = matches.negative_text_ids == matches.negative_image_ids
     counted = matches.has_wrong_text & matches.has_wrong_image & paired
     four = Four(
@@ -81,8 +88,8 @@ def _regularisation(matches: Matches, options: EqSim) -> dict[str, Tensor]:
         return {"v1": torch.zeros_like(v2), "v2": options.beta * v2}
     close = _close(matches, counted, options.k)
     where_v1, where_v2 = where(options.variant, counted, close)
-    first = hinged(v1(four), options.alpha).masked_fill(~where_v1, 0.0)
-    second = (hinged(v2_text(four), options.alpha) + hinged(v2_image(four), options.alpha)).masked_fill(~where_v2, 0.0)
+    first = hinge(v1(four), options.alpha).masked_fill(~where_v1, 0.0)
+    second = (hinge(v2_text(four), options.alpha) + hinge(v2_image(four), options.alpha)).masked_fill(~where_v2, 0.0)
     return {
         "v1": options.beta * share(first.sum(), where_v1.sum()),
         "v2": options.beta * share(second.sum(), where_v2.sum()),
@@ -90,7 +97,7 @@ def _regularisation(matches: Matches, options: EqSim) -> dict[str, Tensor]:
 
 
 def _close(matches: Matches, counted: Tensor, k: int) -> Tensor:
-    """Which negatives are close, bool `(b, m)`: as mined, or else each pair's `k` with the highest crossed logit."""
+    """Return which negatives are close, bool `(b, m)`: as mined, or each pair's `k` with the highest crossed logits."""
     import torch
 
     if matches.close is not None:

@@ -1,6 +1,7 @@
-"""EqSim's two equations on the four similarities of two pairs, their hinge, and which pairs each holds for.
+"""EqSim's two equations on the four similarities of two pairs, their hinge, and the pairs that each holds for.
 
-`s11` and `s22` are the similarities of two matched pairs, `s12` that of image 1 with text 2, `s21` of image 2 with text 1.
+`s11` and `s22` are the similarities of two matched pairs; `s12` is that of image 1 with text 2, and `s21` that of image 2
+with text 1.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tellapart.errors import ModelError, UnknownNameError
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["NORMALISATIONS", "VARIANTS", "EqSim", "Four", "hinged", "v1", "v2_image", "v2_text", "where"]
+__all__ = ["NORMALISATIONS", "VARIANTS", "EqSim", "Four", "hinge", "v1", "v2_image", "v2_text", "where"]
 
 #: Variant -> which pairs v1 and v2 hold for: all, close, distant, none.
 VARIANTS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -29,34 +30,34 @@ VARIANTS: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )
 
-#: What similarities a dual encoder's equations hold for.
+#: The similarities of a dual encoder that the equations hold for.
 NORMALISATIONS = ("batch", "block", "none")
 
 
 @dataclass(frozen=True, slots=True)
 class EqSim:
-    """What the EqSim losses may be told.
+    """Options of the EqSim losses.
 
     Attributes:
         alpha: margin of the squared deviation; the paper takes 0, 0.04 or 0.1.
         beta: weight of the regularisation; the paper takes 0.2, 0.5 or 1.
         k: close partners of a pair.
         variant: a key of `VARIANTS`; section 3 has v1 on distant pairs, section 5.4 on all (`v1-all+v2-close`).
-        normalise: of a dual encoder's cosines. `batch`: a softmax over texts where texts change, over images where images
-            change; `block`: a softmax over the four similarities of two pairs, which keeps both equations exactly what
-            they are on cosines; `none`: cosines. A fusion encoder's logits always go through a sigmoid. Through a softmax
-            over a batch distant pairs have next to no similarity, and v1 of them says nothing (docs/eqsim_ablation.md:
+        normalise: of a dual encoder's cosines. `batch`: a softmax over texts where texts change, over images where
+            images change; `block`: a softmax over the four similarities of two pairs, under which both equations are
+            those on cosines; `none`: cosines. A fusion encoder's logits always go through a sigmoid. Through a softmax
+            over a batch distant pairs have next to no similarity, and v1 of them means nothing (docs/eqsim_ablation.md:
             below 1e-6); on cosines, with an alpha of 0, both equations act.
-        as_released: the released code instead of the paper: 2 x `k // 2` drawn negatives for the top `k`, a hinge on the
-            mean deviation, a softmax over texts alone, no margin for v1. `variant` and `normalise` keep their defaults.
+        as_released: the released code instead of the paper: 2 x `k // 2` drawn negatives for the top `k`, a hinge on
+            the mean deviation, a softmax over texts alone, no margin for v1. `variant` and `normalise` keep their
+            defaults.
 
     Raises:
-        ModelError: a number is out of its range, or as_released is combined with what that code has not.
+        ModelError: a number is out of its range, or as_released is combined with an option that its code lacks.
         UnknownNameError: variant or normalise is unknown.
 
-    >>> EqSim(alpha=-1)
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: EqSim(alpha=-1, beta=0.5, k=8): alpha and beta must be at least 0, k at least 1
+    >>> EqSim(alpha=0.0, normalise="none").variant
+    'eqsim'
     """
 
     alpha: float = 0.1
@@ -138,7 +139,7 @@ def v2_image(four: Four) -> Tensor:
 
 
 def where(variant: str, counted: Tensor, close: Tensor) -> tuple[Tensor, Tensor]:
-    """Return for which pairs v1 and v2 hold.
+    """Return the pairs that v1 and v2 hold for, bool masks.
 
     Args:
         variant: a key of `VARIANTS`.
@@ -155,13 +156,13 @@ def where(variant: str, counted: Tensor, close: Tensor) -> tuple[Tensor, Tensor]
     return masks[first], masks[second]
 
 
-def hinged(deviation: Tensor, alpha: float) -> Tensor:
+def hinge(deviation: Tensor, alpha: float) -> Tensor:
     """Return `[deviation^2 - alpha]_+`, pair by pair.
 
     Source: EqSim (Wang et al. 2023), section 3.
 
     >>> import torch
-    >>> hinged(torch.tensor([0.5, -0.1]), 0.05).tolist()
+    >>> hinge(torch.tensor([0.5, -0.1]), 0.05).tolist()
     [0.20000000298023224, 0.0]
     """
     return (deviation.square() - alpha).relu()

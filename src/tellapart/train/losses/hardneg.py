@@ -1,4 +1,4 @@
-"""Contrast once more among the hardest negatives alone."""
+"""Contrast, and a second contrast among the hardest negatives alone."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tellapart.errors import ModelError
-from tellapart.train.losses.batch import Batch, Parts, named
+from tellapart.train.losses.batch import Batch, LossParts, sum_parts
 from tellapart.train.losses.itc import contrast, contrasts
+from tellapart.train.losses.loss import DualLoss
+from tellapart.train.losses.matrix_rows import MatrixRows, by_rows, gather_pairs
 from tellapart.train.losses.ranks import mean_over_ranks
-from tellapart.train.losses.rows import Rows, by_rows, everyone
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["HardNeg", "hardneg"]
+__all__ = ["HARDNEG", "HardNeg", "hardneg"]
 
 
 @dataclass(frozen=True, slots=True)
 class HardNeg:
-    """What `hardneg` may be told.
+    """Options of `hardneg`.
 
     Attributes:
         k: hardest negatives a row.
@@ -27,10 +28,6 @@ class HardNeg:
 
     Raises:
         ModelError: k is below 1 or the weight below 0.
-
-    >>> HardNeg(k=0)
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: HardNeg(k=0, weight=1.0): k must be at least 1 and weight at least 0
     """
 
     k: int = 8
@@ -44,11 +41,12 @@ class HardNeg:
 _DEFAULT = HardNeg()
 
 
-def hardneg(batch: Batch, options: HardNeg = _DEFAULT) -> Parts:
+def hardneg(batch: Batch, options: HardNeg = _DEFAULT) -> LossParts:
     """Return `itc` and, as part `hard`, the same contrast with the `k` most similar negatives as only candidates.
 
-    What hard negatives mean to a dual encoder: the paper's baseline of that name (EqSim, Table 6) draws them for the
-    matching head of a fusion encoder, for which see `itm`. Easy negatives take no share of this part's gradient.
+    The paper's baseline of that name (EqSim, Table 6) draws hard negatives for the matching head of a fusion encoder,
+    for which see `itm`; this is its counterpart for dual encoders. Easy negatives take no share of this part's
+    gradient.
 
     >>> import torch
     >>> batch = Batch(torch.eye(4), torch.eye(4), torch.tensor(0.0), torch.arange(4))
@@ -57,7 +55,7 @@ def hardneg(batch: Batch, options: HardNeg = _DEFAULT) -> Parts:
     """
     import torch
 
-    def both(rows: Rows) -> Tensor:
+    def both(rows: MatrixRows) -> Tensor:
         plain = contrasts(rows)
         among = [
             _among_hardest(rows, plain[:, 2], rows.logits_of_images(), options.k),
@@ -65,12 +63,15 @@ def hardneg(batch: Batch, options: HardNeg = _DEFAULT) -> Parts:
         ]
         return torch.cat([plain, torch.stack(among, dim=1)], dim=1)
 
-    found = by_rows(everyone(batch), both)
-    hard = mean_over_ranks(found[:, 4:].mean())
-    return named(itc=contrast(found)["total"], hard=options.weight * hard)
+    columns = by_rows(gather_pairs(batch), both)
+    hard = mean_over_ranks(columns[:, 4:].mean())
+    return sum_parts(itc=contrast(columns)["total"], hard=options.weight * hard)
 
 
-def _among_hardest(rows: Rows, own: Tensor, logits: Tensor, k: int) -> Tensor:
+HARDNEG = DualLoss(hardneg, HardNeg)
+
+
+def _among_hardest(rows: MatrixRows, own: Tensor, logits: Tensor, k: int) -> Tensor:
     import torch
 
     negatives = logits.masked_fill(~rows.negative, float("-inf"))

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tellapart.train.losses.batch import Batch, Parts, named
+from tellapart.train.losses.batch import Batch, LossParts, sum_parts
+from tellapart.train.losses.loss import DualLoss
+from tellapart.train.losses.matrix_rows import MatrixRows, by_rows, gather_pairs
 from tellapart.train.losses.ranks import mean_over_ranks
-from tellapart.train.losses.rows import Rows, by_rows, everyone
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["contrast", "contrasts", "itc"]
+__all__ = ["ITC", "contrast", "contrasts", "itc"]
 
 
-def itc(batch: Batch) -> Parts:
+def itc(batch: Batch) -> LossParts:
     """Return the symmetric contrastive loss, in nats: parts `image_to_text` and `text_to_image`, a half each.
 
     Other captions of the same image are left out of the candidates.
@@ -26,17 +27,20 @@ def itc(batch: Batch) -> Parts:
     >>> round(itc(batch)["total"].item(), 4)  # a scale of 0 cannot tell four apart: the logarithm of 4
     1.3863
     """
-    rows = by_rows(everyone(batch), contrasts)
+    rows = by_rows(gather_pairs(batch), contrasts)
     return contrast(rows)
 
 
-def contrasts(rows: Rows) -> Tensor:
+ITC = DualLoss(itc)
+
+
+def contrasts(rows: MatrixRows) -> Tensor:
     """Return log-normalisers and own logits, `(c, 4)`: over texts, over images, own as image row, own as text row.
 
     >>> import torch
-    >>> from tellapart.train.losses.rows import Everyone
-    >>> every = Everyone(torch.eye(2), torch.eye(2), torch.tensor(0.0), torch.tensor([5, 5]), 0, 2, None)
-    >>> contrasts(Rows(every, 0, 2)).tolist()  # two captions of one image: no negative
+    >>> from tellapart.train.losses.matrix_rows import AllPairs
+    >>> pairs = AllPairs(torch.eye(2), torch.eye(2), torch.tensor(0.0), torch.tensor([5, 5]), 0, 2, None)
+    >>> contrasts(MatrixRows(pairs, 0, 2)).tolist()  # two captions of one image: no negative
     [[0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
     """
     import torch
@@ -45,7 +49,7 @@ def contrasts(rows: Rows) -> Tensor:
     return torch.stack([of_images.logsumexp(1), of_texts.logsumexp(1), rows.own(of_images), rows.own(of_texts)], dim=1)
 
 
-def contrast(rows: Tensor) -> Parts:
+def contrast(rows: Tensor) -> LossParts:
     """Return the parts of `itc` from this rank's `contrasts`, `(b, 4)`.
 
     >>> import torch
@@ -53,4 +57,4 @@ def contrast(rows: Tensor) -> Parts:
     1.5
     """
     halves = mean_over_ranks((rows[:, :2] - rows[:, 2:4]).mean(0)) / 2
-    return named(image_to_text=halves[0], text_to_image=halves[1])
+    return sum_parts(image_to_text=halves[0], text_to_image=halves[1])

@@ -1,4 +1,4 @@
-"""What the losses of fusion encoders are given: matching logits of true pairs and of pairs crossed with negatives."""
+"""The input of fusion encoders' losses: matching logits of true pairs and of pairs crossed with negatives."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from tellapart.errors import ModelError
 from tellapart.train.losses.batch import Batch
 from tellapart.train.losses.draws import best, draw
-from tellapart.train.losses.ranks import gathered
-from tellapart.train.losses.rows import Rows, by_rows, everyone
+from tellapart.train.losses.matrix_rows import MatrixRows, by_rows, gather_pairs
+from tellapart.train.losses.ranks import gather
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Matches", "Negatives", "counterparts", "hard_negatives"]
+__all__ = ["Matches", "NegativePairs", "counterparts", "hard_negatives"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,10 +38,9 @@ class Matches:
         ModelError: a shape is none of the above.
 
     >>> import torch
-    >>> ids = torch.tensor([[1], [0]])
-    >>> Matches(torch.zeros(2), torch.zeros(2, 1), torch.zeros(2, 2), None, torch.arange(2), ids, ids)
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: Matches(wrong_images=...) has shape (2, 2); expected (2, 1)
+    >>> zeros, ids = torch.zeros(1, 3), torch.tensor([[1, 0, -1]])  # the second negative is of the pair's own image
+    >>> Matches(torch.zeros(1), zeros, zeros, None, torch.tensor([0]), ids, ids).has_wrong_text.tolist()
+    [[True, False, False]]
     """
 
     true: Tensor
@@ -75,57 +74,40 @@ class Matches:
 
     @property
     def has_wrong_text(self) -> Tensor:
-        """Which wrong texts count, bool `(b, m)`: those of another image.
-
-        >>> import torch
-        >>> ids = torch.tensor([[1, 0, -1]])
-        >>> zeros = torch.zeros(1, 3)
-        >>> Matches(torch.zeros(1), zeros, zeros, None, torch.tensor([0]), ids, ids).has_wrong_text.tolist()
-        [[True, False, False]]
-        """
+        """Which wrong texts count, bool `(b, m)`: those of another image."""
         return (self.negative_text_ids >= 0) & (self.negative_text_ids != self.image_ids[:, None])
 
     @property
     def has_wrong_image(self) -> Tensor:
-        """Which wrong images count, bool `(b, m)`: other images.
-
-        >>> import torch
-        >>> ids = torch.tensor([[1, 0, -1]])
-        >>> zeros = torch.zeros(1, 3)
-        >>> Matches(torch.zeros(1), zeros, zeros, None, torch.tensor([0]), ids, ids).has_wrong_image.tolist()
-        [[True, False, False]]
-        """
+        """Which wrong images count, bool `(b, m)`: other images."""
         return (self.negative_image_ids >= 0) & (self.negative_image_ids != self.image_ids[:, None])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Negatives:
-    """Which pairs of all ranks each of this rank's pairs is crossed with; rank 0's pairs are counted first.
+class NegativePairs:
+    """The pairs of all ranks that each of this rank's pairs is crossed with; rank 0's pairs are counted first.
 
     Attributes:
         texts: int64 `(b, m)`, whose texts are wrong for image `i`; -1 where there is none.
         images: int64 `(b, m)`, whose images are wrong for text `i`; -1 where there is none.
-
-    >>> import torch
-    >>> Negatives(torch.tensor([[1], [0]]), torch.tensor([[1], [0]])).texts.shape
-    torch.Size([2, 1])
     """
 
     texts: Tensor
     images: Tensor
 
 
-def hard_negatives(batch: Batch, count: int = 1, *, shared: bool = False, hardest: bool = False) -> Negatives:
+def hard_negatives(batch: Batch, count: int = 1, *, shared: bool = False, hardest: bool = False) -> NegativePairs:
     """Draw hard negatives from the pairs of all ranks, by the softmax of their contrastive logits.
 
-    The draws depend on `batch.step` and on the pair's number over all ranks, not on how many ranks there are. The caller
-    gathers the encoded negatives and runs the fusion half on them.
+    The draws depend on `batch.step` and on the pair's number over all ranks, not on how many ranks there are. The
+    caller gathers the encoded negatives and runs the fusion half on them.
 
     Args:
         batch: unit vectors; another caption of the same image is never drawn, nor is the image itself.
         count: negatives a pair.
-        shared: cross image `i` and text `i` with the same pairs, as EqSim needs: then its four similarities take no more
-            passes through the model than matching does, for the fourth is another pair's true logit (`counterparts`).
+        shared: cross image `i` and text `i` with the same pairs, as EqSim needs: its four similarities then take no
+            more passes through the model than matching does, for the fourth is another pair's true logit
+            (`counterparts`).
         hardest: take the most similar ones and draw nothing.
 
     Source: ALBEF (Li et al. 2021), section 3.2; EqSim's released `hard_itm` for `shared`.
@@ -138,23 +120,23 @@ def hard_negatives(batch: Batch, count: int = 1, *, shared: bool = False, hardes
     """
     import torch
 
-    every = everyone(batch)
+    pairs = gather_pairs(batch)
 
-    def chosen(rows: Rows) -> Tensor:
+    def choose(rows: MatrixRows) -> Tensor:
         of_images, of_texts = (
             logits.masked_fill(~rows.negative, float("-inf"))
             for logits in (rows.logits_of_images(), rows.logits_of_texts())
         )
         sides = [torch.maximum(of_images, of_texts)] * 2 if shared else [of_images, of_texts]
-        found = [
+        chosen = [
             best(logits, count) if hardest else draw(logits, count, 2 * batch.step + side * (not shared), rows.index)
             for side, logits in enumerate(sides)
         ]
-        return torch.stack(found, dim=1)
+        return torch.stack(chosen, dim=1)
 
     with torch.no_grad():
-        texts, images = by_rows(every, chosen).unbind(1)
-    return Negatives(texts=texts, images=images)
+        texts, images = by_rows(pairs, choose).unbind(1)
+    return NegativePairs(texts=texts, images=images)
 
 
 def counterparts(true: Tensor, negatives: Tensor) -> Tensor:
@@ -162,10 +144,10 @@ def counterparts(true: Tensor, negatives: Tensor) -> Tensor:
 
     Args:
         true: float `(b,)`, this rank's true logits.
-        negatives: int64 `(b, m)`, pairs counted over all ranks; -1 gives some logit, which no loss counts.
+        negatives: int64 `(b, m)`, pairs counted over all ranks; -1 gives an arbitrary logit, which no loss counts.
 
     >>> import torch
     >>> counterparts(torch.tensor([0.5, 2.0]), torch.tensor([[1], [0]])).tolist()
     [[2.0], [0.5]]
     """
-    return gathered(true)[negatives.clamp(min=0)]
+    return gather(true)[negatives.clamp(min=0)]

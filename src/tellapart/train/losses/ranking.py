@@ -1,19 +1,20 @@
-"""Image-to-text ranking: a fusion encoder finds an image's text among sampled ones (METER)."""
+"""Image-to-text ranking (METER): a fusion encoder finds an image's text among sampled ones."""
 
 from __future__ import annotations
 
-from tellapart.train.losses.batch import Parts, named, wide
+from tellapart.train.losses.batch import LossParts, sum_parts, wide
+from tellapart.train.losses.loss import FusionLoss
 from tellapart.train.losses.matches import Matches
 from tellapart.train.losses.ranks import mean_over_ranks
 
-__all__ = ["ranking"]
+__all__ = ["RANKING", "ranking"]
 
 
-def ranking(matches: Matches) -> Parts:
+def ranking(matches: Matches) -> LossParts:
     """Return the cross-entropy of the true text among it and the wrong ones, in nats: part `rank`.
 
-    The original draws false texts from the whole index, which may be the image's own other captions; here those are left
-    out.
+    The original draws false texts from the whole index, which may be the image's own other captions; here those are
+    left out.
 
     Source: METER (Dou et al. 2022), retrieval fine-tuning with 15 false texts; EqSim (Wang et al. 2023), appendix C.
 
@@ -27,4 +28,7 @@ def ranking(matches: Matches) -> Parts:
 
     wrong = matches.wrong_texts.masked_fill(~matches.has_wrong_text, float("-inf"))
     logits = wide(torch.cat([matches.true[:, None], wrong], dim=1))
-    return named(rank=mean_over_ranks((logits.logsumexp(1) - logits[:, 0]).mean()))
+    return sum_parts(rank=mean_over_ranks((logits.logsumexp(1) - logits[:, 0]).mean()))
+
+
+RANKING = FusionLoss(ranking, negatives=15, wrong_images=False)

@@ -1,7 +1,7 @@
 """Several ranks as one batch: rows gathered with gradients, and means over all ranks.
 
 A loss here computes the rows of its own rank against the columns of all. Each rank's gradient is then that of the mean
-over its own rows, and DDP's average over ranks is the gradient of the mean over all rows: what one rank would have got.
+over its own rows, and DDP's average over ranks is the gradient of the mean over all rows: that of one rank.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tellapart.errors import ModelError
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["gathered", "mean_over_ranks", "own_rank", "rank_count", "require_equal_rows", "share"]
+__all__ = ["gather", "mean_over_ranks", "own_rank", "rank_count", "require_equal_rows", "share"]
 
 
 def rank_count() -> int:
@@ -63,14 +63,14 @@ def require_equal_rows(rows: int) -> None:
         )
 
 
-def gathered(rows: Tensor) -> Tensor:
+def gather(rows: Tensor) -> Tensor:
     """Return every rank's rows, rank 0's first; a gradient flows back to the rank that each row came from.
 
     Args:
         rows: `(b, ...)`, the same shape on every rank.
 
     >>> import torch
-    >>> gathered(torch.arange(3)).tolist()
+    >>> gather(torch.arange(3)).tolist()
     [0, 1, 2]
     """
     if rank_count() == 1:

@@ -1,21 +1,22 @@
-"""The sigmoid loss: every pair of the batch is judged by itself, matched or not (SigLIP)."""
+"""The sigmoid loss (SigLIP): every pair of the batch is classified by itself, matched or not."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from tellapart.errors import ModelError
-from tellapart.train.losses.batch import Batch, Parts, named
+from tellapart.train.losses.batch import Batch, LossParts, sum_parts
+from tellapart.train.losses.loss import DualLoss
+from tellapart.train.losses.matrix_rows import MatrixRows, by_rows, gather_pairs
 from tellapart.train.losses.ranks import mean_over_ranks
-from tellapart.train.losses.rows import Rows, by_rows, everyone
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["siglip"]
+__all__ = ["SIGLIP", "siglip"]
 
 
-def siglip(batch: Batch) -> Parts:
+def siglip(batch: Batch) -> LossParts:
     """Return the sigmoid loss, in nats an image: part `matched` of the true pairs, `unmatched` of all others.
 
     Other captions of the same image are left out.
@@ -37,10 +38,13 @@ def siglip(batch: Batch) -> Parts:
         raise ModelError("siglip needs Batch(bias=...), the number that SigLIP adds to its logits (it begins at -10)")
     bias = batch.bias
 
-    def judged(rows: Rows) -> Tensor:
-        logits = rows.every.scale * rows.cosines_of_images() + bias
+    def losses(rows: MatrixRows) -> Tensor:
+        logits = rows.pairs.scale * rows.cosines_of_images() + bias
         unmatched = softplus(logits).masked_fill(~rows.negative, 0.0).sum(1)
         return torch.stack([softplus(-rows.own(logits)), unmatched], dim=1)
 
-    means = mean_over_ranks(by_rows(everyone(batch), judged).mean(0))
-    return named(matched=means[0], unmatched=means[1])
+    means = mean_over_ranks(by_rows(gather_pairs(batch), losses).mean(0))
+    return sum_parts(matched=means[0], unmatched=means[1])
+
+
+SIGLIP = DualLoss(siglip)

@@ -1,21 +1,22 @@
-"""Pairs and their hard counterparts in one batch: each pair's mate is a hard negative image and text (TROHN-Img)."""
+"""Pairs and their hard counterparts in one batch (TROHN-Img): each pair's mate is a hard negative image and text."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from tellapart.errors import ModelError
-from tellapart.train.losses.batch import Batch, Parts
+from tellapart.train.losses.batch import Batch, LossParts
 from tellapart.train.losses.itc import itc
+from tellapart.train.losses.loss import DualLoss
 
-__all__ = ["side_by_side", "trohn_img"]
+__all__ = ["TROHN_IMG", "side_by_side", "trohn_img"]
 
 
-def trohn_img(batch: Batch) -> Parts:
+def trohn_img(batch: Batch) -> LossParts:
     """Return `itc` over the pairs and their mates: images `[I; I']` with texts `[T; T']`, `2b` by `2b` on one rank.
 
     Raises:
-        ModelError: the batch has no mates, or a mate shows the image that it should be told from.
+        ModelError: the batch has no mates, or a mate shows its pair's own image.
 
     Source: TROHN-Img (BiVLC, Miranda et al. 2024), section 5.
 
@@ -28,16 +29,19 @@ def trohn_img(batch: Batch) -> Parts:
     return itc(side_by_side(batch))
 
 
+TROHN_IMG = DualLoss(trohn_img, negative_images="mate")
+
+
 def side_by_side(batch: Batch) -> Batch:
     """Return one batch of the pairs and, after them, their mates.
 
     Raises:
-        ModelError: the batch has no mates, or a mate shows the image that it should be told from.
+        ModelError: the batch has no mates, or a mate shows its pair's own image.
 
     >>> import torch
-    >>> side_by_side(Batch(torch.eye(2), torch.eye(2), torch.tensor(0.0), torch.arange(2)))
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: trohn-img needs Batch(mates=...), the hard counterpart of each pair
+    >>> mates = Batch(torch.eye(2), torch.eye(2), torch.tensor(0.0), torch.tensor([8, 9]))
+    >>> side_by_side(Batch(torch.eye(2), torch.eye(2), torch.tensor(0.0), torch.arange(2), mates=mates)).image_ids
+    tensor([0, 1, 8, 9])
     """
     import torch
 
@@ -47,7 +51,8 @@ def side_by_side(batch: Batch) -> Batch:
     alike = (batch.image_ids == mates.image_ids).nonzero()[:, 0].tolist()
     if alike:
         raise ModelError(
-            f"trohn-img: pairs {alike} and their mates have the same image_ids; a mate is another image, with its own id"
+            f"trohn-img: pairs {alike} and their mates have the same image_ids; a mate is another image, with its "
+            "own id"
         )
     return replace(
         batch,

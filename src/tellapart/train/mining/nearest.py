@@ -1,4 +1,4 @@
-"""Nearest neighbours, exactly: the same ones whatever the block, the threads and the order of summation."""
+"""Exact nearest neighbours: the same ones for any block size, number of threads and order of summation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tellapart.models.vectors import normalise
 __all__ = ["BLOCK", "nearest"]
 
 
-#: Rows of the product in memory at once: 25,000 columns of float32 take 25 MB.
+#: TrainingRows of the product in memory at once: 25,000 columns of float32 take 25 MB.
 BLOCK = 256
 
 #: Pairs whose products are summed in float64 at once.
@@ -24,14 +24,14 @@ def nearest(
 ) -> NDArray[np.int64]:
     """Return for each vector the `k` others of largest cosine, the nearest first; of equals the lower number first.
 
-    A float32 matrix product finds the candidates, with its rounding error as their margin; their cosines are then summed
-    in float64, each by itself. So the answer is that of the slow way, and no bit of it depends on how it was computed.
+    A float32 matrix product finds the candidates, with its rounding error as their margin; their cosines are then
+    summed in float64, each by itself. So the answer is that of the slow way, and depends on no order of computation.
 
     Args:
         vectors: float32 `(n, dimensions)`; none has length zero.
         k: neighbours; `n - 1` at most.
         block: rows at once. Changes no number.
-        progress: told the stage, what is done of it, and the total.
+        progress: called with the stage, what is done of it, and the total.
 
     Returns:
         int64 `(n, k)`.
@@ -48,7 +48,7 @@ def nearest(
     unit = normalise(vectors)
     # Of a sum of d products of unit vectors in float32, in any order (Higham 2002, section 3.1), and both sides err.
     margin = np.float32(2.2 * unit.shape[1] * np.finfo(np.float32).eps / 2)
-    found = np.empty((len(unit), k), np.int64)
+    neighbours = np.empty((len(unit), k), np.int64)
     for start in range(0, len(unit), block):
         rows = unit[start : start + block]
         cosines = rows @ unit.T
@@ -57,10 +57,10 @@ def nearest(
         row, column = np.nonzero(cosines >= limits[:, None])
         order = np.lexsort((column, -_exact(rows, unit, row, column), row))
         firsts = np.searchsorted(row, np.arange(len(rows)))  # `nonzero` goes row by row
-        found[start : start + block] = column[order][firsts[:, None] + np.arange(k)]
+        neighbours[start : start + block] = column[order][firsts[:, None] + np.arange(k)]
         if progress:
             progress("nearest images", min(start + block, len(unit)), len(unit))
-    return found
+    return neighbours
 
 
 def _exact(

@@ -1,9 +1,9 @@
 """Negatives of training rows: coarse to fine, as for EqSim with ITM models, or nearest images, as for NegCLIP.
 
-Coarse to fine: of each image the 128 images nearest by unimodal features; the captions of those are scored with the image
-by a model that reads both together; the best of them are hard negatives, the others are drawn at random. A caption of
-the same picture (the same pixels in whatever file), or one that reads the same, is never a negative. That another
-image's caption happens to be true of this one, too, no rule here can know: the nearer the images, the likelier it is.
+Coarse to fine: of each image the 128 images nearest by unimodal features; the captions of those are scored with the
+image by a model that reads both together; the best of them are hard negatives, the others are drawn at random. A
+caption of the same picture (the same pixels in any file), or one that reads the same, is never a negative. That another
+image's caption happens to be true of this one, too, no rule here can detect: the nearer the images, the likelier it is.
 
 Sources: EqSim (Wang et al. 2023), appendix C; NegCLIP (Yuksekonul et al. 2023), section 4 (three nearest images).
 """
@@ -12,21 +12,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.annotations import made
+from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import DataError
 from tellapart.models.deferred import Deferred
+from tellapart.models.embeddings import embeddings
 from tellapart.models.protocols import Model
 from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
 from tellapart.train.mining.nearest import nearest
-from tellapart.train.mining.pictures import Pictures, as_pairs, look_at
-from tellapart.train.rows import Row, Rows
+from tellapart.train.rows import TrainingRow, TrainingRows
 
-__all__ = ["MiningSettings", "coarse_to_fine", "hard_rows", "nearest_images"]
+__all__ = ["MiningSettings", "RowPictures", "coarse_to_fine", "encode_pictures", "hard_rows", "nearest_images"]
 
 
 #: Images that are scored together: 640 captions each make 20,480 pairs.
@@ -35,7 +38,7 @@ _IMAGES = 32
 
 @dataclass(frozen=True, slots=True)
 class MiningSettings:
-    """How many negatives, and where they are looked for.
+    """The number of negatives, and of images whose captions they come from.
 
     Attributes:
         nearest: images whose captions are scored.
@@ -45,10 +48,6 @@ class MiningSettings:
 
     Raises:
         DataError: a number below 1, or more hard negatives than negatives.
-
-    >>> MiningSettings(hard=16)
-    Traceback (most recent call last):
-    tellapart.errors.DataError: 16 hard of 15 negatives, from 128 nearest images: give nearest >= 1 and 1 <= hard <= negatives
     """
 
     nearest: int = 128
@@ -59,108 +58,121 @@ class MiningSettings:
     def __post_init__(self) -> None:
         if self.nearest < 1 or not 1 <= self.hard <= self.negatives:
             raise DataError(
-                f"{self.hard} hard of {self.negatives} negatives, from {self.nearest} nearest images: give nearest >= 1 "
-                "and 1 <= hard <= negatives"
+                f"{self.hard} hard of {self.negatives} negatives, from {self.nearest} nearest images: give "
+                "nearest >= 1 and 1 <= hard <= negatives"
             )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RowPictures:
+    """Pictures, one number each: files with the same pixels are one picture.
+
+    Attributes:
+        files: the first file of each picture.
+        rows: numbers of the rows of each picture.
+        of_row: the picture of each row.
+        captions: the texts of each picture's rows.
+        vectors: float32 `(picture, dimensions)`.
+        hashes: file -> hash of its pixels.
+    """
+
+    files: tuple[str, ...]
+    rows: tuple[tuple[int, ...], ...]
+    of_row: tuple[int, ...]
+    captions: tuple[frozenset[str], ...]
+    vectors: NDArray[np.float32]
+    hashes: dict[str, str]
+
+
 def coarse_to_fine(
-    rows: Rows,
+    rows: TrainingRows,
     features: Model | Deferred,
     scorer: Model | Deferred,
     *,
     store: EmbeddingStore,
     settings: MiningSettings | None = None,
     progress: Progress | None = None,
-) -> Rows:
-    """Return the rows with mined negatives: hard ones first, the hardest first; `counterparts` are the rows they come from.
+) -> TrainingRows:
+    """Return the rows with mined negatives: hard ones first, the hardest first; `counterparts` are their rows.
 
-    What was scored is in the store, so that a run that was killed goes on where it was, to the same rows.
+    Scores are in the store, so that a run that was killed goes on where it was, to the same rows.
 
     Args:
         rows: of training; negatives and counterparts that they have are replaced.
         features: a dual encoder, whose image vectors say which images are near.
         scorer: any model that scores images with texts; the higher, the more alike.
-        store: where vectors and scores are kept.
+        store: of vectors and scores.
         settings: numbers.
-        progress: told what is done.
+        progress: called with what is done.
 
     Raises:
         DataError: an image cannot be read, or there are too few captions of other images.
         ModelError: a model is of the wrong kind, or its output is not what it must be.
-
-    >>> from pathlib import Path
-    >>> from tellapart.models.find import find_model
-    >>> rows = Rows((Row(Path("gone.png"), "a cat"),))
-    >>> encoder = find_model("demo-encoder")
-    >>> coarse_to_fine(rows, encoder, encoder, store=EmbeddingStore(None))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: training rows: item 0: field 'images[0]': [Errno 2] No such file or directory: 'gone.png'
     """
     settings = settings or MiningSettings()
-    pictures = look_at(rows.rows, features, store=store, progress=progress)
-    near = _near(pictures, settings.nearest, progress)
+    pictures = encode_pictures(rows.rows, features, store=store, progress=progress)
+    # All others where there are not so many.
+    near = nearest(pictures.vectors, min(settings.nearest, len(pictures.files) - 1), progress=progress)
     hard = hard_rows(rows.rows, pictures, near, scorer, store=store, count=settings.hard, progress=progress)
     mined = []
     for number, row in enumerate(rows.rows):
-        own = pictures.captions[pictures.of_row[number]]
         chosen = list(hard[pictures.of_row[number]])
-        taken = own | {rows.rows[each].caption for each in chosen}
-        for drawn in _drawn(len(rows), settings.seed, number):
+        texts = pictures.captions[pictures.of_row[number]] | {rows.rows[each].caption for each in chosen}
+        for other in _draw_rows(len(rows), settings.seed, number):
             if len(chosen) == settings.negatives:
                 break
-            if rows.rows[drawn].caption not in taken:
-                taken |= {rows.rows[drawn].caption}
-                chosen.append(drawn)
+            if rows.rows[other].caption not in texts:
+                texts |= {rows.rows[other].caption}
+                chosen.append(other)
         if len(chosen) < settings.negatives:
             raise DataError(
-                f"training row {number} ({row.caption!r:.60}): there are {len(chosen)} different captions of other images, "
-                f"and {settings.negatives} negatives are asked for; ask for fewer"
+                f"training row {number} ({row.caption!r:.60}): there are {len(chosen)} different captions of other "
+                f"images, and {settings.negatives} negatives are asked for; ask for fewer"
             )
         mined.append(
             replace(row, negatives=tuple(rows.rows[each].caption for each in chosen), counterparts=tuple(chosen))
         )
-    return Rows(tuple(mined))
+    return TrainingRows(tuple(mined))
 
 
 def nearest_images(
-    rows: Rows, features: Model | Deferred, *, store: EmbeddingStore, count: int = 3, progress: Progress | None = None
-) -> Rows:
-    """Return the rows with the nearest images as counterparts, the nearest first; their false captions stay as they are.
+    rows: TrainingRows,
+    features: Model | Deferred,
+    *,
+    store: EmbeddingStore,
+    count: int = 3,
+    progress: Progress | None = None,
+) -> TrainingRows:
+    """Return the rows with the nearest images as counterparts, the nearest first; their false captions are unchanged.
 
-    Of an image with several rows, the row of the same place is taken: the second caption of one beside that of the other.
+    Of an image with several rows, the row of the same rank is taken: the second caption of one beside that of the
+    other.
 
     Args:
         rows: of training; counterparts that they have are replaced.
         features: a dual encoder, whose image vectors say which images are near.
-        store: where vectors are kept.
+        store: of vectors.
         count: images.
-        progress: told what is done.
+        progress: called with what is done.
 
     Raises:
         DataError: an image cannot be read, or there are not more images than `count`.
         ModelError: the model is no dual encoder, or its output is not what it must be.
-
-    >>> from pathlib import Path
-    >>> from tellapart.models.reference import Constant
-    >>> nearest_images(Rows((Row(Path("a.png"), "a cat"),)), Constant(), store=EmbeddingStore(None))
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: constant has no vectors of images and texts apart; name a dual encoder: demo-encoder, say
     """
-    pictures = look_at(rows.rows, features, store=store, progress=progress)
+    pictures = encode_pictures(rows.rows, features, store=store, progress=progress)
     near = nearest(pictures.vectors, count, progress=progress)
-    place = {number: k for members in pictures.rows for k, number in enumerate(members)}
+    rank = {number: k for members in pictures.rows for k, number in enumerate(members)}
 
     def beside(number: int) -> tuple[int, ...]:
         members = [pictures.rows[other] for other in near[pictures.of_row[number]]]
-        return tuple(each[place[number] % len(each)] for each in members)
+        return tuple(each[rank[number] % len(each)] for each in members)
 
-    return Rows(tuple(replace(row, counterparts=beside(number)) for number, row in enumerate(rows.rows)))
+    return TrainingRows(tuple(replace(row, counterparts=beside(number)) for number, row in enumerate(rows.rows)))
 
 
 def hard_rows(
-    rows: Sequence[Row],
-    pictures: Pictures,
+    rows: Sequence[TrainingRow],
+    pictures: RowPictures,
     near: NDArray[np.int64],
     scorer: Model | Deferred,
     *,
@@ -168,71 +180,113 @@ def hard_rows(
     count: int,
     progress: Progress | None = None,
 ) -> list[tuple[int, ...]]:
-    """Return for each picture the rows of near pictures whose captions score highest with it; of equals the nearer first.
+    """Return the rows of near pictures whose captions score highest with each picture; of equals the nearer first.
 
     Args:
         rows: of training.
         pictures: of the rows.
         near: numbers of near pictures, int64 `(picture, k)`, the nearest first.
         scorer: any model that scores images with texts.
-        store: where scores are kept.
+        store: of scores.
         count: rows for each picture.
-        progress: told what is done.
+        progress: called with what is done.
 
     Raises:
         DataError: near pictures have fewer different captions.
         ModelError: the scorer's output is not what it must be.
-
-    >>> from tellapart.models.reference import Constant
-    >>> pictures = Pictures((), (), (), (), np.zeros((0, 1), np.float32), {})
-    >>> hard_rows([], pictures, np.zeros((0, 1), np.int64), Constant(), store=EmbeddingStore(None), count=1)
-    []
     """
-    found: list[tuple[int, ...]] = []
+    hard: list[tuple[int, ...]] = []
     for start in range(0, len(pictures.files), _IMAGES):
         block = range(start, min(start + _IMAGES, len(pictures.files)))
         candidates = [_candidates(rows, pictures, picture, near[picture]) for picture in block]
         for picture, numbers in zip(block, candidates, strict=True):
             if len(numbers) < count:
                 raise DataError(
-                    f"{pictures.files[picture]}: its {near.shape[1]} nearest images have {len(numbers)} captions of their "
-                    f"own, and {count} hard negatives are asked for; look at more images, or ask for fewer"
+                    f"{pictures.files[picture]}: its {near.shape[1]} nearest images have {len(numbers)} captions of "
+                    f"their own, and {count} hard negatives are asked for; look at more images, or ask for fewer"
                 )
         # One shape for all: the last caption fills a row up, and is scored once.
         widest = max(map(len, candidates))
-        texts = [[rows[each].caption for each in numbers] for numbers in candidates]
-        told = [
-            (pictures.files[picture], row + row[-1:] * (widest - len(row)))
-            for picture, row in zip(block, texts, strict=True)
-        ]
-        scored = score(scorer, as_pairs(told), store=store, hashes=pictures.hashes).scores.values
-        for numbers, values in zip(candidates, scored[:, 0], strict=True):
+        filled = [numbers + numbers[-1:] * (widest - len(numbers)) for numbers in candidates]
+        pairs = _as_pairs(
+            [
+                (pictures.files[picture], [rows[each].caption for each in numbers])
+                for picture, numbers in zip(block, filled, strict=True)
+            ]
+        )
+        scores = score(scorer, pairs, store=store, hashes=pictures.hashes).scores.values
+        for numbers, values in zip(candidates, scores[:, 0], strict=True):
             best = np.argsort(-values[: len(numbers)], kind="stable")[:count]
-            found.append(tuple(numbers[each] for each in best))
+            hard.append(tuple(numbers[each] for each in best))
         if progress:
             progress("images scored", block.stop, len(pictures.files))
-    return found
+    return hard
 
 
-def _near(pictures: Pictures, count: int, progress: Progress | None) -> NDArray[np.int64]:
-    """Nearest pictures; all others where there are not so many."""
-    return nearest(pictures.vectors, min(count, len(pictures.files) - 1), progress=progress)
-
-
-def _candidates(rows: Sequence[Row], pictures: Pictures, picture: int, near: NDArray[np.int64]) -> list[int]:
-    """Rows of near pictures, nearest first, one for each text that is none of the picture's own."""
-    taken = set(pictures.captions[picture])
-    found = []
+def _candidates(rows: Sequence[TrainingRow], pictures: RowPictures, picture: int, near: NDArray[np.int64]) -> list[int]:
+    """Return rows of near pictures, nearest first, one for each text that is none of the picture's own."""
+    first: dict[str, int] = {}
     for other in near:
         for number in pictures.rows[other]:
-            if rows[number].caption not in taken:
-                taken.add(rows[number].caption)
-                found.append(number)
-    return found
+            first.setdefault(rows[number].caption, number)
+    return [number for caption, number in first.items() if caption not in pictures.captions[picture]]
 
 
-def _drawn(count: int, seed: int, number: int) -> Iterator[int]:
-    """Yield numbers below `count` at random, in the end every one: by its row's own seed, whatever the other rows are."""
+def _draw_rows(count: int, seed: int, number: int) -> Iterator[int]:
+    """Yield numbers below `count` at random, in the end every one, by its row's own seed alone."""
     rng = np.random.default_rng([seed, number])
     yield from rng.integers(0, count, 64).tolist()
     yield from rng.permutation(count).tolist()  # few captions are different
+
+
+def encode_pictures(
+    rows: Sequence[TrainingRow], model: Model | Deferred, *, store: EmbeddingStore, progress: Progress | None = None
+) -> RowPictures:
+    """Encode every distinct picture that the store lacks, and sort the rows by picture.
+
+    Args:
+        rows: of training.
+        model: a dual encoder, of which the image side is used.
+        store: of vectors.
+        progress: called with what is done.
+
+    Raises:
+        DataError: an image is missing or cannot be decoded.
+        ModelError: the model is no dual encoder, or its output is not what it must be.
+    """
+    caption = {str(row.image): row.caption for row in rows}
+    files = [*caption]
+    pairs = _as_pairs([(file, (text,)) for file, text in caption.items()])
+    encoded = embeddings(model, pairs, store=store, texts=False, progress=progress)
+    assert encoded.images is not None  # noqa: S101  (they were asked for)
+    number: dict[str, int] = {}
+    firsts: list[int] = []
+    for position, file in enumerate(files):
+        if encoded.hashes[file] not in number:
+            number[encoded.hashes[file]] = len(firsts)
+            firsts.append(position)
+    of_row = tuple(number[encoded.hashes[str(row.image)]] for row in rows)
+    members: list[list[int]] = [[] for _ in firsts]
+    for row, picture in enumerate(of_row):
+        members[picture].append(row)
+    return RowPictures(
+        files=tuple(files[position] for position in firsts),
+        rows=tuple(map(tuple, members)),
+        of_row=of_row,
+        captions=tuple(frozenset(rows[row].caption for row in each) for each in members),
+        vectors=encoded.images[firsts, 0],
+        hashes=dict(encoded.hashes),
+    )
+
+
+def _as_pairs(captions: Sequence[tuple[str, Sequence[str]]]) -> PairSet:
+    """Return image files with texts, as many beside each, as a pair set that reads the files where they lie.
+
+    Raises:
+        DataError: a text holds half a character, which no store can file.
+    """
+    items = tuple(
+        made(f"captions of {file}", id=str(number), images=(file,), texts=tuple(texts))
+        for number, (file, texts) in enumerate(captions)
+    )
+    return PairSet("training rows", items, Path(), read=lambda file: Path(file).read_bytes())

@@ -20,9 +20,9 @@ from tellapart.models.store import EmbeddingStore
 from tellapart.models.torch_backend import import_torch, read_state_dict
 from tellapart.train.fusion_encoder import open_fusion
 from tellapart.train.losses.equations import EqSim
-from tellapart.train.matching import is_matching
+from tellapart.train.losses.loss import FusionLoss, find_loss
 from tellapart.train.rows import read_rows
-from tellapart.train.start import start
+from tellapart.train.training_run import run_training
 
 pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
 
@@ -33,7 +33,7 @@ def run(folder: Path, out: str, model: str = "blip", **changes: Any) -> tuple[An
     """Train a tiny model on squares; what came of it, and its weights."""
     name = f"hf:{folder / model}" if (folder / model).is_dir() else MODELS[model](folder / model)
     told = config(folder, model=name, **{"loss": {"name": "itm"}, "reading": "itm"} | changes)
-    return start(told, folder, folder / out), weights(folder / out)
+    return run_training(told, folder, folder / out), weights(folder / out)
 
 
 def _rows(folder: Path) -> list[tuple[Any, str]]:
@@ -130,11 +130,11 @@ def test_mined_negatives_are_the_rows_own_and_their_first_are_close(tmp_path: Pa
     rows = read_rows(["folder:train"], tmp_path)
     from dataclasses import replace
 
-    from tellapart.train.matching import Matching
+    from tellapart.train.fusion_step import FusionStep
     from tellapart.train.ranks import open_accelerator
-    from tellapart.train.rows import Rows
+    from tellapart.train.rows import TrainingRows
 
-    mined = Rows(
+    mined = TrainingRows(
         tuple(replace(row, counterparts=tuple((n + k) % 24 for k in (2, 5, 9))) for n, row in enumerate(rows.rows))
     )
     told = config(
@@ -142,7 +142,7 @@ def test_mined_negatives_are_the_rows_own_and_their_first_are_close(tmp_path: Pa
         matching={"source": "rows", "negatives": 3, "close": 1},
     )  # fmt: skip
     encoder, accelerator = open_fusion(told.model, "cpu"), open_accelerator(told)
-    steps = Matching(told, encoder, mined, accelerator, encoder.module)
+    steps = FusionStep(told, encoder, mined, accelerator, encoder.module)
     drawn = steps.draw([3, 8, 5], 0)
     assert drawn.rows[:3] == [3, 8, 5] and len(set(drawn.rows)) == len(drawn.rows)
     assert drawn == steps.draw([3, 8, 5], 0) != steps.draw([3, 8, 5], 1)
@@ -183,15 +183,15 @@ def test_a_run_that_stops_goes_on_to_the_same_bytes(tmp_path: Path, source: str)
         tmp_path, model=blip(tmp_path / "blip"), loss={"name": "eqsim-itm"}, matching={"source": source},
         validation={"every": 1}, optimiser={"steps": 3},
     )  # fmt: skip
-    start(told, tmp_path, tmp_path / "whole")
+    run_training(told, tmp_path, tmp_path / "whole")
 
     def progress(stage: str, done: int, _total: int) -> None:
         if (stage, done) == ("steps", 2):
             raise Stopped
 
     with pytest.raises(Stopped):
-        start(told, tmp_path, tmp_path / "stopped", progress=progress)
-    assert start(told, tmp_path, tmp_path / "stopped", resume=True).resumed
+        run_training(told, tmp_path, tmp_path / "stopped", progress=progress)
+    assert run_training(told, tmp_path, tmp_path / "stopped", resume=True).resumed
     for name in ("log.jsonl", "model/model.safetensors"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
 
@@ -199,17 +199,18 @@ def test_a_run_that_stops_goes_on_to_the_same_bytes(tmp_path: Path, source: str)
 def test_the_family_follows_from_the_loss() -> None:
     from tellapart.catalog import names
 
-    assert {name for name in names("loss") if is_matching(name)} == {"itm", "ranking", "eqsim-itm", "eqsim-ranking"}
+    fusion = {name for name in names("loss") if isinstance(find_loss(name), FusionLoss)}
+    assert fusion == {"itm", "ranking", "eqsim-itm", "eqsim-ranking"}
 
 
 def test_a_model_and_a_loss_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     itc = config(tmp_path, model=vilt(tmp_path / "vilt"))
     with pytest.raises(ModelError, match="ViltForImageAndTextRetrieval cannot be trained by a contrastive loss"):
-        start(itc, tmp_path, tmp_path / "run")
+        run_training(itc, tmp_path, tmp_path / "run")
     with pytest.raises(ModelError, match="demo-encoder cannot be trained by a matching loss: name a BLIP or ViLT"):
-        start(config(tmp_path, model="demo-encoder", loss={"name": "itm"}), tmp_path, tmp_path / "run")
+        run_training(config(tmp_path, model="demo-encoder", loss={"name": "itm"}), tmp_path, tmp_path / "run")
     with pytest.raises(DataError, match=r"\[matching\] is of fusion encoders' losses .*'itc' is none"):
-        start(config(tmp_path, model="hf:vilt", matching={}), tmp_path, tmp_path / "run")
+        run_training(config(tmp_path, model="hf:vilt", matching={}), tmp_path, tmp_path / "run")
 
 
 @pytest.mark.parametrize(

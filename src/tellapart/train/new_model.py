@@ -1,4 +1,4 @@
-"""A model with weights that nobody has trained: `new:FOLDER`, an architecture and a tokenizer without a checkpoint."""
+"""Untrained models: `new:FOLDER` is an architecture and a tokenizer, whose weights are drawn for the run."""
 
 from __future__ import annotations
 
@@ -10,39 +10,36 @@ from typing import Any
 from tellapart.errors import ModelError, require
 from tellapart.models.huggingface.files import import_transformers, load_processor, quiet, read_config
 from tellapart.models.torch_backend import import_torch
-from tellapart.train.checkpoint import written
+from tellapart.train.checkpoint import replace_folder
 
-__all__ = ["NEW", "fresh_facts", "write_fresh"]
+__all__ = ["NEW", "new_model_facts", "write_new_model"]
 
-#: What the name of such a start begins with.
+#: The prefix of such a model's name.
 NEW = "new:"
 
 _OPEN_CLIP = "open_clip_config.json"
+_SUFFIXES = {".json", ".txt", ".model"}
 
 
-def fresh_facts(folder: Path) -> str:
-    """Return the SHA-256 of the files that say what the model is.
+def new_model_facts(folder: Path) -> str:
+    """Return the SHA-256 of the files that describe the model.
 
     Raises:
         ModelError: the folder holds no configuration of open_clip or transformers.
-
-    >>> fresh_facts(Path("nowhere"))
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: new:nowhere: expected a folder with open_clip_config.json, or with config.json and a processor's files
     """
     if not any((folder / name).is_file() for name in (_OPEN_CLIP, "config.json")):
         raise ModelError(
             f"{NEW}{folder}: expected a folder with {_OPEN_CLIP}, or with config.json and a processor's files"
         )
-    files = sorted(path for path in folder.iterdir() if path.is_file() and path.suffix in {".json", ".txt", ".model"})
+    files = sorted(path for path in folder.iterdir() if path.is_file() and path.suffix in _SUFFIXES)
     digest = hashlib.sha256()
     for path in files:
         digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
 
-def write_fresh(folder: Path, target: Path, seed: int) -> str:
-    """Draw weights, write the whole model to a folder, and return its name; a folder that stands is left as it is.
+def write_new_model(folder: Path, target: Path, seed: int) -> str:
+    """Draw weights, write the whole model to a folder unless that exists, and return the model's name.
 
     Args:
         folder: with the configuration.
@@ -52,16 +49,11 @@ def write_fresh(folder: Path, target: Path, seed: int) -> str:
     Raises:
         ModelError: the configuration is not one that its library builds.
         RunError: the folder cannot be written.
-
-    >>> import tempfile
-    >>> write_fresh(Path("nowhere"), Path(tempfile.gettempdir()) / "never made", 0)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: new:nowhere: expected a folder with ...
     """
-    fresh_facts(folder)
+    new_model_facts(folder)
     if not target.exists():
         import_torch().manual_seed(seed)
-        with written(target) as draft:
+        with replace_folder(target) as draft:
             (_draw_open_clip if (folder / _OPEN_CLIP).is_file() else _draw_transformers)(folder, draft)
     return f"local-dir:{target}" if (target / _OPEN_CLIP).is_file() else f"hf:{target}"
 
@@ -80,7 +72,7 @@ def _draw_open_clip(folder: Path, draft: Path) -> None:
         logging.disable(logging.NOTSET)
     draft.mkdir(parents=True)
     for path in folder.iterdir():
-        if path.suffix in {".json", ".txt", ".model"}:
+        if path.suffix in _SUFFIXES:
             shutil.copy(path, draft)
     tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
     require("safetensors.torch", extra="train").save_file(tensors, draft / "open_clip_model.safetensors")
@@ -88,15 +80,14 @@ def _draw_open_clip(folder: Path, draft: Path) -> None:
 
 def _draw_transformers(folder: Path, draft: Path) -> None:
     library = import_transformers()
-    config = read_config(str(folder))
-    architecture = next(iter(config.get("architectures") or ()), "")
-    kind = getattr(library, architecture, None)
-    if kind is None:
+    architecture = next(iter(read_config(str(folder)).get("architectures") or ()), "")
+    model_class = getattr(library, architecture, None)
+    if model_class is None:
         raise ModelError(
             f"{NEW}{folder}: config.json names the architecture {architecture!r}, which transformers has not"
         )
     with quiet():
-        model = kind(kind.config_class.from_pretrained(folder))
+        model = model_class(model_class.config_class.from_pretrained(folder))
         draft.mkdir(parents=True)
         model.save_pretrained(draft)
         load_processor(str(folder)).save_pretrained(draft)

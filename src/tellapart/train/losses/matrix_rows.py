@@ -13,18 +13,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tellapart.train.losses.batch import wide
-from tellapart.train.losses.ranks import gathered, own_rank, require_equal_rows
+from tellapart.train.losses.ranks import gather, own_rank, require_equal_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from tellapart.train.losses.batch import Batch
 
-__all__ = ["Everyone", "Rows", "by_rows", "everyone"]
+__all__ = ["AllPairs", "MatrixRows", "by_rows", "gather_pairs"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Everyone:
+class AllPairs:
     """The pairs of all ranks, of which this rank computes the rows `start` to `start + count`.
 
     Attributes:
@@ -35,10 +35,6 @@ class Everyone:
         start: number of this rank's first pair.
         count: how many pairs this rank has.
         chunk: rows at a time, or None for all.
-
-    >>> import torch
-    >>> Everyone(torch.eye(2), torch.eye(2), torch.tensor(10.0), torch.arange(2), 0, 2, None).count
-    2
     """
 
     images: Tensor
@@ -51,16 +47,16 @@ class Everyone:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class MatrixRows:
     """Rows `first` to `last` (exclusive) of the similarity matrix and of its transpose.
 
     >>> import torch
-    >>> every = Everyone(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.tensor([7, 7, 8]), 0, 3, None)
-    >>> Rows(every, 0, 2).negative.tolist()
+    >>> pairs = AllPairs(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.tensor([7, 7, 8]), 0, 3, None)
+    >>> MatrixRows(pairs, 0, 2).negative.tolist()
     [[False, False, True], [False, False, True]]
     """
 
-    every: Everyone
+    pairs: AllPairs
     first: int
     last: int
 
@@ -69,41 +65,41 @@ class Rows:
         """The rows' own columns, int64 `(c,)`."""
         import torch
 
-        return torch.arange(self.first, self.last, device=self.every.images.device)
+        return torch.arange(self.first, self.last, device=self.pairs.images.device)
 
     @property
     def negative(self) -> Tensor:
         """Where the column is another image's pair, bool `(c, n)`: neither the row's own nor one of the same image."""
-        ids = self.every.image_ids
+        ids = self.pairs.image_ids
         return ids[self.first : self.last, None] != ids[None, :]
 
     def cosines_of_images(self) -> Tensor:
         """Cosines of images with all texts, `(c, n)`."""
-        return self.every.images[self.first : self.last] @ self.every.texts.T
+        return self.pairs.images[self.first : self.last] @ self.pairs.texts.T
 
     def cosines_of_texts(self) -> Tensor:
         """Cosines of texts with all images, `(c, n)`."""
-        return self.every.texts[self.first : self.last] @ self.every.images.T
+        return self.pairs.texts[self.first : self.last] @ self.pairs.images.T
 
     def logits_of_images(self) -> Tensor:
-        """Scaled cosines of images with all texts, `(c, n)`; -inf where the text is of the same image, but not its own."""
-        return self._masked(self.every.scale * self.cosines_of_images())
+        """Scaled cosines of images with all texts, `(c, n)`; -inf at other captions of the same image."""
+        return self._mask(self.pairs.scale * self.cosines_of_images())
 
     def logits_of_texts(self) -> Tensor:
-        """Scaled cosines of texts with all images, `(c, n)`; -inf where the image is the same, but not its own."""
-        return self._masked(self.every.scale * self.cosines_of_texts())
+        """Scaled cosines of texts with all images, `(c, n)`; -inf at the same image in another pair."""
+        return self._mask(self.pairs.scale * self.cosines_of_texts())
 
     def own(self, matrix: Tensor) -> Tensor:
         """Each row's entry in its own column, `(c,)`, of a matrix `(c, n)`."""
         return matrix.gather(1, self.index[:, None])[:, 0]
 
-    def _masked(self, logits: Tensor) -> Tensor:
+    def _mask(self, logits: Tensor) -> Tensor:
         allowed = self.negative
         allowed.scatter_(1, self.index[:, None], True)
         return logits.masked_fill(~allowed, float("-inf"))
 
 
-def everyone(batch: Batch) -> Everyone:
+def gather_pairs(batch: Batch) -> AllPairs:
     """Gather the pairs of all ranks, with gradients; half precision becomes float32.
 
     Raises:
@@ -112,45 +108,45 @@ def everyone(batch: Batch) -> Everyone:
     >>> import torch
     >>> from tellapart.train.losses.batch import Batch
     >>> half = torch.eye(2, dtype=torch.bfloat16)
-    >>> everyone(Batch(half, half, torch.tensor(10.0), torch.arange(2))).images.dtype
+    >>> gather_pairs(Batch(half, half, torch.tensor(10.0), torch.arange(2))).images.dtype
     torch.float32
     """
     count = len(batch.images)
     require_equal_rows(count)
-    return Everyone(
-        images=gathered(wide(batch.images)),
-        texts=gathered(wide(batch.texts)),
+    return AllPairs(
+        images=gather(wide(batch.images)),
+        texts=gather(wide(batch.texts)),
         scale=wide(batch.scale),
-        image_ids=gathered(batch.image_ids),
+        image_ids=gather(batch.image_ids),
         start=own_rank() * count,
         count=count,
         chunk=batch.chunk,
     )
 
 
-def by_rows(every: Everyone, function: Callable[[Rows], Tensor]) -> Tensor:
+def by_rows(pairs: AllPairs, function: Callable[[MatrixRows], Tensor]) -> Tensor:
     """Return `function` of this rank's rows, `(b, ...)`, computed a chunk at a time and again in the backward pass.
 
     Args:
-        every: the pairs.
-        function: makes `(c, ...)` of `c` rows, the same for a row whatever rows stand beside it.
+        pairs: the pairs.
+        function: makes `(c, ...)` of `c` rows, the same for a row beside any others.
 
     >>> import torch
-    >>> every = Everyone(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.arange(3), 0, 3, 2)
-    >>> by_rows(every, lambda rows: rows.logits_of_images().amax(1)).tolist()
+    >>> pairs = AllPairs(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.arange(3), 0, 3, 2)
+    >>> by_rows(pairs, lambda rows: rows.logits_of_images().amax(1)).tolist()
     [10.0, 10.0, 10.0]
     """
     import torch
     from torch.utils.checkpoint import checkpoint
 
-    end = every.start + every.count
+    end = pairs.start + pairs.count
     # Similarities are compared in float32 whatever the encoders ran in.
-    with torch.autocast(every.images.device.type, enabled=False):
-        if every.chunk is None or every.chunk >= every.count:
-            return function(Rows(every, every.start, end))
+    with torch.autocast(pairs.images.device.type, enabled=False):
+        if pairs.chunk is None or pairs.chunk >= pairs.count:
+            return function(MatrixRows(pairs, pairs.start, end))
         calls = [
-            partial(function, Rows(every, first, min(first + every.chunk, end)))
-            for first in range(every.start, end, every.chunk)
+            partial(function, MatrixRows(pairs, first, min(first + pairs.chunk, end)))
+            for first in range(pairs.start, end, pairs.chunk)
         ]
         if not torch.is_grad_enabled():
             return torch.cat([call() for call in calls])

@@ -1,0 +1,177 @@
+"""Training steps of dual encoders.
+
+With a gradient cache (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup") the
+towers first run without gradients, a few pairs at a time; the loss gives each vector its gradient; then the towers run
+again, with gradients, and each vector's gradient flows on. Memory is that of a few pairs, the numbers are those of the
+whole batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tellapart.errors import DataError
+from tellapart.train.batch_order import draw_choices
+from tellapart.train.config import TrainConfig
+from tellapart.train.losses.batch import Batch, LossParts
+from tellapart.train.losses.loss import DualLoss
+from tellapart.train.rows import TrainingRows
+from tellapart.train.step import TrainingStep
+from tellapart.train.trainable import Encoded, Inputs, autocast
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["DrawnRows", "DualStep", "negative_settings"]
+
+#: Some prepared images and some texts that are encoded at a time.
+_Piece = tuple[Sequence[Inputs], Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnRows:
+    """What one rank encodes in one step.
+
+    Attributes:
+        rows: numbers of the rows whose images and captions are encoded: the batch's own, then their hard counterparts.
+        own: how many of them are the batch's own.
+        negatives: for each row its false captions, as many as are drawn; fewer where it has fewer.
+    """
+
+    rows: list[int]
+    own: int
+    negatives: list[list[str]]
+
+
+def negative_settings(config: TrainConfig, rows: TrainingRows) -> tuple[int, str]:
+    """Return how many false captions each image gets, and what becomes of its hard counterpart.
+
+    The loss's published numbers fill in what the configuration does not say.
+
+    Raises:
+        DataError: rows lack the hard counterparts that are asked for.
+    """
+    loss, every = config.find_loss(), all(row.counterparts for row in rows.rows)
+    assert isinstance(loss, DualLoss)  # noqa: S101  (for the type checker)
+    captions = loss.negative_captions if config.data.negative_captions is None else config.data.negative_captions
+    published = "none" if loss.negative_images == "pairs" and not every else loss.negative_images
+    images = config.data.negative_images or published
+    if images != "none" and not every:
+        number, row = next((n, row) for n, row in enumerate(rows.rows) if not row.counterparts)
+        raise DataError(
+            f'loss {config.loss["name"]!r} with negative_images = "{images}": row {number} ({row.image.name}: '
+            f"{row.caption!r:.60}) has no hard counterpart; give negative_images in its file, or set "
+            'data.negative_images = "none"'
+        )
+    return captions, images
+
+
+class DualStep(TrainingStep):
+    """Training steps of a dual encoder."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._captions, self._counterparts = negative_settings(self.config, self.rows)
+
+    def draw(self, numbers: Sequence[int], step: int) -> DrawnRows:
+        """Return what a step encodes of this rank's rows."""
+        seed, rows = self.config.seed, list(numbers)
+        if self._counterparts != "none":
+            rows += [draw_choices(self.rows.rows[n].counterparts, 1, seed, step, n)[0] for n in numbers]
+        return DrawnRows(rows, len(numbers), [self._negatives(n, step) for n in rows] if self._captions else [])
+
+    def _negatives(self, number: int, step: int) -> list[str]:
+        texts = self.rows.rows[number].negatives
+        return [texts[k] for k in draw_choices(range(len(texts)), self._captions, self.config.seed, step, number)]
+
+    def _backward(self, drawn: DrawnRows, images: Sequence[Inputs], step: int) -> LossParts:
+        texts = [self.rows.rows[number].caption for number in drawn.rows]
+        for row, false in zip(drawn.rows, drawn.negatives, strict=False):
+            # Where a false caption is missing, the true one fills its place; the mask leaves it out.
+            texts += false + [self.rows.rows[row].caption] * (self._captions - len(false))
+        pieces = list(self._pieces(images, texts))
+        if len(pieces) > 1:
+            return self._backward_in_pieces(drawn, pieces, step)
+        parts = self._loss(self._batch(drawn, self._encode(pieces[0], step, 0), step), self._options)
+        self.accelerator.backward(parts["total"])
+        return parts
+
+    def _pieces(self, images: Sequence[Inputs], texts: Sequence[str]) -> Iterator[_Piece]:
+        """Cut images and texts into as many pieces, each with some of both."""
+        count = -(-len(images) // (self.config.batch.micro or len(images)))
+        for k in range(count):
+            image = slice(k * len(images) // count, (k + 1) * len(images) // count)
+            text = slice(k * len(texts) // count, (k + 1) * len(texts) // count)
+            yield images[image], texts[text]
+
+    def _encode(self, piece: _Piece, step: int, number: int) -> Encoded:
+        import torch
+
+        prepared, texts = piece
+        device = self.accelerator.device
+        images = {name: torch.stack([one[name] for one in prepared]).to(device) for name in prepared[0]}
+        tokens = self._tokens(texts)
+        self._seed_dropout(step, number)  # by piece: the second pass sees what the first saw
+        with autocast(self.config.precision, device.type):
+            return Encoded(*self.module(images, tokens))
+
+    def _backward_in_pieces(self, drawn: DrawnRows, pieces: Sequence[_Piece], step: int) -> LossParts:
+        import torch
+
+        with torch.no_grad():
+            first = [self._encode(piece, step, number) for number, piece in enumerate(pieces)]
+        images = torch.cat([one.images for one in first]).requires_grad_()
+        texts = torch.cat([one.texts for one in first]).requires_grad_()
+        scale = first[0].scale.detach().clone().requires_grad_()
+        bias = None if first[0].bias is None else first[0].bias.detach().clone().requires_grad_()
+        parts = self._loss(self._batch(drawn, Encoded(images, texts, scale, bias), step), self._options)
+        torch.autograd.backward(parts["total"])
+        image = text = 0
+        for number, piece in enumerate(pieces):
+            last = number == len(pieces) - 1
+            # Gradients of all pieces are added up here, and exchanged between ranks once, with the last.
+            with nullcontext() if last else self.accelerator.no_sync(self.module):
+                again = self._encode(piece, step, number)
+                flow = _dot(again.images, images, image) + _dot(again.texts, texts, text)
+                if last:  # the scale is one for all pieces
+                    flow = flow + _dot(again.scale.reshape(1), scale.reshape(1), 0, scale.grad)
+                    if again.bias is not None and bias is not None:
+                        flow = flow + _dot(again.bias.reshape(1), bias.reshape(1), 0, bias.grad)
+                self.accelerator.backward(flow)
+            image, text = image + len(again.images), text + len(again.texts)
+        return parts
+
+    def _batch(self, drawn: DrawnRows, encoded: Encoded, step: int) -> Batch:
+        import torch
+
+        device, count = encoded.images.device, len(drawn.rows)
+        ids = torch.from_numpy(self.rows.image_ids[drawn.rows]).to(device)
+        texts, negatives, present = encoded.texts[:count], None, None
+        shared: dict[str, Any] = {"scale": encoded.scale, "chunk": self.config.batch.chunk, "step": step}
+        own, mates = slice(count), None
+        if self._counterparts == "mate":
+            own, rest = slice(drawn.own), slice(drawn.own, None)
+            mates = Batch(encoded.images[rest], texts[rest], image_ids=ids[rest], **shared)
+        if self._captions:
+            negatives = encoded.texts[count:].reshape(count, self._captions, -1)[own]
+            counts = torch.tensor([len(texts) for texts in drawn.negatives], device=device)[own]
+            present = torch.arange(self._captions, device=device)[None, :] < counts[:, None]
+        return Batch(
+            encoded.images[own],
+            texts[own],
+            image_ids=ids[own],
+            bias=None if encoded.bias is None else encoded.bias.reshape(()),
+            negative_texts=negatives,
+            has_negative=present,
+            mates=mates,
+            **shared,
+        )
+
+
+def _dot(values: Tensor, leaf: Tensor, start: int, gradient: Tensor | None = None) -> Tensor:
+    """Return a number whose gradient by `values` is that of the leaf's rows from `start` on; 0 if the leaf has none."""
+    rows = leaf.grad if gradient is None else gradient.reshape(leaf.shape)
+    return (values * (0.0 if rows is None else rows[start : start + len(values)])).sum()

@@ -1,0 +1,115 @@
+"""The protocol of models in training: towers with gradients, their own preprocessing, and a folder to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tellapart.models.protocols import Model, Pixels
+from tellapart.models.torch_backend import import_torch
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+__all__ = ["Encoded", "Inputs", "Trainable", "TrainableDual", "autocast", "unit"]
+
+#: Inputs of a tower by name, on the CPU; of many samples stacked along the first axis.
+Inputs = Mapping[str, "Tensor"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """The vectors of a few images and texts.
+
+    Attributes:
+        images: `(n, d)`, unit vectors.
+        texts: `(m, d)`, unit vectors.
+        scale: scalar that cosines are multiplied by.
+        bias: scalar that is added to logits, or None.
+    """
+
+    images: Tensor
+    texts: Tensor
+    scale: Tensor
+    bias: Tensor | None
+
+
+class Trainable(Protocol):
+    """A model of any family with gradients."""
+
+    @property
+    def module(self) -> nn.Module:
+        """The weights; a dual encoder's, called with inputs of images and of texts, returns `Encoded` as a tuple."""
+
+    @property
+    def log_scale(self) -> Tensor | None:
+        """The parameter whose exponential is a contrastive scale, or None."""
+
+    def image(self, pixels: Pixels) -> Inputs:
+        """Prepare one image, uint8 `(height, width, 3)`, as the model's own preprocessing does."""
+
+    def tokens(self, texts: Sequence[str]) -> Inputs:
+        """Tokenise texts; `(m, length)`, cut to the context, as long as the longest needs."""
+
+    def model(self) -> Model:
+        """Return a model that measures with the weights as they are; it shares them."""
+
+    def save(self, folder: Path) -> str:
+        """Write the model to a new folder and return the name that `tellapart run -m` takes."""
+
+
+class TrainableDual:
+    """The gradients of a dual encoder: the module in its wrapper, and CLIP's `logit_scale`.
+
+    Args:
+        model: of its library.
+        encode_images: takes inputs to features `(n, d)`, of any length.
+        encode_texts: the same for texts.
+    """
+
+    def __init__(
+        self, model: Any, encode_images: Callable[[Inputs], Any], encode_texts: Callable[[Inputs], Any]
+    ) -> None:
+        self._model = model
+        model.requires_grad_(True)
+        self.module: nn.Module = _dual_module()(model, encode_images, encode_texts)
+
+    @property
+    def log_scale(self) -> Tensor:
+        """CLIP's `logit_scale`."""
+        scale: Tensor = self._model.logit_scale
+        return scale
+
+
+@cache
+def _dual_module() -> Any:
+    # Made on first use, because its base class is torch's.
+    torch = import_torch()
+
+    class DualModule(torch.nn.Module):  # type: ignore[name-defined,misc]
+        def __init__(self, model: Any, encode_images: Any, encode_texts: Any) -> None:
+            super().__init__()
+            self.model, self._encode_images, self._encode_texts = model, encode_images, encode_texts
+
+        def forward(self, images: Inputs, texts: Inputs) -> tuple[Any, Any, Any, Any]:
+            image, text = self._encode_images(images), self._encode_texts(texts)
+            bias = getattr(self.model, "logit_bias", None)
+            return unit(image.float()), unit(text.float()), self.model.logit_scale.exp(), bias
+
+    return DualModule
+
+
+def autocast(precision: str, device: str) -> AbstractContextManager[Any]:
+    """Return the context in which encoders compute: torch's autocast for `bfloat16`, nothing for `float32`."""
+    torch = import_torch()
+    context: AbstractContextManager[Any] = torch.autocast(device, torch.bfloat16, enabled=precision == "bfloat16")
+    return context
+
+
+def unit(vectors: Any) -> Any:
+    """Scale rows to length one, in their own precision."""
+    return vectors / vectors.norm(dim=-1, keepdim=True)

@@ -1,0 +1,232 @@
+"""A training run: open and check everything, train, measure before and after, and write the record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from tellapart.data.pairset import PairSet
+from tellapart.data.progress import Progress
+from tellapart.evaluation.compare import Comparison, compare
+from tellapart.evaluation.run import Settings, run
+from tellapart.models.store import EmbeddingStore
+from tellapart.models.torch_backend import import_torch
+from tellapart.records.machine import this_machine, versions
+from tellapart.records.run_folder import write_whole
+from tellapart.train.checkpoint import State, Weights, copy_weights, replace_folder, weights_of
+from tellapart.train.config import TrainConfig
+from tellapart.train.dual_step import DualStep
+from tellapart.train.fusion_step import FusionStep
+from tellapart.train.leaks import Leak, find_leaks, refuse_leaks
+from tellapart.train.load_start import draw_start, open_start, resolve_name
+from tellapart.train.loop import Training, train
+from tellapart.train.lora import add_updates, save_merged, with_directions
+from tellapart.train.losses.loss import FusionLoss
+from tellapart.train.model_card import model_card
+from tellapart.train.ranks import Ranks, open_accelerator
+from tellapart.train.record import DataRecord, TrainRecord, write_record
+from tellapart.train.rows import TrainingRows, read_rows
+from tellapart.train.run_files import RunFiles
+from tellapart.train.sweep import Sweep, run_sweep
+from tellapart.train.trackers import open_trackers
+from tellapart.train.trainable import Trainable
+from tellapart.train.validation import left_over, metric_of, validation_set
+
+__all__ = ["FinishedRun", "run_training"]
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """The outcome of a training run.
+
+    Attributes:
+        name: of the trained model, as `tellapart run -m` takes it.
+        state: how far it went.
+        resumed: whether it went on from a checkpoint.
+        comparison: with the start, on what is reported; None where nothing is.
+        sweep: over weights between the two; None where none was asked for.
+        record: what `record.json` holds; None on other ranks than the first.
+    """
+
+    name: str
+    state: State
+    resumed: bool
+    comparison: Comparison | None = None
+    sweep: Sweep | None = None
+    record: TrainRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """The facts of a run that are known before its first step."""
+
+    started: str
+    clock: float
+    fingerprint: str
+    start: str
+    data: DataRecord
+    leaks: tuple[Leak, ...]
+    limit: int | None
+    resumed: bool
+    ranks: int
+
+
+def run_training(
+    config: TrainConfig,
+    home: Path,
+    out: Path,
+    *,
+    resume: bool = False,
+    limit: int | None = None,
+    allow_leak: bool = False,
+    progress: Progress | None = None,
+) -> FinishedRun:
+    """Train as a configuration says, or go on with a run that was stopped.
+
+    Args:
+        config: of the run.
+        home: the folder that its paths are relative to.
+        out: the run's folder.
+        resume: go on with the run that the folder holds.
+        limit: stop after so many steps: a smoke run.
+        allow_leak: train even if training images are pictures of a benchmark that is reported.
+        progress: called with how far it is.
+
+    Raises:
+        TellapartError: a file is missing or not what it must be, the folder holds another run, or training diverges.
+    """
+    started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
+    ranks, files, name = Ranks(open_accelerator(config)), RunFiles(out), resolve_name(config.model, home)
+    with ranks.together():
+        rows, validation = _read_data(config, home)
+        trainable, facts = open_start(name, config)
+
+    def begin() -> _Beginning:
+        leaks = find_leaks(rows, config.report.benchmarks, progress)
+        if not allow_leak:
+            refuse_leaks(leaks)
+        fingerprint = config.fingerprint(rows.fingerprint, facts, version("tellapart"), str(limit))
+        data, resumed = _data_record(rows, validation), files.claim(fingerprint, resume=resume)
+        return _Beginning(started, clock, fingerprint, facts, data, tuple(leaks), limit, resumed, ranks.of)
+
+    beginning = ranks.first(begin)
+    if trainable is None:
+        name, trainable = draw_start(name, config, files.start, ranks)
+    with ranks.together():
+        if config.lora is not None:
+            add_updates(trainable, config.lora, config.seed)
+        before = weights_of(trainable.module) if ranks.leads and _sweeps(config) else {}
+    import_torch().manual_seed(config.seed)
+    step = FusionStep if isinstance(config.find_loss(), FusionLoss) else DualStep
+    with open_trackers(config.log, files.folder, config.name) as trackers:
+        files.trackers += trackers
+        training = Training(config, trainable, rows, step, files, validation, ranks)
+        state = train(training, limit=limit, progress=progress)
+    finished = FinishedRun("", state, beginning.resumed)
+    with ranks.together():
+        if ranks.leads:
+            finished = replace(finished, name=_save(trainable, files))
+            finished = _measure(training, name, before, finished, progress)
+            finished = _write_record(config, beginning, files, finished)
+    return finished
+
+
+def _sweeps(config: TrainConfig) -> bool:
+    return bool(config.report.benchmarks and config.report.alphas)
+
+
+def _measure(
+    training: Training, start: str, before: Weights, finished: FinishedRun, progress: Progress | None
+) -> FinishedRun:
+    """Measure the start and the trained model, and weights between both, on what is reported."""
+    config, trainable, files = training.config, training.trainable, training.files
+    benchmarks, stages = tuple(config.report.benchmarks), None if progress is None else _titled(progress)
+    if not benchmarks:
+        return finished
+    # The forgetting guard: both models on the same items, so that positive differences are gains.
+    settings = Settings(
+        models=(finished.name, start), benchmarks=benchmarks, device=config.device, reading=config.reading
+    )
+    folders = run(settings, files.report, store=EmbeddingStore(None), command="tellapart train", progress=stages)
+    finished = replace(finished, comparison=compare(folders[0], folders[1]))
+    if not _sweeps(config):
+        return finished
+    after = weights_of(trainable.module)
+
+    def save(weights: Weights, folder: Path) -> str:
+        copy_weights(weights, trainable.module)
+        return save_merged(trainable, folder)
+
+    settings = Settings(benchmarks=benchmarks, device=config.device)
+    ends = (with_directions(before, after), after)
+    sweep = run_sweep(ends, config.report.alphas, save, settings, files.sweep, progress=stages)
+    copy_weights(after, trainable.module)
+    return replace(finished, sweep=sweep)
+
+
+def _save(trainable: Trainable, files: RunFiles) -> str:
+    """Write the trained model atomically; return its name."""
+    with replace_folder(files.model) as draft:
+        name = save_merged(trainable, draft)
+    return name.replace(str(draft), str(files.model))
+
+
+def _write_record(config: TrainConfig, beginning: _Beginning, files: RunFiles, finished: FinishedRun) -> FinishedRun:
+    """Write the model card, then the record: it comes last, so where it exists the run is complete."""
+    state = finished.state
+    record = TrainRecord(
+        config=config.model_dump(mode="json"),
+        fingerprint=beginning.fingerprint,
+        start=beginning.start,
+        model=finished.name,
+        limit=beginning.limit,
+        started=beginning.started,
+        seconds=round(time.perf_counter() - beginning.clock, 1),
+        resumed=finished.resumed,
+        ranks=beginning.ranks,
+        versions=versions(),
+        machine=this_machine(config.device),
+        data=beginning.data,
+        leaks=beginning.leaks,
+        steps=state.step,
+        best_step=state.best_step,
+        best=state.best,
+        history=tuple(state.history),
+        comparison=finished.comparison,
+        sweep=finished.sweep,
+    )
+    write_whole(files.model / "README.md", model_card(record))
+    write_record(files.folder, record)
+    return replace(finished, record=record)
+
+
+def _data_record(rows: TrainingRows, validation: PairSet | None) -> DataRecord:
+    return DataRecord(
+        rows=len(rows),
+        images=len(set(rows.image_ids.tolist())),
+        items=len(rows.items),
+        fingerprint=rows.fingerprint,
+        validation=None if validation is None else len(validation),
+    )
+
+
+def _titled(progress: Progress) -> Callable[[str], Progress]:
+    """Put a title before each stage."""
+    return lambda title: lambda stage, done, total: progress(f"{title}: {stage}", done, total)
+
+
+def _read_data(config: TrainConfig, home: Path) -> tuple[TrainingRows, PairSet | None]:
+    """Read the training rows, and the validation set: the named one, or the clusters that `share` leaves."""
+    rows = read_rows(config.data.train, home, config.data.images, take=config.data.take)
+    if config.data.validation is not None:
+        pairs = validation_set(resolve_name(config.data.validation, home), config.report.benchmarks)
+        metric_of(config, pairs.shape)
+        return rows, pairs
+    if config.data.share == 1:
+        return rows, None
+    rows, rest = rows.split(config.data.share)
+    return rows, left_over(rest)
