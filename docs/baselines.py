@@ -73,7 +73,7 @@ def pair_benchmarks(data: Path | None = None) -> Iterable[Benchmark]:
     for name in BENCHMARKS:
         folder = None if data is None else data / name.replace("-", "_")
         one = find_benchmark(name, Locations(folder if folder and folder.is_dir() else None))
-        if isinstance(one, Benchmark):
+        if one.task == "pairs":
             yield one
 
 

@@ -17,7 +17,8 @@ from tellapart.benchmarks.bivlc_detector import detector_outcomes
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.scores import Scores
 from tellapart.errors import DataError, ScoreError
-from tellapart.evaluation.measure import Measured, measure
+from tellapart.evaluation.tabulate import Tabulated, tabulate_units
+from tellapart.tasks.pairs import ListedPairs, PairScores, measure_pairs
 
 At = Callable[..., Benchmark]
 Published = Callable[[str], Path]
@@ -56,10 +57,14 @@ def scores_with(outcomes: NDArray[np.bool_]) -> NDArray[np.float32]:
     return found
 
 
-def measured(at: At, folder: Path, model: str) -> Measured:
+def scored(at: At, folder: Path, model: str) -> tuple[ListedPairs, PairScores]:
     outcomes = np.array([[row[column] == "True" for column in COLUMNS] for row in rows_of(folder, model)])
     outline = at("bivlc", folder).outline()
-    return measure(Scores(outline.ids, scores_with(outcomes), "similarity"), outline)
+    return ListedPairs(outline), PairScores(Scores(outline.ids, scores_with(outcomes), "similarity"))
+
+
+def measured(at: At, folder: Path, model: str) -> Tabulated:
+    return tabulate_units(measure_pairs(*scored(at, folder, model)))
 
 
 @pytest.mark.parametrize("model", PAPER)
@@ -86,10 +91,11 @@ def test_the_command_prints_the_papers_table_from_a_file_of_scores(
 
 
 def test_every_item_has_the_published_outcomes(at: At, published: Published) -> None:
-    found = measured(at, published("bivlc"), "ViT-B-32")
+    (units,) = measure_pairs(*scored(at, published("bivlc"), "ViT-B-32"))
+    found = {one.name: one.strict for one in units.values}
     rows = rows_of(published("bivlc"), "ViT-B-32")
     for name in ("text_score", "image_score", "group_score"):
-        assert found.outcomes[name].tolist() == [float(row[name] == "True") for row in rows]
+        assert found[name].tolist() == [float(row[name] == "True") for row in rows]
 
 
 def test_the_published_group_scores_by_type_are_the_papers(at: At, published: Published) -> None:

@@ -22,7 +22,7 @@ from tellapart.records.run_folder import (
     read_samples,
     write_result,
     write_samples,
-    write_whole,
+    write_text_file,
 )
 
 
@@ -51,14 +51,14 @@ def test_samples_hold_any_text(tmp_path: Path) -> None:
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_whole(tmp_path / "a.txt", "old")
+    write_text_file(tmp_path / "a.txt", "old")
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(RunError, match=r"cannot write .*a.txt: No space left on device"):
-        write_whole(tmp_path / "a.txt", "new")
+        write_text_file(tmp_path / "a.txt", "new")
     assert os.listdir(tmp_path) == ["a.txt"]  # noqa: PTH208
     assert (tmp_path / "a.txt").read_text() == "old"
 
@@ -69,7 +69,7 @@ def test_an_interruption_leaves_no_draft(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(Path, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        write_whole(tmp_path / "a.txt", "new")
+        write_text_file(tmp_path / "a.txt", "new")
     assert not list(tmp_path.iterdir())
 
 

@@ -1,15 +1,16 @@
 """ARO: relations and attributes of Visual Genome, and word order of COCO and Flickr30K captions.
 
-- `aro-relation`, `aro-attribution`: `visual_genome_relation.json` and `visual_genome_attribution.json` of its repository,
-  lists of `{image_path, true_caption, false_caption, bbox_x, bbox_y, bbox_w, bbox_h, ...}`. As there, the model sees the
-  box alone, cut out of the image. Tag: `relation`; the pairs of attributes are more than a table holds.
+- `aro-relation`, `aro-attribution`: `visual_genome_relation.json` and `visual_genome_attribution.json` of its
+repository,
+  lists of `{image_path, true_caption, false_caption, bbox_x, bbox_y, bbox_w, bbox_h, ...}`. As there, the model sees
+  the box alone, cut out of the image. Tag: `relation`; the pairs of attributes are more than a table holds.
 - `aro-coco-order`, `aro-flickr-order`: the original draws its four permutations of each caption anew, with the
   language tools that are installed. A number needs fixed ones: save what it made as `coco_order.json` or
   `flickr30k_order.json`, a list of `{image, caption_options: [the caption, four permutations]}`.
 
-Ties: Visual Genome's true caption stands second there and is found by `argmax`, so that a tie is wrong; the orders' stands
-first, so that a tie is right, and a model that answers always the same is perfect. Here a tie is wrong in all four;
-`original_choice` is the original's rule.
+Ties: Visual Genome's true caption stands second there and is found by `argmax`, so that a tie is wrong; the orders'
+stands first, so that a tie is right, and a model that answers always the same is perfect. Here a tie is wrong in all
+four; `original_choice` is the original's rule.
 
 Items are numbered in the files' order. Source: Yuksekgonul et al. 2023, `dataset_zoo/aro_datasets.py`.
 """

@@ -1,9 +1,11 @@
 """CIFAR-10 and CIFAR-100: 32x32 photos, from the binary files or from folders of classes.
 
-A record of the binary version is one byte of label (CIFAR-100: two, the coarse one first) and 3,072 of pixels: red, green, blue,
-each row by row. The "python version" holds pickles, which can run code when they are read: they are not read here.
+A record of the binary version is one byte of label (CIFAR-100: two, the coarse one first) and 3,072 of pixels: red,
+green, blue, each row by row. The "python version" holds pickles, which can run code when they are read: they are not
+read here.
 
-Source: Krizhevsky, Learning multiple layers of features from tiny images, 2009; the page of the data says what the bytes are.
+Source: Krizhevsky, Learning multiple layers of features from tiny images, 2009; the page of the data says what the
+bytes are.
 """
 
 from __future__ import annotations
@@ -50,10 +52,6 @@ class CifarFile:
 
     Raises:
         DataError: the file cannot be read, or is no whole number of records.
-
-    >>> CifarFile(Path("gone.bin")).labels
-    Traceback (most recent call last):
-    tellapart.errors.DataError: gone.bin: cannot be read (No such file or directory)
     """
 
     def __init__(self, path: Path, label_bytes: int = 1) -> None:
@@ -114,11 +112,8 @@ def read_cifar(path: Path, name: str, classes: tuple[str, ...], label_bytes: int
         label_bytes: as of `CifarFile`.
 
     Raises:
-        DataError: the file cannot be read or is damaged, or `classes.txt` or `templates.txt` beside it is not what it should be.
-
-    >>> read_cifar(Path("gone.bin"), "cifar10", ("cat", "dog"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: gone.bin: cannot be read (No such file or directory)
+        DataError: the file cannot be read or is damaged, or `classes.txt` or `templates.txt` beside it is not what it
+            should be.
     """
     file = CifarFile(path, label_bytes)
     labels = file.labels

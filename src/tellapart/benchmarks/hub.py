@@ -60,8 +60,6 @@ class Hub:
         Raises:
             DataError: it is gated and there is no token.
             MissingDependencyError: huggingface_hub is not installed.
-
-        >>> Hub("owner/name", "0" * 40, ()).expect()
         """
         if self.cached() is None:
             if self.gated and not _token():
@@ -74,9 +72,6 @@ class Hub:
         Raises:
             MissingDependencyError: huggingface_hub is not installed.
             DataError: it is gated and there is no token, or the hub cannot be reached and the cache lacks it.
-
-        >>> Hub("facebook/winoground", "5a77092", ("data/test-*",), gated=True).fetch.__name__
-        'fetch'
         """
         self.expect()
         if (folder := self.cached()) is not None:

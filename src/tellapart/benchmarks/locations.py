@@ -26,10 +26,6 @@ class Locations:
 
     Raises:
         DataError: one of them is no folder.
-
-    >>> Locations(Path("no such folder"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: --data no such folder: there is no such folder
     """
 
     data: Path | None = None

@@ -32,9 +32,6 @@ class ParquetTable:
     Raises:
         MissingDependencyError: pyarrow is not installed.
         DataError: a file is damaged, or lacks a column of images.
-
-    >>> ParquetTable.__name__
-    'ParquetTable'
     """
 
     def __init__(self, files: Sequence[Path], *, images: Sequence[str]) -> None:
@@ -67,9 +64,6 @@ class ParquetTable:
 
         Raises:
             DataError: a file is damaged.
-
-        >>> ParquetTable.rows.__name__
-        'rows'
         """
         for path, opened in self._opened:
             names = [name for name in opened.schema_arrow.names if name not in self._images]

@@ -67,10 +67,6 @@ def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
     Raises:
         DataError: a file, a row or a field is not what it should be, a box or an image is missing, or no phrase is of
             these splits; file, row and field are named.
-
-    >>> read_refcoco(Path("gone.p"), Path("gone.json"), "val")
-    Traceback (most recent call last):
-    tellapart.errors.DataError: gone.p: cannot be read (No such file or directory)
     """
     rows = read_plain_pickle(refs)
     if not isinstance(rows, list) or not rows:

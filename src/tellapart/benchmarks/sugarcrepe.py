@@ -1,8 +1,8 @@
 """SugarCrepe: 7,511 COCO images, each with its caption and one that differs in an object, attribute or relation.
 
 Seven files of its repository (`data/*.json`), each an object of numbered rows `{filename, caption, negative_caption}`.
-Numbers are not contiguous (`swap_obj` lacks 108; older copies of the benchmark have it, and 7,512 items), and copies that
-went through an evaluation script carry an extra key `accuracy`: neither matters here.
+Numbers are not contiguous (`swap_obj` lacks 108; older copies of the benchmark have it, and 7,512 items), and copies
+that went through an evaluation script carry an extra key `accuracy`: neither matters here.
 
 Tags: `subset` (the file), and `bag_of_words`: in 572 pairs (164 of `swap_obj`, 408 of `swap_att`) both captions hold
 the same words, which no model without word order can tell apart; the pairs of either kind are reported apart.

@@ -1,8 +1,8 @@
 """VALSE: an image with its caption and a foil, in eleven instruments.
 
 Eleven files of its repository (`data/*.json`), each an object of rows with `image_file`, `caption`, `foil` (or a list
-`foils`, of which the first counts) and the votes of three annotators. As in its paper, an item counts where at least two
-of them found that the caption alone describes the image (`mturk.caption >= 2`): 7,702 of 8,782.
+`foils`, of which the first counts) and the votes of three annotators. As in its paper, an item counts where at least
+two of them found that the caption alone describes the image (`mturk.caption >= 2`): 7,702 of 8,782.
 
 Tags: `instrument`, `phenomenon` (as the files name it), and `pool`: EqBen and EqSim leave out `foil-it` (6,759 items).
 """

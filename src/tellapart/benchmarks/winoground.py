@@ -1,8 +1,8 @@
 """Winoground: 400 items of two images and two captions that hold the same words in another order.
 
 Its pairs are gated and may not be redistributed, so this project carries none. They come from the hub once its
-conditions are accepted, or from a folder with the hub's files: `data/test-*.parquet`, or the older `examples.jsonl` with
-`images/`. Scores made elsewhere are measured without them: items are numbered 0 to 399 in every score file.
+conditions are accepted, or from a folder with the hub's files: `data/test-*.parquet`, or the older `examples.jsonl`
+with `images/`. Scores made elsewhere are measured without them: items are numbered 0 to 399 in every score file.
 
 Tags: `collapsed_tag` (Object, Relation, Both), `tag` (the fine-grained swap; with more than 64 values it is not broken
 down), `secondary_tag` (Morpheme-Level, Pragmatics...) and `num_main_preds` (main predicates of the captions).

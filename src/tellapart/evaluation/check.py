@@ -121,7 +121,7 @@ def _equality(base: NDArray[np.float32], other: NDArray[np.float32]) -> tuple[st
 
 
 def _scores(model: Model, pairs: PairSet, batch_size: int) -> NDArray[np.float32]:
-    # A store of its own for every call: what one pass kept must not stand in for the next.
+    # A store of its own for every call: what one pass kept must not serve the next.
     with EmbeddingStore(None) as store:
         return score(model, pairs, store=store, batch_size=batch_size).scores.values
 

@@ -1,4 +1,4 @@
-"""Two runs on the same items: the difference with its paired interval, and an exact test, corrected for many."""
+"""Comparison of two runs on the same items: paired differences with intervals, and tests corrected for many."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tellapart.stats.paired import mcnemar, paired_difference, paired_permutatio
 from tellapart.stats.power import detectable_difference
 from tellapart.tasks.registry import headline
 
-__all__ = ["Comparison", "Row", "compare"]
+__all__ = ["Comparison", "MetricComparison", "compare"]
 
 
-class Row(BaseModel):
+class MetricComparison(BaseModel):
     """One metric of one benchmark in both runs.
 
     Attributes:
@@ -77,7 +77,7 @@ class Comparison(BaseModel):
 
     a: str
     b: str
-    rows: tuple[Row, ...]
+    rows: tuple[MetricComparison, ...]
     unshared: tuple[str, ...] = ()
     on_trust: tuple[str, ...] = ()
 
@@ -88,10 +88,6 @@ def compare(first: Path, second: Path, *, seed: int = 0) -> Comparison:
     Raises:
         RunError: a folder is no run, the runs share no benchmark, another tool measured one of them, or a benchmark's
             items or clusters differ between them.
-
-    >>> compare(Path("no such run"), Path("nor this"))
-    Traceback (most recent call last):
-    tellapart.errors.RunError: no such run has no results.json; name a run folder that `tellapart run --out` wrote
     """
     a, b = read_result(first), read_result(second)
     shared = [name for name in a.benchmarks if name in b.benchmarks]
@@ -100,7 +96,7 @@ def compare(first: Path, second: Path, *, seed: int = 0) -> Comparison:
             f"{first} and {second} share no benchmark: the first has {_listed(a.benchmarks)}, "
             f"the second {_listed(b.benchmarks)}"
         )
-    rows: list[Row] = []
+    rows: list[MetricComparison] = []
     for name in shared:
         _check_same(name, first, a.benchmarks[name], second, b.benchmarks[name])
         columns = _outcomes(first, second, name, _tested(a.benchmarks[name], b.benchmarks[name]))
@@ -135,8 +131,8 @@ def _check_same(name: str, first: Path, a: BenchmarkResult, second: Path, b: Ben
     for folder, record in ((first, a), (second, b)):
         if record.fingerprint.startswith(IMPORTED):
             raise RunError(
-                f"{folder} holds numbers of {name} that another tool measured ({record.origin}): there are no outcomes of "
-                "items to pair, and its ties count otherwise; measure that model with `tellapart run`"
+                f"{folder} holds numbers of {name} that another tool measured ({record.origin}): there are no outcomes "
+                "of items to pair, and its ties count otherwise; measure that model with `tellapart run`"
             )
     elsewhere = [run.fingerprint.startswith(IDS_ONLY) for run in (a, b)]
     if a.fingerprint != b.fingerprint and elsewhere[0] == elsewhere[1]:
@@ -182,7 +178,7 @@ def _outcomes(first: Path, second: Path, benchmark: str, metrics: Sequence[str])
     return columns
 
 
-def _row(benchmark: str, metric: str, column: _Column, seed: int) -> Row:
+def _row(benchmark: str, metric: str, column: _Column, seed: int) -> MetricComparison:
     a, b, clusters = column.a, column.b, column.clusters
     if not column.binary:
         return _graded_row(benchmark, metric, column, seed)
@@ -190,7 +186,7 @@ def _row(benchmark: str, metric: str, column: _Column, seed: int) -> Row:
     independent = len(set(clusters)) == len(clusters)
     difference = paired_difference(a, b, clusters, binary=True, seed=seed)
     discordance = (exact.only_a + exact.only_b) / exact.n
-    return Row(
+    return MetricComparison(
         benchmark=benchmark,
         metric=metric,
         n=exact.n,
@@ -209,10 +205,10 @@ def _row(benchmark: str, metric: str, column: _Column, seed: int) -> Row:
     )
 
 
-def _graded_row(benchmark: str, metric: str, column: _Column, seed: int) -> Row:
-    """Compare values between right and wrong (soft accuracy, CIDEr): only a, only b count the items where one is higher."""
+def _graded_row(benchmark: str, metric: str, column: _Column, seed: int) -> MetricComparison:
+    """Compare values between right and wrong (soft accuracy, CIDEr); only_a and only_b count where one is higher."""
     difference = paired_difference(column.a, column.b, column.clusters, binary=False, seed=seed)
-    return Row(
+    return MetricComparison(
         benchmark=benchmark,
         metric=metric,
         n=len(column.a),

@@ -1,9 +1,9 @@
 """One run in several processes, on one machine or on several: `torchrun --nproc-per-node 4 -m tellapart run ...`.
 
 Each rank computes its own part of the images, texts and pairs into a file of its own beside the store (a shard). Rank 0
-merges the shards into the store, and then measures exactly as one process does, with everything found there. A rank that
-is lost takes its batch at hand with it: the same command, with as many ranks or another number, takes up what the shards
-hold. Nothing but torchrun starts the processes, and they talk by torch.distributed's gloo, on the CPU.
+merges the shards into the store, and then measures exactly as one process does, with everything found there. A rank
+that is lost takes its batch at hand with it: the same command, with as many ranks or another number, takes up what the
+shards hold. Nothing but torchrun starts the processes, and they talk by torch.distributed's gloo, on the CPU.
 
 Tasks whose models answer in words have nothing that a store keeps: rank 0 runs those alone.
 """
@@ -84,7 +84,8 @@ def run_in_ranks(
     command: str = "",
     progress: Callable[[str], Progress] | None = None,
 ) -> list[Path]:
-    """Measure as `tellapart.evaluation.run.run` does, with the work shared by all ranks, if there are several: the same numbers.
+    """Measure as `tellapart.evaluation.run.run` does, with the work shared by all ranks, if there are several: the same
+    numbers.
 
     Args:
         settings: what to measure; the same in every rank.

@@ -45,13 +45,14 @@ __all__ = ["Settings", "resolve", "run", "run_record", "run_scores"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a run is told.
+    """The settings of a run.
 
     Attributes:
         models: names; the default model and the reference models if there are none.
         benchmarks: names; the demo if there are none.
         limit: a number or a share of items; None for all.
-        batch_size: images, texts or pairs encoded together, what suits the model and its device if None; changes no number.
+        batch_size: images, texts or pairs encoded together, what suits the model and its device if None; changes no
+            number.
         device: `cpu`, `cuda` or `mps`.
         dtype: what torch models compute in; their scores are float32 always.
         reading: which of a model's readings is scored; the family's own if None.
@@ -93,7 +94,7 @@ def run(
         out: the run folder.
         store: of embeddings.
         command: the command line, for the record.
-        progress: takes what is at work ("model on benchmark") to the callable that is told of its progress.
+        progress: takes what is at work ("model on benchmark") to the callback for its progress.
 
     Returns:
         The run folders, the subject's first.
@@ -116,18 +117,18 @@ def run(
     results = [_begin(folder, record, circumstances) for folder, record in zip(folders, records, strict=True)]
     for benchmark in benchmarks:
         ready = prepare(benchmark, store=store, limit=settings.limit)
-        for place, (model, folder) in enumerate(zip(models, folders, strict=True)):
-            told = progress(f"{records[place].name} on {benchmark.name}") if progress else None
-            results[place] = _advance(results[place], model, ready, folder, told)
+        for row, (model, folder) in enumerate(zip(models, folders, strict=True)):
+            report = progress(f"{records[row].name} on {benchmark.name}") if progress else None
+            results[row] = _advance(results[row], model, ready, folder, report)
     return folders
 
 
-def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark | Benchmark], list[Model | Deferred]]:
+def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark], list[Model | Deferred]]:
     """Find every benchmark and every model by name, and refuse what is not defined before anything is computed.
 
     Raises:
-        TellapartError: a name is unknown or stands twice, a benchmark's files are not there, the limit is none, or a model
-            cannot do a benchmark.
+        TellapartError: a name is unknown or repeated, a benchmark's files are missing, the limit is none, or a
+            model cannot do a benchmark.
 
     >>> benchmarks, models = resolve(Settings(models=("oracle", "random")), EmbeddingStore(None))
     >>> [benchmark.name for benchmark in benchmarks], [model.name for model in models]
@@ -150,9 +151,9 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark |
 
 
 def _records(models: Sequence[Model], settings: Settings) -> list[ModelRecord]:
-    """Name each model as it names itself; as it was asked for, where two would share a name (two checkpoints of one)."""
+    """Name each model as it names itself, or as the user did where two would share a name (two checkpoints of one)."""
     own = [model.name for model in models]
-    names = [asked if own.count(name) > 1 else name for name, asked in zip(own, settings.models, strict=True)]
+    names = [typed if own.count(name) > 1 else name for name, typed in zip(own, settings.models, strict=True)]
     return [
         ModelRecord(
             name=name,
@@ -177,7 +178,7 @@ def run_scores(
     command: str = "",
     place: Locations | None = None,
 ) -> Path:
-    """Measure a file of scores, or of a task's predictions, that were made elsewhere, into a run folder of its own.
+    """Measure a file of scores or predictions that were made elsewhere, into a run folder of its own.
 
     Args:
         benchmark: its name.
@@ -187,7 +188,8 @@ def run_scores(
         name: the model's, for results; the file's if not given.
         seed: of the bootstrap.
         command: the command line, for the record.
-        place: where the benchmark's files are; ids and tags are read from them, captions and images shown in the report.
+        place: where the benchmark's files are; ids and tags are read from them, captions and images shown in the
+            report.
 
     Returns:
         The run folder.
@@ -195,10 +197,6 @@ def run_scores(
     Raises:
         TellapartError: the file is not what its format says or does not fit the benchmark, or the folder holds
             another run.
-
-    >>> run_scores("winoground", Path("gone.jsonl"), Path("never made"))
-    Traceback (most recent call last):
-    tellapart.errors.ScoreError: gone.jsonl cannot be read: No such file or directory
     """
     ready = prepare_listed(find_benchmark(benchmark, place))
     read = partial(ready.task.read, kind=kind) if ready.task.kinds else ready.task.read
@@ -237,7 +235,7 @@ def run_record(
         versions={
             "python": platform.python_version(),
             **{name: _version(name) for name in ("tellapart", "numpy", "scipy", "pillow", "onnxruntime")},
-            **{name: found for name in _OPTIONAL if (found := _version(name)) != _ABSENT},
+            **{name: installed for name in _OPTIONAL if (installed := _version(name)) != _ABSENT},
         },
         batch_size=settings.batch_size if settings else None,
         device=settings.device if settings else None,
@@ -316,9 +314,9 @@ def _advance(
     return result
 
 
-def _keep(folder: Path, result: Result, benchmark: str, found: Evaluation) -> Result:
+def _keep(folder: Path, result: Result, benchmark: str, evaluation: Evaluation) -> Result:
     # The samples first: a record never names a benchmark whose samples are not there.
-    write_samples(folder, benchmark, found.samples)
-    result = result.model_copy(update={"benchmarks": {**result.benchmarks, benchmark: found.result}})
+    write_samples(folder, benchmark, evaluation.samples)
+    result = result.model_copy(update={"benchmarks": {**result.benchmarks, benchmark: evaluation.result}})
     write_result(folder, result)
     return result

@@ -188,7 +188,7 @@ def _macro_column(one: PerItem, carried: NDArray[np.bool_], member: NDArray[np.b
 def _macro_reduce(inner: Reduce | None, values: int) -> Reduce:
     def reduce(means: NDArray[np.float64]) -> NDArray[np.float64]:
         sums, shares = means[:, :-values].reshape(len(means), values, -1), means[:, -values:, None]
-        # A value of which a resample drew no item has no mean in it; the others stand for it.
+        # A value of which a resample drew no item has no mean in it; the mean is then over the others.
         per_value = np.divide(sums, shares, out=np.full_like(sums, np.nan), where=shares > 0)
         folded = per_value[:, :, 0] if inner is None else inner(per_value)
         return np.asarray(np.nanmean(folded, axis=1))

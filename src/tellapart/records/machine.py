@@ -1,4 +1,4 @@
-"""What this process runs on, and what it holds: processor, cores, versions, memory. Nothing that names the host."""
+"""The machine that this process runs on: processor, cores, versions, memory. Nothing names the host."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def versions() -> dict[str, str]:
     >>> sorted(versions())[:2]
     ['numpy', 'onnxruntime']
     """
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for name in _VERSIONS:
         with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            installed[name] = version(name)
+    return installed
 
 
 def resident_memory(*, peak: bool = False) -> int | None:
@@ -78,19 +78,13 @@ def resident_memory(*, peak: bool = False) -> int | None:
 
 
 def forget_device_peak() -> None:
-    """Begin to measure torch's largest allocation anew.
-
-    >>> forget_device_peak()
-    """
+    """Begin to measure torch's largest allocation anew."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
 
 
 def device_peak(device: str) -> int | None:
-    """Return torch's largest allocation on a CUDA device, in bytes; None on another one.
-
-    >>> device_peak("cpu")
-    """
+    """Return torch's largest allocation on a CUDA device, in bytes; None on another one."""
     torch = sys.modules.get("torch")
     return int(torch.cuda.max_memory_allocated()) if device == "cuda" and torch is not None else None

@@ -26,10 +26,11 @@ __all__ = [
 #: Raised when a reader of an older record would misread a newer one.
 SCHEMA = 1
 
-#: How a fingerprint begins that stands for ids alone: scores made elsewhere say nothing of captions and pixels.
+#: The first letters of a fingerprint of ids alone: scores made elsewhere say nothing of captions and pixels.
 IDS_ONLY = "ids-"
 
-#: How a fingerprint begins that stands for another tool's result file: no item is known, and ties count by its own rule.
+#: The first letters of a fingerprint of another tool's result file: no item is known, and ties count by its own
+#: rule.
 IMPORTED = "imported-"
 
 
@@ -38,7 +39,7 @@ class _Record(BaseModel):
 
 
 class Value(_Record):
-    """One number: a fraction in the metric's bounds, its interval, and what it stands on.
+    """One number: a fraction in the metric's bounds, its interval, and how many items it is a mean of.
 
     Attributes:
         value: the mean under the strict rule (a tie is never right).
@@ -172,7 +173,8 @@ class RunRecord(_Record):
     """The circumstances: command, configuration, versions, time.
 
     Attributes:
-        data, images: the folders of benchmarks' files that the run was given, so that its report finds the images again.
+        data, images: the folders of benchmarks' files that the run was given, so that its report finds the images
+            again.
 
     >>> RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, versions={}, command="tellapart run").seed
     0

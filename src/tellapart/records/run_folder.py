@@ -1,4 +1,4 @@
-"""The run folder: `results.json`, `samples/<benchmark>.jsonl`, `report.html`. Every file is written whole or not at all."""
+"""The run folder: `results.json`, `samples/<benchmark>.jsonl`, `report.html`, each written atomically."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
     "read_samples",
     "write_result",
     "write_samples",
-    "write_whole",
+    "write_text_file",
 ]
 
 RESULTS = "results.json"
@@ -59,15 +59,15 @@ def beside(folder: Path, model: str) -> Path:
     return folder / BESIDE / file_name(model)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file whole or not at all: to a neighbour first, which then takes its name.
+def write_text_file(path: Path, text: str) -> None:
+    """Write a text file atomically.
 
     Raises:
         RunError: the folder cannot be made, or the file cannot be written.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as scratch:
-    ...     write_whole(Path(scratch) / "a.json", "{}")
+    ...     write_text_file(Path(scratch) / "a.json", "{}")
     ...     (Path(scratch) / "a.json").read_text()
     '{}'
     """
@@ -84,12 +84,8 @@ def write_result(folder: Path, result: Result) -> None:
 
     Raises:
         RunError: it cannot be written.
-
-    >>> write_result(Path("/proc/no/such"), Result.model_construct())
-    Traceback (most recent call last):
-    tellapart.errors.RunError: cannot write /proc/no/such/results.json: No such file or directory
     """
-    write_whole(folder / RESULTS, result.model_dump_json(by_alias=True, indent=1) + "\n")
+    write_text_file(folder / RESULTS, result.model_dump_json(by_alias=True, indent=1) + "\n")
 
 
 def read_result(folder: Path) -> Result:
@@ -97,10 +93,6 @@ def read_result(folder: Path) -> Result:
 
     Raises:
         RunError: no such folder or record, a record of another schema, or one that is not what the schema says.
-
-    >>> read_result(Path("no such run"))
-    Traceback (most recent call last):
-    tellapart.errors.RunError: no such run has no results.json; name a run folder that `tellapart run --out` wrote
     """
     path = folder / RESULTS
     text = _read(path, f"{folder} has no {RESULTS}; name a run folder that `tellapart run --out` wrote")
@@ -119,14 +111,11 @@ def _schema(text: str) -> int | None:
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """List the run folders to show for a folder: a run and the models beside it, else the runs directly inside, by name.
+    """List the run folders to show for a folder: a run and the models beside it, else the runs directly inside, by
+    name.
 
     Raises:
         RunError: there is none.
-
-    >>> find_runs(Path("no such run"))
-    Traceback (most recent call last):
-    tellapart.errors.RunError: no run in no such run; name a run folder that `tellapart run --out` wrote
     """
     if (folder / RESULTS).is_file():
         return [folder, *sorted((path.parent for path in folder.glob(f"{BESIDE}/*/{RESULTS}")), key=_rank)]
@@ -151,7 +140,7 @@ def write_samples(folder: Path, benchmark: str, samples: Iterable[Sample]) -> No
     ['a']
     """
     lines = (sample.model_dump_json() + "\n" for sample in samples)
-    write_whole(_samples_path(folder, benchmark), "".join(lines))
+    write_text_file(_samples_path(folder, benchmark), "".join(lines))
 
 
 def read_samples(folder: Path, benchmark: str) -> list[Sample]:
@@ -159,10 +148,6 @@ def read_samples(folder: Path, benchmark: str) -> list[Sample]:
 
     Raises:
         RunError: the file is missing, or a line is not what the schema says.
-
-    >>> read_samples(Path("no such run"), "demo")
-    Traceback (most recent call last):
-    tellapart.errors.RunError: no such run/samples/demo.jsonl is missing; the run was cut off, or the folder was copied in part
     """
     path = _samples_path(folder, benchmark)
     text = _read(path, f"{path} is missing; the run was cut off, or the folder was copied in part")

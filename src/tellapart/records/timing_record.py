@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tellapart.data.validation import Problem
 from tellapart.errors import RunError
 from tellapart.records.result import ModelRecord
-from tellapart.records.run_folder import write_whole
+from tellapart.records.run_folder import write_text_file
 
 __all__ = [
     "PARTS",
@@ -152,16 +152,12 @@ class Timings(_Record):
 
 
 def write_timings(path: Path, timings: Timings) -> None:
-    """Write the file, whole or not at all.
+    """Write the file atomically.
 
     Raises:
         RunError: it cannot be written.
-
-    >>> write_timings(Path("/proc/no/such.json"), Timings.model_construct())
-    Traceback (most recent call last):
-    tellapart.errors.RunError: cannot write /proc/no/such.json: No such file or directory
     """
-    write_whole(path, timings.model_dump_json(by_alias=True, indent=1) + "\n")
+    write_text_file(path, timings.model_dump_json(by_alias=True, indent=1) + "\n")
 
 
 def read_timings(path: Path) -> Timings:
@@ -169,21 +165,17 @@ def read_timings(path: Path) -> Timings:
 
     Raises:
         RunError: it is missing, of another schema, or not what the schema says.
-
-    >>> read_timings(Path("gone.json"))
-    Traceback (most recent call last):
-    tellapart.errors.RunError: gone.json cannot be read: No such file or directory; `tellapart time --out FILE` writes one
     """
     try:
         text = path.read_text(encoding="utf-8")
-        found = json.loads(text)
+        content = json.loads(text)
     except OSError as error:
         raise RunError(
             f"{path} cannot be read: {error.strerror or error}; `tellapart time --out FILE` writes one"
         ) from error
     except ValueError as error:
         raise RunError(f"{path} is no JSON file of `tellapart time`: {error}") from error
-    schema = found.get("schema") if isinstance(found, dict) else None
+    schema = content.get("schema") if isinstance(content, dict) else None
     if isinstance(schema, int) and schema != SCHEMA:
         raise RunError(f"{path} has schema {schema}, this version reads {SCHEMA}; update tellapart")
     try:
