@@ -17,7 +17,7 @@ from tellapart.builders.builder import Made, Rejected, Start
 from tellapart.builders.video.action_genome import ActionGenome, sparse_pairs
 from tellapart.builders.video.frames import frame_number
 from tellapart.builders.video.relation_captions import sentence
-from tellapart.builders.video.scene_graphs import RELATIONS, Seen, person_boxes, read_scene_graphs
+from tellapart.builders.video.scene_graphs import RELATIONS, ObjectInFrame, person_boxes, read_scene_graphs
 from tellapart.data.images import decode
 from tellapart.errors import DataError
 
@@ -100,17 +100,19 @@ def test_the_option_says_how_many_relations_differ(genome: Callable[..., ActionG
     assert len(genome(differ=differ, skip=0).pairs) == left
 
 
-def seen(number: int, labels: str) -> Seen:
-    return Seen(number, {kind: (label,) for kind, label in zip(RELATIONS, labels, strict=True)}, None)
+def frame(number: int, labels: str) -> ObjectInFrame:
+    return ObjectInFrame(number, {kind: (label,) for kind, label in zip(RELATIONS, labels, strict=True)}, None)
 
 
 FRAMES = st.lists(st.text("ab", min_size=3, max_size=3), max_size=12).map(
-    lambda all_: [seen(k, x) for k, x in enumerate(all_)]
+    lambda all_: [frame(k, x) for k, x in enumerate(all_)]
 )
 
 
 @given(FRAMES, st.integers(1, 3), st.integers(0, 3))
-def test_chosen_frames_differ_enough_and_have_no_chosen_neighbours(frames: list[Seen], differ: int, skip: int) -> None:
+def test_chosen_frames_differ_enough_and_have_no_chosen_neighbours(
+    frames: list[ObjectInFrame], differ: int, skip: int
+) -> None:
     found = [(first.number, second.number) for first, second in sparse_pairs(frames, differ, skip)]
     every = {(i.number, j.number) for i, j in combinations(frames, 2)
              if sum(i.relations[kind] != j.relations[kind] for kind in RELATIONS) >= differ}  # fmt: skip
@@ -129,7 +131,7 @@ def test_chosen_frames_differ_enough_and_have_no_chosen_neighbours(frames: list[
 
 
 def test_both_skips_of_the_paper(genome: Callable[..., ActionGenome]) -> None:
-    frames = [seen(0, "aaa"), *(seen(k, "bbb") for k in range(1, 6))]
+    frames = [frame(0, "aaa"), *(frame(k, "bbb") for k in range(1, 6))]
     assert [j.number for _, j in sparse_pairs(frames, 2, 1)] == [1, 3, 5]
     assert [j.number for _, j in sparse_pairs(frames, 2, 2)] == [1, 4]
 
@@ -180,7 +182,9 @@ def test_persons_boxes_stay_as_they_are_and_objects_are_turned_to_the_same(
         with pytest.raises(DataError, match=rf"persons\.json: frame 'A1\.mp4/000010\.png': .*{says}"):
             person_boxes(tmp_path / "persons.json")
     with pytest.raises(DataError, match=r"gone\.json: cannot be read"):
-        genome(persons="gone.json").inputs  # noqa: B018
+        genome(persons="gone.json")
+    with pytest.raises(DataError, match=r"person_bbox\.pkl: holds numpy arrays, which take code to read; write it as"):
+        person_boxes(tmp_path / "person_bbox.pkl")
 
 
 def test_frames_come_from_the_video_or_from_its_dumped_frames_alike(film, numbered, genome, tmp_path: Path) -> None:

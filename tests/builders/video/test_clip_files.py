@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tellapart.builders.video.clip_files import clip_files
+from tellapart.builders.video.footage import clip_files
 from tellapart.errors import DataError
 
 
@@ -22,8 +22,8 @@ def test_videos_have_their_stems_their_names_and_kinetics_ids(tmp_path: Path) ->
     ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"")
-    found = clip_files(tmp_path)
-    assert {name: found[name].relative_to(tmp_path).as_posix() for name in found} == {
+    videos = clip_files(tmp_path)
+    assert {name: videos[name].relative_to(tmp_path).as_posix() for name in videos} == {
         "a": "a.mp4",
         "a.mp4": "a.mp4",
         "b": "deep/b.webm",
@@ -33,14 +33,14 @@ def test_videos_have_their_stems_their_names_and_kinetics_ids(tmp_path: Path) ->
         "-c_D_000010_000020.avi": "-c_D_000010_000020.avi",
         "e.mp4": "e.mp4",
     }
-    assert "f" not in found
+    assert "f" not in videos
 
 
 def test_a_name_of_two_files_is_refused_when_it_is_asked_for(tmp_path: Path) -> None:
     for name in ("a.mp4", "a.webm", "b.mp4"):
         (tmp_path / name).write_bytes(b"")
-    found = clip_files(tmp_path)
-    assert found["a.webm"].name == "a.webm"
-    assert found["b"].name == "b.mp4"
+    videos = clip_files(tmp_path)
+    assert videos["a.webm"].name == "a.webm"
+    assert videos["b"].name == "b.mp4"
     with pytest.raises(DataError, match=r"video 'a' is .*a\.mp4 and .*a\.webm; keep one of them"):
-        found["a"]
+        videos["a"]

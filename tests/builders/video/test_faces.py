@@ -12,7 +12,7 @@ pytest.importorskip("cv2", reason="needs the video extra: opencv-python-headless
 
 import cv2
 
-from tellapart.builders.video.faces import FACE_DETECTORS, FaceOptions, face_detector
+from tellapart.builders.video.faces import FaceOptions, face_detector
 from tellapart.errors import DataError
 
 
@@ -29,8 +29,8 @@ def test_yunet_tells_frames_with_a_face_from_those_without(
 ) -> None:
     magenta_model(tmp_path / "yunet.onnx")
     detector = face_detector(FaceOptions(face_model="yunet.onnx", face_side=320), tmp_path)
-    assert detector.fault(frame(height, width, face=True)) == "shows a face"
-    assert detector.fault(frame(height, width, face=False)) is None
+    assert detector.find_fault(frame(height, width, face=True)) == "shows a face"
+    assert detector.find_fault(frame(height, width, face=False)) is None
     assert list(detector.inputs) == ["yunet.onnx"]
     assert detector.models == {"opencv": cv2.__version__}
 
@@ -39,7 +39,7 @@ def test_channels_come_as_opencv_wants_them(magenta_model: Callable[[Path], Path
     magenta_model(tmp_path / "yunet.onnx")
     detector = face_detector(FaceOptions(face_model="yunet.onnx"), tmp_path)
     for colour in ((255, 255, 0), (0, 255, 255), (255, 0, 0), (0, 0, 255)):
-        assert detector.fault(np.full((64, 64, 3), colour, np.uint8)) is None
+        assert detector.find_fault(np.full((64, 64, 3), colour, np.uint8)) is None
 
 
 def test_yunet_says_which_file_it_needs(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_yunet_says_which_file_it_needs(tmp_path: Path) -> None:
     (tmp_path / "text.onnx").write_text("no network")
     with pytest.raises(DataError, match=r"text\.onnx is no model of the detector 'yunet' \("):
         detector = face_detector(FaceOptions(face_model="text.onnx"), tmp_path)
-        detector.fault(frame(48, 64, face=True))
+        detector.find_fault(frame(48, 64, face=True))
 
 
 @pytest.mark.skipif(hasattr(cv2, "CascadeClassifier"), reason="this OpenCV has the cascade detector")
@@ -66,11 +66,11 @@ def test_an_opencv_without_cascades_says_so(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(cv2, "CascadeClassifier"), reason="OpenCV 5 has no cascade detector")
 def test_the_cascade_that_opencv_4_ships_sees_no_face_in_grey(tmp_path: Path) -> None:
     detector = face_detector(FaceOptions(faces="haar"), tmp_path)
-    assert detector.fault(frame(48, 64, face=False)) is None
+    assert detector.find_fault(frame(48, 64, face=False)) is None
     (tmp_path / "text.xml").write_text("<no/>")
     with pytest.raises(DataError, match=r"text\.xml is no model of the detector 'haar'"):
         face_detector(FaceOptions(faces="haar", face_model="text.xml"), tmp_path)
 
 
-def test_every_detector_has_a_name_that_options_take() -> None:
-    assert [FaceOptions(faces=name).faces for name in FACE_DETECTORS] == list(FACE_DETECTORS)
+def test_without_faces_there_is_no_detector(tmp_path: Path) -> None:
+    assert face_detector(FaceOptions(faces="none"), tmp_path) is None

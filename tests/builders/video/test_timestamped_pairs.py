@@ -151,7 +151,7 @@ def test_frames_are_written_as_asked_and_shared_by_pairs(
         ({"video": "v", "caption": "a", "time": True}, r"column 'time': expected seconds from 0, got True"),
         ({"video": "v", "captions": "a", "time": 1}, r"column 'caption' is missing or empty; is it 'captions'\?"),
         ({"video": "../v", "caption": "a", "time": 1}, r"column 'video': '\.\./v\.png' leaves the pair set's folder"),
-        ({"video": "v", "caption": "a", "time": 1, "id": "x"}, r"captions\.jsonl:2: id 'x' stands twice"),
+        ({"video": "v", "caption": "a", "time": 1, "id": "x"}, r"captions\.jsonl:2: id 'x' appears twice"),
     ],
 )
 def test_a_wrong_row_is_named(builder, row: dict, says: str) -> None:

@@ -18,7 +18,7 @@ from tellapart.audit.audit import audit
 from tellapart.builders.pipeline import build, journal_of
 from tellapart.catalog import load
 from tellapart.data.folder import read_pair_set
-from tellapart.data.validation import checked
+from tellapart.data.validation import validate_table
 from tellapart.errors import MissingDependencyError
 
 RECIPES = Path(__file__).parents[3] / "docs" / "recipes"
@@ -163,5 +163,5 @@ def test_a_build_without_pyav_says_what_to_install(
 def test_the_example_recipe_names_options_that_the_builder_has(builder: str) -> None:
     example = tomllib.loads((RECIPES / f"{builder}.toml").read_text())
     assert example["builder"] == builder
-    options = checked(load("builder", builder).Options, example["options"], builder)
+    options = validate_table(load("builder", builder).Options, example["options"], builder)
     assert options.videos == "videos"

@@ -1,8 +1,7 @@
-"""The builder `action-genome`: frames of one video between which a person's relations to an object change, after Eq-AG."""
+"""The builder `action-genome`: two frames of a video between which a person's relations to an object change (Eq-AG)."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -12,28 +11,24 @@ from tellapart.builders.builder import Start
 from tellapart.builders.video.footage import FootageOptions, Still
 from tellapart.builders.video.frame_pairs import FramePair, VideoPairs
 from tellapart.builders.video.relation_captions import Sentence, Verb, sentence
-from tellapart.builders.video.scene_graphs import RELATIONS, Seen, person_boxes, read_scene_graphs
-from tellapart.errors import DataError
+from tellapart.builders.video.scene_graphs import RELATIONS, ObjectInFrame, person_boxes, read_scene_graphs
 
 __all__ = ["ActionGenome", "sparse_pairs"]
 
 
 class ActionGenome(VideoPairs):
-    """Pair annotated frames of a Charades video by what one object is to the person in each.
+    """Pair annotated frames of a Charades video by one object's relations to the person in each.
 
-    Frames `i < j` make a pair if at least `differ` of the three relations differ in their labels. Neighbours look alike: when
-    a frame was chosen, the next `skip` ones are passed over. The appendix skips "the immediate next frame", the main
-    text "the subsequent 2 frames to I_{j+2}"; both arrive at `I_{j+2}` with `skip = 1`, the default, and `skip = 2` is the
-    main text's number. A pair is rejected if everything that a caption says is annotated of the other frame, too.
+    Frames `i < j` make a pair if at least `differ` of the three relations differ in their labels. Neighbours look
+    alike: when a frame was chosen, the next `skip` ones are passed over. The appendix skips "the immediate next frame",
+    the main text "the subsequent 2 frames to I_{j+2}"; both arrive at `I_{j+2}` with `skip = 1`, the default, and
+    `skip = 2` is the main text's number. A pair is rejected if everything that a caption says is annotated of the other
+    frame, too.
 
     Raises:
         DataError: the annotations or the folder of videos cannot be read.
 
     Source: EqBen, section 3.2 and appendix B.1.
-
-    >>> options = ActionGenome.Options(annotations="object_bbox_and_relationship.pkl", videos="frames")
-    >>> options.differ, options.skip, options.verb
-    (2, 1, 'attention')
     """
 
     class Options(FootageOptions):
@@ -42,12 +37,9 @@ class ActionGenome(VideoPairs):
         Attributes:
             annotations: `object_bbox_and_relationship.pkl`, or the same as JSON.
             persons: the persons' boxes as JSON, for the items' provenance; none if empty.
-            differ: so many of the three relations must differ.
+            differ: of the three relations at least this number must differ.
             skip: frames passed over after a chosen one.
-            verb: what the caption says the person is doing: `attention`, `contacting` or `both`.
-
-        >>> ActionGenome.Options(annotations="a.json", videos="frames").persons
-        ''
+            verb: the relation that becomes the caption's verb: `attention`, `contacting` or `both`.
         """
 
         annotations: str
@@ -56,81 +48,74 @@ class ActionGenome(VideoPairs):
         skip: int = Field(default=1, ge=0)
         verb: Verb = "attention"
 
+    about: Mapping[str, JsonValue] = {
+        "title": "Pairs of frames between which a person's relation to an object changes",
+        "description": "2x2 items: two frames of one video with a sentence from their scene graphs. Boxes in the "
+        "provenance are left, top, right, bottom in pixels of the video's frame.",
+        "licence": "that of Action Genome's annotations and of Charades' videos",
+        "source": "made by tellapart's builder `action-genome` from Action Genome's annotations and videos of the user",
+        "citation": "Ji et al., Action Genome, CVPR 2020; construction after Wang et al., Equivariant Similarity, ICCV "
+        "2023 (EqBen)",
+    }
+
     def __init__(self, start: Start) -> None:
         self._options: ActionGenome.Options = start.options
-        self._persons = start.home / self._options.persons if self._options.persons else None
-        super().__init__(start, start.home / self._options.annotations)
-
-    @property
-    def about(self) -> Mapping[str, JsonValue]:
-        """What the card says."""
-        return {
-            "title": "Pairs of frames between which a person's relation to an object changes",
-            "description": "2x2 items: two frames of one video with a sentence from their scene graphs. Boxes in the provenance are "
-            "left, top, right, bottom in pixels of the video's frame.",
-            "licence": "that of Action Genome's annotations and of Charades' videos",
-            "source": "made by tellapart's builder `action-genome` from Action Genome's annotations and videos of the user",
-            "citation": "Ji et al., Action Genome, CVPR 2020; construction after Wang et al., Equivariant Similarity, ICCV 2023 (EqBen)",
-        }
-
-    @cached_property
-    def inputs(self) -> Mapping[str, str]:
-        """The annotations' and the persons' SHA-256."""
-        told = {self.annotations.name: self._digest}
-        if self._persons is None:
-            return told
-        try:
-            return {**told, self._persons.name: hashlib.sha256(self._persons.read_bytes()).hexdigest()}
-        except OSError as error:
-            raise DataError(f"{self._persons}: cannot be read ({error.strerror})") from error
+        self._persons = [start.home / self._options.persons] if self._options.persons else []
+        super().__init__(start, start.home / self._options.annotations, *self._persons)
 
     @cached_property
     def pairs(self) -> Mapping[str, FramePair]:
         """The pairs by id: video, object and the two frames' numbers.
 
         Raises:
-            DataError: the annotations are not what they should be.
+            DataError: the annotations are not valid.
         """
-        persons = person_boxes(self._persons) if self._persons else {}
-        found = {}
+        persons = person_boxes(self._persons[0]) if self._persons else {}
+        pairs = {}
         for video, things in read_scene_graphs(self.annotations).items():
             for thing, frames in things.items():
                 for two in sparse_pairs(frames, self._options.differ, self._options.skip):
                     name = f"{video}-{thing.replace('/', '+')}-{two[0].number}-{two[1].number}"
-                    found[name] = self._pair(video, thing, two, persons)
-        return found
+                    pairs[name] = self._pair(video, thing, two, persons)
+        return pairs
 
     def _pair(
-        self, video: str, thing: str, two: tuple[Seen, Seen], persons: Mapping[str, Sequence[tuple[float, ...]]]
+        self,
+        video: str,
+        thing: str,
+        two: tuple[ObjectInFrame, ObjectInFrame],
+        persons: Mapping[str, Sequence[tuple[float, ...]]],
     ) -> FramePair:
-        said = [sentence(thing, seen.relations, self._options.verb) for seen in two]
-        stills = [Still(one.text if one else "", number=seen.number) for one, seen in zip(said, two, strict=True)]
+        sentences = [sentence(thing, frame.relations, self._options.verb) for frame in two]
+        stills = [
+            Still(one.text if one else "", number=frame.number) for one, frame in zip(sentences, two, strict=True)
+        ]
         changed = [kind for kind in RELATIONS if set(two[0].relations[kind]) != set(two[1].relations[kind])]
-        labels: JsonValue = [{kind: list(seen.relations[kind]) for kind in RELATIONS} for seen in two]
-        boxes: JsonValue = [list(seen.box) if seen.box else None for seen in two]
-        told: dict[str, JsonValue] = {
-            "frames": [seen.number for seen in two],
-            "relations": labels,
-            "object_boxes": boxes,
+        provenance: dict[str, JsonValue] = {
+            "frames": [frame.number for frame in two],
+            "relations": [{kind: list(frame.relations[kind]) for kind in RELATIONS} for frame in two],
+            "object_boxes": [list(frame.box) if frame.box else None for frame in two],
         }
         if persons:
-            names = [f"{video}/{seen.number:06d}.png" for seen in two]
-            told["person_boxes"] = [[list(box) for box in persons.get(name, ())] for name in names]
+            names = [f"{video}/{frame.number:06d}.png" for frame in two]
+            provenance["person_boxes"] = [[list(box) for box in persons.get(name, ())] for name in names]
         tags = {"object": thing, "changed": "+".join(changed)}
-        return FramePair(video, (stills[0], stills[1]), _fault(said, two), tags, told)
+        return FramePair(video, (stills[0], stills[1]), _fault(sentences, two), tags, provenance)
 
 
-def sparse_pairs(frames: Sequence[Seen], differ: int, skip: int) -> Iterator[tuple[Seen, Seen]]:
+def sparse_pairs(
+    frames: Sequence[ObjectInFrame], differ: int, skip: int
+) -> Iterator[tuple[ObjectInFrame, ObjectInFrame]]:
     """Yield the pairs `i < j` of an object's frames that differ enough, none with the neighbour of a chosen frame.
 
     Args:
         frames: in order.
-        differ: so many of the three relations have other labels.
-        skip: after `i` was chosen the next `i` lies so many frames further, and so for `j` with one `i`.
+        differ: the least number of the three relations that have other labels.
+        skip: frames passed over after a chosen `i`, and after a chosen `j` of one `i`.
 
-    >>> def seen(number, spatial):
-    ...     return Seen(number, {"attention": ("a",), "spatial": (spatial,), "contacting": ("c",)}, None)
-    >>> frames = [seen(1, "above"), seen(2, "behind"), seen(3, "behind"), seen(4, "behind")]
+    >>> def frame(number, spatial):
+    ...     return ObjectInFrame(number, {"attention": ("a",), "spatial": (spatial,), "contacting": ("c",)}, None)
+    >>> frames = [frame(1, "above"), frame(2, "behind"), frame(3, "behind"), frame(4, "behind")]
     >>> [(i.number, j.number) for i, j in sparse_pairs(frames, 1, 1)]
     [(1, 2), (1, 4)]
     """
@@ -148,8 +133,8 @@ def sparse_pairs(frames: Sequence[Seen], differ: int, skip: int) -> Iterator[tup
         i += 1 + skip * chosen
 
 
-def _fault(said: Sequence[Sentence | None], two: tuple[Seen, Seen]) -> tuple[str, str] | None:
-    first, second = said
+def _fault(sentences: Sequence[Sentence | None], two: tuple[ObjectInFrame, ObjectInFrame]) -> tuple[str, str] | None:
+    first, second = sentences
     if first is None or second is None:
         return "captions", "a relation that cannot be said"
     if first.text == second.text:

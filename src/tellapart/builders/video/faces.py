@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+from tellapart.builders.video.frames import scaled_size
 from tellapart.errors import DataError, first_line, require
 
-__all__ = ["FACE_DETECTORS", "FaceDetector", "FaceOptions", "face_detector"]
+__all__ = ["FaceDetector", "FaceOptions", "face_detector"]
 
 _YUNET = "face_detection_yunet_2023mar.onnx of OpenCV's model zoo (MIT licence, 0.2 MB)"
 _CASCADE = "haarcascade_frontalface_default.xml"
 
 
 class FaceOptions(BaseModel):
-    """How faces are found: part of a builder's `[options]`.
+    """The detector of faces and its settings: part of a builder's `[options]`.
 
     Attributes:
-        faces: a name of `FACE_DETECTORS`.
-        face_model: the detector's file, relative to the recipe. OpenCV ships none for `yunet`; for `haar` OpenCV 4 does.
+        faces: the detector, or `none`.
+        face_model: the detector's file, relative to the recipe. OpenCV ships none for `yunet`; OpenCV 4 one for `haar`.
         face_score: `yunet` reports a face from this score on.
         face_side: frames are scaled so that their longer side is this before they are searched.
-
-    >>> FaceOptions(faces="haar").face_side
-    640
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -41,58 +38,8 @@ class FaceOptions(BaseModel):
     face_side: int = Field(default=640, ge=32, le=4096)
 
 
-class FaceDetector(Protocol):
-    """Says whether a frame shows a face.
-
-    >>> detector: FaceDetector = face_detector(FaceOptions(faces="none"), Path("."))
-    >>> detector.fault(np.zeros((8, 8, 3), np.uint8)) is None
-    True
-    """
-
-    @property
-    def inputs(self) -> Mapping[str, str]:
-        """Its model file, with its SHA-256."""
-
-    @property
-    def models(self) -> Mapping[str, str]:
-        """Its library, with its version."""
-
-    def fault(self, pixels: NDArray[np.uint8], /) -> str | None:
-        """Return "shows a face" of RGB pixels `(height, width, 3)` that do."""
-
-
-def face_detector(options: FaceOptions, home: Path) -> FaceDetector:
-    """Return the detector that options name.
-
-    Args:
-        options: name it.
-        home: the folder that the model's path is relative to.
-
-    Raises:
-        DataError: it needs a model file that is not given, not there or not its own, or this OpenCV does not have it.
-        MissingDependencyError: OpenCV is not installed.
-
-    >>> face_detector(FaceOptions(faces="none"), Path(".")).models
-    {}
-    """
-    return FACE_DETECTORS[options.faces](options, home)
-
-
-class _NoDetector:
-    """Finds no faces."""
-
-    inputs: Mapping[str, str] = {}
-    models: Mapping[str, str] = {}
-
-    def __init__(self, _options: FaceOptions, _home: Path) -> None:
-        """Need nothing."""
-
-    def fault(self, _pixels: NDArray[np.uint8]) -> str | None:
-        return None
-
-
-class _OpenCV:
-    """What both of OpenCV's detectors have: the library, a model file, and frames of one size."""
+class FaceDetector(ABC):
+    """A detector of OpenCV that rejects frames with a face; `inputs` has its model file, `models` the library."""
 
     def __init__(self, options: FaceOptions, path: Path) -> None:
         self.cv2 = require("cv2", extra="video")
@@ -104,24 +51,26 @@ class _OpenCV:
             raise DataError(f"[options] face_model: {path} cannot be read ({error.strerror})") from error
         self.models = {"opencv": self.cv2.__version__}
 
-    def refused(self, error: Exception) -> DataError:
+    @abstractmethod
+    def find_fault(self, pixels: NDArray[np.uint8], /) -> str | None:
+        """Return "shows a face" if RGB pixels `(height, width, 3)` do, or None."""
+
+    def _model_error(self, error: Exception) -> DataError:
+        name = self.options.faces
         return DataError(
-            f"[options] face_model: {self.path} is no model of the detector {self.options.faces!r} ({first_line(error)})"
+            f"[options] face_model: {self.path} is no model of the detector {name!r} ({first_line(error)})"
         )
 
-    def sized(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def _resize(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Return BGR pixels whose longer side is `face_side`."""
-        height, width = pixels.shape[:2]
-        scale = self.options.face_side / max(height, width)
-        size = max(1, round(width * scale)), max(1, round(height * scale))
-        method = self.cv2.INTER_AREA if scale < 1 else self.cv2.INTER_LINEAR
-        resized: NDArray[np.uint8] = self.cv2.resize(
-            np.ascontiguousarray(pixels[:, :, ::-1]), size, interpolation=method
-        )
+        side = self.options.face_side
+        method = self.cv2.INTER_AREA if side < max(pixels.shape[:2]) else self.cv2.INTER_LINEAR
+        bgr = np.ascontiguousarray(pixels[:, :, ::-1])
+        resized: NDArray[np.uint8] = self.cv2.resize(bgr, scaled_size(pixels, side), interpolation=method)
         return resized
 
 
-class _YuNet(_OpenCV):
+class _YuNet(FaceDetector):
     """`cv2.FaceDetectorYN`: a small network, far better than the cascade on turned and half-hidden faces."""
 
     def __init__(self, options: FaceOptions, home: Path) -> None:
@@ -136,21 +85,21 @@ class _YuNet(_OpenCV):
         try:
             self._network = self.cv2.FaceDetectorYN.create(str(self.path), "", (32, 32), options.face_score)
         except self.cv2.error as error:
-            raise self.refused(error) from error
+            raise self._model_error(error) from error
         finally:
             logging.setLogLevel(level)
 
-    def fault(self, pixels: NDArray[np.uint8]) -> str | None:
-        frame = self.sized(pixels)
+    def find_fault(self, pixels: NDArray[np.uint8]) -> str | None:
+        frame = self._resize(pixels)
         try:
             self._network.setInputSize((frame.shape[1], frame.shape[0]))
             _, faces = self._network.detect(frame)
         except self.cv2.error as error:
-            raise self.refused(error) from error
+            raise self._model_error(error) from error
         return None if faces is None or not len(faces) else "shows a face"
 
 
-class _Haar(_OpenCV):
+class _Haar(FaceDetector):
     """`cv2.CascadeClassifier`, frontal faces; OpenCV 5 dropped it from its main modules."""
 
     def __init__(self, options: FaceOptions, home: Path) -> None:
@@ -165,16 +114,26 @@ class _Haar(_OpenCV):
         try:
             self._cascade = cv2.CascadeClassifier(str(self.path))
         except (cv2.error, SystemError) as error:  # the constructor passes its own error on as the second
-            raise self.refused(error) from error
+            raise self._model_error(error) from error
         if self._cascade.empty():
-            raise self.refused(ValueError("it holds no cascade"))
+            raise self._model_error(ValueError("it holds no cascade"))
 
-    def fault(self, pixels: NDArray[np.uint8]) -> str | None:
-        grey = self.cv2.cvtColor(self.sized(pixels), self.cv2.COLOR_BGR2GRAY)
+    def find_fault(self, pixels: NDArray[np.uint8]) -> str | None:
+        grey = self.cv2.cvtColor(self._resize(pixels), self.cv2.COLOR_BGR2GRAY)
         return "shows a face" if len(self._cascade.detectMultiScale(grey, 1.1, 5)) else None
 
 
-FACE_DETECTORS: Mapping[str, Callable[[FaceOptions, Path], FaceDetector]] = MappingProxyType(
-    {"yunet": _YuNet, "haar": _Haar, "none": _NoDetector}
-)
-"""Face detectors by the name that a recipe gives them."""
+def face_detector(options: FaceOptions, home: Path) -> FaceDetector | None:
+    """Return the detector that options name, or None for `none`.
+
+    Args:
+        options: with its name.
+        home: the folder that the model's path is relative to.
+
+    Raises:
+        DataError: it needs a model file, which is not given, missing or of another detector; or this OpenCV lacks it.
+        MissingDependencyError: OpenCV is not installed.
+    """
+    if options.faces == "none":
+        return None
+    return _YuNet(options, home) if options.faces == "yunet" else _Haar(options, home)

@@ -1,10 +1,11 @@
-"""A folder of videos as a source of stills: found by the video's name, decoded exactly, written as image files."""
+"""Stills from a folder of videos: found by the video's name, decoded exactly, written as image files."""
 
 from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import metadata
@@ -15,31 +16,37 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from tellapart.builders.video.clip_files import clip_files
-from tellapart.builders.video.frames import EndOfVideoError, Frame, frame_at, frame_number
+from tellapart.builders.builder import Rejected
+from tellapart.builders.video.frames import EndOfVideoError, Frame, frame_at, frame_number, scaled_size
 from tellapart.data.images import IMAGE_SUFFIXES, decode
 from tellapart.errors import DataError, require
 
-__all__ = ["Footage", "FootageOptions", "Missing", "Picture", "Still"]
+__all__ = ["Footage", "FootageOptions", "Still", "StillFile", "clip_files", "file_sha256"]
 
 _SUFFIX = {"png": ".png", "jpeg": ".jpg", "webp": ".webp"}
 
 #: Stills of one video follow each other in a build, so the last ones are kept: a video's pairs share them.
-_KEPT = 64
+_CACHED_STILLS = 64
+
+#: Suffixes of other files beside videos; any other suffix is left to FFmpeg to judge.
+_NO_VIDEO = frozenset(
+    {*IMAGE_SUFFIXES, ".json", ".jsonl", ".csv", ".tsv", ".txt", ".md", ".srt", ".vtt", ".wav", ".mp3", ".m4a", ".aac"}
+    | {".pkl", ".zip", ".tar", ".gz", ".part", ".ytdl", ".toml", ".yaml", ".xml", ".log"}
+)
+
+#: Kinetics' files: the id, then the clip's first and last second.
+_KINETICS = re.compile(r"^(.+)_\d{6}_\d{6}$")
 
 
 class FootageOptions(BaseModel):
-    """Where the videos are, and how their frames are written: part of every video builder's `[options]`.
+    """The folder of videos, and the format of their frames: part of every video builder's `[options]`.
 
     Attributes:
         videos: the folder, relative to the recipe; a video is a file, or a folder of numbered frames.
-        image_format: PNG keeps what was decoded exactly.
+        image_format: PNG keeps the decoded pixels exactly.
         quality: of JPEG and WebP.
         max_side: scale larger frames down to this; 0 leaves them as they are.
         min_difference: reject pairs whose frames differ less: mean absolute difference of 32x32 grey thumbnails, 0..1.
-
-    >>> FootageOptions(videos="videos").image_format
-    'png'
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -53,11 +60,7 @@ class FootageOptions(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Still:
-    """A frame that is asked for, by seconds or by number, and the caption that is true of it.
-
-    >>> Still("a man sits", seconds=2.5).number is None
-    True
-    """
+    """A frame, given by seconds or by number, and the caption that is true of it."""
 
     caption: str
     seconds: float | None = None
@@ -65,12 +68,8 @@ class Still:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """A still as a file of the set: its reference and bytes, its time in seconds, its thumbnail, and why it will not do.
-
-    >>> Picture("images/v/1.000000.png", b"", 1.0, np.zeros((32, 32)), None).fault is None
-    True
-    """
+class StillFile:
+    """A still as a file of the set: reference, bytes, time in seconds, thumbnail, and a fault or None."""
 
     reference: str
     data: bytes
@@ -79,60 +78,85 @@ class Picture:
     fault: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """Why there is no picture; the same on every run.
+class _Files(Mapping[str, Path]):
+    """Files by name; to look up a name that several files have is an error."""
 
-    >>> Missing("video", "not in the folder").step
-    'video'
+    def __init__(self, paths: Mapping[str, list[Path]]) -> None:
+        self._paths = paths
+
+    def __getitem__(self, name: str) -> Path:
+        paths = self._paths[name]
+        if len(paths) > 1:
+            several = " and ".join(str(path) for path in sorted(paths)[:3])
+            raise DataError(f"video {name!r} is {several}; keep one of them in the folder of videos")
+        return paths[0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+
+def clip_files(folder: Path) -> Mapping[str, Path]:
+    """Return a folder's videos, also those of its sub-folders, by name.
+
+    A file `ID.mp4`, of any suffix that is not a picture's, a text's or a sound's, has the names `ID` and `ID.mp4`;
+    Kinetics' `ID_000010_000020.mp4` is `ID`, too. A folder that holds pictures is a video's dumped frames, under its
+    own name.
+
+    Raises:
+        DataError: on looking up a name that several files have.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = (Path(folder) / "-kqZ_000010_000020.mkv").write_bytes(b"")
+    ...     sorted(clip_files(Path(folder)))
+    ['-kqZ', '-kqZ_000010_000020', '-kqZ_000010_000020.mkv']
     """
-
-    step: str
-    reason: str
+    paths: dict[str, list[Path]] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_dir() or path.name.startswith("."):
+            continue
+        if path.suffix.lower() in IMAGE_SUFFIXES:
+            frames = path.parent
+            if frames != folder and frames not in paths.setdefault(frames.name, []):
+                paths[frames.name].append(frames)
+        elif path.suffix.lower() not in _NO_VIDEO:
+            clip = _KINETICS.match(path.stem)
+            for name in dict.fromkeys([path.name, path.stem, *([clip[1]] if clip else [])]):
+                paths.setdefault(name, []).append(path)
+    return _Files(paths)
 
 
 class Footage:
-    """The videos of a folder.
+    """The videos of a folder; `models` has the versions of decoder and encoder: others may round a pixel differently.
 
     Args:
-        options: where they are and how frames are written.
+        options: their folder and the format of frames.
         home: the folder that the options' paths are relative to.
-        fault: says of a frame's pixels why it will not do, or None.
+        find_fault: returns what is wrong with a frame's pixels, or None.
 
     Raises:
         DataError: there is no such folder.
         MissingDependencyError: PyAV is not installed.
-
-    >>> Footage(FootageOptions(videos="gone"), Path("."))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: gone is no folder; name the folder of the videos in [options] videos
     """
 
     def __init__(
-        self, options: FootageOptions, home: Path, fault: Callable[[NDArray[np.uint8]], str | None] | None = None
+        self, options: FootageOptions, home: Path, find_fault: Callable[[NDArray[np.uint8]], str | None] | None = None
     ) -> None:
         require("av", extra="video")
         self.options = options
         self.folder = home / options.videos
-        self._fault = fault or _no_fault
-        self._picture = lru_cache(maxsize=_KEPT)(self._make_picture)
+        self.models: Mapping[str, str] = {name: metadata.version(name) for name in ("av", "pillow")}
+        self._find_fault = find_fault
+        self._still = lru_cache(maxsize=_CACHED_STILLS)(self._make_still)
         if not self.folder.is_dir():
             raise DataError(f"{self.folder} is no folder; name the folder of the videos in [options] videos")
 
-    @property
-    def models(self) -> Mapping[str, str]:
-        """The decoder and the encoder, with their versions: another one may round a pixel differently.
-
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     sorted(Footage(FootageOptions(videos="."), Path(folder)).models)
-        ['av', 'pillow']
-        """
-        return {name: metadata.version(name) for name in ("av", "pillow")}
-
     @cached_property
     def files(self) -> Mapping[str, Path]:
-        """The folder's videos by name; `clip_files` says which names they have."""
+        """The folder's videos by the names that `clip_files` gives them."""
         return clip_files(self.folder)
 
     def check(self, videos: Iterable[str]) -> None:
@@ -140,62 +164,45 @@ class Footage:
 
         Raises:
             DataError: none is there, or one of them is several files.
-
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = (Path(folder) / "a.mp4").write_bytes(b"")
-        ...     Footage(FootageOptions(videos="."), Path(folder)).check(["a", "b"])
         """
-        asked = sorted(set(videos))
-        if not [self.files[name] for name in asked if name in self.files]:
+        names = sorted(set(videos))
+        if not [self.files[name] for name in names if name in self.files]:
             raise DataError(
-                f"{self.folder} holds none of the {len(asked)} videos that the annotations name ({', '.join(asked[:3])}); "
-                "a video's file is named by its id"
+                f"{self.folder} holds none of the {len(names)} videos that the annotations name "
+                f"({', '.join(names[:3])}); a video's file is named by its id"
             )
 
     def sha256(self, video: str) -> str | None:
-        """Return the SHA-256 of a video's file, or None where it is a folder of frames.
-
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = (Path(folder) / "a.mp4").write_bytes(b"")
-        ...     Footage(FootageOptions(videos="."), Path(folder)).sha256("a")[:6]
-        'e3b0c4'
-        """
+        """Return the SHA-256 of a video's file, or None where it is a folder of frames."""
         path = self.files[video]
-        return _digest(path, path.stat().st_mtime_ns) if path.is_file() else None
+        return _video_sha256(path, path.stat().st_mtime_ns) if path.is_file() else None
 
-    def picture(self, video: str, still: Still) -> Picture | Missing:
-        """Return a still of a video, or why there is none; its caption does not matter.
+    def still(self, video: str, still: Still) -> StillFile | Rejected:
+        """Return a still of a video, or the reason why there is none; its caption does not matter."""
+        return self._still(video, still.seconds, still.number)
 
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     Footage(FootageOptions(videos="."), Path(folder)).picture("a", Still("a cat", seconds=1.0))
-        Missing(step='video', reason='not in the folder of videos')
-        """
-        return self._picture(video, still.seconds, still.number)
-
-    def _make_picture(self, video: str, seconds: float | None, number: int | None) -> Picture | Missing:
+    def _make_still(self, video: str, seconds: float | None, number: int | None) -> StillFile | Rejected:
         path = self.files.get(video)
         if path is None:
-            return Missing("video", "not in the folder of videos")
+            return Rejected("video", "not in the folder of videos")
         try:
             if seconds is not None:
                 frame = frame_at(path, seconds)
                 name = f"{frame.time:.6f}"
             else:
                 name = f"{number:06d}"
-                frame = _numbered(path, number or 0) if path.is_dir() else frame_number(path, number or 0)
+                frame = _read_dumped(path, number or 0) if path.is_dir() else frame_number(path, number or 0)
         except EndOfVideoError:
-            return Missing("video", "ends before the frame")
+            return Rejected("video", "ends before the frame")
         except DataError as error:
-            return Missing("video", str(error).replace(f"{path}: ", f"{path.name} "))
+            return Rejected("video", str(error).replace(f"{path}: ", f"{path.name} "))
         time = frame.time if path.is_file() else None
-        pixels = _scaled(frame.pixels, self.options.max_side)
+        fault = self._find_fault(frame.pixels) if self._find_fault else None
+        pixels = _shrink(frame.pixels, self.options.max_side)
         reference = f"images/{video}/{name}{_SUFFIX[self.options.image_format]}"
-        return Picture(reference, self._encoded(pixels), time, _thumbnail(pixels), self._fault(frame.pixels))
+        return StillFile(reference, self._encode(pixels), time, _thumbnail(pixels), fault)
 
-    def _encoded(self, pixels: NDArray[np.uint8]) -> bytes:
+    def _encode(self, pixels: NDArray[np.uint8]) -> bytes:
         from PIL import Image
 
         stream = io.BytesIO()
@@ -204,7 +211,7 @@ class Footage:
         return stream.getvalue()
 
 
-def _numbered(folder: Path, number: int) -> Frame:
+def _read_dumped(folder: Path, number: int) -> Frame:
     """Read a dumped frame: VIDEO/000682.png, in any image format that is read here."""
     for suffix in sorted(IMAGE_SUFFIXES):
         path = folder / f"{number:06d}{suffix}"
@@ -213,15 +220,12 @@ def _numbered(folder: Path, number: int) -> Frame:
     raise EndOfVideoError(f"{folder}: has no frame {number:06d}")
 
 
-def _scaled(pixels: NDArray[np.uint8], max_side: int) -> NDArray[np.uint8]:
+def _shrink(pixels: NDArray[np.uint8], max_side: int) -> NDArray[np.uint8]:
     from PIL import Image
 
-    height, width = pixels.shape[:2]
-    if not max_side or max(height, width) <= max_side:
+    if not max_side or max(pixels.shape[:2]) <= max_side:
         return pixels
-    scale = max_side / max(height, width)
-    size = max(1, round(width * scale)), max(1, round(height * scale))
-    return np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.LANCZOS))
+    return np.asarray(Image.fromarray(pixels).resize(scaled_size(pixels, max_side), Image.Resampling.LANCZOS))
 
 
 def _thumbnail(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
@@ -232,10 +236,18 @@ def _thumbnail(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=256)
-def _digest(path: Path, _changed: int) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def _video_sha256(path: Path, _changed: int) -> str:
+    return file_sha256(path)
 
 
-def _no_fault(_pixels: NDArray[np.uint8]) -> str | None:
-    """Find nothing wrong with a frame."""
+def file_sha256(path: Path) -> str:
+    """Return a file's SHA-256.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error

@@ -1,38 +1,31 @@
-"""What every builder from video does with two stills of one video: decode, compare, and make a 2x2 item."""
+"""The part that all builders from video share: decode two stills of one video, compare them, make a 2x2 item."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from tellapart.builders.builder import Candidate, Made, Rejected, Start
-from tellapart.builders.video.footage import Footage, FootageOptions, Missing, Picture, Still
+from tellapart.builders.video.faces import FaceDetector
+from tellapart.builders.video.footage import Footage, FootageOptions, Still, StillFile, file_sha256
 from tellapart.data.item import Item
-from tellapart.errors import DataError
 
 __all__ = ["FramePair", "VideoPairs", "differing_words"]
 
 
 @dataclass(frozen=True, slots=True)
 class FramePair:
-    """Two moments of a video with their captions, and what the annotations alone say against them.
+    """Two moments of a video with their captions, and a fault that the annotations alone show.
 
     Attributes:
         video: its id; also the item's cluster.
         stills: the two frames; the first is the earlier one.
         fault: step and reason of a rejection that needs no frame, or None.
         tags, provenance: the item's, to which the frames' times are added.
-
-    >>> pair = FramePair("v", (Still("a man stands", 1.0), Still("a man sits", 2.0)))
-    >>> pair.fault is None
-    True
     """
 
     video: str
@@ -43,9 +36,9 @@ class FramePair:
 
 
 def differing_words(first: str, second: str) -> int:
-    """Return how many words, case and punctuation aside, stand in one of two captions alone, each as often as it does.
+    """Return the number of words, case and punctuation aside, that only one of two captions has, repetitions counted.
 
-    >>> differing_words("A man sits.", "a man stands up")
+    >>> differing_words("A man sits.", "a man gets up")
     3
     """
     counts: dict[str, int] = {}
@@ -57,55 +50,44 @@ def differing_words(first: str, second: str) -> int:
 
 
 class VideoPairs:
-    """The part that all builders from video share; a subclass says which pairs there are.
+    """The base of all builders from video; a subclass lists the pairs.
 
-    Subclasses define `pairs`, id -> pair, from the annotations alone, and `about`. Their annotations are read once, when
-    candidates are asked for: worker processes are handed theirs.
+    Subclasses define `pairs`, id -> pair, from the annotations alone, and `about`. Their annotations are read once, for
+    the candidates: worker processes receive theirs. `inputs` has the SHA-256 of the files that the builder reads; a
+    video's is in the provenance of its items.
 
     Args:
         start: its options are a `FootageOptions`.
-        annotations: the file that the builder reads.
-        fault: says of a frame's pixels why it will not do, or None.
+        annotations: the file that the pairs are read from.
+        others: more files that the builder reads.
+        detector: rejects frames.
 
     Raises:
         DataError: the file or the folder of videos is not there.
         MissingDependencyError: PyAV is not installed.
-
-    >>> start = Start(FootageOptions(videos="."), 1, Path("."))
-    >>> VideoPairs(start, Path("gone.json"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: gone.json: cannot be read (No such file or directory)
     """
 
-    def __init__(
-        self, start: Start, annotations: Path, fault: Callable[[NDArray[np.uint8]], str | None] | None = None
-    ) -> None:
+    def __init__(self, start: Start, annotations: Path, *others: Path, detector: FaceDetector | None = None) -> None:
         options: FootageOptions = start.options
         self.annotations = annotations
-        self.footage = Footage(options, start.home, fault)
-        self._digest = _sha256(annotations)
+        self.footage = Footage(options, start.home, detector.find_fault if detector else None)
+        self.inputs: Mapping[str, str] = {path.name: file_sha256(path) for path in (annotations, *others)}
+        self.models = self.footage.models
+        if detector:
+            self.inputs = {**self.inputs, **detector.inputs}
+            self.models = {**self.models, **detector.models}
         self._least = options.min_difference
 
     @property
     def pairs(self) -> Mapping[str, FramePair]:
         """The pairs by id, in the order of the set."""
-        raise NotImplementedError(f"{type(self).__name__} does not say which pairs there are")
-
-    @cached_property
-    def inputs(self) -> Mapping[str, str]:
-        """The annotations' SHA-256; each video's is in the provenance of its items."""
-        return {self.annotations.name: self._digest}
-
-    @property
-    def models(self) -> Mapping[str, str]:
-        """The decoder and the encoder of pictures."""
-        return self.footage.models
+        raise NotImplementedError(f"{type(self).__name__} lists no pairs")
 
     def candidates(self) -> Sequence[Candidate]:
         """Return every pair.
 
         Raises:
-            DataError: the annotations are not what they should be, or none of their videos is there.
+            DataError: the annotations are not valid, or none of their videos is there.
         """
         pairs = self.pairs
         if pairs:
@@ -113,19 +95,19 @@ class VideoPairs:
         return [Candidate(name, pair) for name, pair in pairs.items()]
 
     def make(self, candidate: Candidate) -> Made | Rejected:
-        """Decode both frames, or say why there is no pair."""
+        """Decode both frames, or return the reason why there is no pair."""
         pair: FramePair = candidate.data
         if pair.fault:
             return Rejected(*pair.fault)
-        first, second = (self.footage.picture(pair.video, still) for still in pair.stills)
-        if isinstance(first, Missing):
-            return Rejected(first.step, first.reason)
-        if isinstance(second, Missing):
-            return Rejected(second.step, second.reason)
+        first, second = (self.footage.still(pair.video, still) for still in pair.stills)
+        if isinstance(first, Rejected):
+            return first
+        if isinstance(second, Rejected):
+            return second
         difference = float(np.abs(first.thumbnail - second.thumbnail).mean())
         if (reason := self._reason(first, second, difference)) is not None:
             return Rejected("frames", reason)
-        told: dict[str, JsonValue] = {
+        measured: dict[str, JsonValue] = {
             "video_sha256": self.footage.sha256(pair.video),
             "frame_times": [first.time, second.time],
             "difference": round(difference, 6),
@@ -136,22 +118,14 @@ class VideoPairs:
             texts=(pair.stills[0].caption, pair.stills[1].caption),
             tags=dict(pair.tags),
             cluster=pair.video,
-            provenance={"video": pair.video, **pair.provenance, **told},
+            provenance={"video": pair.video, **pair.provenance, **measured},
         )
-        return Made(item, {picture.reference: picture.data for picture in (first, second)})
+        return Made(item, {still.reference: still.data for still in (first, second)})
 
-    def _reason(self, first: Picture, second: Picture, difference: float) -> str | None:
-        """Return why two pictures make no pair, or None."""
+    def _reason(self, first: StillFile, second: StillFile, difference: float) -> str | None:
+        """Return the reason why two stills make no pair, or None."""
         if first.reference == second.reference:
             return "both moments are the same frame"
         if first.fault or second.fault:
             return first.fault or second.fault
         return f"differ by less than {self._least}" if difference < self._least else None
-
-
-def _sha256(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tellapart.errors import DataError, require
 
-__all__ = ["EndOfVideoError", "Frame", "frame_at", "frame_number"]
+__all__ = ["EndOfVideoError", "Frame", "frame_at", "frame_number", "scaled_size"]
 
 #: Annotated times are rounded: half a millisecond keeps 0.0333 on the frame of 1/30 s, and is far less than a frame.
 _ROUNDING = Fraction(1, 2000)
@@ -25,24 +25,22 @@ _FURTHER_BACK = (0, 2, 10)
 
 
 class EndOfVideoError(DataError):
-    """The video ends before the frame that is asked for.
-
-    >>> raise EndOfVideoError("a.mp4: ends after 10.000 s; there is no frame at 12.500 s")
-    Traceback (most recent call last):
-    tellapart.builders.video.frames.EndOfVideoError: a.mp4: ends after 10.000 s; there is no frame at 12.500 s
-    """
+    """The video ends before the requested frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A decoded frame, upright: RGB uint8 `(height, width, 3)`, and the seconds from the video's first frame to it.
-
-    >>> Frame(np.zeros((4, 6, 3), np.uint8), 0.04).pixels.shape
-    (4, 6, 3)
-    """
+    """A decoded frame, upright: RGB uint8 `(height, width, 3)`, and the seconds from the video's first frame to it."""
 
     pixels: NDArray[np.uint8]
     time: float
+
+
+def scaled_size(pixels: NDArray[np.uint8], side: int) -> tuple[int, int]:
+    """Return the width and height of a frame that is scaled until its longer side is `side`."""
+    height, width = pixels.shape[:2]
+    scale = side / max(height, width)
+    return max(1, round(width * scale)), max(1, round(height * scale))
 
 
 def frame_at(path: Path, seconds: float) -> Frame:
@@ -55,26 +53,22 @@ def frame_at(path: Path, seconds: float) -> Frame:
         EndOfVideoError: the last frame is over by then.
         DataError: the file cannot be opened or decoded, holds no video, or its frames have no timestamps.
         MissingDependencyError: PyAV is not installed.
-
-    >>> frame_at(Path("gone.mp4"), 1.0)
-    Traceback (most recent call last):
-    tellapart.errors.DataError: gone.mp4: cannot be decoded (No such file or directory); is it a complete video?
     """
     if not (math.isfinite(seconds) and seconds >= 0):
         raise DataError(f"{path}: there is no frame at {seconds} s; a time is a number of seconds from 0")
-    with _opened(path) as (container, stream):
-        first = next(_decoded(container, stream, path), None)
+    with _open(path) as (container, stream):
+        first = next(_decode(container, stream, path), None)
         if first is None:
             raise EndOfVideoError(f"{path}: holds no frame")
         base = Fraction(stream.time_base)
         target = first.pts + math.floor((Fraction(seconds) + _ROUNDING) / base)
-        shown, followed = _on_screen(container, stream, target, path)
-        end = shown.pts + (shown.duration or 1)
+        current, followed = _on_screen(container, stream, target, path)
+        end = current.pts + (current.duration or 1)
         if not followed and target >= end:
             raise EndOfVideoError(
                 f"{path}: ends after {float((end - first.pts) * base):.3f} s; there is no frame at {seconds:.3f} s"
             )
-        return Frame(_upright(shown), float((shown.pts - first.pts) * base))
+        return Frame(_upright(current), float((current.pts - first.pts) * base))
 
 
 def frame_number(path: Path, number: int) -> Frame:
@@ -84,16 +78,12 @@ def frame_number(path: Path, number: int) -> Frame:
         EndOfVideoError: the video has fewer frames.
         DataError: as `frame_at`; or the number is below 1.
         MissingDependencyError: PyAV is not installed.
-
-    >>> frame_number(Path("gone.mp4"), 0)
-    Traceback (most recent call last):
-    tellapart.errors.DataError: gone.mp4: there is no frame number 0; frames are counted from 1
     """
     if number < 1:
         raise DataError(f"{path}: there is no frame number {number}; frames are counted from 1")
     start, count = 0, 0
-    with _opened(path) as (container, stream):
-        for count, frame in enumerate(_decoded(container, stream, path), start=1):
+    with _open(path) as (container, stream):
+        for count, frame in enumerate(_decode(container, stream, path), start=1):
             start = frame.pts if count == 1 else start
             if count == number:
                 return Frame(_upright(frame), float((frame.pts - start) * Fraction(stream.time_base)))
@@ -101,8 +91,8 @@ def frame_number(path: Path, number: int) -> Frame:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
-    """Open a video file and its first video stream; whatever FFmpeg finds wrong is a DataError."""
+def _open(path: Path) -> Iterator[tuple[Any, Any]]:
+    """Open a video file and its best video stream; FFmpeg's errors become DataErrors."""
     av = require("av", extra="video")
     try:
         with av.open(str(path), metadata_errors="replace") as container:  # a title in an old encoding is no harm
@@ -119,8 +109,8 @@ def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
         raise DataError(f"{path}: cannot be decoded ({error.strerror}); is it a complete video?") from error
 
 
-def _decoded(container: Any, stream: Any, path: Path) -> Iterator[Any]:
-    """Yield frames as they are shown, from wherever the container stands."""
+def _decode(container: Any, stream: Any, path: Path) -> Iterator[Any]:
+    """Yield frames in the order in which they are shown, from the container's position on."""
     for frame in container.decode(stream):
         if frame.pts is None:
             raise DataError(f"{path}: its frames have no timestamps; remux it, for instance into an MP4 file")
@@ -135,23 +125,23 @@ def _on_screen(container: Any, stream: Any, target: int, path: Path) -> tuple[An
     """
     for back in _FURTHER_BACK:
         container.seek(target - int(back / stream.time_base), stream=stream)
-        shown, followed = _last_until(_decoded(container, stream, path), target)
-        if shown is not None and not shown.is_corrupt:
-            return shown, followed
-    with _opened(path) as (anew, whole):
-        shown, followed = _last_until(_decoded(anew, whole, path), target)
-    if shown is None or shown.is_corrupt:
+        current, followed = _last_until(_decode(container, stream, path), target)
+        if current is not None and not current.is_corrupt:
+            return current, followed
+    with _open(path) as (anew, whole):
+        current, followed = _last_until(_decode(anew, whole, path), target)
+    if current is None or current.is_corrupt:
         raise DataError(f"{path}: its frame at timestamp {target} is damaged; get the video again")
-    return shown, followed
+    return current, followed
 
 
 def _last_until(frames: Iterator[Any], target: int) -> tuple[Any | None, bool]:
-    shown = None
+    current = None
     for frame in frames:
         if frame.pts > target:
-            return shown, True
-        shown = frame
-    return shown, False
+            return current, True
+        current = frame
+    return current, False
 
 
 def _upright(frame: Any) -> NDArray[np.uint8]:

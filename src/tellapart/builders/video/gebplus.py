@@ -25,18 +25,17 @@ DIRECTIONS = ("up", "down", "upward", "upwards", "downward", "downwards", "towar
 class GebPlus(VideoPairs):
     """Pair frames before and after the event boundaries of GEB+ with the states that annotators saw there.
 
-    The boundaries of a video cut it into segments, frame `I_i` is of segment `i`. The paper's main text takes the frames
-    before and after one boundary (`reading = "adjacent"`: `I_i` with the status before it, `I_{i+1}` with the one after);
-    its appendix skips one (`reading = "skip"`, the default): `I_i` with the status before boundary `i`, `I_{i+2}` with the
-    status after boundary `i + 1`. Where in its segment a frame is taken, the paper does not say: `frame`.
+    The boundaries of a video cut it into segments, frame `I_i` is of segment `i`. The paper's main text takes the
+    frames before and after one boundary (`reading = "adjacent"`: `I_i` with the status before it, `I_{i+1}` with the
+    one after); its appendix skips one (`reading = "skip"`, the default): `I_i` with the status before boundary `i`,
+    `I_{i+2}` with the status after boundary `i + 1`. The paper leaves open where in its segment a frame is taken:
+    `frame`.
 
     Raises:
         DataError: the annotations or the folder of videos cannot be read.
 
-    Source: EqBen, section 3.2 and appendix B.2. The ten students who looked at every pair are `tellapart annotate`'s job.
-
-    >>> GebPlus.Options(annotations="val.json", videos="videos").reading
-    'skip'
+    Source: EqBen, section 3.2 and appendix B.2. `tellapart annotate` replaces the ten students who looked at every
+    pair.
     """
 
     class Options(FootageOptions):
@@ -48,11 +47,8 @@ class GebPlus(VideoPairs):
             frame: the `middle` of the segment, or `edge`: `margin` seconds from the boundary, at most its middle.
             annotators: of several annotations of one boundary, the `first` (by letter), or `all`; in `skip` each of one
                 boundary with each of the next.
-            min_segment: seconds; shorter segments show a passage, no state.
+            min_segment: seconds; shorter segments show a passage, not a state.
             words: reject captions with one of these: motion cannot be seen in a still.
-
-        >>> GebPlus.Options(annotations="val.json", videos="videos").words[:2]
-        ['up', 'down']
         """
 
         annotations: str
@@ -63,52 +59,51 @@ class GebPlus(VideoPairs):
         min_segment: float = Field(default=0.0, ge=0)
         words: list[str] = Field(default_factory=lambda: list(DIRECTIONS))
 
+    about: Mapping[str, JsonValue] = {
+        "title": "Pairs of frames around event boundaries",
+        "description": "2x2 items: two frames of one video with what GEB+'s annotators saw there: the subject and its "
+        "status before or after an event boundary. A status may be a movement, or hold on both sides: have people look "
+        "at the pairs.",
+        "licence": "not stated for GEB+'s captions; the videos are of Kinetics-400",
+        "source": "made by tellapart's builder `geb-plus` from GEB+'s annotations and videos of the user",
+        "citation": "Wang et al., GEB+, ECCV 2022; construction after Wang et al., Equivariant Similarity, ICCV 2023 "
+        "(EqBen)",
+    }
+
     def __init__(self, start: Start) -> None:
         self._options: GebPlus.Options = start.options
         listed = "|".join(re.escape(word) for word in self._options.words)
         self._motion = re.compile(rf"\b(?:{listed})\b", re.IGNORECASE) if listed else None
         super().__init__(start, start.home / self._options.annotations)
 
-    @property
-    def about(self) -> Mapping[str, JsonValue]:
-        """What the card says."""
-        return {
-            "title": "Pairs of frames around event boundaries",
-            "description": "2x2 items: two frames of one video with what GEB+'s annotators saw there: the subject and its status "
-            "before or after an event boundary. A status may be a movement, or hold on both sides: have people look at the pairs.",
-            "licence": "not stated for GEB+'s captions; the videos are of Kinetics-400",
-            "source": "made by tellapart's builder `geb-plus` from GEB+'s annotations and videos of the user",
-            "citation": "Wang et al., GEB+, ECCV 2022; construction after Wang et al., Equivariant Similarity, ICCV 2023 (EqBen)",
-        }
-
     @cached_property
     def pairs(self) -> Mapping[str, FramePair]:
         """The pairs by id: the id of a boundary, or the two ids, of one video after the other.
 
         Raises:
-            DataError: the annotations are not what they should be.
+            DataError: the annotations are not valid.
         """
-        found: dict[str, FramePair] = {}
+        pairs: dict[str, FramePair] = {}
         for video, moments in read_moments(self.annotations).videos.items():
             times = [0.0, *sorted({moment.time for moment in moments}), max(moment.next_time for moment in moments)]
             at = [self._annotations(moments, time) for time in times[1:-1]]
-            for place in range(len(at) - (self._options.reading == "skip")):
-                found.update(self._at(video, at, times, place))
-        return found
+            for boundary in range(len(at) - (self._options.reading == "skip")):
+                pairs.update(self._at(video, at, times, boundary))
+        return pairs
 
     def _annotations(self, moments: Sequence[Moment], time: float) -> list[Moment]:
         """Return a boundary's annotations, by annotator; an id ends in the annotator's letter."""
-        found = sorted((moment for moment in moments if moment.time == time), key=lambda m: (m.id[-1], m.id))
-        return found if self._options.annotators == "all" else found[:1]
+        same = sorted((moment for moment in moments if moment.time == time), key=lambda m: (m.id[-1], m.id))
+        return same if self._options.annotators == "all" else same[:1]
 
     def _at(
-        self, video: str, at: Sequence[Sequence[Moment]], times: Sequence[float], place: int
+        self, video: str, at: Sequence[Sequence[Moment]], times: Sequence[float], boundary: int
     ) -> Iterator[tuple[str, FramePair]]:
-        """Yield the pairs that begin at a boundary; segment `place` lies before it."""
+        """Yield the pairs that begin at a boundary; the segment of the same number lies before it."""
         skip = self._options.reading == "skip"
-        last = place + skip
-        both = product(at[place], at[last]) if skip else ((moment, moment) for moment in at[place])
-        before, after = times[place : place + 2], times[last + 1 : last + 3]
+        last = boundary + skip
+        both = product(at[boundary], at[last]) if skip else ((moment, moment) for moment in at[boundary])
+        before, after = times[boundary : boundary + 2], times[last + 1 : last + 3]
         for first, second in both:
             stills = (
                 Still(first.before_caption, self._time(before, before=True)),
@@ -116,17 +111,15 @@ class GebPlus(VideoPairs):
             )
             name = f"{first.id}-{second.id[len(video) + 1 :]}" if skip else first.id
             tags = {"label": first.label if first.label == second.label else "Multiple"}
-            asked: list[JsonValue] = [still.seconds for still in stills]
-            boundaries: list[JsonValue] = [first.id, second.id] if skip else [first.id]
-            told: dict[str, JsonValue] = {
-                "boundaries": boundaries,
+            provenance: dict[str, JsonValue] = {
+                "boundaries": [first.id, second.id] if skip else [first.id],
                 "reading": self._options.reading,
-                "asked_times": asked,
+                "asked_times": [still.seconds for still in stills],
             }
-            yield name, FramePair(video, stills, self._fault(stills, (before, after)), tags, told)
+            yield name, FramePair(video, stills, self._fault(stills, (before, after)), tags, provenance)
 
     def _time(self, segment: Sequence[float], *, before: bool) -> float:
-        """Return a segment's frame: of the one before a boundary the edge is its end, of the one after its beginning."""
+        """Return a segment's frame: the edge is the end of the one before a boundary, the start of the one after."""
         start, end = segment
         time = middle = (start + end) / 2
         if self._options.frame == "edge":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Literal
 
 from tellapart.builders.video.scene_graphs import Relations
@@ -13,46 +12,26 @@ __all__ = ["Sentence", "Verb", "sentence"]
 
 Verb = Literal["attention", "contacting", "both"]
 
-#: Labels that say nothing (unsure, otherrelationship), or nothing sensible in the template (in him/her), have no words.
-_WORDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
-    {
-        "attention": {"lookingat": "looking at", "notlookingat": "not looking at"},
-        "spatial": {
-            "above": "above",
-            "beneath": "beneath",
-            "infrontof": "in front of",
-            "behind": "behind",
-            "onthesideof": "on the side of",
-        },
-        "contacting": {
-            "carrying": "carrying",
-            "coveredby": "covered by",
-            "drinkingfrom": "drinking from",
-            "eating": "eating",
-            "haveitontheback": "carrying on his/her back",
-            "holding": "holding",
-            "leaningon": "leaning on",
-            "lyingon": "lying on",
-            "notcontacting": "not contacting",
-            "sittingon": "sitting on",
-            "standingon": "standing on",
-            "touching": "touching",
-            "twisting": "twisting",
-            "wearing": "wearing",
-            "wiping": "wiping",
-            "writingon": "writing on",
-        },
-    }
-)
+
+def _by_label(*words: str) -> dict[str, str]:
+    return {text.replace(" ", ""): text for text in words}
+
+
+#: Words by label. Labels without a meaning (unsure, otherrelationship), or without one in the template (in him/her),
+#: have no words.
+_WORDS: Mapping[str, Mapping[str, str]] = {
+    "attention": _by_label("looking at", "not looking at"),
+    "spatial": _by_label("above", "beneath", "in front of", "behind", "on the side of"),
+    "contacting": _by_label(
+        "carrying", "covered by", "drinking from", "eating", "holding", "leaning on", "lying on", "not contacting",
+        "sitting on", "standing on", "touching", "twisting", "wearing", "wiping", "writing on",
+    ) | {"haveitontheback": "carrying on his/her back"},
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A caption, and which label of each relation it states.
-
-    >>> Sentence("The person is holding the cup.", {"contacting": "holding"}).holds_for({"contacting": ("touching",)})
-    False
-    """
+    """A caption, and the label of each relation that it states."""
 
     text: str
     labels: Mapping[str, str]
@@ -69,13 +48,13 @@ class Sentence:
 def sentence(thing: str, relations: Relations, verb: Verb = "attention") -> Sentence | None:
     """Return "The person is <verb> the <object> which is <spatial> him/her.", or None where no label has words.
 
-    An object may have several labels of a relation: the first one that can be said is taken. A class of several names,
-    such as "cup/glass/bottle", is said with "or": the annotations do not tell which it is.
+    An object may have several labels of a relation: the first one that has words is taken. A class of several names,
+    such as "cup/glass/bottle", is joined by "or": the annotations do not tell which it is.
 
     Args:
         thing: the object's class.
         relations: labels by relation.
-        verb: the relation that is said as the verb; the paper's template has `attention`, its Figure 16 `contacting`.
+        verb: the relation that becomes the verb; the paper's template has `attention`, its Figure 16 `contacting`.
 
     Source: EqBen, appendix B.1 and Figure 16.
 
@@ -86,13 +65,14 @@ def sentence(thing: str, relations: Relations, verb: Verb = "attention") -> Sent
     True
     """
     kinds = (("attention", "contacting") if verb == "both" else (verb,)) + ("spatial",)
-    said: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for kind in kinds:
         label = next((label for label in relations[kind] if label in _WORDS[kind]), None)
         if label is None:
             return None
-        said[kind] = label
+        labels[kind] = label
     *first, last = thing.split("/")
-    named = f"{', '.join(first)} or {last}" if first else last
-    verbs = " and ".join(_WORDS[kind][said[kind]] for kind in kinds[:-1])
-    return Sentence(f"The person is {verbs} the {named} which is {_WORDS['spatial'][said['spatial']]} him/her.", said)
+    name = f"{', '.join(first)} or {last}" if first else last
+    verbs = " and ".join(_WORDS[kind][labels[kind]] for kind in kinds[:-1])
+    place = _WORDS["spatial"][labels["spatial"]]
+    return Sentence(f"The person is {verbs} the {name} which is {place} him/her.", labels)

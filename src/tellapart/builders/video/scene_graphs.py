@@ -13,7 +13,7 @@ from tellapart.benchmarks.plain_pickle import read_plain_pickle
 from tellapart.data.annotations import read_mapping
 from tellapart.errors import DataError
 
-__all__ = ["RELATIONS", "Relations", "Seen", "person_boxes", "read_scene_graphs"]
+__all__ = ["RELATIONS", "ObjectInFrame", "Relations", "person_boxes", "read_scene_graphs"]
 
 #: The three kinds of relations, each a list of labels of a frame's object.
 RELATIONS = ("attention", "spatial", "contacting")
@@ -25,14 +25,11 @@ Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObjectInFrame:
     """An object in a frame: the frame's number, the labels of each relation, and its box.
 
     Labels are in lower case without underscores or blanks: the release spells them in two ways. The box is left, top,
     right, bottom in pixels of the frame.
-
-    >>> Seen(89, {"spatial": ("infrontof",)}, (1.0, 2.0, 3.0, 4.0)).number
-    89
     """
 
     number: int
@@ -40,18 +37,18 @@ class Seen:
     box: Box | None
 
 
-def read_scene_graphs(path: Path) -> Mapping[str, Mapping[str, Sequence[Seen]]]:
-    """Return video -> object class -> the frames in which it is seen with all three relations, by number.
+def read_scene_graphs(path: Path) -> Mapping[str, Mapping[str, Sequence[ObjectInFrame]]]:
+    """Return video -> object class -> the frames that show it with all three relations, by number.
 
     Args:
-        path: `object_bbox_and_relationship.pkl` as released, of which plain data alone is read, or the same as JSON, which
-            is read faster: `{"50N4E.mp4/000682.png": [{"class": ..., "visible": ..., "bbox": [x, y, w, h],
+        path: `object_bbox_and_relationship.pkl` as released, of which plain data alone is read, or the same as JSON,
+            which is read faster: `{"50N4E.mp4/000682.png": [{"class": ..., "visible": ..., "bbox": [x, y, w, h],
             "attention_relationship": [...], "spatial_relationship": [...], "contacting_relationship": [...]}]}`.
 
     Objects with `visible: False`, whose relations are null, and objects that lack a relation are passed over.
 
     Raises:
-        DataError: the file is not what it should be; file, frame and field are named.
+        DataError: the file is not valid; file, frame and field are named.
 
     >>> import json, tempfile
     >>> row = {"class": "cup", "visible": True, "bbox": [1, 2, 10, 20], "attention_relationship": ["looking_at"]}
@@ -62,7 +59,7 @@ def read_scene_graphs(path: Path) -> Mapping[str, Mapping[str, Sequence[Seen]]]:
     ...     read_scene_graphs(path)["50N4E.mp4"]["cup"][0].box
     (1.0, 2.0, 11.0, 22.0)
     """
-    found: dict[str, dict[str, dict[int, Seen]]] = defaultdict(lambda: defaultdict(dict))
+    graphs: dict[str, dict[str, dict[int, ObjectInFrame]]] = defaultdict(lambda: defaultdict(dict))
     for name, objects in _frames(path).items():
         where = f"{path}: frame {name!r}"
         parts = _FRAME.fullmatch(str(name))
@@ -70,13 +67,13 @@ def read_scene_graphs(path: Path) -> Mapping[str, Mapping[str, Sequence[Seen]]]:
             raise DataError(f"{where}: expected a name such as '50N4E.mp4/000682.png'")
         if not isinstance(objects, list):
             raise DataError(f"{where}: expected a list of objects")
-        for place, row in enumerate(objects):
-            seen = _seen(int(parts["number"]), row, f"{where}: object {place}")
-            if seen is not None:
-                found[parts["video"]][str(row["class"])][seen.number] = seen
+        for position, row in enumerate(objects):
+            entry = _read_object(int(parts["number"]), row, f"{where}: object {position}")
+            if entry is not None:
+                graphs[parts["video"]][str(row["class"])][entry.number] = entry
     return {
         video: {kind: [frames[number] for number in sorted(frames)] for kind, frames in kinds.items()}
-        for video, kinds in found.items()
+        for video, kinds in graphs.items()
     }
 
 
@@ -88,39 +85,36 @@ def person_boxes(path: Path) -> Mapping[str, list[Box]]:
             `person_bbox.pkl` holds numpy arrays, which take code to read: convert it once, where you trust it.
 
     Raises:
-        DataError: the file is not what it should be.
-
-    >>> person_boxes(Path("person_bbox.pkl"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: person_bbox.pkl: holds numpy arrays, which take code to read; write it as JSON once: {frame: {"bbox": bbox.tolist()}}
+        DataError: the file is not valid.
     """
     if path.suffix in {".pkl", ".pickle", ".p"}:
         raise DataError(
-            f'{path}: holds numpy arrays, which take code to read; write it as JSON once: {{frame: {{"bbox": bbox.tolist()}}}}'
+            f"{path}: holds numpy arrays, which take code to read; "
+            'write it as JSON once: {frame: {"bbox": bbox.tolist()}}'
         )
-    found: dict[str, list[Box]] = {}
-    for name, told in read_mapping(path).items():
+    persons: dict[str, list[Box]] = {}
+    for name, entry in read_mapping(path).items():
         where = f"{path}: frame {name!r}"
-        boxes = told.get("bbox") if isinstance(told, dict) else None
+        boxes = entry.get("bbox") if isinstance(entry, dict) else None
         if not isinstance(boxes, list):
             raise DataError(f"{where}: expected an object with a list 'bbox'")
-        if told.get("bbox_mode", "xyxy") != "xyxy":
-            raise DataError(f"{where}: field 'bbox_mode': expected 'xyxy', got {told['bbox_mode']!r:.40}")
-        found[name] = [_box(box, where) for box in boxes]
-    return found
+        if entry.get("bbox_mode", "xyxy") != "xyxy":
+            raise DataError(f"{where}: field 'bbox_mode': expected 'xyxy', got {entry['bbox_mode']!r:.40}")
+        persons[name] = [_box(box, where) for box in boxes]
+    return persons
 
 
 def _frames(path: Path) -> Mapping[str, Any]:
     if path.suffix not in {".pkl", ".pickle", ".p"}:
         return read_mapping(path)
-    found = read_plain_pickle(path)
-    if not isinstance(found, dict) or not found:
+    frames = read_plain_pickle(path)
+    if not isinstance(frames, dict) or not frames:
         raise DataError(f"{path}: expected a dictionary of frames")
-    return found
+    return frames
 
 
-def _seen(number: int, row: Any, where: str) -> Seen | None:
-    """Read an object of a frame; None if it is not to be seen, or lacks a relation."""
+def _read_object(number: int, row: Any, where: str) -> ObjectInFrame | None:
+    """Read an object of a frame; None if it is not visible, or lacks a relation."""
     if not isinstance(row, dict) or not isinstance(row.get("class"), str) or not row["class"]:
         raise DataError(f"{where}: expected an object with 'class', 'visible', 'bbox' and three relationships")
     if not isinstance(row.get("visible"), bool):
@@ -134,20 +128,20 @@ def _seen(number: int, row: Any, where: str) -> Seen | None:
     if row.get("bbox") is not None:
         x, y, width, height = _box(row["bbox"], where)
         box = (x, y, x + width, y + height)
-    return Seen(number, relations, box)
+    return ObjectInFrame(number, relations, box)
 
 
-def _labels(found: Any, where: str) -> tuple[str, ...]:
-    if found is None:
+def _labels(value: Any, where: str) -> tuple[str, ...]:
+    if value is None:
         return ()
-    if not isinstance(found, list | tuple) or not all(isinstance(label, str) for label in found):
-        raise DataError(f"{where}: expected a list of labels or null, got {found!r:.60}")
-    return tuple(dict.fromkeys(label.lower().replace("_", "").replace(" ", "") for label in found))
+    if not isinstance(value, list | tuple) or not all(isinstance(label, str) for label in value):
+        raise DataError(f"{where}: expected a list of labels or null, got {value!r:.60}")
+    return tuple(dict.fromkeys(label.lower().replace("_", "").replace(" ", "") for label in value))
 
 
-def _box(found: Any, where: str) -> Box:
-    numbers = found if isinstance(found, list | tuple) else ()
+def _box(value: Any, where: str) -> Box:
+    numbers = value if isinstance(value, list | tuple) else ()
     if len(numbers) != 4 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
-        raise DataError(f"{where}: field 'bbox': expected four numbers, got {found!r:.60}")
+        raise DataError(f"{where}: field 'bbox': expected four numbers, got {value!r:.60}")
     first, second, third, fourth = (float(number) for number in numbers)
     return first, second, third, fourth

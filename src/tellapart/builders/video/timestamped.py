@@ -42,15 +42,12 @@ class _Caption:
 class TimestampedCaptions(VideoPairs):
     """Pair captioned moments of a video with each other.
 
-    The captions file is JSONL or CSV with the columns `video` (a file's name, with or without suffix), `caption`, either
-    `time` or `start` and `end` (seconds from the video's first frame), and, if wanted, `id` (unique; the row's number
-    otherwise) and `group`: moments are paired within a group of a video alone. Other columns are left alone.
+    The captions file is JSONL or CSV with the columns `video` (a file's name, with or without suffix), `caption`,
+    either `time` or `start` and `end` (seconds from the video's first frame), and optionally `id` (unique; the row's
+    number otherwise) and `group`: moments are paired within a group of a video alone. Other columns are left alone.
 
     Raises:
         DataError: the captions or the folder of videos cannot be read.
-
-    >>> TimestampedCaptions.Options(captions="captions.csv", videos="videos").frame
-    'middle'
     """
 
     class Options(FootageOptions):
@@ -58,13 +55,10 @@ class TimestampedCaptions(VideoPairs):
 
         Attributes:
             captions: the file.
-            frame: which frame of `start` to `end` is taken; of the end, the last one before it.
+            frame: the frame of `start` to `end` that is taken; of the end, the last one before it.
             min_gap: seconds between the two frames.
-            max_pairs: of a video, drawn by the recipe's seed among those that nothing speaks against; 0: all.
-            min_words: the captions differ by at least so many words; a replaced word counts twice.
-
-        >>> TimestampedCaptions.Options(captions="captions.csv", videos="videos").max_pairs
-        0
+            max_pairs: of a video, drawn by the recipe's seed among those without a fault; 0: all.
+            min_words: by which the captions differ at least; a replaced word counts twice.
         """
 
         captions: str
@@ -73,22 +67,19 @@ class TimestampedCaptions(VideoPairs):
         max_pairs: int = Field(default=0, ge=0)
         min_words: int = Field(default=1, ge=0)
 
+    about: Mapping[str, JsonValue] = {
+        "title": "Pairs of captioned moments of a video",
+        "description": "2x2 items: two frames of one video with the captions of their times. A caption of a stretch of "
+        "time need not show in its every frame, and may hold for the other frame, too: have people look at the pairs.",
+        "licence": "that of the captions and videos",
+        "source": "made by tellapart's builder `timestamped-captions` from captions and videos of the user",
+        "citation": "construction after Wang et al., Equivariant Similarity, ICCV 2023 (EqBen)",
+    }
+
     def __init__(self, start: Start) -> None:
         self._options: TimestampedCaptions.Options = start.options
         self._seed = start.seed
         super().__init__(start, start.home / self._options.captions)
-
-    @property
-    def about(self) -> Mapping[str, JsonValue]:
-        """What the card says."""
-        return {
-            "title": "Pairs of captioned moments of a video",
-            "description": "2x2 items: two frames of one video with the captions of their times. A caption of a stretch of time "
-            "need not show in its every frame, and may hold for the other frame, too: have people look at the pairs.",
-            "licence": "that of the captions and videos",
-            "source": "made by tellapart's builder `timestamped-captions` from captions and videos of the user",
-            "citation": "construction after Wang et al., Equivariant Similarity, ICCV 2023 (EqBen)",
-        }
 
     @cached_property
     def pairs(self) -> Mapping[str, FramePair]:
@@ -100,16 +91,16 @@ class TimestampedCaptions(VideoPairs):
         groups: dict[tuple[str, str], list[_Caption]] = defaultdict(list)
         for caption in _captions(self.annotations):
             groups[caption.video, caption.group].append(caption)
-        found: dict[str, FramePair] = {}
+        pairs: dict[str, FramePair] = {}
         for captions in groups.values():
             for two in combinations(sorted(captions, key=lambda c: (self._time(c), c.id)), 2):
                 name = f"{two[0].id}-{two[1].id}"
-                if name in found:
+                if name in pairs:
                     raise DataError(
                         f"{self.annotations}: two pairs would have the id {name!r}; give the captions other ids"
                     )
-                found[name] = self._pair(*two)
-        return self._drawn(found)
+                pairs[name] = self._pair(*two)
+        return self._draw(pairs)
 
     def _pair(self, first: _Caption, second: _Caption) -> FramePair:
         stills = Still(first.text, self._time(first)), Still(second.text, self._time(second))
@@ -120,9 +111,12 @@ class TimestampedCaptions(VideoPairs):
             fault = "captions", "both are the same"
         elif self._time(second) - self._time(first) < self._options.min_gap:
             fault = "moments", f"less than {self._options.min_gap} s apart"
-        asked: list[JsonValue] = [still.seconds for still in stills]
         tags = {"group": first.group} if first.group else {}
-        return FramePair(first.video, stills, fault, tags, {"captions": [first.id, second.id], "asked_times": asked})
+        provenance: dict[str, JsonValue] = {
+            "captions": [first.id, second.id],
+            "asked_times": [still.seconds for still in stills],
+        }
+        return FramePair(first.video, stills, fault, tags, provenance)
 
     def _time(self, caption: _Caption) -> float:
         if self._options.frame == "start":
@@ -132,8 +126,8 @@ class TimestampedCaptions(VideoPairs):
         # A segment ends where the next one begins: its last frame is the one before that.
         return max(caption.start, round(caption.end - 0.001, 6))
 
-    def _drawn(self, pairs: dict[str, FramePair]) -> Mapping[str, FramePair]:
-        """Say of the pairs beyond `max_pairs` of a video that they were not drawn."""
+    def _draw(self, pairs: dict[str, FramePair]) -> Mapping[str, FramePair]:
+        """Give the pairs beyond `max_pairs` of a video the fault that they were not drawn."""
         if not self._options.max_pairs:
             return pairs
         able: dict[str, list[str]] = defaultdict(list)
@@ -150,7 +144,7 @@ class TimestampedCaptions(VideoPairs):
 
 def _captions(path: Path) -> Iterable[_Caption]:
     """Read the captions."""
-    seen: set[str] = set()
+    ids: set[str] = set()
     for number, (line, row) in enumerate(read_csv(path) if path.suffix == ".csv" else read_jsonl(path), start=1):
         where = f"{path}:{line}"
         video, text = (_text(row, column, where) for column in ("video", "caption"))
@@ -163,11 +157,11 @@ def _captions(path: Path) -> Iterable[_Caption]:
         if end < start:
             raise DataError(f"{where}: column 'end': {end} lies before the start, {start}")
         name = str(row.get("id", number))
-        if name in seen:
-            raise DataError(f"{where}: id {name!r} stands twice; give every caption its own")
-        seen.add(name)
+        if name in ids:
+            raise DataError(f"{where}: id {name!r} appears twice; give every caption its own")
+        ids.add(name)
         yield _Caption(name, video, str(row.get("group", "")), text, start, end)
-    if not seen:
+    if not ids:
         raise DataError(f"{path} lists no captions")
 
 

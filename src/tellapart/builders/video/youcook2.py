@@ -40,9 +40,6 @@ class YouCook2(VideoPairs):
         DataError: the annotations, the folder of videos or the detector's model cannot be read.
 
     Source: EqBen, section 3.2 and appendix B.3.
-
-    >>> YouCook2.Options(annotations="youcookii_annotations_trainval.json", videos="videos", faces="none").subsets
-    ['training', 'validation']
     """
 
     class Options(FootageOptions, FaceOptions):
@@ -50,74 +47,59 @@ class YouCook2(VideoPairs):
 
         Attributes:
             annotations: `youcookii_annotations_trainval.json`.
-            subsets: whose videos are used.
-
-        >>> YouCook2.Options(annotations="a.json", videos="videos").faces
-        'yunet'
+            subsets: of the dataset, whose videos are used.
         """
 
         annotations: str
         subsets: list[Subset] = Field(default_factory=lambda: list(_LABELLED), min_length=1)
 
+    about: Mapping[str, JsonValue] = {
+        "title": "Pairs of steps of cooking videos",
+        "description": "2x2 items: the middle frames of two steps of one cooking video with their instructions. An "
+        "instruction says what is done, and its middle frame need not show all of it: have people look at the pairs.",
+        "licence": "that of the annotations and videos",
+        "source": "made by tellapart's builder `youcook2` from YouCook2's annotations and videos of the user",
+        "citation": "Zhou et al., YouCook2, AAAI 2018; construction after Wang et al., Equivariant Similarity, ICCV "
+        "2023 (EqBen)",
+    }
+
     def __init__(self, start: Start) -> None:
         self._options: YouCook2.Options = start.options
-        self._detector = face_detector(self._options, start.home)
-        super().__init__(start, start.home / self._options.annotations, self._detector.fault)
-
-    @property
-    def about(self) -> Mapping[str, JsonValue]:
-        """What the card says."""
-        return {
-            "title": "Pairs of steps of cooking videos",
-            "description": "2x2 items: the middle frames of two steps of one cooking video with their instructions. An instruction "
-            "says what is done, and its middle frame need not show all of it: have people look at the pairs.",
-            "licence": "that of the annotations and videos",
-            "source": "made by tellapart's builder `youcook2` from YouCook2's annotations and videos of the user",
-            "citation": "Zhou et al., YouCook2, AAAI 2018; construction after Wang et al., Equivariant Similarity, ICCV 2023 (EqBen)",
-        }
-
-    @cached_property
-    def inputs(self) -> Mapping[str, str]:
-        """The annotations and the face detector's model, with their SHA-256."""
-        return {self.annotations.name: self._digest, **self._detector.inputs}
-
-    @property
-    def models(self) -> Mapping[str, str]:
-        """The decoder, the encoder of pictures and the face detector."""
-        return {**self.footage.models, **self._detector.models}
+        detector = face_detector(self._options, start.home)
+        super().__init__(start, start.home / self._options.annotations, detector=detector)
 
     @cached_property
     def pairs(self) -> Mapping[str, FramePair]:
         """The pairs by id: the video's with the numbers of two steps.
 
         Raises:
-            DataError: the annotations are not what they should be; file, video and field are named.
+            DataError: the annotations are not valid; file, video and field are named.
         """
         database = read_mapping(self.annotations).get("database")
         if not isinstance(database, dict):
             raise DataError(
                 f"{self.annotations}: expected an object 'database' of videos, as YouCook2's annotations have it"
             )
-        found = {}
-        for video, told in database.items():
+        pairs = {}
+        for video, entry in database.items():
             where = f"{self.annotations}: video {video!r}"
-            if not isinstance(told, dict) or not isinstance(told.get("annotations"), list):
+            if not isinstance(entry, dict) or not isinstance(entry.get("annotations"), list):
                 raise DataError(f"{where}: expected an object with 'subset' and a list 'annotations'")
-            if told.get("subset") not in self._options.subsets:
+            if entry.get("subset") not in self._options.subsets:
                 continue
-            steps = _steps(told["annotations"], where)
+            steps = _steps(entry["annotations"], where)
             for first, second in combinations(sorted(steps, key=lambda step: (step.segment[0], step.id)), 2):
-                recipe = str(told.get("recipe_type", ""))
-                found[f"{video}-{first.id}-{second.id}"] = _pair(video, (first, second), str(told["subset"]), recipe)
-        return found
+                recipe = str(entry.get("recipe_type", ""))
+                pairs[f"{video}-{first.id}-{second.id}"] = _pair(video, (first, second), str(entry["subset"]), recipe)
+        return pairs
 
 
 def _steps(rows: Sequence[Any], where: str) -> list[_Step]:
-    steps = [checked(_Step, row, f"{where}: row {place}") for place, row in enumerate(rows)]
-    for place, step in enumerate(steps):
+    steps = [checked(_Step, row, f"{where}: row {number}") for number, row in enumerate(rows)]
+    for number, step in enumerate(steps):
         start, end = step.segment
         if end < start:
-            raise DataError(f"{where}: row {place}: field 'segment': ends at {end}, before it begins at {start}")
+            raise DataError(f"{where}: row {number}: field 'segment': ends at {end}, before it begins at {start}")
     if len({step.id for step in steps}) < len(steps):
         raise DataError(f"{where}: two of its segments have the same id")
     return steps
@@ -126,7 +108,6 @@ def _steps(rows: Sequence[Any], where: str) -> list[_Step]:
 def _pair(video: str, steps: tuple[_Step, _Step], subset: str, recipe: str) -> FramePair:
     first, second = (Still(step.sentence, sum(step.segment) / 2) for step in steps)
     same = first.caption.strip().lower() == second.caption.strip().lower()
-    told: dict[str, JsonValue] = {"segments": [list(step.segment) for step in steps], "recipe_type": recipe}
-    return FramePair(
-        video, (first, second), ("captions", "both are the same") if same else None, {"subset": subset}, told
-    )
+    fault = ("captions", "both are the same") if same else None
+    provenance: dict[str, JsonValue] = {"segments": [list(step.segment) for step in steps], "recipe_type": recipe}
+    return FramePair(video, (first, second), fault, {"subset": subset}, provenance)
