@@ -1,4 +1,4 @@
-"""Dual encoders of transformers: their numbers are the library's own, whatever the batch, and no file of them is guessed."""
+"""Dual encoders of transformers: their numbers are the library's own in any batch, and no file is guessed."""
 
 from __future__ import annotations
 
@@ -104,22 +104,22 @@ def by_the_library(folder: Path, image: NDArray[np.uint8], text: str) -> float:
     }.get(kind, {})
     with torch.no_grad():
         if kind == "FlavaModel":
-            found = model(**tokens, **picture)
-            a = model.image_projection(found.image_embeddings[:, 0])
-            b = model.text_projection(found.text_embeddings[:, 0])
+            outputs = model(**tokens, **picture)
+            a = model.image_projection(outputs.image_embeddings[:, 0])
+            b = model.text_projection(outputs.text_embeddings[:, 0])
             return torch.nn.functional.cosine_similarity(a, b).item()
-        found = model(**tokens, **picture, **options)
+        outputs = model(**tokens, **picture, **options)
     if kind == "BridgeTowerForContrastiveLearning":
-        return (found.image_embeds @ found.text_embeds.T).item()
+        return (outputs.image_embeds @ outputs.text_embeds.T).item()
     if kind == "BlipForImageTextRetrieval":
-        return found.itm_score.item()
+        return outputs.itm_score.item()
     if kind == "Blip2ForImageTextRetrieval":
-        return found.logits_per_image.item()
+        return outputs.logits_per_image.item()
     if kind == "AlignModel":
-        return (found.logits_per_image * model.temperature).item()
+        return (outputs.logits_per_image * model.temperature).item()
     if kind == "FlavaForPreTraining":
-        return (found.contrastive_logits_per_image / model.flava.logit_scale.exp()).item()
-    return ((found.logits_per_image - getattr(model, "logit_bias", 0)) / model.logit_scale.exp()).item()
+        return (outputs.contrastive_logits_per_image / model.flava.logit_scale.exp()).item()
+    return ((outputs.logits_per_image - getattr(model, "logit_bias", 0)) / model.logit_scale.exp()).item()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -128,9 +128,9 @@ def test_every_pair_gets_the_library_s_own_number(
 ) -> None:
     model, images = encoders(family), pictures()
     scores = model.similarity(model.encode_images(images), model.encode_texts(TEXTS))
-    wanted = [[by_the_library(saved(family), image, text) for text in TEXTS] for image in images]
+    expected = [[by_the_library(saved(family), image, text) for text in TEXTS] for image in images]
     # Another shape of batch, another order of summation: float32's last digits.
-    np.testing.assert_allclose(scores, wanted, rtol=0, atol=2e-6)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=2e-6)
     # The weights are drawn so that inputs differ: equal numbers would prove nothing.
     assert np.ptp(scores, axis=0).min() > 1e-3
     assert np.ptp(scores, axis=1).min() > 1e-3
@@ -149,8 +149,10 @@ def test_a_vector_depends_on_its_own_image_or_text_alone_bit_for_bit(
             (texts, model.encode_texts, all_texts),
         ):
             order = rng.permutation(len(samples))
-            found = [encode([samples[k] for k in order[start : start + size]]) for start in range(0, len(order), size)]
-            np.testing.assert_array_equal(np.concatenate(found), whole[order])
+            batches = [
+                encode([samples[k] for k in order[start : start + size]]) for start in range(0, len(order), size)
+            ]
+            np.testing.assert_array_equal(np.concatenate(batches), whole[order])
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -230,8 +232,8 @@ def test_a_pair_set_is_scored_from_the_model_s_name_and_the_second_time_from_the
     model: Any = find_model(f"hf:{saved(family)}", ModelOptions(reading="itc"))
     first = score(model, pairs, store=store)
     images = [pairs.pixels(reference) for reference in pairs.items[3].images]
-    wanted = model.similarity(model.encode_images(images), model.encode_texts(pairs.items[3].texts))
-    np.testing.assert_array_equal(first.scores.values[3], wanted)
+    expected = model.similarity(model.encode_images(images), model.encode_texts(pairs.items[3].texts))
+    np.testing.assert_array_equal(first.scores.values[3], expected)
     again = score(model, pairs, store=store, batch_size=3)
     assert (first.images_encoded, again.images_encoded, again.texts_encoded) == (10, 0, 0)
     np.testing.assert_array_equal(again.scores.values, first.scores.values)
@@ -250,10 +252,10 @@ def test_another_dtype_is_near_and_has_another_fingerprint(
     assert model.fingerprint != exact.fingerprint
     images, texts = pictures(3), TEXTS[:4]
     scores = model.similarity(model.encode_images(images), model.encode_texts(texts))
-    wanted = exact.similarity(exact.encode_images(images), exact.encode_texts(texts))
+    expected = exact.similarity(exact.encode_images(images), exact.encode_texts(texts))
     assert scores.dtype == np.float32
-    np.testing.assert_allclose(scores, wanted, rtol=0, atol=0.15 if dtype == "bfloat16" else 0.03)
-    assert (scores != wanted).any()
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=0.15 if dtype == "bfloat16" else 0.03)
+    assert (scores != expected).any()
 
 
 def copied(folder: Path, to: Path) -> Path:

@@ -17,12 +17,12 @@ def test_no_two_prompts_share_a_label() -> None:
 
 def test_the_wordings_of_the_papers_are_theirs_to_the_letter() -> None:
     assert prompts.VQASCORE.fill(text="a cat") == 'Does this figure show "a cat"? Please answer yes or no.'
-    asked = prompts.EQBEN_CHOICE.fill(first="a cat", second="a dog")
-    assert asked == (
+    text = prompts.EQBEN_CHOICE.fill(first="a cat", second="a dog")
+    assert text == (
         "There are two images (left and right). Now you have two captions: caption 1: a cat; caption 2: a dog. Please "
-        "indicate which caption corresponds to the left image and which caption corresponds to the right one. The answer "
-        'should follow the format: "#index for the left image; #index for the right image". For example, "1;2" represents '
-        "that caption 1 corresponds to image left."
+        "indicate which caption corresponds to the left image and which caption corresponds to the right one. The "
+        'answer should follow the format: "#index for the left image; #index for the right image". For example, "1;2" '
+        "represents that caption 1 corresponds to image left."
     )
 
 

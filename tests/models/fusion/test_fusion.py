@@ -77,8 +77,8 @@ def test_batches_order_and_neighbours_change_no_bit(family: str, folder: Path) -
 
     def scores(model: FusionScorer, order: list[int], size: int) -> NDArray[np.float32]:
         parts = [order[k : k + size] for k in range(0, len(order), size)]
-        found = [model.score_pairs([pairs[k][0] for k in part], [pairs[k][1] for k in part]) for part in parts]
-        return np.concatenate(found)[np.argsort(order)]
+        batches = [model.score_pairs([pairs[k][0] for k in part], [pairs[k][1] for k in part]) for part in parts]
+        return np.concatenate(batches)[np.argsort(order)]
 
     straight = list(range(len(pairs)))
     reference = scores(scorer(folder), straight, len(pairs))

@@ -40,17 +40,21 @@ transformers = import_transformers()
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 HEADS = {
-    "vilt": "rank_output", "blip": "itm_head", "blip-2": "itm_head", "blip-2 with image tokens": "itm_head", "flava": "itm_head.seq_relationship",
+    "vilt": "rank_output",
+    "blip": "itm_head",
+    "blip-2": "itm_head",
+    "blip-2 with image tokens": "itm_head",
+    "flava": "itm_head.seq_relationship",
     "bridgetower": "itm_score.fc",
-}  # fmt: skip
+}
 
 
 def test_it_is_found_by_its_folder(family: str, folder: Path) -> None:
     prints = set()
     for reading in ("itm", "itm_logit"):
-        found: Any = find_model(f"hf:{folder}", ModelOptions(reading=reading))
-        assert found.fingerprint == scorer(folder, reading=reading).fingerprint
-        prints.add(found.fingerprint)
+        model: Any = find_model(f"hf:{folder}", ModelOptions(reading=reading))
+        assert model.fingerprint == scorer(folder, reading=reading).fingerprint
+        prints.add(model.fingerprint)
     assert len(prints) == 2 and scorer(folder).fingerprint in prints
 
 

@@ -59,11 +59,11 @@ def pictures() -> list[NDArray[np.uint8]]:
 def regions() -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
     """Features and boxes of each picture."""
     rng = np.random.default_rng(6)
-    found = []
+    detections = []
     for count in REGIONS:
         corners = np.sort(rng.random((count, 2, 2)), axis=1).reshape(count, 4)
-        found.append((rng.normal(size=(count, DIMENSIONS)).astype(np.float32), corners.astype(np.float32)))
-    return found
+        detections.append((rng.normal(size=(count, DIMENSIONS)).astype(np.float32), corners.astype(np.float32)))
+    return detections
 
 
 def arrays(names: list[str] | None = None) -> dict[str, NDArray[np.float32]]:
@@ -122,11 +122,11 @@ PAIRS = [(image, text) for image in range(len(REGIONS)) for text in range(len(TE
 
 
 def scores(model: FusionScorer, order: list[int], size: int) -> NDArray[np.float32]:
-    images, found = pictures(), []
+    images, batches = pictures(), []
     for start in range(0, len(order), size):
         part = [PAIRS[k] for k in order[start : start + size]]
-        found.append(model.score_pairs([images[image] for image, _ in part], [TEXTS[text] for _, text in part]))
-    return np.concatenate(found)[np.argsort(order)]
+        batches.append(model.score_pairs([images[image] for image, _ in part], [TEXTS[text] for _, text in part]))
+    return np.concatenate(batches)[np.argsort(order)]
 
 
 def test_every_pair_gets_the_librarys_own_number(family: str, folder: Path) -> None:
@@ -135,8 +135,8 @@ def test_every_pair_gets_the_librarys_own_number(family: str, folder: Path) -> N
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     tokens = [tokenizer(text, return_tensors="pt", truncation=True, max_length=16) for text in TEXTS]
     expected = np.array([library_score(model, tokens[text], *regions()[image]) for image, text in PAIRS])
-    got = scores(scorer(folder), list(range(len(PAIRS))), len(PAIRS))
-    np.testing.assert_allclose(got, expected, rtol=2e-5, atol=1e-6)
+    values = scores(scorer(folder), list(range(len(PAIRS))), len(PAIRS))
+    np.testing.assert_allclose(values, expected, rtol=2e-5, atol=1e-6)
     table = expected.reshape(len(REGIONS), len(TEXTS))
     assert table.std(axis=0).min() > 1e-4 and table.std(axis=1).min() > 1e-4
 
@@ -193,7 +193,10 @@ def test_the_fingerprint_follows_the_region_file(folder: Path, tmp_path: Path) -
 
 def test_without_region_features_the_error_says_what_to_do(tmp_path: Path) -> None:
     save(tmp_path / "bare", lxmert)
-    message = r"bare reads region features of a detector, and none are given: name their file with --regions, or put regions.safetensors or regions.npz into"
+    message = (
+        "bare reads region features of a detector, and none are given: name their file with --regions, or put "
+        r"regions\.safetensors or regions\.npz into"
+    )
     with pytest.raises(ModelError, match=message):
         scorer(tmp_path / "bare")
     with pytest.raises(ModelError, match=r"no region features at .*gone\.npz; expected an \.npz or \.safetensors file"):
@@ -223,32 +226,32 @@ def test_a_named_image_that_is_gone_is_an_error(tmp_path: Path) -> None:
         RegionFile(tmp_path / "r.npz", DIMENSIONS).inputs(pictures()[0])
 
 
-def boxes_in_pixels(made: dict[str, Any], key: str) -> None:
-    made[f"{key}/boxes"] *= 100
+def boxes_in_pixels(content: dict[str, Any], key: str) -> None:
+    content[f"{key}/boxes"] *= 100
 
 
-def boxes_turned_round(made: dict[str, Any], key: str) -> None:
-    made[f"{key}/boxes"] = made[f"{key}/boxes"][:, ::-1]
+def boxes_turned_round(content: dict[str, Any], key: str) -> None:
+    content[f"{key}/boxes"] = content[f"{key}/boxes"][:, ::-1]
 
 
-def too_few_boxes(made: dict[str, Any], key: str) -> None:
-    made[f"{key}/boxes"] = made[f"{key}/boxes"][1:]
+def too_few_boxes(content: dict[str, Any], key: str) -> None:
+    content[f"{key}/boxes"] = content[f"{key}/boxes"][1:]
 
 
-def other_features(made: dict[str, Any], key: str) -> None:
-    made[f"{key}/features"] = made[f"{key}/features"][:, 1:]
+def other_features(content: dict[str, Any], key: str) -> None:
+    content[f"{key}/features"] = content[f"{key}/features"][:, 1:]
 
 
-def not_finite(made: dict[str, Any], key: str) -> None:
-    made[f"{key}/features"][0, 0] = np.nan
+def not_finite(content: dict[str, Any], key: str) -> None:
+    content[f"{key}/features"][0, 0] = np.nan
 
 
-def integers(made: dict[str, Any], key: str) -> None:
-    made[f"{key}/features"] = made[f"{key}/features"].astype(int)
+def integers(content: dict[str, Any], key: str) -> None:
+    content[f"{key}/features"] = content[f"{key}/features"].astype(int)
 
 
-def objects(made: dict[str, Any], key: str) -> None:
-    made[f"{key}/features"] = np.array([None, "pickled"])
+def objects(content: dict[str, Any], key: str) -> None:
+    content[f"{key}/features"] = np.array([None, "pickled"])
 
 
 @pytest.mark.parametrize(
@@ -266,10 +269,10 @@ def objects(made: dict[str, Any], key: str) -> None:
 def test_regions_that_are_not_what_they_must_be_are_refused(
     tmp_path: Path, change: Callable[[dict[str, Any], str], None], message: str
 ) -> None:
-    made: dict[str, Any] = arrays()
+    content: dict[str, Any] = arrays()
     picture = pictures()[0]
-    change(made, pixel_hash(picture))
-    np.savez(tmp_path / "r.npz", **made)
+    change(content, pixel_hash(picture))
+    np.savez(tmp_path / "r.npz", **content)
     with pytest.raises(ModelError, match=message):
         RegionFile(tmp_path / "r.npz", DIMENSIONS).inputs(picture)
 

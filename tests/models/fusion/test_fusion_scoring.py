@@ -73,8 +73,8 @@ def test_every_half_is_computed_once_for_n_images_by_m_texts() -> None:
     pairs = [(k, text) for k in range(7) for text in texts]
     for start in range(0, len(pairs), 3):
         part = pairs[start : start + 3]
-        got = model.score_pairs([picture(k) for k, _ in part], [text for _, text in part])
-        np.testing.assert_array_equal(got, [truth(k, text) for k, text in part])
+        scores = model.score_pairs([picture(k) for k, _ in part], [text for _, text in part])
+        np.testing.assert_array_equal(scores, [truth(k, text) for k, text in part])
     assert sorted(encoder.images) == list(range(7)) and sorted(encoder.texts) == texts
     assert (model.images_encoded, model.texts_encoded, model.truncated) == (7, 5, 1)
     assert model.bytes_held == 12 * SIZE
@@ -98,8 +98,8 @@ def test_the_bound_holds_after_every_call_and_changes_no_score(
     model = FusionScorer(Counting(), cache_bytes=room * SIZE)
     for start in range(0, len(pairs), size):
         part = pairs[start : start + size]
-        got = model.score_pairs([picture(k) for k, _ in part], [text for _, text in part])
-        np.testing.assert_array_equal(got, [truth(k, text) for k, text in part])
+        scores = model.score_pairs([picture(k) for k, _ in part], [text for _, text in part])
+        np.testing.assert_array_equal(scores, [truth(k, text) for k, text in part])
         assert model.bytes_held <= room * SIZE
 
 

@@ -31,14 +31,14 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def test_p_yes_is_that_of_the_library_pair_by_pair(folders: dict[str, Path], family: str) -> None:
     scorer = read_as("vqa", folders[family])
     model, processor = load(folders[family])
-    got = scorer.score_pairs(*both(PAIRS))
+    values = scorer.score_pairs(*both(PAIRS))
     question = 'Does this figure show "{}"? Please answer yes or no.'
     want = [direct(model, processor, i, asked(processor, question.format(t)), "Yes", False) for i, t in PAIRS]
     assert isinstance(scorer, PairScorer)
     assert scorer.kind == "probability"
-    assert got.dtype == np.float32
-    np.testing.assert_allclose(got, np.exp(want), rtol=CLOSE)
-    assert len(set(got.tolist())) == len(PAIRS)  # it looks at both
+    assert values.dtype == np.float32
+    np.testing.assert_allclose(values, np.exp(want), rtol=CLOSE)
+    assert len(set(values.tolist())) == len(PAIRS)  # it looks at both
 
 
 @pytest.mark.parametrize("family", CHATS)
@@ -46,10 +46,10 @@ def test_a_caption_and_its_end_are_as_likely_as_to_the_library(folders: dict[str
     scorer = read_as("likelihood", folders[family])
     model, processor = load(folders[family])
     prompt = asked(processor, "Describe this image in one sentence.")
-    got = scorer.log_likelihoods(*both(PAIRS))
+    values = scorer.log_likelihoods(*both(PAIRS))
     want = [direct(model, processor, image, prompt, text, True) for image, text in PAIRS]
     assert isinstance(scorer, Generator)
-    np.testing.assert_allclose(got, want, rtol=CLOSE)
+    np.testing.assert_allclose(values, want, rtol=CLOSE)
 
 
 def blip_direct(folder: Path, image: Any, text: str) -> tuple[float, int]:
@@ -63,10 +63,10 @@ def blip_direct(folder: Path, image: Any, text: str) -> tuple[float, int]:
 
 
 def test_blips_captioner_finds_a_caption_as_likely_as_the_library_does(folders: dict[str, Path]) -> None:
-    got = read_as("likelihood", folders["blip"]).log_likelihoods(*both(PAIRS))
+    values = read_as("likelihood", folders["blip"]).log_likelihoods(*both(PAIRS))
     mean = read_as("mean_likelihood", folders["blip"]).log_likelihoods(*both(PAIRS))
     sums, tokens = np.transpose([blip_direct(folders["blip"], *pair) for pair in PAIRS])
-    np.testing.assert_allclose(got, sums, rtol=CLOSE)
+    np.testing.assert_allclose(values, sums, rtol=CLOSE)
     np.testing.assert_allclose(mean, sums / tokens, rtol=CLOSE)
 
 
@@ -89,34 +89,34 @@ def test_no_number_depends_on_batch_order_or_neighbours(folders: dict[str, Path]
 def test_a_family_that_reads_everything_anew_gets_the_same_numbers(
     folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = read_as("vqa", folders["llava_next"]).score_pairs(*both(PAIRS))
-    kept_logs = read_as("likelihood", folders["qwen2_vl"]).log_likelihoods(*both(PAIRS))
+    cached = read_as("vqa", folders["llava_next"]).score_pairs(*both(PAIRS))
+    cached_logs = read_as("likelihood", folders["qwen2_vl"]).log_likelihoods(*both(PAIRS))
     monkeypatch.setattr(generative_chat, "_CACHES_IMAGE", frozenset())
     anew = read_as("vqa", folders["llava_next"]).score_pairs(*both(PAIRS))
     anew_logs = read_as("likelihood", folders["qwen2_vl"]).log_likelihoods(*both(PAIRS))
-    np.testing.assert_allclose(kept, anew, rtol=CLOSE)
-    np.testing.assert_allclose(kept_logs, anew_logs, rtol=CLOSE)
+    np.testing.assert_allclose(cached, anew, rtol=CLOSE)
+    np.testing.assert_allclose(cached_logs, anew_logs, rtol=CLOSE)
 
 
 def test_an_image_is_read_once_however_many_texts_are_asked_about(
     folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scorer = read_as("yes_no", folders["llava"])
-    seen: list[Any] = []
+    calls: list[Any] = []
     encode = generative_chat.ChatModel._encode
     monkeypatch.setattr(
-        generative_chat.ChatModel, "_encode", lambda self, *given: seen.append(given) or encode(self, *given)
+        generative_chat.ChatModel, "_encode", lambda self, *inputs: calls.append(inputs) or encode(self, *inputs)
     )
     scorer.score_pairs(*both(PAIRS[::-1] + PAIRS[:3]))
-    assert len(seen) == len(IMAGES)
+    assert len(calls) == len(IMAGES)
 
 
 def test_yes_over_no_is_the_share_of_yes(folders: dict[str, Path]) -> None:
     share = read_as("yes_no", folders["llava"])
     model, processor = load(folders["llava"])
-    got = share.score_pairs(*both(PAIRS))
+    values = share.score_pairs(*both(PAIRS))
     question = 'Does this figure show "{}"? Please answer yes or no.'
-    for (image, text), value in zip(PAIRS, got, strict=True):
+    for (image, text), value in zip(PAIRS, values, strict=True):
         prompt = asked(processor, question.format(text))
         yes, no = (np.exp(direct(model, processor, image, prompt, word, False)) for word in ("Yes", "No"))
         assert value == pytest.approx(yes / (yes + no), rel=1e-4)

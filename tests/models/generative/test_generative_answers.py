@@ -82,7 +82,7 @@ def test_blips_answerer_says_what_the_library_says_and_as_surely(folders: dict[s
     scorer = read_as("vqa", source)
     model = transformers.BlipForQuestionAnswering.from_pretrained(source).eval()
     _, processor = load(folders["blip"])
-    want, said = [], []
+    want, answers = [], []
     for image, text in PAIRS:
         question = f'Does this figure show "{text}"? Please answer yes or no.'
         inputs = processor(images=Image.fromarray(image), text=question, return_tensors="pt")
@@ -91,13 +91,13 @@ def test_blips_answerer_says_what_the_library_says_and_as_surely(folders: dict[s
         )
         yes = processor.tokenizer.convert_tokens_to_ids("yes")
         want.append(float(out.logits[0][0].softmax(-1)[yes]))
-        said.append(processor.tokenizer.decode(out.sequences[0][1:], skip_special_tokens=True))
-    got = scorer.score_pairs(*both(PAIRS))
-    np.testing.assert_allclose(got, want, rtol=CLOSE)
+        answers.append(processor.tokenizer.decode(out.sequences[0][1:], skip_special_tokens=True))
+    values = scorer.score_pairs(*both(PAIRS))
+    np.testing.assert_allclose(values, want, rtol=CLOSE)
     alone = [scorer.score_pairs([image], [text])[0] for image, text in PAIRS[::-1]]
-    np.testing.assert_array_equal(alone[::-1], got)
+    np.testing.assert_array_equal(alone[::-1], values)
     questions = [scorer.prompt.fill(text=text) for _, text in PAIRS]
-    assert scorer.answer([[image] for image, _ in PAIRS], questions, max_new_tokens=4) == said
+    assert scorer.answer([[image] for image, _ in PAIRS], questions, max_new_tokens=4) == answers
     assert scorer.task_prompt("vqa").fill(question="is it red?") == "is it red?"
     scorer.score_pairs([IMAGES[0]] * 2, ["a red cup " * 20, "a red cup " * 30])
     assert scorer.truncated == 2
@@ -133,13 +133,13 @@ def test_the_choice_shows_both_images_in_one_picture_and_asks_with_the_papers_pr
 ) -> None:
     chooser = read_as("choice", folders[family])
     left, right = IMAGES[0], IMAGES[1]
-    got = chooser.choose([(left, right), (right, left)], [("a cat", "a cup"), ("a cup", "a cat")])
+    answers = chooser.choose([(left, right), (right, left)], [("a cat", "a cup"), ("a cup", "a cat")])
     whole = side_by_side(left, right)
-    # LLaVA's processor would cut this picture to its middle; Qwen's takes it as it is.
-    shown = pad_to_square(whole) if family == "llava" else whole
+    # LLaVA's processor would cut this picture to its middle; Qwen's takes it whole.
+    picture = pad_to_square(whole) if family == "llava" else whole
     prompt = EQBEN_CHOICE.fill(first="a cat", second="a cup")
-    assert got[0] == read_as("vqa", folders[family]).answer([[shown]], [prompt], max_new_tokens=48)[0]
-    assert got[0] != got[1]
+    assert answers[0] == read_as("vqa", folders[family]).answer([[picture]], [prompt], max_new_tokens=48)[0]
+    assert answers[0] != answers[1]
     assert isinstance(chooser, Chooser)
     with pytest.raises(ModelError, match="1 pairs of images and 2 of captions; give as many"):
         chooser.choose([(left, right)], [("a", "b"), ("c", "d")])

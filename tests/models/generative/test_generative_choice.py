@@ -23,7 +23,7 @@ COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255), "green": (0, 255, 0)}
 
 @dataclass
 class Person:
-    """Sees colours; answers as told."""
+    """Sees colours; answers by its habit."""
 
     answers: str = "knowing"
     name: str = "person"
@@ -35,13 +35,13 @@ class Person:
         self.batches.append(len(images))
         if self.answers == "few":
             return ["1;2"]
-        said = []
+        answers = []
         for (left, right), (first, second) in zip(images, captions, strict=True):
             assert (left[0, 0] == COLOURS[first]).all() != (left[0, 0] == COLOURS[second]).all()
             assert (right[0, 0] == COLOURS[first]).all() != (right[0, 0] == COLOURS[second]).all()
             right_one = "1;2" if (left[0, 0] == COLOURS[first]).all() else "2;1"
-            said.append({"knowing": right_one, "listing": "1;2"}.get(self.answers, "I cannot say."))
-        return said
+            answers.append({"knowing": right_one, "listing": "1;2"}.get(self.answers, "I cannot say."))
+        return answers
 
 
 @pytest.fixture
@@ -93,12 +93,12 @@ def test_an_answer_that_cannot_be_read_is_counted_and_wrong(pairs: PairSet) -> N
 
 
 def test_answers_stay_with_their_items_for_any_batch_size(pairs: PairSet) -> None:
-    seen: list[tuple[str, int, int]] = []
+    reports: list[tuple[str, int, int]] = []
     person = Person()
-    both = ask_both_orders(person, pairs, batch_size=2, progress=lambda *told: seen.append(told))
+    both = ask_both_orders(person, pairs, batch_size=2, progress=lambda *report: reports.append(report))
     assert both.ids == ("red-blue", "blue-green", "green-red")
     assert person.batches == [2, 2, 1, 1]
-    assert seen == [("items", 2, 3), ("items", 3, 3)]
+    assert reports == [("items", 2, 3), ("items", 3, 3)]
     whole = ask_both_orders(Person(), pairs)
     assert (both.in_order, both.swapped) == (whole.in_order, whole.swapped)
     assert isinstance(person, Chooser)

@@ -1,4 +1,4 @@
-"""A generative model is found by its folder, and what its files lack or cannot do is an error that says so."""
+"""A generative model is found by its folder; files that are missing or cannot be read are named in the error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiny chat models, captioners and answerers of each family, saved as their authors save them, and the library's own numbers."""
+"""Tiny chat models, captioners and answerers, saved as their authors save them, and the library's own numbers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ LLAVA_CHAT = (
 
 QWEN_CHAT = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{% for c in m['content'] %}{% if c['type'] == 'image' %}"
-    "<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ c['text'] }}{% endif %}{% endfor %}<|im_end|>\n{% endfor %}"
+    "<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ c['text'] }}{% endif %}{% endfor %}<|im_end|>\n"
+    "{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 
@@ -148,7 +149,7 @@ def save_blip(folder: Path, kind: str = "BlipForConditionalGeneration") -> None:
     language |= {"max_position_embeddings": 48 if kind.endswith("QuestionAnswering") else 24}
     language |= {"bos_token_id": 5, "sep_token_id": 3, "eos_token_id": 2, "pad_token_id": 0, "initializer_range": 0.5}
     config = transformers.BlipConfig(text_config=language, vision_config=VISION)
-    bert = transformers.BertTokenizer(vocab={word: place for place, word in enumerate(words)}, do_lower_case=True)
+    bert = transformers.BertTokenizer(vocab={word: index for index, word in enumerate(words)}, do_lower_case=True)
     images = transformers.BlipImageProcessor(size={"height": 16, "width": 16})
     save(folder, getattr(transformers, kind)(config), transformers.BlipProcessor(images, bert))
 

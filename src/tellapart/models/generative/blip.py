@@ -95,8 +95,8 @@ class _Blip:
     def _one(self, pictures: Sequence[Pixels]) -> Pixels:
         if len(pictures) != 1:
             raise ModelError(
-                f"{self.source} reads one image at a time; {len(pictures)} were given: name a chat model, such as LLaVA "
-                "or Qwen2-VL"
+                f"{self.source} reads one image at a time; {len(pictures)} were given: name a chat model, such as "
+                "LLaVA or Qwen2-VL"
             )
         return pictures[0]
 

@@ -25,7 +25,7 @@ from tellapart.models.protocols import Model, Pixels
 from tellapart.models.torch_backend import parameter_count, weights_fingerprint
 from tellapart.models.torch_forward import positions_by_key
 
-__all__ = ["Answerer", "CaptionLikelihood", "Generative", "Task", "YesProbability"]
+__all__ = ["Answerer", "CaptionLikelihood", "Generative", "YesProbability"]
 
 
 @runtime_checkable
