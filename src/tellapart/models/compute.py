@@ -5,16 +5,17 @@ Threads read, decode and prepare images ahead of the model; another thread write
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.data.scores import named
-from tellapart.errors import ModelError
+from tellapart.errors import ModelError, StoreError
 from tellapart.models.batches import Batches
 from tellapart.models.content_hash import HashedImage, ImageReader, PixelFilter, text_hash
 from tellapart.models.protocols import DualEncoder, ImagePreparer, Model, Pixels, Vectors
@@ -82,6 +83,32 @@ class Job:
             put_numbers()
 
         self.writer.write(write)
+
+    def image_vectors(self, items: Iterable[Item]) -> Vectors:
+        """Return the stored vectors of the items' images: float32 `(items, images, dimensions)`.
+
+        Raises:
+            StoreError: they differ in their dimensions.
+        """
+        return self._stored_vectors([[self.hashes[image] for image in item.images] for item in items])
+
+    def text_vectors(self, items: Iterable[Item]) -> Vectors:
+        """Return the stored vectors of the items' texts: float32 `(items, texts, dimensions)`.
+
+        Raises:
+            StoreError: they differ in their dimensions.
+        """
+        return self._stored_vectors([[text_hash(text) for text in item.texts] for item in items])
+
+    def _stored_vectors(self, contents: Sequence[Sequence[str]]) -> Vectors:
+        stored = self.store.vectors(self.model.fingerprint, {key for row in contents for key in row})
+        sizes = sorted({vector.size for vector in stored.values()})
+        if len(sizes) > 1:
+            raise StoreError(
+                f"{self.store.where} holds vectors of {' and '.join(map(str, sizes))} dimensions for model "
+                f"{self.model.name!r}: it changed and its fingerprint did not; delete the store, or name another --cache"
+            )
+        return np.array([[stored[key] for key in row] for row in contents], np.float32)
 
     def check(self, output: object, shape: tuple[int | None, ...], names: Sequence[str]) -> NDArray[np.float32]:
         """Return a model's output if it is finite float32 of this shape (None: any).

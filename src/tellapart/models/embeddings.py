@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
-from tellapart.errors import ModelError, StoreError
+from tellapart.errors import ModelError
 from tellapart.models.compute import Job, compute_images, compute_texts
-from tellapart.models.content_hash import text_hash
 from tellapart.models.deferred import Deferred
-from tellapart.models.protocols import DualEncoder, Model, Vectors
+from tellapart.models.protocols import DualEncoder, Model
 from tellapart.models.store import EmbeddingStore
 from tellapart.models.writer import Writer
 
@@ -81,17 +80,5 @@ def embeddings(
         if texts:
             compute_texts(job, lambda batch: job.check(encoder.encode_texts(batch), (len(batch), None), batch))
     return Embeddings(
-        _rows(job, [[hashes[image] for image in item.images] for item in pairs.items]) if images else None,
-        _rows(job, [[text_hash(text) for text in item.texts] for item in pairs.items]) if texts else None,
-        hashes,
+        job.image_vectors(pairs.items) if images else None, job.text_vectors(pairs.items) if texts else None, hashes
     )
-
-
-def _rows(job: Job, keys: Sequence[Sequence[str]]) -> Vectors:
-    stored = job.store.vectors(job.model.fingerprint, {key for row in keys for key in row})
-    if len({vector.size for vector in stored.values()}) != 1:
-        raise StoreError(
-            f"{job.store.where} holds vectors of different dimensions for model "
-            f"{job.model.name!r}: it changed and its fingerprint did not; delete the store, or name another --cache"
-        )
-    return np.array([[stored[key] for key in row] for row in keys], np.float32)

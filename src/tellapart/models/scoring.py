@@ -180,10 +180,8 @@ def _score_texts(job: Job, model: TextScorer) -> NDArray[np.float32]:
     compute_texts(job, column)
     values = job.empty()
     for positions, items in _blocks(job.pairset):
-        keys = [[text_hash(text) for text in item.texts] for item in items]
-        stored = job.store.vectors(model.fingerprint, {key for row in keys for key in row})
-        # (items, 1, texts): a text gets the same beside every image.
-        values[positions] = np.array([[stored[key][0] for key in row] for row in keys], np.float32)[:, None, :]
+        # (items, 1, texts): a text gets the same score beside every image.
+        values[positions] = job.text_vectors(items)[:, None, :, 0]
     job.counts["texts_distinct"] = len({text for item in job.pairset.items for text in item.texts})
     return values
 
@@ -196,13 +194,8 @@ def _encode(job: Job, model: DualEncoder) -> NDArray[np.float32]:
     compute_images(job, model)
     values = job.empty()
     for positions, items in _blocks(job.pairset):
-        images = [[job.hashes[image] for image in item.images] for item in items]
-        texts = [[text_hash(text) for text in item.texts] for item in items]
-        stored = job.store.vectors(model.fingerprint, {key for row in (*images, *texts) for key in row})
-        for rows in (images, texts):  # an image may have several vectors, so the two sides may differ
-            _check_dimensions(job, {key: stored[key] for row in rows for key in row})
-        sides = [np.array([[stored[key] for key in row] for row in rows]) for rows in (images, texts)]
-        values[positions] = _similarities(job, model, sides[0], sides[1], [item.id for item in items])
+        images, texts = job.image_vectors(items), job.text_vectors(items)
+        values[positions] = _similarities(job, model, images, texts, [item.id for item in items])
         # Kept as well: with them the same set is scored again without a vector, or the model.
         scores = dict(zip(_pairs_of(job, items), values[positions].reshape(-1), strict=True))
         job.keep(lambda scores=scores: job.store.put_pair_scores(model.fingerprint, scores))  # type: ignore[misc]
@@ -235,12 +228,3 @@ def _blocks(pairset: PairSet) -> Iterator[tuple[slice, tuple[Item, ...]]]:
     for start in range(0, len(pairset), _BLOCK):
         items = pairset.items[start : start + _BLOCK]
         yield slice(start, start + len(items)), items
-
-
-def _check_dimensions(job: Job, stored: dict[str, Vectors]) -> None:
-    sizes = sorted({vector.size for vector in stored.values()})
-    if len(sizes) > 1:
-        raise StoreError(
-            f"{job.store.where} holds vectors of {' and '.join(map(str, sizes))} dimensions for model {job.model.name!r}: "
-            "it changed and its fingerprint did not; delete the store, or name another --cache"
-        )

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.models.protocols import DualEncoder, KeyReader, Model, TextScorer
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.store import EmbeddingStore, Key, Value
 
 __all__ = ["Shard", "own_part"]
 
@@ -29,6 +26,7 @@ class Shard(EmbeddingStore):
     Raises:
         StoreError: as `EmbeddingStore`.
 
+    >>> import numpy as np
     >>> main = EmbeddingStore(None)
     >>> main.put_vectors("model-a", {"00" * 32: np.ones(3, np.float32)})
     >>> with Shard(None, main) as shard:
@@ -40,35 +38,16 @@ class Shard(EmbeddingStore):
         super().__init__(path)
         self._main = main
 
-    def vectors(self, model: str, contents: Iterable[str]) -> dict[str, NDArray[np.float32]]:
-        """Return the vectors in either: content -> float32 `(dimensions,)`."""
-        contents = list(contents)
-        own = super().vectors(model, contents)
-        return own | self._main.vectors(model, [content for content in contents if content not in own])
-
-    def missing_vectors(self, model: str, contents: Iterable[str]) -> list[str]:
-        """Return the contents that have no vector in either, in the order given."""
-        return self._main.missing_vectors(model, super().missing_vectors(model, contents))
-
-    def pair_scores(self, model: str, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], np.float32]:
-        """Return the scores in either: (image, text) -> float32."""
-        pairs = list(pairs)
-        own = super().pair_scores(model, pairs)
-        return own | self._main.pair_scores(model, [pair for pair in pairs if pair not in own])
-
-    def has_pair_scores(self, model: str) -> bool:
-        """Return whether any score of a pair is in either."""
-        return super().has_pair_scores(model) or self._main.has_pair_scores(model)
-
     def model_of(self, source: str) -> dict[str, str] | None:
         """Return what was kept of a model in either, or None."""
         return super().model_of(source) or self._main.model_of(source)
 
-    def pixel_hashes(self, files: Iterable[str]) -> dict[str, str]:
-        """Return the hashes of decoded pixels in either."""
-        files = list(files)
-        own = super().pixel_hashes(files)
-        return own | self._main.pixel_hashes([file for file in files if file not in own])
+    def _select(
+        self, query: str, model: str | None, keys: Iterable[Key], read: Callable[..., Value]
+    ) -> dict[Key, Value]:
+        keys = list(keys)
+        own = super()._select(query, model, keys, read)
+        return own | self._main._select(query, model, [key for key in keys if key not in own], read)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from tellapart.models.store_file import MERGE, REMEDY, explain, open_store
 __all__ = ["EmbeddingStore", "StoreCounts", "default_store_path"]
 
 Key = TypeVar("Key", bound=tuple[str, ...])
+Value = TypeVar("Value")
 
 
 def default_store_path() -> Path:
@@ -92,15 +93,15 @@ class EmbeddingStore:
     def vectors(self, model: str, contents: Iterable[str]) -> dict[str, NDArray[np.float32]]:
         """Return the vectors that are stored: content -> float32 `(dimensions,)`."""
         query = "SELECT dimensions, data FROM vector WHERE model = ? AND content = ?"
-        rows = self._select(query, model, ((content,) for content in contents))
-        return {content: self._vector(model, content, *row) for (content,), row in rows.items()}
+        vectors = self._select(query, model, ((content,) for content in contents), EmbeddingStore._read_vector)
+        return {content: vector for (content,), vector in vectors.items()}
 
     def missing_vectors(self, model: str, contents: Iterable[str]) -> list[str]:
         """Return the contents that have no vector yet, in the order given."""
         contents = list(contents)
         query = "SELECT 1 FROM vector WHERE model = ? AND content = ?"
-        rows = self._select(query, model, ((content,) for content in contents))
-        return [content for content in contents if (content,) not in rows]
+        stored = self._select(query, model, ((content,) for content in contents), EmbeddingStore._read_value)
+        return [content for content in contents if (content,) not in stored]
 
     def put_vectors(self, model: str, vectors: Mapping[str, NDArray[np.float32]]) -> None:
         """Keep vectors, float32 `(dimensions,)` each, in one transaction.
@@ -122,11 +123,8 @@ class EmbeddingStore:
 
     def pair_scores(self, model: str, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], np.float32]:
         """Return the scores that are stored: (image, text) -> float32."""
-        rows = self._select("SELECT score FROM pair WHERE model = ? AND image = ? AND text = ?", model, pairs)
-        for (image, _), (score,) in rows.items():
-            if not isinstance(score, float) or not np.isfinite(score):
-                raise self._damage("score", image, model, f"is {score!r}")
-        return {(image, text): np.float32(score) for (image, text), (score,) in rows.items()}
+        query = "SELECT score FROM pair WHERE model = ? AND image = ? AND text = ?"
+        return self._select(query, model, pairs, EmbeddingStore._read_score)
 
     def put_pair_scores(self, model: str, scores: Mapping[tuple[str, str], np.float32]) -> None:
         """Keep the scores of (image, text) pairs, in one transaction.
@@ -148,12 +146,14 @@ class EmbeddingStore:
 
     def has_pair_scores(self, model: str) -> bool:
         """Return whether any score of a pair is stored."""
-        return bool(self._select("SELECT 1 FROM pair WHERE model = ? LIMIT 1", model, [()]))
+        query = "SELECT 1 FROM pair WHERE model = ? LIMIT 1"
+        return bool(self._select(query, model, [()], EmbeddingStore._read_value))
 
     def pixel_hashes(self, files: Iterable[str]) -> dict[str, str]:
         """Return the hashes of decoded pixels that are stored: hash of a file's bytes -> hash of its pixels."""
-        rows = self._select("SELECT pixels FROM picture WHERE file = ?", None, ((file,) for file in files))
-        return {file: pixels.hex() for (file,), (pixels,) in rows.items()}
+        query = "SELECT pixels FROM picture WHERE file = ?"
+        hashes = self._select(query, None, ((file,) for file in files), EmbeddingStore._read_value)
+        return {file: pixels.hex() for (file,), pixels in hashes.items()}
 
     def put_pixel_hashes(self, hashes: Mapping[str, str]) -> None:
         """Keep which file's bytes decode to which pixels, so that a later run need not decode them."""
@@ -206,16 +206,25 @@ class EmbeddingStore:
             with self._turn, self._explain_errors():
                 self._connection.execute("DETACH DATABASE other")
 
-    def _select(self, query: str, model: str | None, keys: Iterable[Key]) -> dict[Key, tuple[Any, ...]]:
-        """Return the first row that a query gives for each key of hashes, if it gives one, in one transaction."""
-        rows: dict[Key, tuple[Any, ...]] = {}
+    def _select(
+        self, query: str, model: str | None, keys: Iterable[Key], read: Callable[..., Value]
+    ) -> dict[Key, Value]:
+        """Read the first row that a query gives for each key, if it gives one, in one transaction.
+
+        Args:
+            query: with a parameter for the model, if there is one, and for every hash of a key.
+            model: fingerprint.
+            keys: each one or more hashes, in hexadecimal.
+            read: a method of the store that takes the model, the key's first hash and the columns.
+        """
+        values: dict[Key, Value] = {}
         with self._transaction("DEFERRED") as connection:
             scope = () if model is None else (self._model(model),)
             for key in keys:
                 row = connection.execute(query, (*scope, *map(bytes.fromhex, key))).fetchone()
                 if row is not None:
-                    rows[key] = row
-        return rows
+                    values[key] = read(self, model, "".join(key[:1]), *row)
+        return values
 
     @contextmanager
     def _transaction(self, mode: str) -> Iterator[sqlite3.Connection]:
@@ -249,7 +258,15 @@ class EmbeddingStore:
             self._models[fingerprint] = row[0]
         return self._models[fingerprint]
 
-    def _vector(self, model: str, content: str, dimensions: int, data: bytes) -> NDArray[np.float32]:
+    def _read_value(self, _model: str | None, _content: str, value: Any) -> Any:
+        return value
+
+    def _read_score(self, model: str, image: str, score: object) -> np.float32:
+        if not isinstance(score, float) or not np.isfinite(score):
+            raise self._damage("score", image, model, f"is {score!r}")
+        return np.float32(score)
+
+    def _read_vector(self, model: str, content: str, dimensions: int, data: object) -> NDArray[np.float32]:
         if not isinstance(data, bytes) or len(data) != 4 * dimensions:
             size = f"{len(data)} bytes" if isinstance(data, bytes) else repr(data)
             raise self._damage("vector", content, model, f"should have {4 * dimensions} bytes and is {size}")

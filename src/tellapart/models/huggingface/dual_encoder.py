@@ -172,11 +172,7 @@ class HuggingFaceDual:
                 features = tower(self._model, inputs)
             parts.append(features[:real].float().cpu().numpy())
         features = np.concatenate(parts)  # (n, dimensions) or (n, queries, dimensions)
-        try:
-            unit = normalise(features.reshape(-1, features.shape[-1]))
-        except ModelError as error:
-            raise ModelError(f"{self.name}: {error}") from error
-        return unit.reshape(len(samples), -1)
+        return normalise(features.reshape(-1, features.shape[-1]), self.name).reshape(len(samples), -1)
 
     def _move(self, tensor: Any) -> Any:
         dtype = self._where.torch_dtype if tensor.is_floating_point() else None

@@ -14,6 +14,7 @@ from typing import Any
 
 from tellapart.data.scores import named
 from tellapart.errors import ModelError, first_sentence, require
+from tellapart.models.hub import fetch_file
 from tellapart.models.torch_backend import Runtime, import_torch
 
 __all__ = [
@@ -248,38 +249,9 @@ def _file(source: str, name: str) -> Path:
             raise ModelError(f"{source} has no {name}; expected the folder of a model of transformers")
         return folder / name
     require("torch", extra="models")  # first: without it nothing is worth fetching
-    hub = require("huggingface_hub", extra="models")
-    page = f"https://huggingface.co/{source}"
-    fetch, log = hub.hf_hub_download, logging.getLogger("huggingface_hub")  # fetched first: that sets the level
-    level = log.level
-    log.setLevel(logging.ERROR)  # it reports every retry; what matters is raised
-    try:
-        return Path(fetch(source, name))
-    except hub.errors.HFValidationError as error:
-        raise ModelError(f"{source} is no folder, and no id of the hub (owner/name)") from error
-    except hub.errors.GatedRepoError as error:
-        raise ModelError(
-            f"{source} is gated: accept its conditions on {page}, then log in with `hf auth login` or set HF_TOKEN"
-        ) from error
-    except hub.errors.RepositoryNotFoundError as error:
-        raise ModelError(
-            f"{source} is no folder, and the hub has no such model that you may read; check the id ({page}), and log "
-            "in with `hf auth login` if it is private"
-        ) from error
-    except hub.errors.LocalEntryNotFoundError as error:
-        offline = hub.constants.HF_HUB_OFFLINE
-        why = "HF_HUB_OFFLINE is set" if offline else "the hub cannot be reached"
-        raise ModelError(
-            f"{source} is no folder, its {name} is not in the hub's cache, and {why}; "
-            f"{'unset it, or ' if offline else ''}fetch it where there is a network (hf download {source}) or name a "
-            "folder"
-        ) from error
-    except hub.errors.EntryNotFoundError as error:
-        raise ModelError(f"{source} has no {name} on the hub ({page}); it is no model of transformers") from error
-    except (hub.errors.HfHubHTTPError, OSError) as error:
-        raise ModelError(f"{source}: its {name} cannot be fetched from the hub: {first_sentence(error)}") from error
-    finally:
-        log.setLevel(level)
+    return fetch_file(
+        f"{source} (no such folder here)", source, [name], library="transformers", instead="the model's folder"
+    )
 
 
 def _has(source: str, name: str) -> bool:

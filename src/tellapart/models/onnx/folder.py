@@ -100,15 +100,15 @@ def read_folder(folder: Path) -> ModelFolder:
     files = {name: _read(folder, name) for name in FILES}
     digest = hashlib.sha256(f"{PREPROCESSING}\n{hashlib.sha256(head).hexdigest()}\n".encode())
     for name, data in files.items():
-        digest_of_file = hashlib.sha256(data).hexdigest()
-        if digest_of_file != config.sha256[name]:
+        sha256 = hashlib.sha256(data).hexdigest()
+        if sha256 != config.sha256[name]:
             raise ModelError(
-                f"{folder / name}: its SHA-256 is {digest_of_file[:12]}..., {CONFIG} says {config.sha256[name][:12]}...; "
+                f"{folder / name}: its SHA-256 is {sha256[:12]}..., {CONFIG} says {config.sha256[name][:12]}...; "
                 "the file was changed or is incomplete: fetch the folder again, or export it anew"
             )
         if name.endswith(".onnx"):
             _refuse_external_data(folder / name, data)
-        digest.update(f"{digest_of_file}\n".encode())
+        digest.update(f"{sha256}\n".encode())
     return ModelFolder(folder, config, files, digest.hexdigest())
 
 

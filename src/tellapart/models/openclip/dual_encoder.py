@@ -61,12 +61,12 @@ def load(name: str, options: ModelOptions) -> OpenClipEncoder:
 
 
 def _checkpoint_files(name: str) -> list[Path] | None:
-    _, at, place = name.partition("@")
-    file = Path(place).expanduser()
+    _, at, path = name.partition("@")
+    file = Path(path).expanduser()
     if not at or not file.is_file():
         return None
     # The files beside a checkpoint may say how it was trained.
-    beside = (path for path in file.parent.iterdir() if path.suffix in {".json", ".txt"} and path.is_file())
+    beside = (each for each in file.parent.iterdir() if each.suffix in {".json", ".txt"} and each.is_file())
     return [file, *sorted(beside)]
 
 

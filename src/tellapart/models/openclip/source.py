@@ -1,4 +1,4 @@
-"""What the name of an open_clip model stands for: architecture, weights, preprocessing and activation, none guessed."""
+"""Names of open_clip models, resolved to architecture, weights, preprocessing and activation; none is guessed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 
 from tellapart.catalog import nearest
 from tellapart.errors import ModelError, UnknownNameError, require
+from tellapart.models.hub import fetch_file
 from tellapart.models.torch_backend import import_torch
 
 __all__ = ["FOLDER", "HUB", "TAG", "Source", "resolve"]
 
-#: What an open_clip model's name begins with.
+#: The prefixes of open_clip models' names.
 TAG, HUB, FOLDER = "open_clip:", "hf-hub:", "local-dir:"
 
 CONFIG = "open_clip_config.json"
@@ -34,10 +35,7 @@ class Source:
         architecture: what `open_clip.create_model` builds: one of its architectures, or `local-dir:` and a folder.
         tokenizer: what `open_clip.get_tokenizer` takes.
         checkpoint: the file of the weights.
-        preprocessing: `mean`, `std`, `interpolation`, `resize_mode` and what else its authors say.
-
-    >>> Source("open_clip:ViT-B-32-quickgelu@a.pt", "ViT-B-32-quickgelu", "ViT-B-32", Path("a.pt"), {}).checkpoint.name
-    'a.pt'
+        preprocessing: `mean`, `std`, `interpolation`, `resize_mode` and other settings of its authors.
     """
 
     name: str
@@ -48,27 +46,23 @@ class Source:
 
 
 def resolve(name: str) -> Source:
-    """Find what a name stands for; the network is used only if a tag or a hub id is not in the hub's cache.
+    """Find the source of a name; the network is used only if a tag or a hub id is not in the hub's cache.
 
-    What the four kinds of names say of activation and preprocessing:
+    Activation and preprocessing, by the form of the name:
 
     - `open_clip:ARCH/TAG`: what open_clip's table of published weights says. open_clip itself warns when the
       architecture's activation is another one, and goes on; here it is an error.
     - `hf-hub:ORG/REPO` and `local-dir:PATH`: what `open_clip_config.json` says.
     - `open_clip:ARCH@FILE`: a state dict holds neither. Many architectures exist with GELU and with QuickGELU, and
-      open_clip silently takes the one in the name it is given. Here the file's training must be told, by what lies
-      beside it (`open_clip_config.json`, or `params.txt` of open_clip's trainer) or by the name: `ViT-B-32-quickgelu@`
-      or `ViT-B-32-gelu@`. What is told twice must agree.
+      open_clip silently takes the one of the name. Here the file's training must be known, from a file beside it
+      (`open_clip_config.json`, or `params.txt` of open_clip's trainer) or from the name: `ViT-B-32-quickgelu@` or
+      `ViT-B-32-gelu@`. If several say it, they must agree.
     - `open_clip:ARCH/TAG@FILE`: the file is a fine-tune of that tag, and shares its activation and preprocessing.
 
     Raises:
         UnknownNameError: no such architecture or tag; the message names the nearest.
         ModelError: no such file or repository, or nothing says which activation or preprocessing the weights need.
         MissingDependencyError: torch or open_clip is not installed.
-
-    >>> resolve("open_clip:ViT-B-23/openai")
-    Traceback (most recent call last):
-    tellapart.errors.UnknownNameError: open_clip has no architecture 'ViT-B-23'; did you mean 'ViT-B-32'?
     """
     import_torch()
     require("open_clip", extra="models")
@@ -76,8 +70,8 @@ def resolve(name: str) -> Source:
         return _folder(name, Path(name.removeprefix(FOLDER)).expanduser())
     if name.startswith(HUB):
         return _repository(name, name.removeprefix(HUB))
-    told, at, file = name.removeprefix(TAG).partition("@")
-    architecture, slash, tag = _split(told)
+    model, at, file = name.removeprefix(TAG).partition("@")
+    architecture, slash, tag = _split(model)
     if at:
         return _checkpoint(name, architecture, tag, Path(file).expanduser())
     if not slash:
@@ -86,47 +80,46 @@ def resolve(name: str) -> Source:
         raise ModelError(
             f"{name} names no weights; write {TAG}{architecture}/TAG or {TAG}{architecture}@FILE with {known}"
         )
-    published = _published(name, architecture, tag)
+    published = _published_config(name, architecture, tag)
     return Source(name, architecture, architecture, _download(name, published), _preprocessing(published))
 
 
-def _split(told: str) -> tuple[str, str, str]:
+def _split(name: str) -> tuple[str, str, str]:
     """Return the architecture, "/" or nothing, and the tag. open_clip takes `ViT-B/32` for `ViT-B-32`."""
     known = require("open_clip", extra="models").list_models()
-    head, slash, tag = told.rpartition("/")
-    for architecture, rest in ((told, ("", "")), (head, (slash, tag))):
+    head, slash, tag = name.rpartition("/")
+    for architecture, rest in ((name, ("", "")), (head, (slash, tag))):
         dashed = architecture.replace("/", "-")
         plain = dashed.removesuffix(_PLAIN)
         if dashed in known or (plain in known and plain + _QUICK in known):
             return (dashed, *rest)
-    wanted = (head or told).replace("/", "-")
-    raise UnknownNameError(f"open_clip has no architecture {wanted!r}{nearest(wanted, known)}")
+    unknown = (head or name).replace("/", "-")
+    raise UnknownNameError(f"open_clip has no architecture {unknown!r}{nearest(unknown, known)}")
 
 
 def _tags(architecture: str) -> Mapping[str, Mapping[str, Any]]:
-    """Return what open_clip says of every published set of weights of an architecture."""
+    """Return open_clip's configuration of every published set of weights of an architecture, by tag."""
     open_clip = require("open_clip", extra="models")
     plain = architecture.removesuffix(_PLAIN)
     return {tag: open_clip.get_pretrained_cfg(plain, tag) for tag in open_clip.list_pretrained_tags_by_model(plain)}
 
 
-def _published(name: str, architecture: str, tag: str) -> Mapping[str, Any]:
-    """Return what open_clip's table says of an architecture's tag, if it fits the architecture's activation."""
+def _published_config(name: str, architecture: str, tag: str) -> Mapping[str, Any]:
+    """Return open_clip's configuration of an architecture's tag, if it fits the architecture's activation."""
     twin, quick = _twin(architecture), _is_quick(architecture)
-    found = _tags(architecture).get(tag.lower().replace("-", "_"))  # as open_clip reads them
-    other = _tags(twin).get(tag.lower().replace("-", "_")) if twin else None
+    known, key = _tags(architecture), tag.lower().replace("-", "_")  # as open_clip reads them
+    config = known.get(key)
     fix = f"did you mean {name.replace(architecture, twin, 1)!r}?" if twin else ""
-    if found is None:
-        known = _tags(architecture)
-        hint = f"; {fix}" if other else nearest(tag, known)
+    if config is None:
+        hint = f"; {fix}" if twin and key in _tags(twin) else nearest(tag, known)
         listed = f"; it has {', '.join(known)}" if known and not hint else ""
         raise UnknownNameError(f"open_clip has no weights {tag!r} of {architecture!r}{hint}{listed}")
-    if twin and bool(found.get("quick_gelu")) != quick:
+    if twin and bool(config.get("quick_gelu")) != quick:
         raise ModelError(
             f"{name}: these weights were trained with {_activation(not quick)}, and {architecture} computes with "
             f"{_activation(quick)}; {fix}"
         )
-    return found
+    return config
 
 
 def _twin(architecture: str) -> str | None:
@@ -154,42 +147,35 @@ def _checkpoint(name: str, architecture: str, tag: str, file: Path) -> Source:
     if not file.is_file():
         raise ModelError(f"{name}: {file} is {'a folder' if file.is_dir() else 'no file'}; name a checkpoint file")
     plain = architecture.removesuffix(_PLAIN)
-    beside = _config_beside(file)
-    said = {CONFIG: _says_quick(beside), "params.txt": _trained_quick(file)}
-    evidence = {place: quick for place, quick in said.items() if quick is not None}
+    config_file = file.with_name(CONFIG)
+    beside = _read_config(config_file) if config_file.is_file() else None
+    evidence = {} if beside is None else {CONFIG: bool(beside["model_cfg"].get("quick_gelu"))}
+    if (trained := _trained_quick(file)) is not None:
+        evidence["params.txt"] = trained
     quick, twin = _is_quick(architecture), _twin(architecture)
-    for place, found in evidence.items():
-        if twin and found != quick:
+    for source, stated in evidence.items():
+        if twin and stated != quick:
             raise ModelError(
-                f"{name}: {place} beside the file says {_activation(found)}, and {architecture} computes with "
+                f"{name}: {source} beside the file says {_activation(stated)}, and {architecture} computes with "
                 f"{_activation(quick)}; did you mean {name.replace(architecture, twin, 1)!r}?"
             )
     if tag:
-        preprocessing = _preprocessing(_published(name, architecture, tag))
+        preprocessing = _preprocessing(_published_config(name, architecture, tag))
     elif beside is not None and "preprocess_cfg" in beside:
         preprocessing = dict(beside["preprocess_cfg"])
     else:
         preprocessing = _shared_preprocessing(name, architecture)
     if twin and not (tag or evidence or architecture.endswith((_QUICK, _PLAIN))):
         raise ModelError(
-            f"{name}: nothing says whether this file was trained with GELU or QuickGELU, and every number depends on it; "
-            f"write {TAG}{plain}{_QUICK}@{file} (fine-tunes of OpenAI's, MetaCLIP's or DFN's weights) or "
+            f"{name}: nothing says whether this file was trained with GELU or QuickGELU, and every number depends on "
+            f"it; write {TAG}{plain}{_QUICK}@{file} (fine-tunes of OpenAI's, MetaCLIP's or DFN's weights) or "
             f"{TAG}{plain}{_PLAIN}@{file} (of LAION's or DataComp's, or trained from nothing)"
         )
     return Source(name, plain, plain, file, preprocessing)
 
 
-def _config_beside(file: Path) -> dict[str, Any] | None:
-    path = file.with_name(CONFIG)
-    return _read_config(path) if path.is_file() else None
-
-
-def _says_quick(config: Mapping[str, Any] | None) -> bool | None:
-    return None if config is None else bool(config["model_cfg"].get("quick_gelu"))
-
-
 def _trained_quick(file: Path) -> bool | None:
-    """Return what open_clip's trainer wrote of the activation: `RUN/params.txt`, of `RUN/checkpoints/FILE`.
+    """Return whether open_clip's trainer used QuickGELU, by `RUN/params.txt` beside `RUN/checkpoints/FILE`.
 
     None also for a fine-tune of OpenAI's weights under the plain name: open_clip computed with QuickGELU then until
     its version 3, and with GELU since.
@@ -208,7 +194,7 @@ def _trained_quick(file: Path) -> bool | None:
 
 
 def _shared_preprocessing(name: str, architecture: str) -> dict[str, Any]:
-    """Return the preprocessing that all published weights of an architecture share; open_clip's own if there are none."""
+    """Return the preprocessing of all published weights of an architecture; open_clip's own if there are none."""
     quick = _is_quick(architecture)
     kinds: dict[str, list[str]] = {}
     for tag, config in _tags(architecture).items():
@@ -226,14 +212,14 @@ def _shared_preprocessing(name: str, architecture: str) -> dict[str, Any]:
 
 def _folder(name: str, folder: Path) -> Source:
     config = _read_config(folder / CONFIG)
-    found = [folder / file for file in _WEIGHTS if (folder / file).is_file()]
-    if not found:
-        found = sorted(path for path in folder.iterdir() if path.suffix in _SUFFIXES)
-        if len(found) != 1:
-            listed = f"; it has {', '.join(path.name for path in found)}" if found else ""
+    weights = [folder / file for file in _WEIGHTS if (folder / file).is_file()]
+    if not weights:
+        weights = sorted(path for path in folder.iterdir() if path.suffix in _SUFFIXES)
+        if len(weights) != 1:
+            listed = f"; it has {', '.join(path.name for path in weights)}" if weights else ""
             raise ModelError(f"{name}: expected {_WEIGHTS[0]} in {folder}, or one file of weights{listed}")
     local = f"{FOLDER}{folder}"
-    return Source(name, local, local, found[0], _stated_preprocessing(name, config))
+    return Source(name, local, local, weights[0], _stated_preprocessing(name, config))
 
 
 def _repository(name: str, repository: str) -> Source:
@@ -260,8 +246,9 @@ def _stated_preprocessing(name: str, config: Mapping[str, Any]) -> dict[str, Any
     missing = [key for key in _PREPROCESSING if key not in (stated or {})]
     if not isinstance(stated, dict) or {"mean", "std"} & set(missing):
         raise ModelError(
-            f"{name}: {CONFIG} says nothing of {', '.join(missing)}; add what it was trained with, OpenAI's for example: "
-            '"preprocess_cfg": {"mean": [0.48145466, 0.4578275, 0.40821073], "std": [0.26862954, 0.26130258, 0.27577711]}'
+            f"{name}: {CONFIG} says nothing of {', '.join(missing)}; add what it was trained with, for example OpenAI's "
+            '"preprocess_cfg": {"mean": [0.48145466, 0.4578275, 0.40821073], '
+            '"std": [0.26862954, 0.26130258, 0.27577711]}'
         )
     return stated
 
@@ -277,34 +264,5 @@ def _download(name: str, published: Mapping[str, Any]) -> Path:
 
 
 def _fetch(name: str, repository: str, files: Iterable[str]) -> Path:
-    """Return the first of these files that a repository of the hub has, from the hub's cache if it is there."""
-    hub, errors = require("huggingface_hub", extra="models"), require("huggingface_hub.errors", extra="models")
-    files, page = list(dict.fromkeys(files)), f"https://huggingface.co/{repository}"
-    try:
-        for file in files[:-1]:
-            try:
-                return Path(hub.hf_hub_download(repository, file))
-            except errors.EntryNotFoundError:  # also where it is not in the cache and there is no network
-                continue
-        return Path(hub.hf_hub_download(repository, files[-1]))
-    except errors.HFValidationError as error:
-        raise ModelError(f"{name}: {repository!r} is no id of the hub; expected OWNER/NAME") from error
-    except errors.GatedRepoError as error:
-        raise ModelError(
-            f"{name} is gated: accept its conditions on {page}, then log in with `hf auth login` or set HF_TOKEN"
-        ) from error
-    except errors.RepositoryNotFoundError as error:
-        raise ModelError(f"{name}: the hub has no {repository} that you may read; log in if it is private") from error
-    except errors.LocalEntryNotFoundError as error:
-        why = "HF_HUB_OFFLINE is set" if hub.constants.HF_HUB_OFFLINE else "the hub cannot be reached"
-        raise ModelError(
-            f"{name}: {files[0]} of {repository} is not in the hub's cache, and {why}; fetch it where there is a network "
-            f"(hf download {repository}), or name a file: {TAG}ARCH@FILE"
-        ) from error
-    except errors.EntryNotFoundError as error:
-        raise ModelError(
-            f"{name}: {repository} has no {' or '.join(files)}; is it a model of open_clip? ({page})"
-        ) from error
-    except (errors.HfHubHTTPError, OSError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise ModelError(f"{name}: {repository} cannot be fetched from the hub: {reason}") from error
+    subject = name if name == f"{HUB}{repository}" else f"{name}: {repository}"
+    return fetch_file(subject, repository, files, library="open_clip", instead=f"a file: {TAG}ARCH@FILE")

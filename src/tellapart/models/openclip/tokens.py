@@ -1,4 +1,4 @@
-"""The text side of an open_clip model: tokens as its own tokenizer makes them, and no longer padding than it needs."""
+"""The text side of an open_clip model: the tokens of its own tokenizer, with no more padding than needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tellapart.models.torch_forward import bucket
 
 __all__ = ["TextTower", "Tokens"]
 
-#: What else an open_clip tokenizer's ids depend on.
+#: The options that an open_clip tokenizer's ids depend on.
 _OPTIONS = ("context_length", "clean_fn", "strip_sep_token", "tokenizer_mode")
 
 
@@ -23,9 +23,8 @@ class Tokens:
         tokenizer: of `open_clip.get_tokenizer`.
 
     Attributes:
-        facts: what the ids depend on; the same wherever the tokenizer's files lie.
+        facts: all that the ids depend on; the same wherever the tokenizer's files lie.
 
-    >>> torch = import_torch()
     >>> import open_clip
     >>> ids, cut = Tokens(open_clip.SimpleTokenizer(context_length=6)).read(["a cat", "one two three four five six"])
     >>> ids.tolist(), cut
@@ -60,17 +59,13 @@ class Tokens:
 
 
 class TextTower:
-    """The text tower of an open_clip model, given no more padding than can matter.
+    """The text tower of an open_clip model, which reads no more padding than can matter.
 
     Args:
         model: of `open_clip.create_model`.
 
     Attributes:
         shortens: whether texts are padded to a bucket; if not, to the whole context.
-
-    >>> from types import SimpleNamespace
-    >>> TextTower(SimpleNamespace(text=SimpleNamespace(attn_mask=None, pool_type="last"))).shortens
-    False
     """
 
     def __init__(self, model: Any) -> None:
@@ -78,16 +73,16 @@ class TextTower:
         self._text = text = getattr(model, "text", model)
         self._pool = getattr(text, "pool_type", getattr(text, "text_pool_type", None))
         self._eos = getattr(text, "eos_id", getattr(text, "text_eos_id", None))
-        # A token appended for pooling (CoCa) attends to all places; so do the tokens of a tower that is not causal.
+        # A token appended for pooling (CoCa) attends to all positions; so do the tokens of a tower that is not causal.
         causal = getattr(text, "attn_mask", None) is not None and getattr(text, "cls_emb", None) is None
         self.shortens = causal and self._pool in {"argmax", "eos"}
 
     def lengths(self, ids: Any) -> list[int]:
-        """Return what each text, int64 `(n, context_length)`, is padded to: a function of the text alone."""
+        """Return the padded length of each text, int64 `(n, context_length)`: a function of the text alone."""
         context = ids.shape[1]
         if not self.shortens or not len(ids):
             return [context] * len(ids)
-        return [bucket(place + 1, context) for place in self._pooled(ids).tolist()]
+        return [bucket(position + 1, context) for position in self._pooling_positions(ids).tolist()]
 
     def encode(self, ids: Any) -> Any:
         """Return the features, `(n, dimensions)`, of ids `(n, length)` on the model's device."""
@@ -98,14 +93,14 @@ class TextTower:
         dtype = text.transformer.get_cast_dtype()
         tokens = text.token_embedding(ids).to(dtype) + text.positional_embedding[:length].to(dtype)
         hidden = text.ln_final(text.transformer(tokens, attn_mask=text.attn_mask[:length, :length]))
-        pooled = hidden[import_torch().arange(len(ids), device=ids.device), self._pooled(ids)]
+        pooled = hidden[import_torch().arange(len(ids), device=ids.device), self._pooling_positions(ids)]
         projection = text.text_projection
         if projection is None:
             return pooled
         return pooled @ projection if isinstance(projection, import_torch().Tensor) else projection(pooled)
 
-    def _pooled(self, ids: Any) -> Any:
-        """Return the place that each text's answer is read off: int64 `(n,)`."""
+    def _pooling_positions(self, ids: Any) -> Any:
+        """Return the position whose features represent each text: int64 `(n,)`."""
         return ids.argmax(dim=-1) if self._pool == "argmax" else (ids == self._eos).int().argmax(dim=-1)
 
 

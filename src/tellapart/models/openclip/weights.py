@@ -1,4 +1,4 @@
-"""An open_clip model built, every weight of it from its checkpoint, and its tokenizer held to those weights."""
+"""Building an open_clip model: every weight from its checkpoint, and a tokenizer that fits those weights."""
 
 from __future__ import annotations
 
@@ -29,16 +29,13 @@ _TOKENIZER_FIX = (
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What an open_clip model is made of.
+    """A loaded open_clip model with its preprocessing and tokenizer.
 
     Attributes:
         model: in float32, on the CPU, in evaluation mode.
         transform: open_clip's own, of `torchvision`, from a picture to a tensor.
         tokenizer: open_clip's own.
         activation: of the transformers that open_clip builds: `QuickGELU` or `GELU`; empty if it builds none.
-
-    >>> sorted(Parts.__dataclass_fields__)
-    ['activation', 'model', 'tokenizer', 'transform']
     """
 
     model: Any
@@ -56,16 +53,11 @@ def assemble(source: Source) -> Parts:
     Raises:
         ModelError: the checkpoint does not fit the architecture, or the tokenizer does not fit the weights.
         MissingDependencyError: torch or open_clip is not installed.
-
-    >>> from pathlib import Path
-    >>> assemble(Source("a", "local-dir:nowhere", "", Path("a.pt"), {}))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: a: open_clip cannot build it: ...
     """
     import_torch()
     open_clip = require("open_clip", extra="models")
-    with _quiet(), _told(source, "open_clip cannot build it"):
-        with _uninitialised():
+    with _quiet(), _explain_errors(source, "open_clip cannot build it"):
+        with _without_initialisation():
             model = open_clip.create_model(
                 source.architecture,
                 load_weights=False,
@@ -79,7 +71,7 @@ def assemble(source: Source) -> Parts:
     _check_size(source, facts)
     activation = _activation_of(model)
     _load(source, model.eval(), activation)
-    with _quiet(), _told(source, "its tokenizer cannot be loaded", _TOKENIZER_FIX):
+    with _quiet(), _explain_errors(source, "its tokenizer cannot be loaded", _TOKENIZER_FIX):
         tokenizer = open_clip.get_tokenizer(source.tokenizer)
     _check_tokenizer(source, model, tokenizer)
     return Parts(model, transform, tokenizer, activation)
@@ -96,7 +88,7 @@ def _check_size(source: Source, facts: Mapping[str, Any]) -> None:
 
 
 def _activation_of(model: Any) -> str:
-    # Towers of other libraries (timm, transformers) have an activation of their own, which no option of open_clip moves.
+    # Towers of other libraries (timm, transformers) have their own activation, which no option of open_clip changes.
     own = [module for module in model.modules() if type(module).__name__ in {"VisionTransformer", "Transformer"}]
     kinds = {type(module).__name__ for tower in own for module in tower.modules()}
     return " and ".join(sorted(kinds & {"QuickGELU", "GELU"}))
@@ -109,27 +101,13 @@ def _load(source: Source, model: Any, activation: str) -> None:
         tensors = {key: tensor for key, tensor in tensors.items() if key not in _OPENAI}
         if activation != "QuickGELU":
             raise ModelError(
-                f"{source.name}: these are OpenAI's own weights, trained with QuickGELU; use {source.architecture}-quickgelu"
+                f"{source.name}: these are OpenAI's own weights, trained with QuickGELU; use "
+                f"{source.architecture}-quickgelu"
             )
-    tensors = _in_this_form(source, model, tensors)
-    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    shapes = [
-        f"{name} {found[name]}, not {wanted[name]}" for name in wanted if found.get(name, wanted[name]) != wanted[name]
-    ]
-    problems = {
-        "missing": [name for name in wanted if name not in found],
-        "unexpected": [name for name in found if name not in wanted],
-        "of another shape": shapes,
-    }
-    said = [f"{len(names)} {problem} ({named(names, 3)})" for problem, names in problems.items() if names]
-    if said:
-        raise ModelError(
-            f"{source.name}: {source.checkpoint.name} does not fit {source.architecture}: {'; '.join(said)}"
-            f"{_fitting(found)}"
-        )
+    tensors = _convert_names(source, model, tensors)
+    _check_shapes(source, model, tensors)
     dtypes = {name: tensor.dtype for name, tensor in model.state_dict().items()}
-    # Given away, not copied: the model was built without numbers of its own.
+    # Assigned, not copied: the model was built without numbers.
     model.load_state_dict({name: tensor.to(dtypes[name]) for name, tensor in tensors.items()}, strict=True, assign=True)
     for parameter in model.parameters():
         parameter.requires_grad_(False)
@@ -138,16 +116,33 @@ def _load(source: Source, model: Any, activation: str) -> None:
         raise ModelError(f"{source.name}: {source.checkpoint.name} holds NaN or infinity, first in {bad}")
 
 
-def _in_this_form(source: Source, model: Any, tensors: dict[str, Any]) -> dict[str, Any]:
+def _check_shapes(source: Source, model: Any, tensors: Mapping[str, Any]) -> None:
+    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    actual = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    differing = [name for name in expected if actual.get(name, expected[name]) != expected[name]]
+    problems = {
+        "missing": [name for name in expected if name not in actual],
+        "unexpected": [name for name in actual if name not in expected],
+        "of another shape": [f"{name} {actual[name]}, not {expected[name]}" for name in differing],
+    }
+    listed = [f"{len(names)} {problem} ({named(names, 3)})" for problem, names in problems.items() if names]
+    if listed:
+        raise ModelError(
+            f"{source.name}: {source.checkpoint.name} does not fit {source.architecture}: {'; '.join(listed)}"
+            f"{_fitting_architecture(actual)}"
+        )
+
+
+def _convert_names(source: Source, model: Any, tensors: dict[str, Any]) -> dict[str, Any]:
     """Rename what open_clip itself renames; stretch and fill in nothing."""
     convert = require("open_clip.convert", extra="models").convert_state_dict
     rename = require("open_clip.model", extra="models").convert_to_custom_text_state_dict
     if any(name.startswith(("text_model.", "vision_model.")) for name in tensors):
         raise ModelError(
-            f"{source.name}: {source.checkpoint} is a checkpoint of transformers, not of open_clip; name its folder, with "
-            "config.json in it: hf:FOLDER"
+            f"{source.name}: {source.checkpoint} is a checkpoint of transformers, not of open_clip; name its folder, "
+            "with config.json in it: hf:FOLDER"
         )
-    with _told(source, f"{source.checkpoint.name} cannot be converted"):
+    with _explain_errors(source, f"{source.checkpoint.name} cannot be converted"):
         tensors = convert(model, tensors)
     if "positional_embedding" in tensors and not hasattr(model, "positional_embedding"):
         tensors = rename(tensors)
@@ -160,36 +155,37 @@ def _in_this_form(source: Source, model: Any, tensors: dict[str, Any]) -> dict[s
     return tensors
 
 
-def _fitting(found: Mapping[str, tuple[int, ...]]) -> str:
+def _fitting_architecture(shapes: Mapping[str, tuple[int, ...]]) -> str:
     """Return a did-you-mean with an architecture of open_clip's that these shapes belong to, or nothing."""
     open_clip = require("open_clip", extra="models")
-    shape = {key: found.get(key, found.get(f"text.{key}")) for key in ("token_embedding.weight", "text_projection")}
-    patches, positions = found.get("visual.conv1.weight"), found.get("visual.positional_embedding")
-    words, projection = shape["token_embedding.weight"], shape["text_projection"]
+    words, projection = (
+        shapes.get(key, shapes.get(f"text.{key}")) for key in ("token_embedding.weight", "text_projection")
+    )
+    patches, positions = shapes.get("visual.conv1.weight"), shapes.get("visual.positional_embedding")
     if not (patches and positions and words and projection) or len(patches) != 4:
         return ""
     image_size = round((positions[0] - 1) ** 0.5) * patches[-1]
-    layers = len({name.split(".")[3] for name in found if name.startswith("visual.transformer.resblocks.")})
-    seen = (projection[1], patches[0], patches[-1], image_size, layers, *words)
+    layers = len({name.split(".")[3] for name in shapes if name.startswith("visual.transformer.resblocks.")})
+    sizes = (projection[1], patches[0], patches[-1], image_size, layers, *words)
     for name in open_clip.list_models():
         config = open_clip.get_model_config(name)
         vision, text = config["vision_cfg"], config["text_cfg"]
         sides = (vision.get("width"), vision.get("patch_size"), vision.get("image_size"), vision.get("layers"))
-        if seen == (config["embed_dim"], *sides, text.get("vocab_size"), text.get("width")):
+        if sizes == (config["embed_dim"], *sides, text.get("vocab_size"), text.get("width")):
             return f"; did you mean {name!r}?"
     return ""
 
 
 def _check_tokenizer(source: Source, model: Any, tokenizer: Any) -> None:
-    """Hold the tokenizer to the text tower: its entries, its length, and the token that is pooled at."""
+    """Check that the tokenizer fits the text tower: its entries, its length, and the token that is pooled at."""
     text = getattr(model, "text", model)
     rows = text.token_embedding.weight.shape[0] if hasattr(text, "token_embedding") else text.vocab_size
     inner = getattr(tokenizer, "tokenizer", None)  # of transformers; else open_clip's own
     entries = tokenizer.vocab_size if inner is None else max(inner.get_vocab().values()) + 1
     if (inner is None and entries != rows) or entries > rows:
         raise ModelError(
-            f"{source.name}: its tokenizer has {entries} entries, its token embeddings {rows} rows; they belong to different "
-            "models: name the right one as 'hf_tokenizer_name' in open_clip_config.json"
+            f"{source.name}: its tokenizer has {entries} entries, its token embeddings {rows} rows; they belong to "
+            "different models: name the right one as 'hf_tokenizer_name' in open_clip_config.json"
         )
     if tokenizer.context_length > text.context_length:
         raise ModelError(
@@ -208,14 +204,14 @@ def _check_tokenizer(source: Source, model: Any, tokenizer: Any) -> None:
         pooled = entries - 1 if pool == "argmax" else getattr(text, "eos_id", getattr(text, "text_eos_id", None))
     if pooled != end:
         raise ModelError(
-            f"{source.name}: its text tower pools at token {pooled}, its tokenizer ends texts with {end}; they belong to "
-            "different models: correct 'eos_id' or 'hf_tokenizer_name' in open_clip_config.json"
+            f"{source.name}: its text tower pools at token {pooled}, its tokenizer ends texts with {end}; they belong "
+            "to different models: correct 'eos_id' or 'hf_tokenizer_name' in open_clip_config.json"
         )
 
 
 @contextmanager
-def _told(source: Source, failure: str, fix: str = "") -> Iterator[None]:
-    """Turn what the libraries raise, which is of every kind, into one line."""
+def _explain_errors(source: Source, failure: str, fix: str = "") -> Iterator[None]:
+    """Turn any error of the libraries into one line."""
     try:
         yield
     except ModelError:
@@ -226,7 +222,7 @@ def _told(source: Source, failure: str, fix: str = "") -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep open_clip from saying that the weights are random (they are loaded next) and from setting up logging."""
+    """Keep open_clip from logging that the weights are random (they are loaded next) and from setting up logging."""
     root, silent = logging.getLogger(), logging.NullHandler()
     disabled = root.manager.disable
     root.addHandler(silent)
@@ -238,8 +234,8 @@ def _quiet() -> Iterator[None]:
         root.removeHandler(silent)
 
 
-def _uninitialised() -> Any:
-    """Leave out the drawing of random weights: half of the time that building a ViT-B/32 takes."""
+def _without_initialisation() -> Any:
+    """Skip the random initialisation of weights: half of the time that building a ViT-B/32 takes."""
     torch = import_torch()
 
     class Uninitialised(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
