@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tellapart.models.fusion.family import Halves, Tensors
 from tellapart.models.fusion.scoring import FusionEncoder, FusionScorer
+from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
 from tellapart.models.huggingface.files import import_transformers, quiet
+from tellapart.models.huggingface.tokens import TokenReader
 from tellapart.models.protocols import DualEncoder, PairScorer
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch_backend import Runtime, import_torch
 
 pytest.importorskip("torch", reason="fusion encoders need the extra 'models'")
 pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
@@ -169,3 +172,44 @@ def test_a_state_holds_its_own_memory_and_not_its_batches(family: str, folder: P
     encoder: Any = scorer(folder).encoder
     for state in (*encoder.encode_images(pictures()), *encoder.encode_texts(TEXTS)):
         assert sum(tensor.untyped_storage().nbytes() for tensor in state.tensors) == state.nbytes
+
+
+class BrightnessHalves(Halves):
+    """Words against brightness: an architecture with no configuration of transformers."""
+
+    architecture = "Brightness"
+    match = None
+
+    def __init__(self, module: Any) -> None:
+        self.module, self.context = module, 8
+
+    @property
+    def facts(self) -> str:
+        return "8 tokens"
+
+    def images(self, pixels: Any) -> Tensors:
+        return (self.module(pixels),)
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        (image,), (ids, mask) = images, texts
+        return image * (ids * mask).sum(1, keepdim=True)
+
+
+def test_a_family_needs_nothing_of_transformers() -> None:
+    def tokenize(texts: list[str], max_length: int | None = None, **options: Any) -> dict[str, Any]:
+        ids = [list(map(len, text.split())) for text in texts]
+        if max_length is None:
+            return {"input_ids": ids}
+        rows = torch.tensor([row + [0] * (max_length - len(row)) for row in ids])
+        return {"input_ids": rows, "attention_mask": (rows > 0).long()}
+
+    module = torch.nn.Linear(1, 1)
+    torch.nn.init.ones_(module.weight)
+    torch.nn.init.zeros_(module.bias)
+    preparation = Preparation(
+        lambda pixels: {"pixels": np.float32([pixels.mean()])}, TokenReader(tokenize, 8), "mean of the pixels"
+    )
+    model = FusionScorer(TorchFusionEncoder("m", BrightnessHalves(module), preparation, Runtime("cpu")))
+    images = [np.full((2, 2, 3), value, np.uint8) for value in (1, 3)]
+    assert model.kind == "logit"
+    np.testing.assert_array_equal(model.score_pairs(images, ["a cup", "two cups"]), [4, 21])
