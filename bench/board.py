@@ -44,7 +44,7 @@ from tellapart.board.store import Store
 from tellapart.board.submissions.database import Database
 from tellapart.board.tables import RAW, Benchmark, Entry, Item, Model, Score, Source, Vector
 from tellapart.board.tiering import rank
-from tellapart.board.vectors import packed
+from tellapart.board.vectors import pack
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item as Pair
 from tellapart.metrics.pairs import PAIR_METRICS
@@ -132,13 +132,13 @@ def _item(k: int) -> dict[str, object]:
 
 
 def _numbers(session: Session, entry: Entry, scores: np.ndarray) -> None:
-    rows = [{"entry_id": entry.id, "metric": RAW, "data": packed(scores), "tied": b""}]
+    rows = [{"entry_id": entry.id, "metric": RAW, "data": pack(scores), "tied": b""}]
     numbers = []
     for metric in PAIR_METRICS:
         if metric.name not in NAMES:
             continue
         right = metric.per_item(scores)
-        rows.append({"entry_id": entry.id, "metric": metric.name, "data": packed(right), "tied": b""})
+        rows.append({"entry_id": entry.id, "metric": metric.name, "data": pack(right), "tied": b""})
         interval = wilson(int(right.sum()), ITEMS)
         same = {
             "entry_id": entry.id,

@@ -13,7 +13,6 @@ import pytest
 
 pytest.importorskip("fastapi", reason='the board needs: pip install "tellapart[board]"')
 pytest.importorskip("sqlmodel", reason='the board needs: pip install "tellapart[board]"')
-pytest.importorskip("alembic", reason='the board needs: pip install "tellapart[board]"')
 
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
@@ -25,9 +24,10 @@ from tellapart.board.store import Store
 from tellapart.cli.main import app
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import Scores
-from tellapart.evaluation.measure import measure
+from tellapart.evaluation.tabulate import tabulate_units
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
 from tellapart.records.run_folder import write_result, write_samples
+from tellapart.tasks.pairs import ListedPairs, PairScores, measure_pairs
 
 # Fixtures of tests in a real browser, for the tests of hidden benchmarks, too.
 _spec = importlib.util.spec_from_file_location("in_browser", Path(__file__).with_name("in_browser.py"))
@@ -60,7 +60,8 @@ def written_run(
     names = tuple(f"c{k % clusters}" if clusters else ids[k] for k in range(n))
     tags = tuple({"type": ("colour", "place")[k % 2]} for k in range(n))
     scores = Scores(ids, np.float32(values), "similarity")
-    measured = measure(scores, Outline(ids, (2, 2), names, tags))
+    (units,) = measure_pairs(ListedPairs(Outline(ids, (2, 2), names, tags)), PairScores(scores))
+    measured = tabulate_units([units])
     record = BenchmarkResult(
         title=f"Title of {benchmark}",
         fingerprint=fingerprint,
@@ -86,8 +87,8 @@ def written_run(
             images=(f"{k}_0.png", f"{k}_1.png"),
             texts=(f"a red cube on {k}", f"a blue cube on {k}"),
             scores=tuple(tuple(map(float, row)) for row in np.float32(values[k])),
-            outcomes={name: float(column[k]) for name, column in measured.outcomes.items()},
-            tied=tuple(name for name, column in measured.tied.items() if column[k]),
+            outcomes={metric.name: float(metric.strict[k]) for metric in units.values},
+            tied=tuple(metric.name for metric in units.values if metric.ties[k]),
         )
         for k in range(n)
     ]

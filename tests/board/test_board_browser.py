@@ -278,7 +278,7 @@ def test_a_gallery_is_walked_through_and_its_pictures_are_shown(chromium, servin
         for picture in first.all():
             picture.scroll_into_view_if_needed()
         page.wait_for_function("[...document.images].slice(0, 5).every(one => one.complete && one.naturalWidth === 24)")
-        assert first.nth(2).get_attribute("alt") == "found at place 3, true"
+        assert first.nth(2).get_attribute("alt") == "at rank 3, true"
         assert page.locator(".pager").first.locator("li").all_inner_texts() == ["1", "2", "3"]
         page.locator(".pager").first.get_by_role("link", name="3", exact=True).click()
         page.wait_for_url("**/t2i/pages/3")

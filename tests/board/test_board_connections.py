@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 import uvicorn
 from fastapi import FastAPI, Request, Response
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from tellapart.board import connections
-from tellapart.board.headers import LOOPBACK, KnownNames
+from tellapart.board.headers import LOOPBACK, SecurityHeaders
 
 Served = tuple[str, int]
 
@@ -34,7 +35,8 @@ def made_app() -> FastAPI:
     async def body(request: Request) -> Response:
         return Response(str(len(await request.body())))
 
-    app.add_middleware(KnownNames, names={*LOOPBACK, "board.example.org"})
+    app.add_middleware(SecurityHeaders)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK, "board.example.org"], www_redirect=False)
     return app
 
 
@@ -149,7 +151,9 @@ def test_one_address_has_not_all_the_connections(
     monkeypatch.setattr(connections, "EACH", 5)
     assert b"hello" in asked(served, "GET / HTTP/1.1\nHost: localhost")  # this machine's own do not count: a proxy's
     monkeypatch.setattr(connections, "network", lambda host: "one")
-    monkeypatch.setattr(connections.Connection, "_of_address", _without_loopback(connections.Connection._of_address))
+    monkeypatch.setattr(
+        connections.Connection, "_count_of_address", _without_loopback(connections.Connection._count_of_address)
+    )
     with ExitStack() as open_:
         for _ in range(5):
             open_.enter_context(connected(served))
@@ -181,7 +185,7 @@ def test_the_boards_own_names_are_answered(served: Served, host: str) -> None:
 )
 def test_another_name_that_points_here_reads_nothing(served: Served, host: str) -> None:
     answer = asked(served, f"GET / HTTP/1.1\nHost: {host}")
-    assert answer.startswith(b"HTTP/1.1 421")
+    assert answer.startswith(b"HTTP/1.1 400")
     assert b"hello" not in answer
 
 

@@ -86,13 +86,13 @@ def test_the_page_shows_pictures_that_are_there_and_is_linked_from_the_models_pa
     text = client.get(HERE).text
     assert "caption 0 a &lt;b&gt;" in text and "caption 0 a <b>" not in text
     address = "/benchmarks/coco-retrieval/items/5/pictures/0"
-    assert f'<img src="{address}" alt="found at place 1, not true"' in text
+    assert f'<img src="{address}" alt="at rank 1, not true"' in text
     sent = client.get(address)
     assert sent.status_code == 200
     assert Image.open(io.BytesIO(sent.content)).convert("RGB").getpixel((3, 3))[0] == pytest.approx(50, abs=6)
     assert client.get("/benchmarks/coco-retrieval/items/24?format=json").json()["made"][0]["said"] == "rank 3"
     backwards = client.get(f"{HERE}/i2t/pages/1").text
-    assert 'alt="the image that is asked for captions of"' in backwards
+    assert 'alt="the image of the query"' in backwards
     rows = list(csv.reader(io.StringIO(client.get(f"{HERE}?format=csv").text)))
     assert len(rows) == 1 + 5 * PAGE
     assert rows[3] == ["caption 0", "caption 0 a <b>", "3", "3", "0.png", "5.0", "yes"]
@@ -148,7 +148,7 @@ def test_a_record_that_keeps_ranks_alone_is_read_and_has_no_gallery(folder: Path
         )  # a bare rank
         found = client.get(f"{HERE}?format=json")
         assert found.status_code == 404
-        assert "does not hold what was found first; measure it again" in found.json()["detail"]
+        assert "does not list the entries ranked first; measure it again" in found.json()["detail"]
 
 
 class Addresses(HTMLParser):

@@ -18,7 +18,7 @@ from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store, database_url
 from tellapart.errors import StoreError
 
-pytest.importorskip("psycopg", reason="PostgreSQL needs: pip install 'psycopg[binary]'")
+psycopg = pytest.importorskip("psycopg", reason="PostgreSQL needs: pip install 'psycopg[binary]'")
 PROGRAMS = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)), None)
 pytestmark = pytest.mark.skipif(PROGRAMS is None, reason="no PostgreSQL server on this machine")
 
@@ -64,6 +64,30 @@ def test_every_page_is_the_same_as_on_sqlite(url: str, settings: BoardSettings, 
             found = there.get(path, params={"format": "json"})
             assert found.status_code == 200
             assert found.json() == client.get(path, params={"format": "json"}).json(), path
+
+
+def test_tables_of_another_version_are_rebuilt_beside_those_of_others(url: str, settings: BoardSettings) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS notes AS SELECT 'theirs' AS name")
+        with Store(database_url(url, Path())) as store:
+            read_in(store, settings, pytest.fail)
+        connection.execute("CREATE TABLE thumbnail (model_id INTEGER REFERENCES model (id))")
+        connection.execute("""UPDATE board_schema SET version = 999, tables = tables::jsonb || '["thumbnail"]'""")
+        with Store(database_url(url, Path())) as store:
+            assert read_in(store, settings, pytest.fail) > 0
+        assert connection.execute("SELECT name FROM notes").fetchall() == [("theirs",)]
+        assert connection.execute("SELECT to_regclass('thumbnail')").fetchone() == (None,)
+
+
+def test_a_table_of_the_same_name_is_an_error_and_stays_as_it_is(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE theirs")
+    theirs = url.replace("/postgres?", "/theirs?")
+    with psycopg.connect(theirs, autocommit=True) as connection:
+        connection.execute("CREATE TABLE model AS SELECT 'theirs' AS name")
+        with pytest.raises(StoreError, match=r"not the board's \(model\)"):
+            Store(database_url(theirs, Path()))
+        assert connection.execute("SELECT name FROM model").fetchall() == [("theirs",)]
 
 
 def test_a_server_that_is_not_there_is_an_error_that_says_so() -> None:

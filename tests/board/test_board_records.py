@@ -17,7 +17,7 @@ from tellapart.board.settings import BoardSettings, read_settings
 from tellapart.board.store import Store, database_url
 from tellapart.board.tables import Benchmark, Entry, Item, Model, Score, Source, Vector
 from tellapart.board.tiering import rank
-from tellapart.board.vectors import packed, unpacked
+from tellapart.board.vectors import pack, unpack
 from tellapart.board.views.leaderboard import all_benchmarks, by_tag, leaderboard
 from tellapart.board.watch import Watch
 from tellapart.errors import DataError, RunError, StoreError
@@ -50,7 +50,7 @@ def test_a_run_folder_comes_back_number_for_number(write_run, tmp_path: Path) ->
             assert [(i.name, i.cluster, i.texts) for i in items] == [(s.id, s.cluster, list(s.texts)) for s in samples]
             raw = session.exec(select(Vector).where(Vector.metric == "")).one()
             expected = np.float32([s.scores for s in samples])
-            assert (unpacked(raw.data).reshape(-1, 2, 2) == expected).all()
+            assert (unpack(raw.data).reshape(-1, 2, 2) == expected).all()
 
 
 def test_reading_twice_changes_nothing_and_a_new_run_is_read_alone(write_run, tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def with_outcomes(session: Session, outcomes: np.ndarray) -> Benchmark:
         session.flush()
         score = {"metric": "group_score", "value": float(column.mean()), "n": benchmark.n}
         session.add(Score(**same, **score, entry_id=entry.id))
-        session.add(Vector(entry_id=entry.id, metric="group_score", data=packed(np.float32(column)), tied=b""))
+        session.add(Vector(entry_id=entry.id, metric="group_score", data=pack(np.float32(column)), tied=b""))
     session.flush()
     return benchmark
 
@@ -339,7 +339,11 @@ def test_a_file_of_numbers_that_is_wrong_is_refused(tmp_path: Path, text: str, m
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("[bord]", "no table 'bord'"), ("[board]\ntitel = 'a'", "field 'titel': is unknown"), ("[board", "is not TOML")],
+    [
+        ("[bord]", "no table 'bord'"),
+        ("[board]\ntitel = 'a'", "unknown key 'titel'; did you mean 'title'"),
+        ("[board", "is not TOML"),
+    ],
 )
 def test_a_board_file_that_is_wrong_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "board.toml"
@@ -374,7 +378,7 @@ def test_a_database_is_found_again_with_what_it_held(write_run, tmp_path: Path) 
 def test_what_fails_within_a_session_is_not_kept(tmp_path: Path) -> None:
     with Store(database_url(None, tmp_path)) as store:
         with pytest.raises(RunError), store.session() as session:
-            store.changed(session)
+            store.mark_changed(session)
             raise RunError("stop")
         with store.session() as session:
             assert store.version(session) == 0

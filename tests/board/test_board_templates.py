@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellapart.board.app import create_app
-from tellapart.board.legend import signs
+from tellapart.board.legend import make_legend
 from tellapart.board.records import read_in
 from tellapart.board.rendering import environment, score
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
 from tellapart.board.views.view import Cell
 
-around, decimals, shortened = (environment().globals[name] for name in ("around", "decimals", "shortened"))
+around, decimals, shorten = (environment().globals[name] for name in ("around", "decimals", "shorten"))
 
 
 @given(st.integers(1, 3000), st.data())
@@ -36,7 +36,7 @@ def test_a_pager_has_the_first_page_the_last_and_the_next_ones_and_says_where_so
 
 @given(st.text(st.characters(exclude_characters="…"), max_size=120), st.integers(5, 40))
 def test_a_shortened_name_keeps_both_ends(name: str, most: int) -> None:
-    short = shortened(name, most)
+    short = shorten(name, most)
     assert len(short) <= most
     head, cut, tail = short.partition("…")
     assert bool(cut) is (len(name) > most)
@@ -55,7 +55,7 @@ def test_a_columns_largest_number_has_four_digits(numbers: list[float]) -> None:
 
 def test_a_cell_keeps_the_room_that_its_column_needs() -> None:
     whole, bare = Cell(value=0.5, low=0.4, high=0.6, tier=1, n=9), Cell(value=0.25, n=9)
-    found = signs([[whole, bare, None], [bare]])
+    found = make_legend([[whole, bare, None], [bare]])
     assert found.rooms == (("tier", "interval"), ())
     assert found.marks == {"tier", "interval", "gap"}
     assert '<span class="tier none"></span> <span class="interval"></span>' in score(bare, room=found.rooms[0])

@@ -5,18 +5,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from http import HTTPStatus
+from inspect import Parameter
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, HTTPException, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import RedirectResponse
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from tellapart.board.downloads import as_csv, as_latex
 from tellapart.board.headers import SecurityHeaders
 from tellapart.board.links import PATTERNS, ServerLinks, path_of
-from tellapart.board.made_first import MadeFirst, accepted
-from tellapart.board.made_pages import Body, MadePages
+from tellapart.board.page_cache import CachedPage, PageCache, PageCacheMiddleware, preferred_format
 from tellapart.board.pictures import picture
 from tellapart.board.rendering import asset, render
 from tellapart.board.settings import BoardSettings
@@ -43,6 +43,7 @@ _STATIC = {
     "svg": "image/svg+xml",
     "txt": "text/plain",
 }
+_KEPT_AN_HOUR = {"Cache-Control": "max-age=3600"}
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"content": {kind.partition(";")[0]: {} for name, kind in _MEDIA.items() if name != "json"}},
@@ -52,23 +53,21 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
     422: {"description": "No address of this board.", "content": {"application/json": {}, "text/html": {}}},
 }
 
-#: What stands in an address: what `file_name` makes of names, and numbers that every database can hold.
-_SLUG = Annotated[str, Path(max_length=200, pattern=r"^[A-Za-z0-9._-]+$")]
+#: The parts of an address: names as `file_name` writes them, and numbers that every database can hold.
+_SLUG_PATTERN = r"^[A-Za-z0-9._-]+$"
+_SLUG = Annotated[str, Path(max_length=200, pattern=_SLUG_PATTERN)]
+_OPTIONAL_SLUG = Annotated[str | None, Query(max_length=200, pattern=_SLUG_PATTERN)]
 _NUMBER = Annotated[int, Path(ge=0, le=2**31 - 1)]
 _NUMBERS = {"position", "number", "page"}
 
 
 def create_app(settings: BoardSettings, store: Store, submissions: Submissions | None = None) -> FastAPI:
-    """Make the application; the records are in the store already (`records.read_in`).
+    """Make the application.
 
     Args:
         settings: the board's.
-        store: its database.
-        submissions: its hidden benchmarks, if it has any; whoever made them starts and stops their measuring.
-
-    >>> app = create_app(BoardSettings(title="Ours"), Store("sqlite://"))
-    >>> app.title
-    'Ours'
+        store: its database, with the records read in (`records.read_in`).
+        submissions: its hidden benchmarks, if it has any; the caller starts and stops their measuring.
     """
     # No documentation page: the usual ones load scripts from elsewhere.
     app = FastAPI(
@@ -77,13 +76,13 @@ def create_app(settings: BoardSettings, store: Store, submissions: Submissions |
         version="1",
         docs_url=None,
         redoc_url=None,
-        redirect_slashes=False,  # such a redirect goes to whatever host the request names
+        redirect_slashes=False,  # such a redirect goes to the host that the request names
     )
-    made = MadePages()
+    cache = PageCache()
     for page in PAGES.values():
         app.add_api_route(
             page.pattern,
-            _endpoint(page, settings, store, made, hidden=submissions is not None),
+            _endpoint(page, settings, store, cache, hidden=submissions is not None),
             name=page.name,
             summary=(inspect.getdoc(page.gather) or "").split("\n")[0],
             response_model=page.view,
@@ -93,63 +92,57 @@ def create_app(settings: BoardSettings, store: Store, submissions: Submissions |
         app.include_router(router_of(submissions))
     _add_files(app, store)
     _add_errors(app, settings)
-    app.add_middleware(MadeFirst, made=made, store=store)
+    app.add_middleware(PageCacheMiddleware, cache=cache, store=store)
     app.add_middleware(SecurityHeaders)
     return app
 
 
 def _endpoint(
-    page: Page, settings: BoardSettings, store: Store, made: MadePages, *, hidden: bool
+    page: Page, settings: BoardSettings, store: Store, cache: PageCache, *, hidden: bool
 ) -> Callable[..., Response]:
-    """Return the function that answers a page's address; its signature is what FastAPI validates."""
+    """Return the function that answers a page's address; FastAPI validates requests by its signature."""
     names = [part[1:-1] for part in page.pattern.split("/") if part.startswith("{")]
 
     def answer(request: Request, format: Format | None = None, **args: Any) -> Response:  # noqa: A002
         if page.name == "choose" and args.get("a") and args.get("b"):
             return RedirectResponse(path_of("compare", a=args["a"], b=args["b"]), HTTPStatus.SEE_OTHER)
         own = {name: args[name] for name in names}
-        wanted = format or accepted(request.headers.get("accept", ""))
+        form = format or preferred_format(request.headers.get("accept", ""))
 
-        def make() -> Body:
+        def render_page() -> CachedPage:
             with store.reading() as session:
-                return _body(page, page.gather(session, settings, **own), wanted, settings, hidden=hidden)
+                return _render(page, page.gather(session, settings, **own), form, settings, hidden=hidden)
 
-        # The version comes first: what changes while the page is made makes it old.
-        body = made.get(store.latest(), (path_of(page.name, **own), wanted), make)
-        status, headers, content = body.answer(
+        # The version comes first: a change during the rendering makes the page out of date.
+        cached = cache.get(store.latest(), (path_of(page.name, **own), form), render_page)
+        status, headers, content = cached.answer(
             request.headers.get("if-none-match", ""), request.headers.get("accept-encoding", "")
         )
         return Response(content, status, headers)
 
-    parameters = [inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)]
-    parameters += [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=_NUMBER if name in _NUMBERS else _SLUG)
-        for name in names
-    ]
+    def parameter(name: str, annotation: Any, default: Any = Parameter.empty) -> Parameter:
+        return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+    parameters = [parameter("request", Request)]
+    parameters += [parameter(name, _NUMBER if name in _NUMBERS else _SLUG) for name in names]
     if page.name == "choose":
-        optional = Annotated[str | None, Query(max_length=200, pattern=r"^[A-Za-z0-9._-]+$")]
-        parameters += [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=optional) for name in "ab"
-        ]
-    parameters.append(
-        inspect.Parameter("format", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Format | None)
-    )
+        parameters += [parameter(name, _OPTIONAL_SLUG, None) for name in "ab"]
+    parameters.append(parameter("format", Format | None, None))
     answer.__signature__ = inspect.Signature(parameters, return_annotation=Response)  # type: ignore[attr-defined]
     return answer
 
 
-def _body(page: Page, view: View, wanted: str, settings: BoardSettings, *, hidden: bool) -> Body:
-    if wanted == "html":
+def _render(page: Page, view: View, form: str, settings: BoardSettings, *, hidden: bool) -> CachedPage:
+    if form == "html":
         text = render(page.template, view, ServerLinks(), settings, hidden=hidden)
-    elif wanted == "json":
+    elif form == "json":
         text = view.model_dump_json(indent=1)
+    elif (table := view.table()) is None:
+        raise UnknownNameError(f"{view.title} is not a table: ask for JSON or HTML")
     else:
-        table = view.table()
-        if table is None:
-            raise UnknownNameError(f"{view.title} is no table: ask for it as JSON or HTML")
-        text = as_csv(table) if wanted == "csv" else as_latex(table)
-    filename = f"{page.name}.{'tex' if wanted == 'latex' else 'csv'}" if wanted in {"csv", "latex"} else ""
-    return Body(_MEDIA[wanted], text.encode(), filename)
+        text = as_csv(table) if form == "csv" else as_latex(table)
+    suffix = {"csv": "csv", "latex": "tex"}.get(form)
+    return CachedPage(_MEDIA[form], text.encode(), f"{page.name}.{suffix}" if suffix else "")
 
 
 def _add_files(app: FastAPI, store: Store) -> None:
@@ -160,7 +153,7 @@ def _add_files(app: FastAPI, store: Store) -> None:
         except FileNotFoundError:
             raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no file {name!r}") from None
         kind = _STATIC.get(name.rsplit(".", 1)[-1], "application/octet-stream")
-        return Response(content, media_type=kind, headers={"Cache-Control": "max-age=3600"})
+        return Response(content, media_type=kind, headers=_KEPT_AN_HOUR)
 
     @app.get(
         PATTERNS["picture"],
@@ -174,35 +167,30 @@ def _add_files(app: FastAPI, store: Store) -> None:
         """Send a picture of an item."""
         with store.session() as session:
             kind, content = picture(session, slug, position, number)
-        return Response(content, media_type=kind, headers={"Cache-Control": "max-age=3600"})
+        return Response(content, media_type=kind, headers=_KEPT_AN_HOUR)
 
 
 def _add_errors(app: FastAPI, settings: BoardSettings) -> None:
-    def told(request: Request, status: int, title: str, text: str) -> Response:
-        if accepted(request.headers.get("accept", "")) == "json" or request.query_params.get("format") == "json":
-            content = View(title=title).model_dump() | {"detail": text}
-            import json
-
-            return Response(json.dumps(content), status, media_type="application/json")
-        page = render("message", View(title=title), ServerLinks(), settings, text=text)
-        return Response(page, status, media_type=_MEDIA["html"])
+    def respond(request: Request, status: int, title: str, text: str) -> Response:
+        view = View(title=title)
+        if "json" in (request.query_params.get("format"), preferred_format(request.headers.get("accept", ""))):
+            return JSONResponse(view.model_dump() | {"detail": text}, status)
+        return HTMLResponse(render("message", view, ServerLinks(), settings, text=text), status)
 
     @app.exception_handler(UnknownNameError)
-    def unknown(request: Request, error: Exception) -> Response:
-        return told(request, HTTPStatus.NOT_FOUND, "Not on this board", str(error))
+    def unknown_name(request: Request, error: Exception) -> Response:
+        return respond(request, HTTPStatus.NOT_FOUND, "Not on this board", str(error))
 
     @app.exception_handler(StarletteHTTPException)
-    def refused(request: Request, error: Exception) -> Response:
+    def http_error(request: Request, error: Exception) -> Response:
         status = getattr(error, "status_code", HTTPStatus.INTERNAL_SERVER_ERROR)
-        response = told(request, status, HTTPStatus(status).phrase, str(getattr(error, "detail", "")))
+        response = respond(request, status, HTTPStatus(status).phrase, str(getattr(error, "detail", "")))
         response.headers.update(getattr(error, "headers", None) or {})
         return response
 
     @app.exception_handler(RequestValidationError)
-    def invalid(request: Request, error: Exception) -> Response:
+    def invalid_request(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)  # noqa: S101  (what the handler is registered for)
         problem = error.errors()[0]
-        where = ".".join(map(str, problem["loc"]))
-        return told(
-            request, HTTPStatus.UNPROCESSABLE_ENTITY, "Not an address of this board", f"{where}: {problem['msg']}"
-        )
+        text = f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+        return respond(request, HTTPStatus.UNPROCESSABLE_ENTITY, "Not an address of this board", text)

@@ -1,7 +1,7 @@
-"""Connections that keep a server waiting are closed: a request that never ends, a body that stops, an answer nobody reads.
+"""Connections with deadlines: a request that never ends, a body that stops or an answer that is not read ends them.
 
-uvicorn closes a connection that is idle after an answer, and waits for everything else without end, so that a few thousand
-half requests, at no cost to who sends them, would take every descriptor that the server may open.
+uvicorn closes only connections that are idle after an answer. A few thousand half requests, which cost their sender
+nothing, would take every descriptor of the process. See decision 15 for what was measured.
 """
 
 from __future__ import annotations
@@ -12,41 +12,42 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tellapart.board.submissions.rate import network
 
-__all__ = ["EACH", "MOST", "SECONDS", "Connection"]
+__all__ = ["BACKLOG", "EACH", "MOST", "SECONDS", "Connection"]
 
-#: Connections at once; of one address, unless it is a proxy's.
-MOST, EACH = 700, 200  # a process may open 1,024 files where nobody says otherwise
+#: Connections at once; and of one address, unless it is a proxy's.
+MOST, EACH = 500, 200
 
-#: What a client owes -> how long it is waited for: all of a request's head; more of a body; taking more of an answer.
+#: New connections that the event loop accepts at once; three times as many may be open before it can end the first.
+#: With `MOST` they are fewer than the 1,024 files that a process may open by default: at that limit, the loop accepts
+#: none for a second.
+BACKLOG = 128
+
+#: Seconds for which the board waits for all of a request's head, more of a body, and a client that reads an answer.
 SECONDS = {"request": 15.0, "body": 30.0, "reading": 60.0}
 
 
 class Connection(H11Protocol):
-    """HTTP/1.1 as h11 reads it, strictly, with an end to all waiting; for `uvicorn.run(..., http=Connection)`.
-
-    >>> Connection.__mro__[1].__name__
-    'H11Protocol'
-    """
+    """uvicorn's HTTP/1.1 protocol with a deadline for everything that a client owes, for `uvicorn.Config(http=...)`."""
 
     _owed, _since = "", 0.0
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request; of too many connections the one ends that has waited longest for its own."""
+        """Wait for a request; beyond `MOST` connections, end the one that has waited longest for its own."""
         super().connection_made(transport)
-        if self._of_address() > EACH:
+        if self._count_of_address() > EACH:
             transport.abort()
             return
         self._wait()
-        open_ = [one for one in self.connections if isinstance(one, Connection) and not one.transport.is_closing()]
-        if len(open_) > MOST:
-            idle = [one for one in open_ if one._owed == "request"]
-            min(idle, key=lambda one: one._since).transport.abort()  # this one is among them
+        active = [one for one in self.connections if isinstance(one, Connection) and not one.transport.is_closing()]
+        if len(active) > MOST:
+            idle = [one for one in active if one._owed == "request"]  # this one is among them
+            min(idle, key=lambda one: one._since).transport.abort()
 
-    def _of_address(self) -> int:
+    def _count_of_address(self) -> int:
         host = self.client[0] if self.client else ""
         if host in ("", "127.0.0.1", "::1", *str(self.config.forwarded_allow_ips or "").replace(" ", "").split(",")):
-            return 0  # a socket file, this machine, or a proxy: everybody comes from there
+            return 0  # a socket file, this machine, or a proxy: all readers may come from there
         own = network(host)
         return sum(isinstance(one, Connection) and network((one.client or ("",))[0]) == own for one in self.connections)
 
@@ -57,9 +58,9 @@ class Connection(H11Protocol):
             self._timer.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came, and wait for the rest."""
+        """Parse the data, and wait for the rest."""
         super().data_received(data)
-        self._wait(came=True)
+        self._wait(received=True)
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
@@ -67,12 +68,12 @@ class Connection(H11Protocol):
         self._wait()
 
     def pause_writing(self) -> None:
-        """Wait until the client takes what it asked for."""
+        """Wait until the client reads its answer."""
         super().pause_writing()
         self._wait()
 
     def resume_writing(self) -> None:
-        """It has taken some of it."""
+        """Stop waiting for the client to read."""
         super().resume_writing()
         self._wait()
 
@@ -83,10 +84,10 @@ class Connection(H11Protocol):
             return "request"
         return "body" if self.cycle.more_body and not self.flow.read_paused else ""
 
-    def _wait(self, *, came: bool = False) -> None:
-        """Wait for what is owed now; a head has one deadline for all of it, whatever comes in between."""
+    def _wait(self, *, received: bool = False) -> None:
+        """Set the deadline for what the client owes now; a head has one for all of it, however often a byte comes."""
         owed = self._owes()
-        if owed == self._owed and not (came and owed == "body"):
+        if owed == self._owed and not (received and owed == "body"):
             return
         if self._timer is not None:
             self._timer.cancel()

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from tellapart.board.views.view import Table
 from tellapart.data.spreadsheet import spreadsheet_cell
-from tellapart.report.paper_tables.latex_text import fitted, latex_packages, latex_text
+from tellapart.report.paper_tables.latex_text import fit_width, latex_packages, latex_text
 
 __all__ = ["as_csv", "as_latex"]
 
-#: Letters from which on a text is set in lines.
+#: Texts with more letters are wrapped.
 _LONG = 40
 
 Cell = str | float | None
@@ -32,7 +32,7 @@ def as_csv(table: Table) -> str:
 
 
 def as_latex(table: Table) -> str:
-    """Return a table in the manner of booktabs; fractions with four decimals, an interval small beside its number.
+    """Return a table in the style of booktabs; fractions with four decimals, an interval small beside its number.
 
     >>> rows = (("model", "score", "score low", "score high"), ("a_b", 0.5, 0.4, 0.6))
     >>> print(as_latex(Table(title="50 %", rows=rows)), end="")
@@ -49,27 +49,27 @@ def as_latex(table: Table) -> str:
     \\end{tabular}}
     """
     head, *rows = table.rows
-    shown = [place for place, name in enumerate(head) if not _bound(head, place)]
+    columns = [k for k, name in enumerate(head) if not _is_bound(head, k)]
     tabular = [
-        f"\\begin{{tabular}}{{{''.join(_alignment([row[place] for row in rows]) for place in shown)}}}",
+        f"\\begin{{tabular}}{{{''.join(_alignment([row[k] for row in rows]) for k in columns)}}}",
         "\\toprule",
-        " & ".join(_written(head[place]) for place in shown) + " \\\\",
+        " & ".join(_latex_cell(head[k]) for k in columns) + " \\\\",
         "\\midrule",
-        *(" & ".join(_with_interval(head, row, place) for place in shown) + " \\\\" for row in rows),
+        *(" & ".join(_with_interval(head, row, k) for k in columns) + " \\\\" for row in rows),
         "\\bottomrule",
         "\\end{tabular}",
     ]
-    made = "\n".join([f"% {latex_text(table.title)}", *fitted(tabular), ""])
-    return "\n".join([*latex_packages(made), made])
+    text = "\n".join([f"% {latex_text(table.title)}", *fit_width(tabular), ""])
+    return "\n".join([*latex_packages(text), text])
 
 
-def _bound(head: Sequence[Cell], place: int) -> bool:
-    """Whether a column is the low or the high of an interval, and not a number of its own."""
-    return any(_has_interval(head, place - back) for back in (1, 2) if place >= back)
+def _is_bound(head: Sequence[Cell], k: int) -> bool:
+    """Return whether a column is the low or the high end of an interval."""
+    return any(_has_interval(head, k - back) for back in (1, 2) if k >= back)
 
 
-def _has_interval(head: Sequence[Cell], place: int) -> bool:
-    name, following = head[place], list(head[place + 1 : place + 3])
+def _has_interval(head: Sequence[Cell], k: int) -> bool:
+    name, following = head[k], list(head[k + 1 : k + 3])
     return following in (["low", "high"], [f"{name} low", f"{name} high"])
 
 
@@ -80,20 +80,20 @@ def _alignment(column: Sequence[Cell]) -> str:
     return "l" if texts else "r"
 
 
-def _with_interval(head: Sequence[Cell], row: Sequence[Cell], place: int) -> str:
-    if not _has_interval(head, place) or row[place + 1] is None:
-        return _written(row[place])
-    return f"{_written(row[place])} {{\\scriptsize [{_written(row[place + 1])}, {_written(row[place + 2])}]}}"
+def _with_interval(head: Sequence[Cell], row: Sequence[Cell], k: int) -> str:
+    if not _has_interval(head, k) or row[k + 1] is None:
+        return _latex_cell(row[k])
+    return f"{_latex_cell(row[k])} {{\\scriptsize [{_latex_cell(row[k + 1])}, {_latex_cell(row[k + 2])}]}}"
 
 
-def _written(cell: Cell) -> str:
+def _latex_cell(cell: Cell) -> str:
     if cell is None:
         return "--"
     if isinstance(cell, str):
         return latex_text(cell)
     if isinstance(cell, int):
         return str(cell)
-    if 0 < abs(cell) < 0.00005:  # a p-value: not so small that it is none
+    if 0 < abs(cell) < 0.00005:  # a p-value
         digits, _, power = f"{cell:.1e}".partition("e")
         return rf"${digits} \cdot 10^{{{int(power)}}}$"
     return f"{cell:.4f}" if abs(cell) < 1000 else f"{cell:.0f}"

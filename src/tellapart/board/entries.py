@@ -1,4 +1,4 @@
-"""One model's numbers on one benchmark, written as rows."""
+"""Rows of one model's numbers on one benchmark: the model, the benchmark with its items, and the entry itself."""
 
 from __future__ import annotations
 
@@ -9,35 +9,29 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import insert
-from sqlmodel import Session, delete, select
+from sqlmodel import Session, col, delete, select
 
-from tellapart.benchmarks.benchmark import find_benchmark
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
-from tellapart.board.tables import RAW, Answer, Benchmark, Entry, Item, Model, Score, Source, Vector
-from tellapart.board.vectors import outcome_vectors, packed, score_vector
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.board.tables import RAW, Benchmark, Entry, Item, Model, Score, Source, TaskOutput, Vector
+from tellapart.board.vectors import outcome_vectors, pack, score_vector
 from tellapart.errors import RunError, TellapartError
 from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, Value
 from tellapart.records.run_folder import file_name
 
 __all__ = ["HIDDEN", "Numbers", "add_benchmark", "add_model", "add_numbers", "remove"]
 
-
-#: How a fingerprint begins that stands for labels which stay on the server: its record has no samples.
+#: The prefix of a hidden benchmark's fingerprint: its labels stay on the server, and its record has no samples.
 HIDDEN = "hidden-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
-    """What one model got on one benchmark.
+    """A model's numbers on one benchmark.
 
     Attributes:
-        started: when; of two records of a model on a benchmark the later one is kept.
-        record, samples: as the run folder has them; no samples for imported numbers.
+        started: the time of the run; of two records of a model on a benchmark the later one counts.
+        record, samples: as in the run folder; no samples for imported numbers.
         run, folder, on_trust, tie_rule, note: as in `Entry`.
-
-    >>> record = BenchmarkResult(title="", fingerprint="f", metrics={}, origin="")
-    >>> Numbers(started="", record=record, samples=()).folder
-    ''
     """
 
     started: str
@@ -51,77 +45,72 @@ class Numbers:
 
 
 def add_model(session: Session, model: Model) -> Model:
-    """Add a model, or return the one that it is; its label and address are made distinct.
+    """Add a model with a distinct label and address, or return the one with the same identity.
 
     >>> from tellapart.board.store import Store
     >>> with Store("sqlite://") as store, store.session() as session:
-    ...     made = [Model(slug="a", name="a", label="a", kind="model", identity=each) for each in ("1", "2", "1")]
-    ...     [add_model(session, each).label for each in made]
+    ...     models = [Model(slug="a", name="a", label="a", kind="model", identity=each) for each in ("1", "2", "1")]
+    ...     [add_model(session, each).label for each in models]
     ['a', 'a (2)', 'a']
     """
-    there = session.exec(select(Model).where(Model.identity == model.identity)).first()
-    if there is not None:
-        return there
+    known = session.exec(select(Model).where(Model.identity == model.identity)).first()
+    if known is not None:
+        return known
     same = len(session.exec(select(Model.id).where(Model.name == model.name)).all())
     if same:
         model.label = f"{model.name} ({same + 1})"
-    model.slug = _free(model.slug if not same else f"{model.slug}-{same + 1}", session.exec(select(Model.slug)).all())
+    slug = model.slug if not same else f"{model.slug}-{same + 1}"
+    model.slug = _free_slug(slug, session.exec(select(Model.slug)).all())
     session.add(model)
     session.flush()
     return model
 
 
 def add_benchmark(session: Session, name: str, record: BenchmarkResult, samples: Sequence[Sample]) -> Benchmark:
-    """Add a benchmark with its items, or return the one whose items these are.
+    """Add a benchmark with its items, or return the one that has these items.
 
-    Scores made elsewhere speak of ids alone, and imported numbers of a name alone: those join what fits them.
-
-    >>> from tellapart.board.store import Store
-    >>> record = BenchmarkResult(title="Mine", fingerprint="f", metrics={}, origin="")
-    >>> with Store("sqlite://") as store, store.session() as session:
-    ...     add_benchmark(session, "mine", record, [Sample(id="a", cluster="a", outcomes={})]).n
-    1
+    Scores computed elsewhere name only ids, and imported numbers only the benchmark: they join the one that fits.
     """
     digest = _items_digest(samples)
-    named = session.exec(select(Benchmark).where(Benchmark.name == name).order_by(Benchmark.id)).all()  # type: ignore[arg-type]
-    for there in named:
-        if _same(there, record, digest):
-            if samples and not there.items_digest:
-                _fill(session, there, record, samples, digest)
-            return there
-    taken = session.exec(select(Benchmark.slug)).all()
-    slug = _free(file_name(name) if not named else f"{file_name(name)}-{len(named) + 1}", taken)
-    domain, rival, title = _declared(name)
-    made = Benchmark(
-        slug=slug, name=name, fingerprint=record.fingerprint, title=title or record.title, task=record.task, n=0
+    known = session.exec(select(Benchmark).where(Benchmark.name == name).order_by(col(Benchmark.id))).all()
+    for benchmark in known:
+        if _has_same_items(benchmark, record, digest):
+            if samples and not benchmark.items_digest:
+                _fill(session, benchmark, record, samples, digest)
+            return benchmark
+    slug = file_name(name) if not known else f"{file_name(name)}-{len(known) + 1}"
+    domain, rival, title = _catalogue_entry(name)
+    benchmark = Benchmark(
+        slug=_free_slug(slug, session.exec(select(Benchmark.slug)).all()),
+        name=name,
+        fingerprint=record.fingerprint,
+        title=title or record.title,
+        task=record.task,
+        n=0,
+        domain=domain,
+        rival=rival,
     )
-    made.domain, made.rival = domain, rival
-    session.add(made)
-    session.flush()
-    _fill(session, made, record, samples, digest)
-    return made
+    _fill(session, benchmark, record, samples, digest)
+    return benchmark
 
 
 def add_numbers(session: Session, model: Model, benchmark: Benchmark, source: Source, numbers: Numbers) -> Entry | None:
-    """Write what a model got on a benchmark; None if a later record of the same is there already.
+    """Write a model's numbers on a benchmark; return None if a later record of both is in the database.
 
     Raises:
         RunError: the samples are not those of the benchmark's items.
-
-    >>> Entry.__tablename__
-    'entry'
     """
-    there = session.exec(
+    known = session.exec(
         select(Entry).where(Entry.benchmark_id == benchmark.id, Entry.model_id == model.id)
     ).one_or_none()
-    if there is not None:
-        later = there.started > numbers.started
-        loser = source if later else session.get_one(Source, there.source_id)
-        loser.superseded = loser.superseded or loser.id != (there.source_id if later else source.id)
+    if known is not None:
+        later = known.started > numbers.started
+        loser = source if later else session.get_one(Source, known.source_id)
+        loser.superseded = loser.superseded or loser.id != (known.source_id if later else source.id)
         session.add(loser)
         if later:
             return None
-        remove(session, [there])
+        remove(session, [known])
     samples = _in_order(session, benchmark, numbers)
     entry = Entry(
         model_id=model.id or 0,
@@ -137,45 +126,40 @@ def add_numbers(session: Session, model: Model, benchmark: Benchmark, source: So
     )
     session.add(entry)
     session.flush()
-    _add_rows(session, Score, list(_scores(entry, numbers.record)))
-    _add_rows(session, Vector, list(_vectors(entry, samples)))
+    _insert(session, Score, _scores(entry, numbers.record))
+    _insert(session, Vector, _vectors(entry, samples))
     if numbers.record.shape is None:
-        answers = (
-            {"entry_id": entry.id, "position": place, "output": json.dumps(sample.output, ensure_ascii=False)}
-            for place, sample in enumerate(samples)
+        outputs = (
+            {"entry_id": entry.id, "position": k, "output": json.dumps(sample.output, ensure_ascii=False)}
+            for k, sample in enumerate(samples)
         )
-        _add_rows(session, Answer, list(answers))
+        _insert(session, TaskOutput, outputs)
     return entry
 
 
 def remove(session: Session, entries: Sequence[Entry]) -> None:
-    """Delete entries with their numbers.
-
-    >>> from tellapart.board.store import Store
-    >>> with Store("sqlite://") as store, store.session() as session:
-    ...     remove(session, [])
-    """
+    """Delete entries with their numbers."""
     for entry in entries:
-        for table in (Answer, Vector, Score):
+        for table in (TaskOutput, Vector, Score):
             session.exec(delete(table).where(table.entry_id == entry.id))  # type: ignore[arg-type]
         session.delete(entry)
     session.flush()
 
 
-def _add_rows(session: Session, table: Any, rows: list[dict[str, Any]]) -> None:
-    if rows:
+def _insert(session: Session, table: Any, rows: Iterable[dict[str, Any]]) -> None:
+    if rows := list(rows):
         session.execute(insert(table), rows)
 
 
-def _same(there: Benchmark, record: BenchmarkResult, digest: str) -> bool:
-    if there.fingerprint == record.fingerprint:
+def _has_same_items(benchmark: Benchmark, record: BenchmarkResult, digest: str) -> bool:
+    if benchmark.fingerprint == record.fingerprint:
         return True
-    if HIDDEN in (there.fingerprint[: len(HIDDEN)], record.fingerprint[: len(HIDDEN)]):
-        return False  # whose items these are is nobody's to know
-    if not digest or not there.items_digest:
+    if benchmark.fingerprint.startswith(HIDDEN) or record.fingerprint.startswith(HIDDEN):
+        return False  # a hidden benchmark's items are not compared
+    if not digest or not benchmark.items_digest:
         return True  # one of the two is a name alone
-    ids_only = there.fingerprint.startswith(IDS_ONLY) or record.fingerprint.startswith(IDS_ONLY)
-    return ids_only and there.items_digest == digest
+    ids_only = benchmark.fingerprint.startswith(IDS_ONLY) or record.fingerprint.startswith(IDS_ONLY)
+    return ids_only and benchmark.items_digest == digest
 
 
 def _items_digest(samples: Sequence[Sample]) -> str:
@@ -198,40 +182,37 @@ def _fill(
     rows = (
         {
             "benchmark_id": benchmark.id,
-            "position": place,
+            "position": k,
             "name": sample.id,
-            "unit": sample.unit,
-            "cluster": sample.cluster,
-            "gold": sample.gold,
-            "tags": sample.tags,
             "images": list(sample.images),
             "texts": list(sample.texts),
+            **{name: getattr(sample, name) for name in ("unit", "cluster", "gold", "tags")},
         }
-        for place, sample in enumerate(samples)
+        for k, sample in enumerate(samples)
     )
-    _add_rows(session, Item, list(rows))
+    _insert(session, Item, rows)
 
 
-def _declared(name: str) -> tuple[str, str, str]:
-    """Domain, rival and title, as the catalogue has them; empty for a benchmark that it does not know."""
+def _catalogue_entry(name: str) -> tuple[str, str, str]:
+    """Return domain, rival and title from the catalogue; empty for a benchmark that it does not list."""
     try:
-        found = find_benchmark(name)
+        benchmark = find_benchmark(name)
     except TellapartError:
         return "", "", ""
-    return (found.domain, found.rival, found.title) if isinstance(found, TaskBenchmark) else ("", "", found.title)
+    return benchmark.domain, benchmark.rival, benchmark.title
 
 
 def _in_order(session: Session, benchmark: Benchmark, numbers: Numbers) -> list[Sample]:
     if not numbers.samples:
         return []
     rows = session.exec(
-        select(Item.unit, Item.name).where(Item.benchmark_id == benchmark.id).order_by(Item.position)  # type: ignore[arg-type]
+        select(Item.unit, Item.name).where(Item.benchmark_id == benchmark.id).order_by(col(Item.position))
     ).all()
     by_key = {(sample.unit, sample.id): sample for sample in numbers.samples}
     if by_key.keys() != {(unit, name) for unit, name in rows}:
         raise RunError(
-            f"{numbers.folder}: {len(by_key):,} samples of {benchmark.name} are not its {len(rows):,} items, though the "
-            "fingerprints agree; the run folder was cut off: measure it again"
+            f"{numbers.folder}: {len(by_key):,} samples of {benchmark.name} are not its {len(rows):,} items, "
+            "though the fingerprints agree; the run folder was cut off: measure it again"
         )
     return [by_key[unit, name] for unit, name in rows]
 
@@ -239,8 +220,8 @@ def _in_order(session: Session, benchmark: Benchmark, numbers: Numbers) -> list[
 def _scores(entry: Entry, record: BenchmarkResult) -> Iterable[dict[str, Any]]:
     yield from (_score(entry, "", "", name, value) for name, value in record.metrics.items())
     for tag, groups in record.by.items():
-        for of, group in groups.items():
-            yield from (_score(entry, tag, of, name, value) for name, value in group.metrics.items())
+        for value_of, group in groups.items():
+            yield from (_score(entry, tag, value_of, name, value) for name, value in group.metrics.items())
     for tag, macro in record.macro.items():
         yield from (_score(entry, tag, "", name, value) for name, value in macro.metrics.items())
 
@@ -259,15 +240,15 @@ def _score(entry: Entry, tag: str, value_of: str, metric: str, value: Value) -> 
 
 def _vectors(entry: Entry, samples: Sequence[Sample]) -> Iterable[dict[str, Any]]:
     for name, (values, tied) in outcome_vectors(samples).items():
-        yield {"entry_id": entry.id, "metric": name, "data": packed(values), "tied": tied}
+        yield {"entry_id": entry.id, "metric": name, "data": pack(values), "tied": tied}
     if (scores := score_vector(samples)) is not None:
-        yield {"entry_id": entry.id, "metric": RAW, "data": packed(scores), "tied": b""}
+        yield {"entry_id": entry.id, "metric": RAW, "data": pack(scores), "tied": b""}
 
 
-def _free(wanted: str, taken: Sequence[str]) -> str:
-    # Addresses and file names: two that differ by case alone would be one file on some systems.
-    used, name, count = {each.lower() for each in taken}, wanted or "model", 1
-    while name.lower() in used:
+def _free_slug(slug: str, used: Sequence[str]) -> str:
+    # Addresses and file names: two that differ only in case would be one file on some systems.
+    lower, name, count = {each.lower() for each in used}, slug or "model", 1
+    while name.lower() in lower:
         count += 1
-        name = f"{wanted}-{count}"
+        name = f"{slug}-{count}"
     return name

@@ -1,4 +1,4 @@
-"""The board as files: every page that a link leads to, with its data beside it and its pictures."""
+"""The board as a static site: every page that a link leads to, with its data and its pictures beside it."""
 
 from __future__ import annotations
 
@@ -21,40 +21,33 @@ from tellapart.board.views.gallery import PAGE as QUERIES
 from tellapart.board.views.items import PAGE, failures
 from tellapart.board.views.view import View
 from tellapart.errors import RunError, UnknownNameError
-from tellapart.records.run_folder import write_whole
+from tellapart.records.run_folder import write_text_file
 
 __all__ = ["export_site"]
 
-Wanted = tuple[str, tuple[tuple[str, str | int], ...]]
+PageKey = tuple[str, tuple[tuple[str, str | int], ...]]
 
 
 def export_site(
     store: Store, settings: BoardSettings, out: Path, *, most_items: int = 500, most_compared: int = MOST
 ) -> int:
-    """Write the board to a folder, and return how many pages there are.
+    """Write the board to a folder, and return the number of pages.
 
-    The links are followed from the first page on, so a page is there exactly if a link leads to it.
+    The links are followed from the first page on, so a page is written exactly if a link leads to it.
 
     Args:
         store: the records, read in already.
         settings: the board's.
         out: the folder.
-        most_items: of each benchmark's items, how many get a page: those that most models fail; and of a gallery's
-            queries, how many are shown each way.
-        most_compared: of the models, how many are compared, each with each: the best by the first page. Pages of
-            comparisons are their square.
+        most_items: so many of each benchmark's items, those that most models fail, have a page; and so many queries
+            of a gallery, each way.
+        most_compared: so many models, the best by the first page, are compared each with each.
 
     Raises:
         RunError: a file cannot be written.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, Store("sqlite://") as empty:
-    ...     export_site(empty, BoardSettings(), Path(folder))
-    6
     """
     with store.reading() as session:
-        crawl = _Crawl(session, settings, out, most_items, most_compared)
-        return crawl.run()
+        return _Crawl(session, settings, out, most_items, most_compared).run()
 
 
 class _Crawl:
@@ -64,13 +57,13 @@ class _Crawl:
         self._session, self._settings, self._out, self._most = session, settings, out, most_items
         self._choice = choose_page(session, settings, most=most_compared)
         self._compared = {link.args[side] for row in self._choice.pairs for link in row for side in "ab"}
-        self._seen: set[Wanted] = set()
-        self._queue: deque[Wanted] = deque()
-        self._shown: dict[str, set[int]] = {}
-        self._pictures: dict[Wanted, bool] = {}
+        self._seen: set[PageKey] = set()
+        self._queue: deque[PageKey] = deque()
+        self._items: dict[str, set[int]] = {}
+        self._pictures: dict[PageKey, bool] = {}
 
     def run(self) -> int:
-        self._ask("home", {})
+        self._add("home", {})
         pages = 0
         while self._queue:
             name, args = self._queue.popleft()
@@ -78,15 +71,15 @@ class _Crawl:
             pages += 1
         return pages
 
-    def _ask(self, page: str, args: dict[str, str | int]) -> bool:
-        """Whether a page will be there; one that is asked for first is written later, a file at once."""
+    def _add(self, page: str, args: dict[str, str | int]) -> bool:
+        """Return whether a page is in the site; a new one is written later, a file at once."""
         key = (page, tuple(sorted(args.items())))
         if page == "picture":
             return self._picture(key, args)
         if page == "compare" and not self._compared.issuperset(args.values()):
             return False
         listed = {"items": PAGE, "gallery_page": QUERIES}
-        if (page == "item" and args["position"] not in self._places(str(args["slug"]))) or (
+        if (page == "item" and args["position"] not in self._positions(str(args["slug"]))) or (
             page in listed and (int(args["page"]) - 1) * listed[page] >= max(1, self._most)
         ):
             return False
@@ -98,29 +91,31 @@ class _Crawl:
                 self._queue.append(key)
         return True
 
-    def _places(self, slug: str) -> set[int]:
-        if slug not in self._shown:
+    def _positions(self, slug: str) -> set[int]:
+        if slug not in self._items:
             benchmark = self._session.exec(select(Benchmark).where(Benchmark.slug == slug)).one()
             failed, _ = failures(self._session, benchmark)
-            order = sorted(range(len(failed)), key=lambda place: (-failed[place], place))
-            self._shown[slug] = set(order[: self._most])
-        return self._shown[slug]
+            order = sorted(range(len(failed)), key=lambda k: (-failed[k], k))
+            self._items[slug] = set(order[: self._most])
+        return self._items[slug]
 
     def _write_page(self, name: str, args: dict[str, Any]) -> None:
         page = PAGES[name]
         here = path_of(name, **args)
         view = self._choice if name == "choose" else page.gather(self._session, self._settings, **args)
         folder = self._out / here.lstrip("/")
-        write_whole(folder / "index.html", render(page.template, view, StaticLinks(here, self._ask), self._settings))
+        write_text_file(
+            folder / "index.html", render(page.template, view, StaticLinks(here, self._add), self._settings)
+        )
         self._write_data(folder, view)
 
     def _write_data(self, folder: Path, view: View) -> None:
-        write_whole(folder / "data.json", view.model_dump_json(indent=1) + "\n")
+        write_text_file(folder / "data.json", view.model_dump_json(indent=1) + "\n")
         if (table := view.table()) is not None:
-            write_whole(folder / "data.csv", as_csv(table))
-            write_whole(folder / "data.tex", as_latex(table))
+            write_text_file(folder / "data.csv", as_csv(table))
+            write_text_file(folder / "data.tex", as_latex(table))
 
-    def _picture(self, key: Wanted, args: dict[str, str | int]) -> bool:
+    def _picture(self, key: PageKey, args: dict[str, str | int]) -> bool:
         if key not in self._pictures:
             try:
                 _, content = picture(self._session, str(args["slug"]), int(args["position"]), int(args["number"]))

@@ -1,25 +1,20 @@
-"""What every answer tells the browser: nothing but our own files, no frame, no guessing of types; and whom it answers at all.
-
-A page that somebody visits can make its own name point at this machine (DNS rebinding), and would then read a board that is
-served to this machine alone, as if it were its own. Requests say which name they are for, and that page's is not ours.
-"""
+"""Middleware for every answer: headers that confine the browser to the board's own files, and one length a request."""
 
 from __future__ import annotations
-
-from collections.abc import Collection
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["HEADERS", "LOOPBACK", "KnownNames", "SecurityHeaders"]
+__all__ = ["HEADERS", "LOOPBACK", "SecurityHeaders"]
 
+#: Names of this machine, for itself.
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-"""Names of this machine, for itself."""
 
+#: Header -> value.
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -27,68 +22,31 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-"""Header -> value."""
 
 
 class SecurityHeaders:
-    """ASGI middleware that adds `HEADERS` to every answer, errors included; a header that is set already stays.
+    """ASGI middleware that adds `HEADERS` to every answer, except those that are set already, errors included.
 
-    >>> HEADERS["X-Content-Type-Options"]
-    'nosniff'
+    It refuses a request with two lengths: a proxy before the board may find its end by one, and the board by the other.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request.
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
 
-        >>> SecurityHeaders.__call__.__name__
-        '__call__'
-        """
-
-        async def guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
-        await self._app(scope, receive, guarded if scope["type"] == "http" else send)
-
-
-class KnownNames:
-    """ASGI middleware that answers requests for the board's own names alone, and of one meaning alone.
-
-    Args:
-        app: the application.
-        names: without ports, as a browser has them in the address; any if there are none.
-
-    >>> KnownNames(PlainTextResponse("hello"), ["Board.example.org"]).names
-    {'board.example.org'}
-    """
-
-    def __init__(self, app: ASGIApp, names: Collection[str] = ()) -> None:
-        self._app, self.names = app, {name.lower() for name in names}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request.
-
-        >>> KnownNames.__call__.__name__
-        '__call__'
-        """
-        answer: ASGIApp = self._app
-        if scope["type"] == "http":
-            headers = Headers(scope=scope)
-            if self.names and _name(headers.get("host", "")) not in self.names:
-                answer = PlainTextResponse("This board is not known under that name; it takes --name.\n", 421)
-            elif "transfer-encoding" in headers and "content-length" in headers:
-                # A proxy may take one to tell where the request ends, and we the other.
-                answer = PlainTextResponse("A request has one length.\n", 400, {"Connection": "close"})
-        await answer(scope, receive, send)
-
-
-def _name(host: str) -> str:
-    """Return a `Host` header without its port: an IPv6 address keeps its brackets."""
-    head, _, port = host.rpartition(":")
-    return (head if head and port.isdigit() else host).lower()
+        app, request = self._app, Headers(scope=scope)
+        if "transfer-encoding" in request and "content-length" in request:
+            app = PlainTextResponse("A request has one length.\n", 400, {"Connection": "close"})
+        await app(scope, receive, send_with_headers)

@@ -1,4 +1,4 @@
-"""Numbers from elsewhere: a TOML file of models, what they cost, and scores as a paper or a person reports them.
+"""Imported numbers: a TOML file of models, their costs, and scores as a paper or a person reports them.
 
 ```toml
 source = "VLUE (arXiv:2205.15237), Tables 2 and 4"
@@ -28,19 +28,17 @@ from tellapart.errors import DataError
 __all__ = ["Imported", "ImportedModel", "read_imported"]
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
+Cost = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class ImportedModel(BaseModel):
     """One model's numbers.
 
     Attributes:
-        kind: `human` stands apart from models, and takes no place among them.
-        latency: seconds; `parameters` and `training_images` counts.
+        kind: `human` is listed apart from models, without a rank.
+        latency: seconds for one pair.
         scores: benchmark -> metric -> value, fractions where the metric is a share of right answers.
         by: tag -> value -> benchmark -> metric -> value.
-
-    >>> ImportedModel(name="ALBEF", scores={"vlue-nlvr2": {"accuracy": 0.73}}).kind
-    'model'
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -48,9 +46,9 @@ class ImportedModel(BaseModel):
     name: str = Field(min_length=1)
     kind: Literal["model", "human"] = "model"
     note: str = ""
-    latency: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    parameters: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    training_images: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    latency: Cost | None = None
+    parameters: Cost | None = None
+    training_images: Cost | None = None
     scores: dict[str, dict[str, Number]] = Field(default_factory=dict)
     by: dict[str, dict[str, dict[str, dict[str, Number]]]] = Field(default_factory=dict)
 
@@ -59,12 +57,9 @@ class Imported(BaseModel):
     """A file of imported numbers.
 
     Attributes:
-        source: where the numbers stand in print; shown with each.
-        tie_rule: what is known of how ties were counted there.
-        items: benchmark -> how many items the numbers stand on, where it is known.
-
-    >>> Imported(source="a paper", models=()).tie_rule
-    'not known'
+        source: where the numbers were published; shown with each.
+        tie_rule: how ties were counted there, as far as known.
+        items: benchmark -> the number of items behind its numbers, where known.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -76,17 +71,12 @@ class Imported(BaseModel):
 
 
 def read_imported(path: Path) -> Imported:
-    """Read such a file.
+    """Read a file of imported numbers.
 
     Raises:
-        DataError: it cannot be read, is no TOML, or holds what the format does not have.
-
-    >>> read_imported(Path("gone.toml"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: gone.toml: cannot be read (No such file or directory)
+        DataError: it cannot be read, is not TOML, or holds an unknown key or a wrong value.
     """
-    content = read_toml(path)
     try:
-        return Imported.model_validate(content)
+        return Imported.model_validate(read_toml(path))
     except ValidationError as error:
         raise DataError(f"{path}: {Problem.first(error)}") from error

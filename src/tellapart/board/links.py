@@ -1,4 +1,4 @@
-"""Where pages are: addresses on a server, or relative paths in a static site."""
+"""Addresses of pages: absolute ones on a server, relative ones in a static site."""
 
 from __future__ import annotations
 
@@ -38,12 +38,7 @@ def path_of(page: str, /, **args: str | int) -> str:
 
 
 class Links(Protocol):
-    """What a template asks for addresses.
-
-    >>> links: Links = ServerLinks()
-    >>> links.to("ranks")
-    '/ranks'
-    """
+    """The source of a template's links."""
 
     is_static: bool
 
@@ -64,19 +59,11 @@ class ServerLinks:
     is_static = False
 
     def to(self, page: str, /, **args: str | int) -> str | None:
-        """Return a page's address.
-
-        >>> ServerLinks().to("home")
-        '/'
-        """
+        """Return a page's address."""
         return path_of(page, **args)
 
     def data(self, kind: str) -> str:
-        """Return the address of this page's data.
-
-        >>> ServerLinks().data("json")
-        '?format=json'
-        """
+        """Return the address of this page's data."""
         return f"?format={kind}"
 
 
@@ -85,26 +72,24 @@ class StaticLinks:
 
     Args:
         here: the page's own address on a server.
-        wanted: told every page that is linked to, and says whether it will be there.
+        add: called with every page that is linked to; returns whether the site has it.
 
-    >>> links = StaticLinks("/models/clip", lambda page, args: True)
+    >>> links = StaticLinks("/models/clip", lambda page, args: page != "item")
     >>> links.to("benchmark", slug="demo"), links.to("static", name="board.css"), links.to("home"), links.data("csv")
     ('../../benchmarks/demo/index.html', '../../static/board.css', '../../index.html', 'data.csv')
+    >>> links.to("item", slug="demo", position=3) is None
+    True
     """
 
     is_static = True
 
-    def __init__(self, here: str, wanted: Callable[[str, dict[str, str | int]], bool]) -> None:
+    def __init__(self, here: str, add: Callable[[str, dict[str, str | int]], bool]) -> None:
         self._up = "../" * (len(PurePosixPath(here).parts) - 1)
-        self._wanted = wanted
+        self._add = add
 
     def to(self, page: str, /, **args: str | int) -> str | None:
-        """Return a page's file, relative to this one; None for a page that is left out.
-
-        >>> StaticLinks("/", lambda page, args: False).to("item", slug="demo", position=3) is None
-        True
-        """
-        if not self._wanted(page, args):
+        """Return a page's file, relative to this one; None for a page that is left out."""
+        if not self._add(page, args):
             return None
         path = path_of(page, **args).lstrip("/")
         if page in {"static", "picture"}:
@@ -112,9 +97,5 @@ class StaticLinks:
         return self._up + (f"{path}/index.html" if path else "index.html")
 
     def data(self, kind: str) -> str:
-        """Return the file of this page's data, beside it.
-
-        >>> StaticLinks("/", lambda page, args: True).data("latex")
-        'data.tex'
-        """
+        """Return the file of this page's data, beside it."""
         return f"data.{'tex' if kind == 'latex' else kind}"

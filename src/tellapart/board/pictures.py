@@ -1,4 +1,4 @@
-"""The pictures of an item, read where its runs found them."""
+"""The pictures of an item, read from the folders that its runs named."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from pathlib import Path
 
 from sqlmodel import Session, select
 
-from tellapart.benchmarks.benchmark import find_benchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.task_benchmark import TaskBenchmark
 from tellapart.board.tables import Benchmark, Entry, Item
 from tellapart.board.views.view import one_by_slug
 from tellapart.errors import DataError, TellapartError, UnknownNameError
@@ -28,25 +27,19 @@ def picture(session: Session, slug: str, position: int, number: int) -> tuple[st
     The reference comes from the records, never from the address.
 
     Raises:
-        UnknownNameError: there is no such benchmark, item or picture, or its file is not here.
-
-    >>> from tellapart.board.store import Store
-    >>> with Store("sqlite://") as store, store.session() as session:
-    ...     picture(session, "demo", 0, 0)
-    Traceback (most recent call last):
-    tellapart.errors.UnknownNameError: this board has no benchmark 'demo'
+        UnknownNameError: there is no such benchmark, item or picture, or its file is missing.
     """
     benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
     item = session.get(Item, (benchmark.id, position)) if 0 <= position < benchmark.n else None
     if item is None or not 0 <= number < len(item.images):
         raise UnknownNameError(f"{benchmark.name} has no picture {number} of item {position}")
     runs = session.exec(select(Entry.run).where(Entry.benchmark_id == benchmark.id)).all()
-    places = {(run.get("data"), run.get("images")) for run in runs if run}
-    for data, images in sorted(places, key=str):
+    folders = {(run.get("data"), run.get("images")) for run in runs if run}
+    for data, images in sorted(folders, key=str):
         try:
             read = _reader(benchmark.name, data, images)
             if read is not None:
-                return _decoded(data_uri(read(item.images[number]), item.images[number]))
+                return _decode(data_uri(read(item.images[number]), item.images[number]))
         except (TellapartError, OSError):
             continue
     raise UnknownNameError(f"{benchmark.name}: the picture {item.images[number]!r} is not on this machine")
@@ -54,16 +47,12 @@ def picture(session: Session, slug: str, position: int, number: int) -> tuple[st
 
 @lru_cache(maxsize=64)
 def _reader(benchmark: str, data: str | None, images: str | None) -> Read | None:
-    # A folder that has gone since has no images to show.
+    # Folders that are gone have no images.
     named = (Path(folder) if folder and Path(folder).is_dir() else None for folder in (data, images))
-    found = find_benchmark(benchmark, Locations(*named))
-    if isinstance(found, TaskBenchmark):
-        return found.read_image()
-    pairs = found.pairs_here()
-    return None if pairs is None else pairs.read_bytes
+    return find_benchmark(benchmark, Locations(*named)).read_image()
 
 
-def _decoded(uri: str) -> tuple[str, bytes]:
+def _decode(uri: str) -> tuple[str, bytes]:
     head, _, body = uri.partition(",")
     if not head.startswith("data:image/"):
         raise DataError(f"expected a picture, got {head[:40]!r}")

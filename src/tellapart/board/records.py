@@ -1,4 +1,4 @@
-"""Run folders, imported numbers and timings, as rows: what is new or changed is read, and what went is deleted."""
+"""Run folders, imported numbers and timings as rows: new and changed files are read, rows of deleted ones removed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from sqlmodel import Session, delete, select
+from sqlmodel import Session, col, delete, select
 
 from tellapart.board.entries import HIDDEN, Numbers, add_benchmark, add_model, add_numbers, remove
 from tellapart.board.imported import Imported, ImportedModel, read_imported
@@ -17,26 +17,24 @@ from tellapart.board.tables import Benchmark, Entry, Item, Model, Score, Source
 from tellapart.board.tiering import rank
 from tellapart.catalog import REFERENCES
 from tellapart.errors import TellapartError
-from tellapart.metrics.registry import headline
-from tellapart.records.result import IDS_ONLY, BenchmarkResult, Result, Value
+from tellapart.records.result import IDS_ONLY, IMPORTED, BenchmarkResult, Result, Value
 from tellapart.records.run_folder import RESULTS, file_name, read_result, read_samples
 from tellapart.records.timing_record import read_timings
+from tellapart.tasks.registry import headline
 
-__all__ = ["IMPORTED", "TIMING", "read_in", "signature"]
+__all__ = ["TIMING", "ReportProblem", "read_in", "signature"]
 
-#: The file of what models cost, wherever it lies below a folder of runs.
+#: The file of models' costs, anywhere below a folder of runs.
 TIMING = "timing.json"
 
-#: How a fingerprint begins that stands for numbers from elsewhere: nothing is known of the items behind them.
-IMPORTED = "imported-"
-
-Problem = Callable[[str], None]
+#: Called with one line for each file that is left out.
+ReportProblem = Callable[[str], None]
 
 
-def read_in(store: Store, settings: BoardSettings, problem: Problem) -> int:
-    """Make the database hold what the settings name, and return how many files were read.
+def read_in(store: Store, settings: BoardSettings, report: ReportProblem) -> int:
+    """Bring the database up to date with the settings' files, and return how many of them were read.
 
-    A file that cannot be read is told to `problem`; the others are shown nevertheless.
+    A file that cannot be read is reported and left out.
 
     >>> with Store("sqlite://") as store:
     ...     read_in(store, BoardSettings(), print)
@@ -58,37 +56,33 @@ def read_in(store: Store, settings: BoardSettings, problem: Problem) -> int:
                 with session.begin_nested():
                     touched |= _READERS[kind](session, path, source)
             except TellapartError as error:
-                problem(str(error))
+                report(str(error))
         _tidy(session)
         if fresh:
-            _cost(session, [path for path, kind in files if kind == "timing"], problem)
+            _add_costs(session, [path for path, kind in files if kind == "timing"], report)
         for number in sorted(touched):
             if (benchmark := session.get(Benchmark, number)) is not None:
-                _settle(session, benchmark)
+                _choose_headline(session, benchmark)
                 rank(session, benchmark)
         if fresh or gone:
-            store.changed(session)
+            store.mark_changed(session)
     return len(fresh)
 
 
 def signature(settings: BoardSettings) -> tuple[tuple[str, int, int], ...]:
-    """Return path, time of change and size of every file that would be read: another signature, and something changed.
-
-    >>> signature(BoardSettings())
-    ()
-    """
-    found = []
+    """Return path, time of change and size of every file of the settings; a change in any of them shows here."""
+    states = []
     for path, _ in _files(settings):
         with suppress(OSError):  # gone since it was listed
             stat = path.stat()
-            found.append((str(path), stat.st_mtime_ns, stat.st_size))
-    return tuple(found)
+            states.append((str(path), stat.st_mtime_ns, stat.st_size))
+    return tuple(states)
 
 
 def _files(settings: BoardSettings) -> Iterator[tuple[Path, str]]:
     for folder in settings.runs:
-        found = sorted(path for name in (RESULTS, TIMING) for path in folder.rglob(name))
-        yield from ((path, "run" if path.name == RESULTS else "timing") for path in found)
+        paths = sorted(path for name in (RESULTS, TIMING) for path in folder.rglob(name))
+        yield from ((path, "run" if path.name == RESULTS else "timing") for path in paths)
     yield from ((path, "imported") for path in settings.imported)
 
 
@@ -96,13 +90,13 @@ def _digest(path: Path) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
-        return ""  # its reader says what is wrong with it
+        return ""  # its reader reports the error
 
 
 def _forget(session: Session, gone: Sequence[Source], known: Sequence[Source]) -> set[int]:
-    """Delete what came from sources that are not there any more, or are others now; say which benchmarks that touches.
+    """Delete the rows of sources that are gone or changed, and return the benchmarks that they touch.
 
-    What a superseded source says may count again, so those are read again.
+    A superseded source may count again, so it is deleted and read again, too.
     """
     touched = set()
     for source in {source.id: source for source in (*gone, *(each for each in known if each.superseded))}.values():
@@ -115,11 +109,11 @@ def _forget(session: Session, gone: Sequence[Source], known: Sequence[Source]) -
 
 
 def _tidy(session: Session) -> None:
-    """Delete models and benchmarks of which no record is left."""
-    for model in session.exec(select(Model).where(Model.id.not_in(select(Entry.model_id)))).all():  # type: ignore[union-attr]
+    """Delete models and benchmarks without a record."""
+    for model in session.exec(select(Model).where(col(Model.id).not_in(select(Entry.model_id)))).all():
         session.delete(model)
-    for benchmark in session.exec(select(Benchmark).where(Benchmark.id.not_in(select(Entry.benchmark_id)))).all():  # type: ignore[union-attr]
-        session.exec(delete(Item).where(Item.benchmark_id == benchmark.id))  # type: ignore[arg-type]
+    for benchmark in session.exec(select(Benchmark).where(col(Benchmark.id).not_in(select(Entry.benchmark_id)))).all():
+        session.exec(delete(Item).where(col(Item.benchmark_id) == benchmark.id))
         session.delete(benchmark)
     session.flush()
 
@@ -128,7 +122,7 @@ def _read_run(session: Session, path: Path, source: Source) -> set[int]:
     result = read_result(path.parent)
     touched = set()
     for name, record in result.benchmarks.items():
-        elsewhere = record.fingerprint.startswith(IMPORTED)
+        imported = record.fingerprint.startswith(IMPORTED)
         samples = [] if record.fingerprint.startswith((IMPORTED, HIDDEN)) else read_samples(path.parent, name)
         benchmark = add_benchmark(session, name, record, samples)
         numbers = Numbers(
@@ -138,7 +132,7 @@ def _read_run(session: Session, path: Path, source: Source) -> set[int]:
             run=result.run.model_dump(mode="json"),
             folder=str(path.parent),
             on_trust=record.fingerprint.startswith((IDS_ONLY, IMPORTED)),
-            tie_rule=" ".join(record.notes) or "not known" if elsewhere else "",
+            tie_rule=" ".join(record.notes) or "not known" if imported else "",
         )
         add_numbers(session, add_model(session, _model(result)), benchmark, source, numbers)
         touched.add(benchmark.id or 0)
@@ -148,7 +142,7 @@ def _read_run(session: Session, path: Path, source: Source) -> set[int]:
 def _model(result: Result) -> Model:
     record = result.model
     parts = (record.name, record.fingerprint, record.dtype or "", record.reading or "", record.prompt or "")
-    # An imported result's fingerprint stands for the file; its name is all that several of them share.
+    # An imported result's fingerprint is the file's; several files of one model share the name alone.
     identity = f"{IMPORTED}{record.name}" if record.fingerprint.startswith(IMPORTED) else "\n".join(parts)
     return Model(
         slug=file_name(record.name),
@@ -162,15 +156,16 @@ def _model(result: Result) -> Model:
 
 
 def _read_imported(session: Session, path: Path, source: Source) -> set[int]:
-    found = read_imported(path)
+    imported = read_imported(path)
     touched = set()
-    for each in found.models:
-        model = add_model(session, _imported_model(each, found.source))
-        for name in {**each.scores, **{name: 0 for tag in each.by.values() for one in tag.values() for name in one}}:
-            record = _record(name, each, found)
+    for each in imported.models:
+        model = add_model(session, _imported_model(each, imported.source))
+        tagged = (name for groups in each.by.values() for scores in groups.values() for name in scores)
+        for name in dict.fromkeys((*each.scores, *tagged)):
+            record = _imported_record(name, each, imported)
             benchmark = add_benchmark(session, name, record, [])
             numbers = Numbers(
-                started="", record=record, samples=(), on_trust=True, tie_rule=found.tie_rule, note=found.source
+                started="", record=record, samples=(), on_trust=True, tie_rule=imported.tie_rule, note=imported.source
             )
             add_numbers(session, model, benchmark, source, numbers)
             touched.add(benchmark.id or 0)
@@ -180,30 +175,27 @@ def _read_imported(session: Session, path: Path, source: Source) -> set[int]:
 def _imported_model(each: ImportedModel, source: str) -> Model:
     return Model(
         slug=file_name(each.name),
-        name=each.name,
         label=each.name,
-        kind=each.kind,
         identity=f"{IMPORTED}{each.name}",
         fingerprint=IMPORTED,
-        note=each.note,
-        latency=each.latency,
         parameters=None if each.parameters is None else round(each.parameters),
         training_images=None if each.training_images is None else round(each.training_images),
         cost_source=source,
+        **each.model_dump(include={"name", "kind", "note", "latency"}),
     )
 
 
-def _record(name: str, each: ImportedModel, found: Imported) -> BenchmarkResult:
-    items = found.items.get(name, 0)
+def _imported_record(name: str, each: ImportedModel, imported: Imported) -> BenchmarkResult:
+    items = imported.items.get(name, 0)
 
-    def values(of: dict[str, float]) -> dict[str, Value]:
+    def values(scores: dict[str, float]) -> dict[str, Value]:
         return {
             metric: Value(value=value, method="as reported", n=items, clusters=items, average="as reported")
-            for metric, value in of.items()
+            for metric, value in scores.items()
         }
 
     by = {
-        tag: {value: {"metrics": values(one[name])} for value, one in groups.items() if name in one}
+        tag: {value: {"metrics": values(scores[name])} for value, scores in groups.items() if name in scores}
         for tag, groups in each.by.items()
     }
     return BenchmarkResult.model_validate(
@@ -212,13 +204,13 @@ def _record(name: str, each: ImportedModel, found: Imported) -> BenchmarkResult:
             "fingerprint": IMPORTED + name,
             "metrics": values(each.scores.get(name, {})),
             "by": {tag: groups for tag, groups in by.items() if groups},
-            "origin": found.source,
+            "origin": imported.source,
         }
     )
 
 
 def _read_timing(_session: Session, path: Path, _source: Source) -> set[int]:
-    read_timings(path)  # for its error; what it says is told to models when all of them are there
+    read_timings(path)  # for its error; `_add_costs` reads it again when all models are there
     return set()
 
 
@@ -229,13 +221,13 @@ _READERS: dict[str, Callable[[Session, Path, Source], set[int]]] = {
 }
 
 
-def _cost(session: Session, paths: Sequence[Path], problem: Problem) -> None:
-    """Tell models what they cost: of the same name and weights, wherever they were timed."""
+def _add_costs(session: Session, paths: Sequence[Path], report: ReportProblem) -> None:
+    """Write each timing to the models of the same name and weights."""
     for path in paths:
         try:
             timings = read_timings(path)
         except TellapartError as error:
-            problem(str(error))
+            report(str(error))
             continue
         for timing in timings.models:
             same = (Model.name == timing.model.name, Model.fingerprint == timing.model.fingerprint)
@@ -246,10 +238,9 @@ def _cost(session: Session, paths: Sequence[Path], problem: Problem) -> None:
                 session.add(model)
 
 
-def _settle(session: Session, benchmark: Benchmark) -> None:
-    """Choose the metrics of a first look: the papers' if any model has them, else every share of right answers."""
+def _choose_headline(session: Session, benchmark: Benchmark) -> None:
+    """Choose the papers' metrics if any model has them, else every share of right answers."""
     of_all = (Score.benchmark_id == benchmark.id, Score.tag == "")
     names = session.exec(select(Score.metric).where(*of_all, Score.deviation == False).distinct()).all()  # noqa: E712
-    order = list(dict.fromkeys(names))
-    benchmark.headline = list(headline(set(order)) or sorted(order))
+    benchmark.headline = list(headline(set(names)) or sorted(set(names)))
     session.add(benchmark)

@@ -62,8 +62,8 @@ def score(cell: Cell | None, unit: str = "percent", room: Sequence[str] = ()) ->
     """
     if cell is None:
         return _GAP
-    value, low, high, drawn = cell.value, cell.low, cell.high, unit != "points"
-    parts = [f'<td class="score"><span class="value">{100 * value:{".2f" if drawn else "+.2f"}}</span>']
+    value, low, high, has_bar = cell.value, cell.low, cell.high, unit != "points"
+    parts = [f'<td class="score"><span class="value">{100 * value:{".2f" if has_bar else "+.2f"}}</span>']
     if cell.tier is not None:
         parts.append(f' <span class="tier">T{cell.tier}</span>')
     elif "tier" in room:
@@ -72,7 +72,7 @@ def score(cell: Cell | None, unit: str = "percent", room: Sequence[str] = ()) ->
         parts.append(f' <span class="interval">[{100 * low:.1f}, {100 * high:.1f}]</span>')
     elif "interval" in room:
         parts.append(' <span class="interval"></span>')
-    if drawn:
+    if has_bar:
         parts.append(score_bar(value, low, high, cell.chance))
     if cell.ties:
         neutral = "" if cell.tie_neutral is None else f"{percent(cell.tie_neutral)} tie-neutral, "

@@ -1,10 +1,9 @@
-"""Every page of the board: its address, the function that gathers it, its template."""
+"""Every page of the board: its address, the function that gathers its content, its template."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from tellapart.board.links import PATTERNS
 from tellapart.board.views.comparison import ChoosePage, ComparisonPage, choose_page, comparison_page
@@ -24,12 +23,9 @@ class Page:
     """One kind of page.
 
     Attributes:
-        gather: (session, settings, arguments of the address) -> what it shows.
-        view: the class of that.
+        gather: (session, settings, arguments of the address) -> its content.
+        view: the class of that content.
         template: its file in `pages/`, without the ending.
-
-    >>> PAGES["home"].pattern
-    '/'
     """
 
     name: str
@@ -39,31 +35,26 @@ class Page:
 
     @property
     def pattern(self) -> str:
-        """The address.
-
-        >>> PAGES["model"].pattern
-        '/models/{slug}'
-        """
+        """The address."""
         return PATTERNS[self.name]
 
 
-def _pages(*rows: tuple[str, Callable[..., Any], type[View], str]) -> dict[str, Page]:
-    return {name: Page(name, gather, view, template) for name, gather, view, template in rows}
-
-
 #: In the order in which addresses are matched.
-PAGES = _pages(
-    ("home", all_benchmarks, Leaderboard, "leaderboard"),
-    ("ranks", ranks_page, RanksPage, "ranks"),
-    ("pareto", pareto_page, ParetoPage, "pareto"),
-    ("choose", choose_page, ChoosePage, "choose"),
-    ("compare", comparison_page, ComparisonPage, "comparison"),
-    ("model", model_page, ModelPage, "model"),
-    ("benchmark", leaderboard, Leaderboard, "leaderboard"),
-    ("by", by_tag, Leaderboard, "leaderboard"),
-    ("benchmark_ranks", benchmark_ranks, RanksPage, "ranks"),
-    ("items", items_page, ItemsPage, "items"),
-    ("item", item_page, ItemPage, "item"),
-    ("gallery", gallery_page, GalleryPage, "gallery"),
-    ("gallery_page", gallery_page, GalleryPage, "gallery"),
-)
+PAGES = {
+    page.name: page
+    for page in (
+        Page("home", all_benchmarks, Leaderboard, "leaderboard"),
+        Page("ranks", ranks_page, RanksPage, "ranks"),
+        Page("pareto", pareto_page, ParetoPage, "pareto"),
+        Page("choose", choose_page, ChoosePage, "choose"),
+        Page("compare", comparison_page, ComparisonPage, "comparison"),
+        Page("model", model_page, ModelPage, "model"),
+        Page("benchmark", leaderboard, Leaderboard, "leaderboard"),
+        Page("by", by_tag, Leaderboard, "leaderboard"),
+        Page("benchmark_ranks", benchmark_ranks, RanksPage, "ranks"),
+        Page("items", items_page, ItemsPage, "items"),
+        Page("item", item_page, ItemPage, "item"),
+        Page("gallery", gallery_page, GalleryPage, "gallery"),
+        Page("gallery_page", gallery_page, GalleryPage, "gallery"),
+    )
+}

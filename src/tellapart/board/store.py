@@ -1,4 +1,4 @@
-"""The board's database: SQLite in one file unless told otherwise, PostgreSQL by its URL; migrated when it is opened."""
+"""The board's database: one SQLite file, or PostgreSQL by its URL; rebuilt when its tables are of another version."""
 
 from __future__ import annotations
 
@@ -6,66 +6,68 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.resources import as_file, files
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from alembic.config import Config
-from alembic.runtime.environment import EnvironmentContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, event
+from sqlalchemy import Connection, Engine, MetaData, event, insert, inspect, select
 from sqlalchemy.exc import SQLAlchemyError
-from sqlmodel import Session, SQLModel, create_engine
+from sqlalchemy.pool import StaticPool
+from sqlmodel import Session, create_engine
 
-from tellapart.board.tables import State
+from tellapart.board.tables import SCHEMA, BoardTable, Schema, State
 from tellapart.errors import StoreError, first_line
 
 __all__ = ["IN_MEMORY", "LATEST_SECONDS", "Store", "database_url"]
 
-#: How long a version that was read may be told again.
+#: For so long `Store.latest` answers without a query.
 LATEST_SECONDS = 0.25
 
-#: The address of a database of this process alone.
+#: The address of a database in this process's memory.
 IN_MEMORY = "sqlite://"
 
-_CHANGED = "what is shown has changed"
+_CHANGED = "the records have changed"
+
+#: The table in which earlier versions kept their schema's version, and how the board's own began.
+_ALEMBIC, _ALEMBIC_PREFIX = "alembic_version", "board_"
 
 
-def database_url(wanted: str | None, beside: Path) -> str:
-    """Return the address of the database: as wanted, else a SQLite file in a folder.
+def database_url(url: str | None, folder: Path) -> str:
+    """Return SQLAlchemy's address of the database: `board.sqlite` in a folder if no URL is given.
 
-    `postgresql://` is taken to mean the driver that `tellapart[board]` installs.
+    `postgresql://` selects the driver that `tellapart[postgres]` installs.
 
     >>> database_url(None, Path("/srv/runs")), database_url("postgresql://localhost/board", Path("runs"))
     ('sqlite:////srv/runs/board.sqlite', 'postgresql+psycopg://localhost/board')
     """
-    if wanted is None:
-        return f"sqlite:///{(beside / 'board.sqlite').absolute()}"
-    return wanted.replace("postgresql://", "postgresql+psycopg://", 1)
+    if url is None:
+        return f"sqlite:///{(folder / 'board.sqlite').absolute()}"
+    return url.replace("postgresql://", "postgresql+psycopg://", 1)
 
 
 class Store:
-    """An open database with the newest tables.
+    """An open database with the tables of this version; close it, or use it in a `with` block.
+
+    Tables of another version are dropped, and the next `read_in` reads all records again.
 
     Args:
-        url: SQLAlchemy's; `sqlite://` is a database in memory.
+        url: SQLAlchemy's address; `sqlite://` for a database in memory.
 
     Raises:
-        StoreError: it cannot be opened or migrated.
-
-    >>> with Store("sqlite://") as store, store.session() as session:
-    ...     store.version(session)
-    0
+        StoreError: the database cannot be opened, or holds tables that are not the board's.
     """
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._latest, self._asking = (0, -math.inf), Lock()  # the version, and when it was asked for
+        self._latest, self._asking = (0, -math.inf), Lock()  # the version, and the time of its query
         try:
             self._engine = _engine(url)
-            _migrate(self._engine)
-        except (SQLAlchemyError, ImportError, ValueError) as error:  # ValueError: a port that is no number
+            try:
+                _prepare_tables(self._engine)
+            except BaseException:
+                self.close()
+                raise
+        except (SQLAlchemyError, ImportError, ValueError) as error:  # ValueError: the port is not a number
             cause = first_line(getattr(error, "orig", None) or error)
             raise StoreError(f"the board's database cannot be opened: {cause}; look at --database") from error
 
@@ -76,86 +78,52 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Close every connection.
-
-        >>> Store("sqlite://").close()
-        """
+        """Close every connection."""
         self._engine.dispose()
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """Open a session; what was changed is kept only if it ends without an error.
-
-        >>> with Store("sqlite://") as store, store.session() as session:
-        ...     session.is_active
-        True
-        """
+        """Open a session; its changes are committed unless an error leaves the block."""
         with Session(self._engine) as session:
             yield session
             session.commit()
             if _CHANGED not in session.info:
                 return
-        with self._asking:  # whoever is asking now may be told the version before
+        with self._asking:  # a query under way may return the version before
             self._latest = (self._latest[0], -math.inf)
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """Open a session that sees the records as they are at its first query, whatever is written meanwhile.
-
-        >>> with Store("sqlite://") as store, store.reading() as session:
-        ...     store.version(session)
-        0
-        """
+        """Open a session that sees the records as they are at its first query, despite later writes."""
         with Session(self._engine) as session:
             if self._engine.dialect.name == "postgresql":
                 session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
-            elif self.url != IN_MEMORY:  # there, everybody shares one connection
+            elif self.url != IN_MEMORY:  # where all sessions share one connection
                 session.connection().exec_driver_sql("BEGIN")
             yield session
 
     def version(self, session: Session) -> int:
-        """Return how often what is shown has changed.
-
-        >>> with Store("sqlite://") as store, store.session() as session:
-        ...     store.version(session)
-        0
-        """
+        """Return how often the records have changed."""
         state = session.get(State, 1)
         return state.version if state else 0
 
     def latest(self) -> int:
-        """Return the version, at most a quarter of a second old where another process changes it, without a query mostly.
-
-        >>> with Store("sqlite://") as store:
-        ...     store.latest()
-        0
-        """
+        """Return the version, mostly without a query; another process's change shows within `LATEST_SECONDS`."""
         with self._asking:
             if (known := self.known()) is None:
-                asked = time.monotonic()
+                start = time.monotonic()
                 with Session(self._engine) as session:
                     known = self.version(session)
-                self._latest = (known, asked)
+                self._latest = (known, start)
         return known
 
     def known(self) -> int | None:
-        """Return what `latest` would without a query; None where it would ask.
+        """Return the version that `latest` would return without a query; None if it would make one."""
+        version, at = self._latest
+        return version if time.monotonic() - at <= LATEST_SECONDS else None
 
-        >>> with Store("sqlite://") as store:
-        ...     store.known(), store.latest(), store.known()
-        (None, 0, 0)
-        """
-        version, asked = self._latest
-        return version if time.monotonic() - asked <= LATEST_SECONDS else None
-
-    def changed(self, session: Session) -> None:
-        """Say that pages made before are old.
-
-        >>> with Store("sqlite://") as store, store.session() as session:
-        ...     store.changed(session)
-        ...     store.version(session)
-        1
-        """
+    def mark_changed(self, session: Session) -> None:
+        """Raise the version: pages rendered before are out of date."""
         state = session.get(State, 1) or State(version=0)
         state.version += 1
         session.add(state)
@@ -166,36 +134,57 @@ class Store:
 def _engine(url: str) -> Engine:
     if not url.startswith("sqlite"):
         return create_engine(url, pool_pre_ping=True)
-    options: dict[str, Any] = {}
-    if url == IN_MEMORY:
-        from sqlalchemy.pool import StaticPool
-
-        options["poolclass"] = StaticPool  # one connection, or every thread would see a database of its own
+    # In memory, threads share one connection: with its own, each would see another database.
+    options: dict[str, Any] = {"poolclass": StaticPool} if url == IN_MEMORY else {}
     engine = create_engine(url, connect_args={"check_same_thread": False, "timeout": 30}, **options)
 
     @event.listens_for(engine, "connect")
-    def _prepare(connection: Any, _record: Any) -> None:
-        # Readers go on while a run is read in.
-        connection.execute("PRAGMA journal_mode=WAL")
+    def _configure(connection: Any, _record: Any) -> None:
+        connection.execute("PRAGMA journal_mode=WAL")  # readers go on while a run is read in
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA synchronous=NORMAL")
-        connection.execute(f"PRAGMA mmap_size={2 << 30}")  # a page of the board reads thousands of the database's
+        connection.execute(f"PRAGMA mmap_size={2 << 30}")  # one page of the board reads thousands of the database's
 
     return engine
 
 
-def _migrate(engine: Engine) -> None:
-    """Bring the tables to the newest revision; alembic's own version table knows which one they have."""
-    with as_file(files("tellapart.board") / "migrations") as folder:
-        config = Config()
-        config.set_main_option("script_location", str(folder).replace("%", "%%"))
-        config.set_main_option("path_separator", "os")
-        script = ScriptDirectory.from_config(config)
+def _prepare_tables(engine: Engine) -> None:
+    """Make the tables, or make them anew where their version differs."""
+    with engine.connect() as connection:  # without a lock: another process may be reading runs in for minutes
+        if _read_schema(connection)[0] == SCHEMA:
+            return
+    with engine.begin() as connection:
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("BEGIN IMMEDIATE")  # the driver begins no transaction before CREATE and DROP
+        version, tables = _read_schema(connection)
+        if version == SCHEMA:  # another process was first
+            return
+        old = MetaData()
+        old.reflect(connection, only=tables, resolve_fks=False)
+        old.drop_all(connection)
+        BoardTable.metadata.create_all(connection, checkfirst=False)
+        connection.execute(insert(Schema).values(version=SCHEMA, tables=list(BoardTable.metadata.tables)))
 
-        def upgrade(revision: Any, _context: Any) -> Any:
-            return script._upgrade_revs("head", revision)
 
-        with engine.begin() as connection, EnvironmentContext(config, script, fn=upgrade) as environment:
-            environment.configure(connection=connection, target_metadata=SQLModel.metadata)
-            with environment.begin_transaction():
-                environment.run_migrations()
+def _read_schema(connection: Connection) -> tuple[int, list[str]]:
+    """Return the version of the board's tables, 0 if unknown, and the names of those that the board made.
+
+    Raises:
+        StoreError: there are tables, and nothing shows that they are the board's.
+    """
+    present, own = set(inspect(connection).get_table_names()), set(BoardTable.metadata.tables)
+    if Schema.__tablename__ in present:
+        row = connection.execute(select(Schema.version, Schema.tables)).first()  # type: ignore[call-overload]
+        version, tables = row or (0, own)
+        return version, sorted(present & {*tables, Schema.__tablename__})
+    if _ALEMBIC in present:
+        revisions = connection.exec_driver_sql(f"SELECT version_num FROM {_ALEMBIC}").scalars().all()  # noqa: S608
+        if revisions and all(revision.startswith(_ALEMBIC_PREFIX) for revision in revisions):
+            return 0, sorted(present & {*own, _ALEMBIC})
+    # A SQLite file is one program's; a PostgreSQL database may be shared, as long as no name is taken.
+    if foreign := sorted(present if connection.dialect.name == "sqlite" else present & own):
+        raise StoreError(
+            "the board's database cannot be opened: it holds tables that are not the board's "
+            f"({', '.join(foreign[:3])}); name another with --database"
+        )
+    return 0, []

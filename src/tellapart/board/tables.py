@@ -1,47 +1,70 @@
-"""The board's tables. `migrations/` makes and changes them; a test holds the two together.
+"""The tables of the board's database: models, benchmarks, their entries, scores and per-item outcomes.
 
-Per-item numbers are float32 vectors in the benchmark's order of items, one row a model and metric: a leaderboard reads
-none of them, and an item's page reads a few bytes of each.
+Everything in them comes from run folders and imported files, so `Store` drops and rebuilds them when `SCHEMA` changes.
+Per-item numbers are float32 vectors in the benchmark's order of items, one row for each model and metric: a leaderboard
+reads none of them, and an item's page reads a few bytes of each.
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, Column, Index, LargeBinary, Text
+from sqlalchemy import JSON, BigInteger, Index, MetaData
 from sqlmodel import Field, SQLModel
 
-__all__ = ["RAW", "Answer", "Benchmark", "Entry", "Item", "Model", "Score", "Source", "State", "Vector"]
+__all__ = [
+    "RAW",
+    "SCHEMA",
+    "Benchmark",
+    "BoardTable",
+    "Entry",
+    "Item",
+    "Model",
+    "Schema",
+    "Score",
+    "Source",
+    "State",
+    "TaskOutput",
+    "Vector",
+]
+
+#: The version of these tables. Raise it with every change to a column, an index or the meaning of a value.
+SCHEMA = 2
 
 #: The metric under which a vector holds an entry's raw scores, float32 (item, image, text).
 RAW = ""
 
 
-class State(SQLModel, table=True):
-    """One row: how often what the board shows has changed, so that pages made before are known to be old.
+class BoardTable(SQLModel):
+    """The base class of the board's tables; their metadata holds no table of a plugin's."""
 
-    >>> State(id=1, version=3).version
-    3
-    """
+    metadata: ClassVar[MetaData] = MetaData()
 
-    __tablename__: ClassVar[Any] = "state"
+
+class Schema(BoardTable, table=True):
+    """One row: the version of the tables, and the names of those that the board made."""
+
+    __tablename__: ClassVar[Any] = "board_schema"
+    version: int = Field(primary_key=True)
+    tables: list[str] = Field(sa_type=JSON)
+
+
+class State(BoardTable, table=True):
+    """One row: how often the records have changed. A page of an older version is out of date."""
+
     id: int = Field(default=1, primary_key=True)
     version: int = 0
 
 
-class Source(SQLModel, table=True):
+class Source(BoardTable, table=True):
     """A file that was read: a run's `results.json`, an imported record, a `timing.json`.
 
     Attributes:
-        digest: SHA-256 of its bytes; another digest is read again.
+        digest: SHA-256 of its bytes; the file is read again when this changes.
         kind: `run`, `imported` or `timing`.
-        superseded: a later record took the place of one of its own; it is read again when any record goes.
-
-    >>> Source(path="runs/a/results.json", digest="0", kind="run").id is None
-    True
+        superseded: a later record replaced one of its own; the file is read again when any record goes.
     """
 
-    __tablename__: ClassVar[Any] = "source"
     id: int | None = Field(default=None, primary_key=True)
     path: str = Field(unique=True)
     digest: str
@@ -49,21 +72,18 @@ class Source(SQLModel, table=True):
     superseded: bool = False
 
 
-class Model(SQLModel, table=True):
-    """One model: a name, its weights and how it was read; several runs of it on other benchmarks are put together.
+class Model(BoardTable, table=True):
+    """One model: a name, its weights and how it was read. Its runs on several benchmarks are put together.
 
     Attributes:
         slug: its name in addresses.
         label: its name on the board, distinct.
         kind: `model`, `reference` or `human`.
-        identity: what makes two records the same model's.
-        latency: seconds of one pair; `parameters` and `training_images` are counts; None where nobody said.
-
-    >>> Model(slug="a", name="a", label="a", kind="model", identity="a").latency is None
-    True
+        identity: equal for two records of the same model.
+        latency: seconds for one pair.
+        parameters, training_images: counts; None where unknown.
     """
 
-    __tablename__: ClassVar[Any] = "model"
     id: int | None = Field(default=None, primary_key=True)
     slug: str = Field(unique=True)
     name: str
@@ -73,24 +93,20 @@ class Model(SQLModel, table=True):
     fingerprint: str = ""
     note: str = ""
     latency: float | None = None
-    parameters: int | None = None
-    training_images: int | None = None
+    parameters: int | None = Field(default=None, sa_type=BigInteger)
+    training_images: int | None = Field(default=None, sa_type=BigInteger)
     cost_source: str = ""
 
 
-class Benchmark(SQLModel, table=True):
-    """The same items: records with another fingerprint under the same name are another benchmark.
+class Benchmark(BoardTable, table=True):
+    """A set of items. Records with the same name and another fingerprint are another benchmark.
 
     Attributes:
         items_digest: of ids and clusters; empty where no items are known.
-        headline: the metrics of a first look.
+        headline: the metrics of the leaderboard.
         domain, rival: VLUE's domains, from the catalogue.
-
-    >>> Benchmark(slug="demo", name="demo", fingerprint="f", title="Demo", task="pairs", n=3).headline
-    []
     """
 
-    __tablename__: ClassVar[Any] = "benchmark"
     id: int | None = Field(default=None, primary_key=True)
     slug: str = Field(unique=True)
     name: str = Field(index=True)
@@ -101,26 +117,22 @@ class Benchmark(SQLModel, table=True):
     images_each: int | None = None
     texts_each: int | None = None
     n: int
-    headline: list[str] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
+    headline: list[str] = Field(default_factory=list, sa_type=JSON)
     domain: str = ""
     rival: str = ""
 
 
-class Entry(SQLModel, table=True):
+class Entry(BoardTable, table=True):
     """One model on one benchmark.
 
     Attributes:
-        record: the benchmark's part of the record, as `results.json` has it; for imported numbers, where they come from.
-        run: the circumstances.
+        record: the benchmark's part of `results.json`; for imported numbers, their source.
+        run: how, when and with which versions it was measured.
         folder: the run folder; empty for imported numbers.
-        on_trust: its scores were made elsewhere, or its numbers imported.
-        tie_rule: empty for the strict rule of this package; else what is known of the rule that was used.
-
-    >>> Entry(model_id=1, benchmark_id=1, source_id=1, started="").folder
-    ''
+        on_trust: its scores were computed elsewhere, or its numbers imported.
+        tie_rule: empty for the strict rule of this package; else a description of the rule that was used.
     """
 
-    __tablename__: ClassVar[Any] = "entry"
     __table_args__ = (Index("entry_of", "benchmark_id", "model_id", unique=True),)
     id: int | None = Field(default=None, primary_key=True)
     model_id: int = Field(foreign_key="model.id", index=True)
@@ -128,24 +140,21 @@ class Entry(SQLModel, table=True):
     source_id: int = Field(foreign_key="source.id", index=True)
     started: str
     folder: str = ""
-    record: dict[str, Any] = Field(default_factory=dict, sa_column=Column(JSON, nullable=False))
-    run: dict[str, Any] = Field(default_factory=dict, sa_column=Column(JSON, nullable=False))
+    record: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+    run: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
     on_trust: bool = False
     tie_rule: str = ""
     note: str = ""
 
 
-class Score(SQLModel, table=True):
-    """One number of an entry: over all items where `tag` is empty, else over a value of the tag (`value_of` empty: macro).
+class Score(BoardTable, table=True):
+    """One number of an entry.
 
     Attributes:
-        tier: rank among the benchmark's models that were tested against each other; None where that was not possible.
-
-    >>> Score(entry_id=1, benchmark_id=1, metric="group_score", value=0.5, n=10).tier is None
-    True
+        tag, value_of: empty for a score over all items, else a tag and one of its values; a macro average has no value.
+        tier: rank among the benchmark's models that were tested against each other; None where that was impossible.
     """
 
-    __tablename__: ClassVar[Any] = "score"
     __table_args__ = (Index("score_of", "benchmark_id", "tag", "metric"),)
     id: int | None = Field(default=None, primary_key=True)
     entry_id: int = Field(foreign_key="entry.id", index=True)
@@ -164,51 +173,38 @@ class Score(SQLModel, table=True):
     tier: int | None = None
 
 
-class Item(SQLModel, table=True):
-    """One item of a benchmark, or a task's query, statement or question.
+class Item(BoardTable, table=True):
+    """One item of a benchmark, or a task's query, statement or question."""
 
-    >>> Item(benchmark_id=1, position=0, name="a", unit="item", cluster="a").texts
-    []
-    """
-
-    __tablename__: ClassVar[Any] = "item"
     benchmark_id: int = Field(foreign_key="benchmark.id", primary_key=True)
     position: int = Field(primary_key=True)
     name: str
     unit: str
     cluster: str
     gold: str = ""
-    tags: dict[str, str] = Field(default_factory=dict, sa_column=Column(JSON, nullable=False))
-    images: list[str] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
-    texts: list[str] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
+    tags: dict[str, str] = Field(default_factory=dict, sa_type=JSON)
+    images: list[str] = Field(default_factory=list, sa_type=JSON)
+    texts: list[str] = Field(default_factory=list, sa_type=JSON)
 
 
-class Vector(SQLModel, table=True):
+class Vector(BoardTable, table=True):
     """An entry's value of every item by one metric, little-endian float32; NaN where an item has none.
 
     Attributes:
         data: (item,) for outcomes; (item, image, text) for the raw scores.
-        tied: a byte an item, 1 where a tie touched the metric; empty where none did.
-
-    >>> Vector(entry_id=1, metric="group_score", data=b"", tied=b"").metric
-    'group_score'
+        tied: a byte for each item, 1 where a tie affected the metric; empty where none did.
     """
 
-    __tablename__: ClassVar[Any] = "vector"
     entry_id: int = Field(foreign_key="entry.id", primary_key=True)
     metric: str = Field(primary_key=True)
-    data: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
-    tied: bytes = Field(default=b"", sa_column=Column(LargeBinary, nullable=False))
+    data: bytes
+    tied: bytes = b""
 
 
-class Answer(SQLModel, table=True):
-    """What a model put out for one item of a task, as JSON.
-
-    >>> Answer(entry_id=1, position=0, output='"cat"').output
-    '"cat"'
-    """
+class TaskOutput(BoardTable, table=True):
+    """A model's output for one item of a task, as JSON."""
 
     __tablename__: ClassVar[Any] = "answer"
     entry_id: int = Field(foreign_key="entry.id", primary_key=True)
     position: int = Field(primary_key=True)
-    output: str = Field(sa_column=Column(Text, nullable=False))
+    output: str

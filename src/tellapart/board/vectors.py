@@ -1,4 +1,4 @@
-"""Per-item numbers as the database holds them: little-endian float32, one after another, in the benchmark's order."""
+"""Per-item numbers as bytes: little-endian float32 in the benchmark's order of items."""
 
 from __future__ import annotations
 
@@ -9,45 +9,40 @@ from numpy.typing import NDArray
 
 from tellapart.records.result import Sample
 
-__all__ = ["outcome_vectors", "packed", "score_vector", "unpacked"]
+__all__ = ["outcome_vectors", "pack", "score_vector", "unpack"]
 
 
-def packed(values: NDArray[np.float32]) -> bytes:
+def pack(values: NDArray[np.float32]) -> bytes:
     """Return an array's bytes.
 
-    >>> unpacked(packed(np.float32([0.5, 1.0]))).tolist()
+    >>> unpack(pack(np.float32([0.5, 1.0]))).tolist()
     [0.5, 1.0]
     """
     return np.ascontiguousarray(values, dtype="<f4").tobytes()
 
 
-def unpacked(data: bytes) -> NDArray[np.float32]:
-    """Return the numbers of some bytes, float32 (n,).
-
-    >>> unpacked(b"")
-    array([], dtype=float32)
-    """
+def unpack(data: bytes) -> NDArray[np.float32]:
+    """Return the numbers of some bytes, float32 (n,)."""
     return np.frombuffer(data, dtype="<f4").astype(np.float32)
 
 
 def outcome_vectors(samples: Sequence[Sample]) -> dict[str, tuple[NDArray[np.float32], bytes]]:
-    """Return metric -> its value of every sample, NaN where a sample has none, and a byte a sample where ties touched it.
+    """Return metric -> the value of every sample, NaN where it has none, and a byte each, 1 where a tie affected it.
 
-    >>> one = Sample(id="a", cluster="a", outcomes={"choice_score": 1.0})
-    >>> {name: (values.tolist(), tied) for name, (values, tied) in outcome_vectors([one]).items()}
+    >>> sample = Sample(id="a", cluster="a", outcomes={"choice_score": 1.0})
+    >>> {name: (values.tolist(), tied) for name, (values, tied) in outcome_vectors([sample]).items()}
     {'choice_score': ([1.0], b'')}
     """
-    names = dict.fromkeys(name for sample in samples for name in sample.outcomes)
-    found = {}
-    for name in names:
+    vectors = {}
+    for name in dict.fromkeys(name for sample in samples for name in sample.outcomes):
         values = np.array([sample.outcomes.get(name, np.nan) for sample in samples], dtype=np.float32)
         tied = bytes(name in sample.tied for sample in samples)
-        found[name] = (values, tied if any(tied) else b"")
-    return found
+        vectors[name] = (values, tied if any(tied) else b"")
+    return vectors
 
 
 def score_vector(samples: Sequence[Sample]) -> NDArray[np.float32] | None:
-    """Return raw scores, float32 (item * image * text,); None where samples have none, as those of tasks.
+    """Return raw scores, float32 (item * image * text,); None where samples have none, as for tasks.
 
     >>> score_vector([Sample(id="a", cluster="a", scores=((0.5, 0.25),), outcomes={})]).tolist()
     [0.5, 0.25]

@@ -1,36 +1,30 @@
-"""New runs appear on a board that is being served: its folders are looked at every few seconds."""
+"""A thread that reads new and changed runs into a board while it is served."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from threading import Event, Thread
 
-from tellapart.board.records import read_in, signature
+from tellapart.board.records import ReportProblem, read_in, signature
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
 from tellapart.errors import TellapartError
 
 __all__ = ["SECONDS", "Watch"]
 
-#: Between two looks.
+#: Between two looks at the folders.
 SECONDS = 5.0
 
 
 class Watch:
-    """A thread that reads in what changed; it ends with the block.
-
-    >>> with Store("sqlite://") as store, Watch(store, BoardSettings(), print) as watch:
-    ...     watch.look()
-    False
-    """
+    """A thread that looks for changes every few seconds, as long as its `with` block lasts."""
 
     def __init__(
-        self, store: Store, settings: BoardSettings, problem: Callable[[str], None], *, seconds: float = SECONDS
+        self, store: Store, settings: BoardSettings, report: ReportProblem, *, seconds: float = SECONDS
     ) -> None:
-        self._store, self._settings, self._problem, self._seconds = store, settings, problem, seconds
+        self._store, self._settings, self._report, self._seconds = store, settings, report, seconds
         self._seen = signature(settings)
         self._over = Event()
-        self._thread = Thread(target=self._go, name="watch", daemon=True)
+        self._thread = Thread(target=self._run, name="watch", daemon=True)
 
     def __enter__(self) -> Watch:
         self._thread.start()
@@ -41,22 +35,17 @@ class Watch:
         self._thread.join()
 
     def look(self) -> bool:
-        """Read in what changed since the last look, and say whether anything did.
-
-        >>> with Store("sqlite://") as store:
-        ...     Watch(store, BoardSettings(), print).look()
-        False
-        """
+        """Read in what changed since the last look, and return whether anything did."""
         now = signature(self._settings)
         if now == self._seen:
             return False
         self._seen = now
         try:
-            read_in(self._store, self._settings, self._problem)
+            read_in(self._store, self._settings, self._report)
         except TellapartError as error:
-            self._problem(str(error))
+            self._report(str(error))
         return True
 
-    def _go(self) -> None:
+    def _run(self) -> None:
         while not self._over.wait(self._seconds):
             self.look()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tellapart.board.settings import BoardSettings
     from tellapart.board.store import Store
 
-# The commands are no names for other modules: their docstrings are their help, their examples are in the tests.
+# Other modules import no command; their docstrings are their help.
 __all__ = ["board_app"]
 
 board_app = typer.Typer(help="The board's records as a static site; its users.", no_args_is_help=True)
@@ -56,26 +56,31 @@ def serve_command(
     """Show runs in the browser: leaderboards, models, items, comparisons, the Pareto front."""
     require("fastapi", extra="board")
     uvicorn = require("uvicorn", extra="board")
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+
     from tellapart.board.app import create_app
-    from tellapart.board.connections import Connection
-    from tellapart.board.headers import LOOPBACK, KnownNames
-    from tellapart.board.submissions.service import opened
+    from tellapart.board.connections import BACKLOG, Connection
+    from tellapart.board.headers import LOOPBACK
+    from tellapart.board.submissions.service import open_submissions
     from tellapart.board.watch import Watch
 
     with (
-        _listening(host, port) as listening,
-        opened(board) as submissions,
-        _opened(runs, board, database, () if submissions is None else (submissions.records,)) as (settings, store),
+        _listen(host, port) as listening,
+        open_submissions(board) as submissions,
+        _open_board(runs, board, database, () if submissions is None else (submissions.records,)) as (settings, store),
         Watch(store, settings, _warn),
     ):
         own = {host if ":" not in host else f"[{host}]", *LOOPBACK}
         app = create_app(settings, store, submissions)
-        app.add_middleware(KnownNames, names={*own, *name} if name else own if own <= {*LOOPBACK} else ())
+        # Any page can point its own name at this machine (DNS rebinding), and would read a board served to it alone.
+        names = {*own, *(name or ())} if name or own <= {*LOOPBACK} else {"*"}
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=sorted(names), www_redirect=False)
         config = uvicorn.Config(
             app,
             log_level="warning",
             server_header=False,
             http=Connection,
+            backlog=BACKLOG,
             ws="none",
             forwarded_allow_ips=proxy,
             timeout_graceful_shutdown=10,
@@ -85,8 +90,8 @@ def serve_command(
             uvicorn.Server(config).run(sockets=[listening])
 
 
-def _listening(host: str, port: int) -> socket.socket:
-    """Take the address before anything is read in: whether it is free is known at once, and who comes early waits."""
+def _listen(host: str, port: int) -> socket.socket:
+    """Bind the address before anything is read in: one that is taken is an error at once, and early readers wait."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
@@ -113,18 +118,17 @@ def export_command(
     require("fastapi", extra="board")
     from tellapart.board.export import export_site
 
-    with _opened(runs, board, database) as (settings, store):
+    with _open_board(runs, board, database) as (settings, store):
         pages = export_site(store, settings, out, most_items=items, most_compared=comparisons)
     typer.echo(f"{pages:,} pages; open {out / 'index.html'}")
 
 
 @contextmanager
-def _opened(
+def _open_board(
     runs: list[Path] | None, board: Path | None, database: str | None, more: tuple[Path, ...] = ()
 ) -> Iterator[tuple[BoardSettings, Store]]:
     """Read the settings, open the database, and read in what is new."""
     require("sqlmodel", extra="board")
-    require("alembic", extra="board")
     from tellapart.board.records import read_in
     from tellapart.board.settings import BoardSettings, read_settings
     from tellapart.board.store import Store, database_url

@@ -1,1 +1,1 @@
-"""What each page shows: rows of the database in, one pydantic view out; no HTML and no request here."""
+"""Pages without HTML: from rows of the database to one pydantic view for each kind of page."""

@@ -1,4 +1,4 @@
-"""The leaderboards: one benchmark by metrics, by the values of a tag, or by domain; and all benchmarks beside each other."""
+"""Leaderboards: one benchmark by metrics, by the values of a tag or by domain, and all benchmarks side by side."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import sqlalchemy
 from pydantic import TypeAdapter
-from sqlmodel import Session, func, select
+from sqlmodel import Session, col, func, select
 
 from tellapart.board.settings import BoardSettings
 from tellapart.board.tables import Benchmark, Entry, Model, Score
@@ -27,9 +27,9 @@ from tellapart.board.views.view import (
 from tellapart.errors import UnknownNameError
 from tellapart.records.run_folder import file_name
 
-__all__ = ["BY_DOMAIN", "MEAN", "Column", "Leaderboard", "Row", "all_benchmarks", "by_tag", "leaderboard"]
+__all__ = ["BY_DOMAIN", "MEAN", "Column", "Leaderboard", "LeaderboardRow", "all_benchmarks", "by_tag", "leaderboard"]
 
-#: In place of a tag: the benchmark, its rival of the other domain, and the gap between them.
+#: In place of a tag: columns for the benchmark, its rival of the other domain, and the gap between them.
 BY_DOMAIN = "domain-of-benchmarks"
 
 #: The head of the column that averages benchmarks.
@@ -44,10 +44,7 @@ class Column(View):
 
     Attributes:
         unit: `percent`, or `points` for a difference of percentages.
-        link: where its head leads; None for nowhere.
-
-    >>> Column(title="group_score").unit
-    'percent'
+        link: of its head, if it has one.
     """
 
     unit: str = "percent"
@@ -55,12 +52,8 @@ class Column(View):
     link: Link | None = None
 
 
-class Row(View):
-    """One model; a cell a column, None where it was not measured.
-
-    >>> Row(title="a", model=ModelHead(slug="a", label="a", kind="model"), cells=(None,)).rank is None
-    True
-    """
+class LeaderboardRow(View):
+    """One model; a cell for each column, None where it was not measured."""
 
     model: ModelHead
     cells: tuple[Cell | None, ...]
@@ -71,33 +64,26 @@ class Leaderboard(View):
     """A leaderboard.
 
     Attributes:
-        columns, rows: the table; the best first, by the column at `sorted_by`.
-        references: people, then reference models: they take no rank.
+        rows: the best model first, by the column at `sorted_by`.
+        references: people, then reference models; they have no rank.
         chance: of each column.
-        choices: other columns for the same benchmark.
+        choices, metrics: links to other columns for the same benchmark, and to other metrics.
         tested: at least one column's models were tested against each other.
-
-    >>> Leaderboard(title="a", columns=(), rows=(), references=(), chance=()).choices
-    ()
     """
 
     benchmark: BenchmarkHead | None = None
     about: str = ""
     columns: tuple[Column, ...]
     sorted_by: int = 0
-    rows: tuple[Row, ...]
-    references: tuple[Row, ...]
+    rows: tuple[LeaderboardRow, ...]
+    references: tuple[LeaderboardRow, ...]
     chance: tuple[float | None, ...]
     choices: tuple[Link, ...] = ()
     metrics: tuple[Link, ...] = ()
     tested: bool = False
 
     def table(self) -> Table:
-        """Return models by columns, fractions; a tier beside each column that has tiers.
-
-        >>> Leaderboard(title="a", columns=(), rows=(), references=(), chance=()).table().rows
-        (('model', 'kind'),)
-        """
+        """Return models by columns, as fractions; a tier beside each column that has tiers."""
         head: list[str] = ["model", "kind"]
         for column in self.columns:
             head += [column.title, f"{column.title} low", f"{column.title} high", f"{column.title} tier"]
@@ -113,12 +99,6 @@ def leaderboard(session: Session, _settings: BoardSettings, slug: str) -> Leader
 
     Raises:
         UnknownNameError: there is no such benchmark.
-
-    >>> from tellapart.board.store import Store
-    >>> with Store("sqlite://") as store, store.session() as session:
-    ...     leaderboard(session, BoardSettings(), "demo")
-    Traceback (most recent call last):
-    tellapart.errors.UnknownNameError: this board has no benchmark 'demo'
     """
     benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
     names = benchmark.headline
@@ -128,7 +108,7 @@ def leaderboard(session: Session, _settings: BoardSettings, slug: str) -> Leader
     columns = tuple(Column(title=name) for name in names)
     main = names.index(main_metric(names)) if names else 0
     cells = {key: [row.get(name) for name in names] for key, row in table.items()}
-    return _board(session, benchmark, _Found(columns, cells, main))
+    return _of_benchmark(session, benchmark, _Cells(columns, cells, main))
 
 
 def by_tag(session: Session, _settings: BoardSettings, slug: str, tag: str, metric: str) -> Leaderboard:
@@ -144,12 +124,6 @@ def by_tag(session: Session, _settings: BoardSettings, slug: str, tag: str, metr
         UnknownNameError: there is no such benchmark, tag or metric.
 
     Source: VLUE Table 2 (in-domain and OOD).
-
-    >>> from tellapart.board.store import Store
-    >>> with Store("sqlite://") as store, store.session() as session:
-    ...     by_tag(session, BoardSettings(), "demo", "type", "group_score")
-    Traceback (most recent call last):
-    tellapart.errors.UnknownNameError: this board has no benchmark 'demo'
     """
     benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
     name = {file_name(each): each for each in _metrics(session, benchmark)}.get(metric)
@@ -157,32 +131,26 @@ def by_tag(session: Session, _settings: BoardSettings, slug: str, tag: str, metr
         raise UnknownNameError(f"{benchmark.name} has no metric {metric[:200]!r} here")
     if tag == BY_DOMAIN:
         return _by_domain(session, benchmark, name)
-    found = {file_name(each): each for each in _tags(session, benchmark)}.get(tag)
-    if found is None:
+    tag_name = {file_name(each): each for each in _tags(session, benchmark)}.get(tag)
+    if tag_name is None:
         raise UnknownNameError(f"{benchmark.name} has no tag {tag[:200]!r} here")
-    scores = _scores(session, [benchmark], found, [name])
+    scores = _scores(session, [benchmark], tag_name, [name])
     values = sorted({score.value_of for score in scores if score.value_of})
     table: dict[int, dict[str, Cell]] = {}
     for score in scores:
         table.setdefault(score.model, {})[score.value_of] = score.cell
-    columns = [Column(title=f"{found}: {value}") for value in values]
+    columns = [Column(title=f"{tag_name}: {value}") for value in values]
     if len(values) > 1:
         columns.append(Column(title="mean of the values", about="every value weighs the same"))
     if len(values) == 2:
         columns.append(Column(title="gap", unit="points", about=f"{values[0]} less {values[1]}"))
     cells = {key: _spread(row, values) for key, row in table.items()}
-    return _board(session, benchmark, _Found(tuple(columns), cells, 0, found, name))
+    return _of_benchmark(session, benchmark, _Cells(tuple(columns), cells, 0, tag_name, name))
 
 
 def all_benchmarks(session: Session, settings: BoardSettings) -> Leaderboard:
-    """Show every benchmark beside each other, by the metric that ranks it, and the mean of models measured on all.
-
-    >>> from tellapart.board.store import Store
-    >>> with Store("sqlite://") as store, store.session() as session:
-    ...     all_benchmarks(session, BoardSettings()).rows
-    ()
-    """
-    benchmarks = session.exec(select(Benchmark).order_by(Benchmark.name, Benchmark.id)).all()  # type: ignore[arg-type]
+    """Show all benchmarks side by side, each by the metric that ranks it, and the mean of models measured on all."""
+    benchmarks = session.exec(select(Benchmark).order_by(col(Benchmark.name), col(Benchmark.id))).all()
     mains = {b.id: main_metric(b.headline) for b in benchmarks}
     table: dict[int, dict[int | None, Cell]] = {}
     for score in _scores(session, benchmarks, "", sorted(set(mains.values()))):
@@ -204,11 +172,11 @@ def all_benchmarks(session: Session, settings: BoardSettings) -> Leaderboard:
     if len(meant) > 1:
         over = ", ".join(columns[k].title for k in meant)
         columns.insert(0, Column(title=MEAN, about=f"over {over}; only for models measured on all of them"))
-    return _arranged(rows, columns, 0, title=settings.title, about=settings.about)
+    return _arrange(rows, columns, 0, title=settings.title, about=settings.about)
 
 
 def _mean(cells: Sequence[Cell | None]) -> tuple[Cell | None, ...]:
-    """The mean as a cell of its own; none at all where there is nothing to average."""
+    """Return the mean as one cell; no cell where there is nothing to average."""
     if len(cells) < 2:
         return ()
     values = [cell.value for cell in cells if cell]
@@ -237,18 +205,18 @@ def _by_domain(session: Session, benchmark: Benchmark, metric: str) -> Leaderboa
     inside, outside = (benchmark, rival) if benchmark.domain == "in-domain" else (rival, benchmark)
     other = _matching(session, rival, metric)
     names = {inside.id: metric if inside is benchmark else other, outside.id: metric if outside is benchmark else other}
-    found: dict[int, dict[int | None, Cell]] = {}
+    table: dict[int, dict[int | None, Cell]] = {}
     for each in (inside, outside):
         for score in _scores(session, [each], "", [names[each.id]]):
-            found.setdefault(score.model, {})[each.id] = score.cell
-    pairs = {model: (row.get(inside.id), row.get(outside.id)) for model, row in found.items()}
+            table.setdefault(score.model, {})[each.id] = score.cell
+    pairs = {model: (row.get(inside.id), row.get(outside.id)) for model, row in table.items()}
     cells = {model: (*pair, _difference(*pair)) for model, pair in pairs.items()}
     columns = (
         Column(title="in-domain", about=f"{inside.name}: {names[inside.id]}"),
         Column(title="out-of-domain", about=f"{outside.name}: {names[outside.id]}"),
         Column(title="gap", unit="points", about="in-domain less out-of-domain"),
     )
-    return _board(session, benchmark, _Found(columns, cells, 1, BY_DOMAIN, metric))
+    return _of_benchmark(session, benchmark, _Cells(columns, cells, 1, BY_DOMAIN, metric))
 
 
 #: VLUE measures VQA by another rule in each domain.
@@ -261,41 +229,41 @@ def _matching(session: Session, rival: Benchmark, metric: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """What stands in one benchmark's table: model -> a cell for each column."""
+class _Cells:
+    """The table of one benchmark: model -> a cell for each column, sorted by one of them."""
 
     columns: tuple[Column, ...]
     cells: Mapping[int, Sequence[Cell | None]]
-    by: int
+    sorted_by: int
     tag: str = ""
     metric: str = ""
 
 
-def _board(session: Session, benchmark: Benchmark, found: _Found) -> Leaderboard:
+def _of_benchmark(session: Session, benchmark: Benchmark, table: _Cells) -> Leaderboard:
     heads = _heads(session)
-    rows = [_row(heads[model], own) for model, own in found.cells.items()]
-    metric = found.metric or main_metric(benchmark.headline)
-    made = _arranged(rows, found.columns, found.by, title=benchmark.title, about="")
-    return made.model_copy(
+    rows = [_row(heads[model], own) for model, own in table.cells.items()]
+    metric = table.metric or main_metric(benchmark.headline)
+    return _arrange(rows, table.columns, table.sorted_by, title=benchmark.title, about="").model_copy(
         update={
             "benchmark": benchmark_head(benchmark),
-            "choices": _choices(session, benchmark, found.tag, metric),
-            "metrics": _metric_choices(session, benchmark, found.tag, metric),
+            "choices": _choices(session, benchmark, table.tag, metric),
+            "metrics": _metric_choices(session, benchmark, table.tag, metric),
         }
     )
 
 
-def _arranged(rows: Sequence[Row], columns: Sequence[Column], by: int, *, title: str, about: str) -> Leaderboard:
-    def key(row: Row) -> tuple[bool, float, str]:
+def _arrange(
+    rows: Sequence[LeaderboardRow], columns: Sequence[Column], by: int, *, title: str, about: str
+) -> Leaderboard:
+    def key(row: LeaderboardRow) -> tuple[bool, float, str]:
         cell = row.cells[by] if row.cells else None
         return (cell is None, -cell.value if cell else 0.0, row.model.label)
 
     contestants = sorted((row for row in rows if row.model.kind == "model"), key=key)
     ranked = []
-    for place, row in enumerate(contestants, start=1):
+    for k, row in enumerate(contestants, start=1):
         cell = row.cells[by] if row.cells else None
-        tier = cell.tier if cell else None
-        ranked.append(row.model_copy(update={"rank": tier or (place if cell else None)}))
+        ranked.append(row.model_copy(update={"rank": (cell.tier or k) if cell else None}))
     others = sorted((row for row in rows if row.model.kind != "model"), key=lambda row: (row.model.kind, key(row)))
     return Leaderboard(
         title=title,
@@ -309,7 +277,7 @@ def _arranged(rows: Sequence[Row], columns: Sequence[Column], by: int, *, title:
     )
 
 
-def _chance(rows: Sequence[Row], column: int) -> float | None:
+def _chance(rows: Sequence[LeaderboardRow], column: int) -> float | None:
     return next((cell.chance for row in rows if (cell := row.cells[column]) and cell.chance is not None), None)
 
 
@@ -337,17 +305,17 @@ def _metric_choices(session: Session, benchmark: Benchmark, tag: str, metric: st
 
 def _tags(session: Session, benchmark: Benchmark) -> list[str]:
     # From one to the next in the index `score_of`: DISTINCT reads every number of the benchmark, tens of thousands.
-    found, tag = [], ""
+    tags, tag = [], ""
     following = select(func.min(Score.tag)).where(Score.benchmark_id == benchmark.id)
     while (tag := session.exec(following.where(Score.tag > tag)).one()) is not None:
-        found.append(tag)
-    return sorted(found)
+        tags.append(tag)
+    return sorted(tags)
 
 
 def _metrics(session: Session, benchmark: Benchmark) -> list[str]:
     same = (Score.benchmark_id == benchmark.id, Score.tag == "", Score.deviation == False)  # noqa: E712
-    found = set(session.exec(select(Score.metric).where(*same).distinct()).all())
-    return [*(name for name in benchmark.headline if name in found), *sorted(found - set(benchmark.headline))]
+    names = set(session.exec(select(Score.metric).where(*same).distinct()).all())
+    return [*(name for name in benchmark.headline if name in names), *sorted(names - set(benchmark.headline))]
 
 
 class _Score(NamedTuple):
@@ -361,18 +329,18 @@ class _Score(NamedTuple):
 def _scores(session: Session, benchmarks: Sequence[Benchmark], tag: str, metrics: Sequence[str]) -> list[_Score]:
     """Return the numbers of some benchmarks over one tag, as cells.
 
-    All three columns of the index `score_of` are named, for an entry has hundreds of numbers; and rows are read as
-    they are, not as objects, for a page shows thousands.
+    The query names all three columns of the index `score_of`, since an entry has hundreds of numbers, and reads plain
+    rows instead of objects, since a page shows thousands.
     """
     score, entry = Score.__table__.c, Entry.__table__.c  # type: ignore[attr-defined]
     mark = sqlalchemy.case((~entry.on_trust, ""), (entry.folder != "", "on trust"), else_="imported")
     numbers = [score[name] for name in _CELL[:-1]]
-    wanted = (
+    query = (
         sqlalchemy.select(entry.model_id, score.benchmark_id, score.value_of, score.metric, *numbers, mark)
         .where(entry.id == score.entry_id, score.tag == tag, score.metric.in_(metrics))
         .where(score.benchmark_id.in_([benchmark.id for benchmark in benchmarks]))
     )
-    rows = session.connection().execute(wanted).all()
+    rows = session.connection().execute(query).all()
     cells = _CELLS.validate_python([dict(zip(_CELL, row[4:], strict=True)) for row in rows])
     return [_Score(row[0], row[1], row[2], row[3], cell) for row, cell in zip(rows, cells, strict=True)]
 
@@ -383,5 +351,5 @@ def _heads(session: Session) -> dict[int, ModelHead]:
     return {number: ModelHead(slug=slug, label=label, kind=kind) for number, slug, label, kind in rows}
 
 
-def _row(head: ModelHead, cells: Sequence[Cell | None]) -> Row:
-    return Row(title=head.label, model=head, cells=tuple(cells))
+def _row(head: ModelHead, cells: Sequence[Cell | None]) -> LeaderboardRow:
+    return LeaderboardRow(title=head.label, model=head, cells=tuple(cells))

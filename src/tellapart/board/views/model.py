@@ -1,4 +1,4 @@
-"""A model's page: its records, what it costs, how equivariant it is, and the items it does worst on."""
+"""A model's page: its metrics on every benchmark, its cost, its equivariance, and its worst items."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 from pydantic import SkipValidation
-from sqlmodel import Session, select
+from sqlmodel import Session, col, select
 
 from tellapart.board.settings import BoardSettings
 from tellapart.board.tables import RAW, Benchmark, Entry, Item, Model, Score, Vector
-from tellapart.board.vectors import unpacked
+from tellapart.board.vectors import unpack
 from tellapart.board.views.gallery import has_gallery
 from tellapart.board.views.view import (
     BenchmarkHead,
@@ -23,25 +23,24 @@ from tellapart.board.views.view import (
     View,
     benchmark_head,
     main_metric,
+    model_head,
     one_by_slug,
 )
-from tellapart.report.drawing import Plot, Trace, plot
+from tellapart.records.result import IMPORTED
+from tellapart.report.charts import Plot, Trace, plot
 from tellapart.report.items import margins
 
-__all__ = ["WORST", "ModelPage", "OnBenchmark", "Worst", "model_page", "said"]
+__all__ = ["WORST", "ModelPage", "OnBenchmark", "WorstItem", "model_page", "output_text"]
 
-#: How many of its worst items a model's page names.
+#: The number of worst items on a model's page.
 WORST = 12
 
 
-class Worst(View):
-    """One of the items a model does worst on.
+class WorstItem(View):
+    """One of a model's worst items.
 
     Attributes:
         by: its margin (pairs) or its value (tasks).
-
-    >>> Worst(title="a", position=0, texts=("a cat",), by=-0.5).by
-    -0.5
     """
 
     position: int
@@ -53,21 +52,19 @@ class OnBenchmark(View):
     """A model on one benchmark.
 
     Attributes:
-        metrics: every metric, shares first.
-        deviations: those in the unit of the scores, with mean absolute value.
+        metrics: shares of right answers.
+        deviations: metrics in the unit of the scores, with mean absolute value.
         curves: their distributions.
-        run: folder, command, start and versions, as text.
-        gallery: what it found first for each query is kept: there is a page of it.
-
-    >>> OnBenchmark.model_fields["worst"].is_required()
-    True
+        worst, worst_by: its worst items, and the measure of that.
+        run: start, command, seed, device and versions, as text.
+        gallery: there is a page of its retrieval gallery.
     """
 
     benchmark: BenchmarkHead
     metrics: dict[str, Cell]
     deviations: dict[str, dict[str, float | None]]
     curves: SkipValidation[tuple[Plot, ...]]
-    worst: tuple[Worst, ...]
+    worst: tuple[WorstItem, ...]
     worst_by: str
     tie_rule: str
     note: str
@@ -81,11 +78,8 @@ class ModelPage(View):
     """A model's page.
 
     Attributes:
-        cost: what it costs, in words; empty where nobody said.
-        rivals: to compare it with.
-
-    >>> ModelPage(title="a", model=ModelHead(slug="a", label="a", kind="model"), about={}, cost={}, on=(), rivals=()).on
-    ()
+        cost: its costs with their units; empty where unknown.
+        rivals: links to comparisons with other models.
     """
 
     model: ModelHead
@@ -95,12 +89,7 @@ class ModelPage(View):
     rivals: tuple[Link, ...]
 
     def table(self) -> Table:
-        """Return every metric of every benchmark, a row each.
-
-        >>> head = ModelHead(slug="a", label="a", kind="model")
-        >>> ModelPage(title="a", model=head, about={}, cost={}, on=(), rivals=()).table().rows[0][:3]
-        ('benchmark', 'metric', 'value')
-        """
+        """Return every metric of every benchmark, a row each."""
         rows: list[tuple[str | float | None, ...]] = [
             ("benchmark", "metric", "value", "low", "high", "chance", "n", "ties", "tier")
         ]
@@ -111,29 +100,23 @@ class ModelPage(View):
 
 
 def model_page(session: Session, _settings: BoardSettings, slug: str) -> ModelPage:
-    """Gather what is known of a model.
+    """Show a model.
 
     Raises:
         UnknownNameError: there is no such model.
-
-    >>> from tellapart.board.store import Store
-    >>> with Store("sqlite://") as store, store.session() as session:
-    ...     model_page(session, BoardSettings(), "clip")
-    Traceback (most recent call last):
-    tellapart.errors.UnknownNameError: this board has no model 'clip'
     """
     model = one_by_slug(session, Model, slug, "model")
     rows = session.exec(
         select(Entry, Benchmark)
-        .join(Benchmark, Benchmark.id == Entry.benchmark_id)  # type: ignore[arg-type]
+        .join(Benchmark, col(Benchmark.id) == Entry.benchmark_id)
         .where(Entry.model_id == model.id)
-        .order_by(Benchmark.name, Benchmark.id)  # type: ignore[arg-type]
+        .order_by(col(Benchmark.name), col(Benchmark.id))
     ).all()
     others = session.exec(select(Model).where(Model.id != model.id).order_by(Model.label)).all()
     measured = set(
         session.exec(
             select(Entry.model_id).where(
-                Entry.benchmark_id.in_([benchmark.id for _, benchmark in rows]),  # type: ignore[attr-defined]
+                col(Entry.benchmark_id).in_([benchmark.id for _, benchmark in rows]),
                 Entry.folder != "",
             )
         ).all()
@@ -141,7 +124,7 @@ def model_page(session: Session, _settings: BoardSettings, slug: str) -> ModelPa
     comparable = [other for other in others if other.id in measured] if any(e.folder for e, _ in rows) else []
     return ModelPage(
         title=model.label,
-        model=ModelHead(slug=model.slug, label=model.label, kind=model.kind),
+        model=model_head(model),
         about={name: text for name, text in _about(model).items() if text},
         cost=_cost(model),
         on=tuple(_on(session, entry, benchmark) for entry, benchmark in rows),
@@ -150,22 +133,22 @@ def model_page(session: Session, _settings: BoardSettings, slug: str) -> ModelPa
 
 
 def _about(model: Model) -> dict[str, str]:
-    own = "" if model.fingerprint.startswith("imported-") else model.fingerprint
+    own = "" if model.fingerprint.startswith(IMPORTED) else model.fingerprint
     return {"kind": model.kind, "read as": model.note, "fingerprint": own, "costs from": model.cost_source}
 
 
 def _cost(model: Model) -> dict[str, str]:
-    found = {
+    costs = {
         "latency of one pair": None if model.latency is None else f"{1000 * model.latency:.1f} ms",
         "parameters": None if model.parameters is None else f"{model.parameters:,}",
         "training images": None if model.training_images is None else f"{model.training_images:,}",
     }
-    return {name: text for name, text in found.items() if text}
+    return {name: text for name, text in costs.items() if text}
 
 
 def _on(session: Session, entry: Entry, benchmark: Benchmark) -> OnBenchmark:
     scores = session.exec(
-        select(Score).where(Score.entry_id == entry.id, Score.tag == "").order_by(Score.id)  # type: ignore[arg-type]
+        select(Score).where(Score.entry_id == entry.id, Score.tag == "").order_by(col(Score.id))
     ).all()
     recorded = entry.record.get("metrics", {})
     deviations = {
@@ -177,7 +160,7 @@ def _on(session: Session, entry: Entry, benchmark: Benchmark) -> OnBenchmark:
     return OnBenchmark(
         title=benchmark.title,
         benchmark=benchmark_head(benchmark),
-        metrics={s.metric: _cell(s) for s in scores if not s.deviation},
+        metrics={s.metric: Cell(**s.model_dump(include=set(Cell.model_fields))) for s in scores if not s.deviation},
         deviations=deviations,
         curves=_curves(session, entry, list(deviations)),
         worst=worst,
@@ -191,26 +174,22 @@ def _on(session: Session, entry: Entry, benchmark: Benchmark) -> OnBenchmark:
     )
 
 
-def _cell(score: Score) -> Cell:
-    return Cell(**score.model_dump(include=set(Cell.model_fields)))
-
-
 def _run(entry: Entry) -> dict[str, str]:
     run = entry.run
     versions = ", ".join(f"{name} {version}" for name, version in run.get("versions", {}).items())
-    found = {
+    texts = {
         "started": str(run.get("started", ""))[:16].replace("T", " "),
         "command": str(run.get("command", "")),
         "seed": str(run.get("seed", "")),
         "device": str(run.get("device") or ""),
         "versions": versions,
     }
-    return {name: text for name, text in found.items() if text}
+    return {name: text for name, text in texts.items() if text}
 
 
 def _curves(session: Session, entry: Entry, names: Sequence[str]) -> tuple[Plot, ...]:
     values = {
-        name: unpacked(vector.data).astype(np.float64)
+        name: unpack(vector.data).astype(np.float64)
         for name in names
         if (vector := session.get(Vector, (entry.id, name))) is not None
     }
@@ -219,36 +198,32 @@ def _curves(session: Session, entry: Entry, names: Sequence[str]) -> tuple[Plot,
     return tuple(plot(name, [trace], 300.0, 120.0) for name in whole)
 
 
-def _worst(session: Session, entry: Entry, benchmark: Benchmark) -> tuple[str, tuple[Worst, ...]]:
+def _worst(session: Session, entry: Entry, benchmark: Benchmark) -> tuple[str, tuple[WorstItem, ...]]:
     raw = session.get(Vector, (entry.id, RAW))
     if raw is not None and benchmark.images_each and benchmark.texts_each:
         by = "margin: the lowest true pair less the highest false one"
-        values: Any = margins(unpacked(raw.data).reshape(-1, benchmark.images_each, benchmark.texts_each))
+        values: Any = margins(unpack(raw.data).reshape(-1, benchmark.images_each, benchmark.texts_each))
     else:
         metric = main_metric(benchmark.headline)
         vector = session.get(Vector, (entry.id, metric))
         if vector is None:
             return "", ()
-        by, values = metric, unpacked(vector.data)
-    order = [int(place) for place in np.argsort(values, kind="stable")[:WORST] if not np.isnan(values[place])]
-    items = {
-        item.position: item
-        for item in session.exec(
-            select(Item).where(Item.benchmark_id == benchmark.id, Item.position.in_(order))  # type: ignore[attr-defined]
-        ).all()
-    }
+        by, values = metric, unpack(vector.data)
+    order = [int(k) for k in np.argsort(values, kind="stable")[:WORST] if not np.isnan(values[k])]
+    of_order = (Item.benchmark_id == benchmark.id, col(Item.position).in_(order))
+    items = {item.position: item for item in session.exec(select(Item).where(*of_order)).all()}
     return by, tuple(
-        Worst(title=items[k].name, position=k, texts=tuple(items[k].texts), by=float(values[k])) for k in order
+        WorstItem(title=items[k].name, position=k, texts=tuple(items[k].texts), by=float(values[k])) for k in order
     )
 
 
-def said(output: str) -> str:
-    """Write a task's answer for people: text as it is, a retrieval's rank without its gallery, anything else as JSON.
+def output_text(output: str) -> str:
+    """Return a task's output for people: text as it is, a retrieval's rank without its gallery, anything else as JSON.
 
-    >>> said('"a cat"'), said("[1, 2]"), said('{"rank": 3, "first": []}')
+    >>> output_text('"a cat"'), output_text("[1, 2]"), output_text('{"rank": 3, "first": []}')
     ('a cat', '[1, 2]', 'rank 3')
     """
-    found = json.loads(output)
-    if isinstance(found, dict) and found.keys() == {"rank", "first"}:
-        return f"rank {found['rank']}"
-    return found if isinstance(found, str) else output
+    content = json.loads(output)
+    if isinstance(content, dict) and content.keys() == {"rank", "first"}:
+        return f"rank {content['rank']}"
+    return content if isinstance(content, str) else output

@@ -1,4 +1,4 @@
-"""Performance against what it costs: the models that no other one beats on both.
+"""Performance against cost: the models that no other one beats on both.
 
 Source: VLUE section 3.3 and Figure 2.
 """
@@ -19,7 +19,7 @@ from tellapart.stats.pareto import pareto_front
 
 __all__ = ["COSTS", "ParetoPage", "Point", "Tick", "pareto_page"]
 
-#: Address -> (what it is, the unit on the axis, how many of the column's unit make one of the axis).
+#: Address -> (its name, the unit on the axis, that unit in the unit of the column).
 COSTS = {
     "latency": ("latency of one pair", "ms", 0.001),
     "parameters": ("parameters", "millions", 1e6),
@@ -35,12 +35,8 @@ class Point(View):
     Attributes:
         cost: in the unit of the axis.
         front: no other model is better on one count and no worse on the other.
-        x, y: on the drawing.
-        below: its label stands below the point, where above it would lie on another one's.
-
-    >>> head = ModelHead(slug="a", label="a", kind="model")
-    >>> Point(title="a", model=head, performance=0.5, cost=3.0, front=True, x=0.0, y=0.0).front
-    True
+        x, y: its place in the drawing.
+        below: its label is below the point, since above it would cover another one's.
     """
 
     model: ModelHead
@@ -53,11 +49,7 @@ class Point(View):
 
 
 class Tick(View):
-    """A mark on an axis: its label is the title.
-
-    >>> Tick(title="10", at=3.0).at
-    3.0
-    """
+    """A mark on an axis; the title is its label."""
 
     at: float
 
@@ -66,13 +58,10 @@ class ParetoPage(View):
     """Performance against one cost.
 
     Attributes:
-        over: benchmark: metric, whose mean the performance is.
+        over: `benchmark: metric` for each number in the mean that is the performance.
         points: cheapest first.
-        line: of the front, as SVG points.
+        line: the front, as SVG points.
         left_out: models without this cost, or not measured on all of `over`.
-
-    >>> ParetoPage(title="a", cost="latency", unit="ms", over=(), points=(), line="", left_out=(), choices=(), across=(), up=()).line
-    ''
     """
 
     cost: str
@@ -88,12 +77,7 @@ class ParetoPage(View):
     height: float = HEIGHT
 
     def table(self) -> Table:
-        """Return the points, a row each.
-
-        >>> page = ParetoPage(title="a", cost="latency", unit="ms", over=(), points=(), line="", left_out=(), choices=(), across=(), up=())
-        >>> page.table().rows
-        (('model', 'performance', 'latency (ms)', 'on the front'),)
-        """
+        """Return the points, a row each."""
         head = ("model", "performance", f"{self.cost} ({self.unit})", "on the front")
         rows = tuple((p.model.label, p.performance, p.cost, "yes" if p.front else "no") for p in self.points)
         return Table(title=self.title, rows=(head, *rows))
@@ -104,38 +88,33 @@ def pareto_page(session: Session, settings: BoardSettings, cost: str) -> ParetoP
 
     Raises:
         UnknownNameError: there is no such cost.
-
-    >>> from tellapart.board.store import Store
-    >>> with Store("sqlite://") as store, store.session() as session:
-    ...     pareto_page(session, BoardSettings(), "latency").points
-    ()
     """
     if cost not in COSTS:
         raise UnknownNameError(f"no cost {cost[:200]!r}; there are {', '.join(COSTS)}")
     what, unit, scale = COSTS[cost]
     board = all_benchmarks(session, settings)
-    wanted = [
+    over = [
         k
         for k, c in enumerate(board.columns)
         if c.link and (not settings.performance or c.title in settings.performance)
     ]
     costs = dict(session.exec(select(Model.slug, getattr(Model, cost))).all())
-    found, left_out = [], []
+    measured, left_out = [], []
     for row in board.rows:
-        cells = [row.cells[k] for k in wanted]
+        cells = [row.cells[k] for k in over]
         if costs[row.model.slug] is None or not cells or None in cells:
             left_out.append(row.model.label)
             continue
         values = [cell.value for cell in cells if cell]
-        found.append((row.model, math.fsum(values) / len(values), round(costs[row.model.slug] / scale, 9)))
-    found.sort(key=lambda one: (one[2], -one[1], one[0].label))
-    points, across, up = _drawn(found)
+        measured.append((row.model, math.fsum(values) / len(values), round(costs[row.model.slug] / scale, 9)))
+    measured.sort(key=lambda one: (one[2], -one[1], one[0].label))
+    points, across, up = _draw(measured)
     front = [point for point in points if point.front]
     return ParetoPage(
         title=f"Performance against {what}",
         cost=what,
         unit=unit,
-        over=tuple(f"{board.columns[k].title}: {board.columns[k].about.split(';')[0]}" for k in wanted),
+        over=tuple(f"{board.columns[k].title}: {board.columns[k].about.split(';')[0]}" for k in over),
         points=points,
         line=" ".join(f"{p.x},{p.y}" for p in front),
         left_out=tuple(left_out),
@@ -148,26 +127,27 @@ def pareto_page(session: Session, settings: BoardSettings, cost: str) -> ParetoP
     )
 
 
-def _drawn(
-    found: Sequence[tuple[ModelHead, float, float]],
+def _draw(
+    measured: Sequence[tuple[ModelHead, float, float]],
 ) -> tuple[tuple[Point, ...], tuple[Tick, ...], tuple[Tick, ...]]:
-    if not found:
+    """Place (model, performance, cost) on the drawing, and the ticks of both axes."""
+    if not measured:
         return (), (), ()
-    front = pareto_front([[value, -cost] for _, value, cost in found]).tolist()
-    lows, highs = _axis([value for _, value, _ in found]), _axis([cost for _, _, cost in found])
+    front = pareto_front([[value, -cost] for _, value, cost in measured]).tolist()
+    lows, highs = _axis([value for _, value, _ in measured]), _axis([cost for _, _, cost in measured])
 
-    def place(value: float, axis: tuple[float, float], length: float) -> float:
+    def scale(value: float, axis: tuple[float, float], length: float) -> float:
         return round(length * (value - axis[0]) / (axis[1] - axis[0]), 2)
 
     points: list[Point] = []
-    for (model, value, cost), on in zip(found, front, strict=True):
-        x, y = place(cost, highs, WIDTH), round(HEIGHT - place(value, lows, HEIGHT), 2)
+    for (model, value, cost), on in zip(measured, front, strict=True):
+        x, y = scale(cost, highs, WIDTH), round(HEIGHT - scale(value, lows, HEIGHT), 2)
         crowded = any(abs(p.x - x) < 90 and 0 <= y - p.y < 30 and not p.below for p in points)
         points.append(
             Point(title=model.label, model=model, performance=value, cost=cost, front=on, x=x, y=y, below=crowded)
         )
-    across = tuple(Tick(title=f"{v:g}", at=place(v, highs, WIDTH)) for v in _ticks(*highs))
-    up = tuple(Tick(title=f"{100 * v:g}", at=round(HEIGHT - place(v, lows, HEIGHT), 2)) for v in _ticks(*lows))
+    across = tuple(Tick(title=f"{v:g}", at=scale(v, highs, WIDTH)) for v in _ticks(*highs))
+    up = tuple(Tick(title=f"{100 * v:g}", at=round(HEIGHT - scale(v, lows, HEIGHT), 2)) for v in _ticks(*lows))
     return tuple(points), across, up
 
 

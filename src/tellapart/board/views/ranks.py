@@ -1,4 +1,4 @@
-"""How the order of models changes from one benchmark to the next.
+"""Ranks of models over benchmarks, and over the metrics of one benchmark.
 
 Source: EqBen Figures 1 and 7.
 """
@@ -22,14 +22,11 @@ class RankLine(View):
     """One model's places.
 
     Attributes:
-        ranks: a place a column, equal values sharing one; None where it was not measured.
+        ranks: one for each column, equal values sharing one; None where it was not measured.
         change: its last place less its first: positive where it falls.
         segments: SVG points of the unbroken parts of its line.
         starts: (x, y) of the first place of each part.
         ends: (x, y) of each place.
-
-    >>> RankLine.model_fields["change"].annotation
-    int | None
     """
 
     model: ModelHead
@@ -41,11 +38,7 @@ class RankLine(View):
 
 
 class RanksPage(View):
-    """Places of models over columns.
-
-    >>> RanksPage(title="a", columns=(), links=(), lines=(), width=0, height=0).columns
-    ()
-    """
+    """Places of models over columns."""
 
     columns: tuple[str, ...]
     links: tuple[Link | None, ...]
@@ -54,25 +47,14 @@ class RanksPage(View):
     height: float
 
     def table(self) -> Table:
-        """Return models by places.
-
-        >>> RanksPage(title="a", columns=("demo",), links=(), lines=(), width=0, height=0).table().rows
-        (('model', 'demo'),)
-        """
+        """Return models by places."""
         rows = tuple((line.model.label, *line.ranks) for line in self.lines)
         return Table(title=self.title, rows=(("model", *self.columns), *rows))
 
 
 def ranks_page(session: Session, settings: BoardSettings) -> RanksPage:
-    """Show the places of models on every benchmark.
-
-    >>> from tellapart.board.store import Store
-    >>> with Store("sqlite://") as store, store.session() as session:
-    ...     ranks_page(session, BoardSettings()).lines
-    ()
-    """
-    board = all_benchmarks(session, settings)
-    return _page("How the ranking changes between benchmarks", board)
+    """Show the places of models on every benchmark."""
+    return _page("How the ranking changes between benchmarks", all_benchmarks(session, settings))
 
 
 def benchmark_ranks(session: Session, settings: BoardSettings, slug: str) -> RanksPage:
@@ -80,12 +62,6 @@ def benchmark_ranks(session: Session, settings: BoardSettings, slug: str) -> Ran
 
     Raises:
         UnknownNameError: there is no such benchmark.
-
-    >>> from tellapart.board.store import Store
-    >>> with Store("sqlite://") as store, store.session() as session:
-    ...     benchmark_ranks(session, settings=BoardSettings(), slug="demo")
-    Traceback (most recent call last):
-    tellapart.errors.UnknownNameError: this board has no benchmark 'demo'
     """
     board = leaderboard(session, settings, slug)
     return _page(f"{board.title}: how the ranking changes between metrics", board)
@@ -114,8 +90,8 @@ def _page(title: str, board: Leaderboard) -> RanksPage:
 
 def _places(values: Sequence[float | None]) -> list[int | None]:
     best: dict[float, int] = {}
-    for place, value in enumerate(sorted((v for v in values if v is not None), reverse=True), start=1):
-        best.setdefault(value, place)
+    for rank, value in enumerate(sorted((v for v in values if v is not None), reverse=True), start=1):
+        best.setdefault(value, rank)
     return [None if value is None else best[value] for value in values]
 
 

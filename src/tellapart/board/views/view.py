@@ -1,10 +1,11 @@
-"""What all pages share: a cell, a model's head, and a table that can be downloaded."""
+"""Parts that all pages share: cells, heads of models and benchmarks, links, and a table for download."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import sqlalchemy
 from pydantic import BaseModel, ConfigDict
 from sqlmodel import Session, select
 
@@ -21,6 +22,7 @@ __all__ = [
     "benchmark_head",
     "heads_of",
     "main_metric",
+    "model_head",
     "one_by_slug",
 ]
 
@@ -30,43 +32,28 @@ class _Frozen(BaseModel):
 
 
 class Table(_Frozen):
-    """Rows for CSV and LaTeX, the first of which is the head.
-
-    >>> Table(title="scores", rows=(("model", "score"), ("a", 0.5))).rows[1]
-    ('a', 0.5)
-    """
+    """Rows for CSV and LaTeX; the first one is the head."""
 
     title: str
     rows: tuple[tuple[str | int | float | None, ...], ...]
 
 
 class View(_Frozen):
-    """A page's content; its JSON is what the page's address answers to programs.
-
-    >>> View(title="a").table() is None
-    True
-    """
+    """A page's content; programs get it as JSON at the page's address."""
 
     title: str
 
     def table(self) -> Table | None:
-        """Return what is downloaded as CSV and LaTeX; None if there is nothing to.
-
-        >>> View(title="a").table() is None
-        True
-        """
+        """Return the page as a table for CSV and LaTeX; None if it has none."""
         return None
 
 
 class Link(_Frozen):
-    """Another page, for a row of choices.
+    """A link to another page.
 
     Attributes:
-        page, args: as `links.PATTERNS` has them.
-        current: it is the page on show.
-
-    >>> Link(text="demo", page="benchmark", args={"slug": "demo"}).current
-    False
+        page, args: as in `links.PATTERNS`.
+        current: it leads to the page that has it.
     """
 
     text: str
@@ -76,11 +63,7 @@ class Link(_Frozen):
 
 
 class ModelHead(_Frozen):
-    """A model as a row names it.
-
-    >>> ModelHead(slug="a", label="a", kind="model").kind
-    'model'
-    """
+    """A model's name and address."""
 
     slug: str
     label: str
@@ -88,14 +71,12 @@ class ModelHead(_Frozen):
 
 
 class BenchmarkHead(_Frozen):
-    """A benchmark as a column names it.
+    """A benchmark's name and address.
 
     Attributes:
-        n: how many items its numbers stand on; 0 where that is not known.
-        has_items: they are known one by one, so that there are pages of them.
-
-    >>> BenchmarkHead(slug="demo", name="demo", title="Demo", task="pairs", n=300, metric="group_score").n
-    300
+        n: the number of items; 0 where unknown.
+        metric: the one that ranks it.
+        has_items: its items are in the database, and have pages.
     """
 
     slug: str
@@ -108,14 +89,11 @@ class BenchmarkHead(_Frozen):
 
 
 class Cell(_Frozen):
-    """One number with what is known of it; fractions, or for deviations the unit of the scores.
+    """One number of a table with its interval, chance and ties; a fraction, or a deviation in the unit of the scores.
 
     Attributes:
         tier: shared by models that the items cannot tell apart; None if they were not tested.
-        mark: `imported` where the number comes from elsewhere, `on trust` where the scores do.
-
-    >>> Cell(value=0.5, n=10).mark
-    ''
+        mark: `imported` where the number was published elsewhere, `on trust` where the scores were computed elsewhere.
     """
 
     value: float
@@ -130,10 +108,10 @@ class Cell(_Frozen):
 
 
 def main_metric(headline: Sequence[str]) -> str:
-    """Choose the one metric that ranks a benchmark: the group score where there is one, else the first of the headline.
+    """Return the metric that ranks a benchmark: the group score where there is one, else the first of the headline.
 
-    >>> main_metric(["text_score", "image_score", "group_score"]), main_metric(["accuracy", "consistency"]), main_metric([])
-    ('group_score', 'accuracy', '')
+    >>> main_metric(["text_score", "image_score", "group_score"]), main_metric(["accuracy", "consistency"])
+    ('group_score', 'accuracy')
     """
     for name in ("group_score", "min_pc_pf"):
         if name in headline:
@@ -142,50 +120,38 @@ def main_metric(headline: Sequence[str]) -> str:
 
 
 def one_by_slug(session: Session, table: Any, slug: str, noun: str) -> Any:
-    """Return the row with an address.
+    """Return the row of a table with this slug.
 
     Raises:
         UnknownNameError: there is none.
-
-    >>> from tellapart.board.store import Store
-    >>> with Store("sqlite://") as store, store.session() as session:
-    ...     one_by_slug(session, Model, "clip", "model")
-    Traceback (most recent call last):
-    tellapart.errors.UnknownNameError: this board has no model 'clip'
     """
-    found = session.exec(select(table).where(table.slug == slug)).first()
-    if found is None:
+    row = session.exec(select(table).where(table.slug == slug)).first()
+    if row is None:
         raise UnknownNameError(f"this board has no {noun} {slug[:200]!r}")
-    return found
+    return row
 
 
 def heads_of(session: Session) -> Mapping[int, tuple[ModelHead, str]]:
-    """Return entry -> its model and its mark, for every entry; records stay unread.
-
-    >>> from tellapart.board.store import Store
-    >>> with Store("sqlite://") as store, store.session() as session:
-    ...     heads_of(session)
-    {}
-    """
-    rows = session.exec(
-        select(Entry.id, Entry.folder, Entry.on_trust, Model.slug, Model.label, Model.kind).join(  # type: ignore[call-overload]
-            Model, Model.id == Entry.model_id
+    """Return entry -> its model and its mark, for every entry."""
+    entry, model = Entry.__table__.c, Model.__table__.c  # type: ignore[attr-defined]
+    query = sqlalchemy.select(entry.id, entry.folder, entry.on_trust, model.slug, model.label, model.kind)
+    rows = session.connection().execute(query.where(model.id == entry.model_id))
+    return {
+        number: (
+            ModelHead(slug=slug, label=label, kind=kind),
+            "" if not on_trust else "on trust" if folder else "imported",
         )
-    ).all()
-    models: dict[str, ModelHead] = {}
-    found = {}
-    for entry, folder, on_trust, slug, label, kind in rows:
-        head = models.setdefault(slug, ModelHead(slug=slug, label=label, kind=kind))
-        found[entry] = (head, "" if not on_trust else "on trust" if folder else "imported")
-    return found
+        for number, folder, on_trust, slug, label, kind in rows
+    }
+
+
+def model_head(model: Model) -> ModelHead:
+    """Return a model's name and address."""
+    return ModelHead(slug=model.slug, label=model.label, kind=model.kind)
 
 
 def benchmark_head(benchmark: Benchmark) -> BenchmarkHead:
-    """Return a benchmark as a column names it.
-
-    >>> benchmark_head(Benchmark(slug="a", name="a", fingerprint="", title="A", task="pairs", n=1)).metric
-    ''
-    """
+    """Return a benchmark's name and address."""
     return BenchmarkHead(
         slug=benchmark.slug,
         name=benchmark.name,

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from tellapart.board import store as store_module
 from tellapart.board.app import create_app
-from tellapart.board.made_first import MadeFirst
-from tellapart.board.made_pages import Body, MadePages
+from tellapart.board.page_cache import CachedPage, PageCache, PageCacheMiddleware
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store, database_url
 from tellapart.errors import UnknownNameError
@@ -28,8 +27,8 @@ from tellapart.errors import UnknownNameError
 READERS = 24
 
 
-def body(text: str) -> Body:
-    return Body("text/plain", text.encode())
+def body(text: str) -> CachedPage:
+    return CachedPage("text/plain", text.encode())
 
 
 def together(work: Callable[[int], Any]) -> list[Any]:
@@ -45,9 +44,9 @@ def together(work: Callable[[int], Any]) -> list[Any]:
 
 
 def test_of_many_readers_one_makes_the_page_and_all_get_that_one() -> None:
-    pages, made = MadePages(), []
+    pages, made = PageCache(), []
 
-    def make() -> Body:
+    def make() -> CachedPage:
         made.append(threading.get_ident())
         time.sleep(0.05)
         return body("page")
@@ -58,9 +57,9 @@ def test_of_many_readers_one_makes_the_page_and_all_get_that_one() -> None:
 
 
 def test_many_pages_at_once_are_each_made_by_one() -> None:
-    pages, made = MadePages(), []
+    pages, made = PageCache(), []
 
-    def make(key: int) -> Body:
+    def make(key: int) -> CachedPage:
         made.append(key)
         time.sleep(0.01)
         return body(str(key))
@@ -71,9 +70,9 @@ def test_many_pages_at_once_are_each_made_by_one() -> None:
 
 
 def test_an_error_is_told_to_all_who_wait_and_the_next_reader_tries_again() -> None:
-    pages, tried = MadePages(), []
+    pages, tried = PageCache(), []
 
-    def fail() -> Body:
+    def fail() -> CachedPage:
         tried.append(1)
         time.sleep(0.05)
         raise UnknownNameError("no such page")
@@ -88,9 +87,9 @@ def test_an_error_is_told_to_all_who_wait_and_the_next_reader_tries_again() -> N
 
 
 def test_whoever_asks_for_a_newer_version_does_not_wait_for_an_older_page() -> None:
-    pages, begun, go_on = MadePages(), Event(), Event()
+    pages, begun, go_on = PageCache(), Event(), Event()
 
-    def slow() -> Body:
+    def slow() -> CachedPage:
         begun.set()
         assert go_on.wait(timeout=10)
         return body("old")
@@ -110,17 +109,17 @@ def test_whoever_asks_for_a_newer_version_does_not_wait_for_an_older_page() -> N
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from("abc")), max_size=30), st.integers(0, 40))
 def test_a_page_is_always_the_one_of_the_version_that_was_asked_for(asked: list[tuple[int, str]], budget: int) -> None:
-    pages, newest = MadePages(budget), 0
+    pages, newest = PageCache(budget), 0
     for version, key in asked:
         newest = max(newest, version)
         wanted = f"{key} of {version}".encode()
-        assert pages.get(version, key, lambda: Body("text/plain", wanted)).content == wanted  # noqa: B023
+        assert pages.get(version, key, lambda: CachedPage("text/plain", wanted)).content == wanted  # noqa: B023
         found = pages.find(newest, key)
         assert found is None or found.content == f"{key} of {newest}".encode()
 
 
 def test_the_pages_used_last_are_kept_within_the_budget() -> None:
-    pages = MadePages(10)
+    pages = PageCache(10)
     for key in "ab":
         pages.get(0, key, lambda: body("12345"))
     pages.find(0, "a")
@@ -129,7 +128,7 @@ def test_the_pages_used_last_are_kept_within_the_budget() -> None:
 
 
 def test_a_large_page_is_packed_for_those_who_can_unpack_it() -> None:
-    page = Body("text/html; charset=utf-8", b"<p>" * 5000)
+    page = CachedPage("text/html; charset=utf-8", b"<p>" * 5000)
     status, headers, content = page.answer("", "br, gzip")
     assert (status, headers["content-encoding"], gzip.decompress(content)) == (200, "gzip", page.content)
     assert headers["content-length"] == str(len(content))
@@ -144,7 +143,7 @@ def test_what_this_process_changes_is_known_at_once(tmp_path: Path, monkeypatch:
     with Store(database_url(None, tmp_path)) as store:
         assert (store.latest(), store.known()) == (0, 0)
         with store.session() as session:
-            store.changed(session)
+            store.mark_changed(session)
             assert store.latest() == 0  # not kept yet
         assert store.known() is None
         assert store.latest() == 1
@@ -168,7 +167,7 @@ def test_what_changes_while_the_version_is_asked_for_is_not_missed(
 
         def change() -> None:
             with store.session() as session:
-                store.changed(session)
+                store.mark_changed(session)
 
         with ThreadPoolExecutor(2) as pool:
             monkeypatch.setattr(store, "version", slow)
@@ -187,7 +186,7 @@ def test_another_process_s_change_is_known_within_the_time_that_is_said(tmp_path
     with Store(url) as store, Store(url) as other:
         assert store.latest() == 0
         with other.session() as session:
-            other.changed(session)
+            other.mark_changed(session)
         time.sleep(store_module.LATEST_SECONDS)
         assert store.latest() == 1
 
@@ -197,7 +196,7 @@ def test_a_page_is_made_from_one_state_of_the_records(tmp_path: Path) -> None:
         with store.reading() as reader:
             assert store.version(reader) == 0
             with store.session() as session:
-                store.changed(session)
+                store.mark_changed(session)
             reader.expire_all()
             assert store.version(reader) == 0
         with store.reading() as reader:
@@ -206,9 +205,9 @@ def test_a_page_is_made_from_one_state_of_the_records(tmp_path: Path) -> None:
 
 @pytest.fixture
 def answered(tmp_path: Path) -> Any:
-    """An application behind `MadeFirst`, the pages it keeps, its store, and what reached it."""
+    """An application behind `PageCacheMiddleware`, the pages it keeps, its store, and what reached it."""
     reached: list[str] = []
-    app, made = FastAPI(), MadePages()
+    app, made = FastAPI(), PageCache()
     with Store(database_url(None, tmp_path)) as store:
 
         @app.get("/{name}")
@@ -216,7 +215,7 @@ def answered(tmp_path: Path) -> Any:
             reached.append(name)
             return Response("made anew")
 
-        app.add_middleware(MadeFirst, made=made, store=store)
+        app.add_middleware(PageCacheMiddleware, cache=made, store=store)
         with TestClient(app) as client:
             yield client, made, store, reached
 
@@ -246,7 +245,7 @@ def test_a_page_is_not_answered_once_the_records_are_newer(answered: Any) -> Non
     made.get(0, ("/a", "html"), lambda: body("kept"))
     assert client.get("/a").text == "kept"
     with store.session() as session:
-        store.changed(session)
+        store.mark_changed(session)
     assert client.get("/a").text == "made anew"
     assert reached == ["a"]
 

@@ -1,0 +1,189 @@
+"""Rendered pages, kept until the records change: most readers are answered without the application.
+
+Where many ask for a page that is not in the cache, one request renders it and the others wait for that one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from threading import Lock, Semaphore
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tellapart.board.store import Store
+
+__all__ = ["CachedPage", "PageCache", "PageCacheMiddleware", "preferred_format"]
+
+#: Pages up to so many bytes are not compressed: they fit a few packets anyway.
+_SMALL = 4096
+
+#: Pages rendered at once. Rendering is computing, and Python's threads take turns with the one that answers readers;
+#: two, since a page may wait for the database.
+_AT_ONCE = 2
+
+#: Query string -> format, "" for the one of the Accept header; the application answers any other query.
+_FORMATS = {b"": "", **{b"format=" + name.encode(): name for name in ("html", "json", "csv", "latex")}}
+
+
+def preferred_format(accept: str) -> str:
+    """Return the format for a request without `?format=`: HTML, or JSON if `Accept` names that and not HTML.
+
+    >>> preferred_format("text/html,*/*"), preferred_format("application/json"), preferred_format("")
+    ('html', 'json', 'html')
+    """
+    return "json" if "application/json" in accept and "text/html" not in accept else "html"
+
+
+@dataclass(frozen=True, slots=True)
+class CachedPage:
+    """A page as it is sent.
+
+    Attributes:
+        filename: the name under which a browser saves it; empty for HTML and JSON.
+        compressed: the content by gzip; empty for small pages.
+        tag: its ETag; weak, since it is the same for both encodings.
+    """
+
+    media_type: str
+    content: bytes
+    filename: str = ""
+
+    compressed: bytes = field(init=False)
+    tag: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        compressed = gzip.compress(self.content, 1, mtime=0) if len(self.content) > _SMALL else b""
+        object.__setattr__(self, "compressed", compressed)
+        object.__setattr__(self, "tag", f'W/"{hashlib.sha256(self.content).hexdigest()[:16]}"')
+
+    @property
+    def size(self) -> int:
+        """Its bytes in memory."""
+        return len(self.content) + len(self.compressed)
+
+    def answer(self, known: str, encodings: str) -> tuple[int, dict[str, str], bytes]:
+        """Return the status, headers and bytes that answer one request.
+
+        Args:
+            known: its `If-None-Match`, empty if it has none.
+            encodings: its `Accept-Encoding`, likewise.
+
+        >>> page = CachedPage("text/plain", b"abc")
+        >>> status, headers, content = page.answer("", "gzip")
+        >>> status, headers["content-length"], content
+        (200, '3', b'abc')
+        >>> page.answer(page.tag, "")[0]
+        304
+        """
+        # One address has several formats, and a page is out of date as soon as a record is new.
+        headers = {"etag": self.tag, "vary": "Accept, Accept-Encoding", "cache-control": "no-cache"}
+        if known == self.tag:
+            return int(HTTPStatus.NOT_MODIFIED), headers, b""
+        content = self.content
+        if self.compressed and "gzip" in encodings:
+            content, headers["content-encoding"] = self.compressed, "gzip"
+        if self.filename:
+            headers["content-disposition"] = f'attachment; filename="{self.filename}"'
+        headers |= {"content-type": self.media_type, "content-length": str(len(content))}
+        return int(HTTPStatus.OK), headers, content
+
+
+class PageCache:
+    """The most recently used pages of the newest version of the records, within a budget of bytes.
+
+    >>> cache = PageCache(100)
+    >>> [cache.get(version, "a", lambda: CachedPage("text/plain", b"page")).content for version in (1, 1)]
+    [b'page', b'page']
+    """
+
+    def __init__(self, budget: int = 64 << 20) -> None:
+        self._budget, self._size, self._version = budget, 0, -1
+        self._pages: OrderedDict[Hashable, CachedPage] = OrderedDict()
+        self._under_way: dict[tuple[int, Hashable], Future[CachedPage]] = {}
+        self._lock = Lock()
+        self._turns = Semaphore(_AT_ONCE)
+
+    def find(self, version: int, key: Hashable) -> CachedPage | None:
+        """Return a page of this version if it is in the cache."""
+        with self._lock:
+            return self._find(version, key)
+
+    def get(self, version: int, key: Hashable, render: Callable[[], CachedPage]) -> CachedPage:
+        """Return the page of a version of the records, rendering it if it is neither cached nor under way.
+
+        Requests during the rendering wait, and get that page or that error; a request for a newer version never gets
+        a page of an older one.
+        """
+        with self._lock:
+            if (page := self._find(version, key)) is not None:
+                return page
+            mine = (version, key) not in self._under_way
+            future = self._under_way.setdefault((version, key), Future())
+        if mine:
+            try:
+                with self._turns:
+                    page = render()
+            except BaseException as error:
+                self._finish(version, key)
+                future.set_exception(error)
+                raise
+            self._finish(version, key, page)
+            future.set_result(page)
+        return future.result()
+
+    def _find(self, version: int, key: Hashable) -> CachedPage | None:
+        page = self._pages.get(key) if version == self._version else None
+        if page is not None:
+            self._pages.move_to_end(key)
+        return page
+
+    def _finish(self, version: int, key: Hashable, page: CachedPage | None = None) -> None:
+        """Remove a page from those under way, and keep it if it was rendered and no newer version is known."""
+        with self._lock:
+            del self._under_way[version, key]
+            if page is None or version < self._version:
+                return
+            if version > self._version:
+                self._pages.clear()
+                self._size, self._version = 0, version
+            self._pages[key] = page
+            self._size += page.size
+            while self._size > self._budget:
+                _, dropped = self._pages.popitem(last=False)
+                self._size -= dropped.size
+
+
+class PageCacheMiddleware:
+    """ASGI middleware that answers with cached pages of (path, format) before the application sees the request."""
+
+    def __init__(self, app: ASGIApp, cache: PageCache, store: Store) -> None:
+        self._app, self._cache, self._store = app, cache, store
+        # A thread of its own for the version: the application's may all be rendering pages.
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="version")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        form = _FORMATS.get(scope["query_string"]) if scope["type"] == "http" and scope["method"] == "GET" else None
+        if form is None:
+            await self._app(scope, receive, send)
+            return
+        # Of a repeated header the first counts.
+        request = {name: value.decode("latin-1") for name, value in reversed(scope["headers"])}
+        version = self._store.known()
+        if version is None:
+            version = await asyncio.get_running_loop().run_in_executor(self._executor, self._store.latest)
+        page = self._cache.find(version, (scope["path"], form or preferred_format(request.get(b"accept", ""))))
+        if page is None:
+            await self._app(scope, receive, send)
+            return
+        status, headers, content = page.answer(request.get(b"if-none-match", ""), request.get(b"accept-encoding", ""))
+        raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": status, "headers": raw})
+        await send({"type": "http.response.body", "body": content})
