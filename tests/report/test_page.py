@@ -63,7 +63,7 @@ def test_tables_say_every_headline_number_with_interval_chance_and_a_bar(make_ru
             value = metrics[name]
             assert f"{percent(value.value)} [{percent(value.low, 1)}, {percent(value.high, 1)}]" in page.text
     chance = {attributes["x1"] for tag, attributes in page.elements if attributes.get("class") == "chance"}
-    assert chance == {"25.0", "16.667", "50.0"}
+    assert chance == {"25", "16.67", "50"}
     assert "macro: mean of the 2 values" in page.text and "micro: all items" in page.text
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from tellapart.errors import RunError
 from tellapart.report.numbers import deviation, plain, score
-from tellapart.report.tables import breakdown_table, detail_table, equivariance_table, result_table, summary_line
+from tellapart.report.tables import breakdown_table, equivariance_table, result_table
 from tellapart.tasks.registry import headline
 
 
@@ -46,7 +46,6 @@ def test_tables_fit_100_columns_and_hold_no_escape_when_piped(make_run) -> None:
     results = [run.result, make_run(model="constant", scores=np.full((30, 2, 2), 0.5, np.float32)).result]
     tables = [
         result_table(results, "shapes"),
-        detail_table(results[1], "shapes"),
         breakdown_table(results[0], "shapes"),
         equivariance_table(results, "shapes"),
     ]
@@ -63,10 +62,7 @@ def test_ties_show_only_where_a_tie_occurred(make_run) -> None:
     clean = make_run(scores=scores).result
     scores[:6, 0, 1] = 0.9  # six items tie image 0 with both texts
     tied = make_run(scores=scores, model="tied").result
-    assert "ties" not in printed(detail_table(clean, "shapes"))
     assert "ties broken at random" not in printed(result_table([clean], "shapes"))
-    line = row(printed(detail_table(tied, "shapes")), "text_score")
-    assert line.split() == ["text_score", "80.00", "[62.7,", "90.5]", "25.00", "6", "90.00", "30"]
     # The image score has no tie: its cell stays empty, between the two others.
     assert row(printed(result_table([clean, tied], "shapes")), "  ties").split("random")[1].split() == [
         *("90.00", "(6", "tied)"),
@@ -104,7 +100,6 @@ def test_equivariance_is_shown_as_mean_spread_and_size(make_run) -> None:
     value = run.result.benchmarks["shapes"].metrics["v2_text"]
     line = next(line for line in printed(equivariance_table([run.result], "shapes")).splitlines() if "v2_text" in line)
     assert line.split() == ["v2_text", *map(deviation, (value.value, value.sd, value.mean_absolute)), "30"]
-    assert "v2_text" not in printed(detail_table(run.result, "shapes"))
 
 
 @pytest.mark.parametrize(
@@ -126,14 +121,6 @@ def test_a_name_is_neither_markup_nor_a_terminal_escape(make_run) -> None:
     text = printed(result_table([make_run(model="[bold red]x[/] \x1b[2J").result], "shapes"))
     assert "[bold red]x[/] \ufffd[2J" in text
     assert plain("a\u202eb\n") == "a\ufffdb\ufffd"
-
-
-def test_summary_line_names_model_benchmark_numbers_and_ties(make_run) -> None:
-    result = make_run(model="flat", scores=np.full((30, 2, 2), 0.5, np.float32)).result
-    line = summary_line(result, "shapes")
-    assert line.startswith("flat on shapes (30 items): text_score 0.00 [0.0, 11.4], chance 25.00")
-    assert line.endswith("group_score 0.00 [0.0, 11.4], chance 16.67, 16.67 (30 tied) at random")
-    assert "\n" not in line
 
 
 def test_a_limited_run_says_of_how_many(make_run) -> None:

@@ -55,14 +55,14 @@ def export_command(
     from tellapart.benchmarks.find import load_pairs
     from tellapart.benchmarks.locations import Locations
 
-    found = find_survey(survey)
-    how = Deal(_names(annotators), each, seed, sample)
+    chosen = find_survey(survey)
+    options = Deal(_annotator_names(annotators), each, seed, sample)
     pairs = load_pairs(benchmark, Locations(data, images))
-    study = deal(found, pairs, how, read_earlier(after) if after else None)
-    write_study(to, found, study, pairs, Given(embed, prefix))
+    study = deal(chosen, pairs, options, read_earlier(after) if after else None)
+    write_study(to, chosen, study, pairs, Given(embed, prefix))
     if as_json:
         counts = {"units": len(study.units), "tasks": len(study.tasks), "annotators": study.annotators}
-        return print_json({"to": str(to), "survey": found.name, **counts})
+        return print_json({"to": str(to), "survey": chosen.name, **counts})
     typer.echo(f"{len(study.units):,} units, {len(study.tasks):,} tasks for {', '.join(study.annotators)} in {to}")
     typer.echo(f"Label Studio: a project an annotator, with {to}/label_studio/config.xml and tasks_NAME.json")
     if not embed:
@@ -154,14 +154,13 @@ def agree_command(
     from tellapart.annotate.human import human_scores
     from tellapart.models.external import write_scores
 
-    read = [read_earlier(folder) for folder in studies]
-    answered = [(each.study, each.answers) for each in read]
-    found = findings(answered, read_groups(groups) if groups else None, seed=seed)
+    answered = [(each.study, each.answers) for each in map(read_earlier, studies)]
+    agreement = findings(answered, read_groups(groups) if groups else None, seed=seed)
     if scores:
         write_scores(human_scores(answered), scores)
     if as_json:
-        return print_json(found.model_dump(mode="json"))
-    print_findings(found)
+        return print_json(agreement.model_dump(mode="json"))
+    print_findings(agreement)
     if scores:
         typer.echo(f"people's scores are in {scores}; tellapart score BENCHMARK --scores {scores} --name human")
     return None
@@ -182,12 +181,12 @@ def ls_command(as_json: Json = False) -> None:
     return None
 
 
-def _names(given: str) -> tuple[str, ...]:
-    """A number of annotators, or their names."""
+def _annotator_names(annotators: str) -> tuple[str, ...]:
+    """Return the names of so many annotators, or the names that were given."""
     from tellapart.errors import DataError
 
-    if given.isascii() and given.isdigit():
-        if not 1 <= int(given) <= 999:
-            raise DataError(f"--annotators {given}: give 1 to 999, or names")
-        return tuple(f"annotator-{number}" for number in range(1, int(given) + 1))
-    return tuple(name.strip() for name in given.split(","))
+    if annotators.isascii() and annotators.isdigit():
+        if not 1 <= int(annotators) <= 999:
+            raise DataError(f"--annotators {annotators}: give 1 to 999, or names")
+        return tuple(f"annotator-{number}" for number in range(1, int(annotators) + 1))
+    return tuple(name.strip() for name in annotators.split(","))

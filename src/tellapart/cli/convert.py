@@ -22,12 +22,12 @@ def convert_command(
     out: Annotated[Path | None, typer.Option("--out", help="Write there instead of printing.")] = None,
 ) -> None:
     """Write a run's results for model cards on the hub, or as lm-evaluation-harness does."""
-    from tellapart.records.run_folder import read_result, write_whole
+    from tellapart.records.run_folder import read_result, write_text_file
     from tellapart.report.interchange.formats import convert
 
     text = convert(read_result(run), to, card)
     if out is None:
         typer.echo(text, nl=False)
     else:
-        write_whole(out, text)
+        write_text_file(out, text)
         print(f"written: {out}")

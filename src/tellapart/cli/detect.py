@@ -38,7 +38,7 @@ def detect_command(
     from tellapart.cli.progress import TerminalProgress
     from tellapart.models.deferred import find_deferred
     from tellapart.models.options import ModelOptions
-    from tellapart.records.run_folder import write_whole
+    from tellapart.records.run_folder import write_text_file
     from tellapart.report.training import print_detection
     from tellapart.train.detectors import DetectorSettings, detect
 
@@ -55,7 +55,7 @@ def detect_command(
     # In ASCII, so that it can be printed whatever the terminal's encoding.
     record = json.dumps(detection.model_dump(mode="json"), indent=1, allow_nan=False) + "\n"
     if out is not None:
-        write_whole(out, record)
+        write_text_file(out, record)
     if as_json:
         print(record, end="")
     else:

@@ -46,12 +46,12 @@ def open_store(cache: Path | None, *, in_memory: bool = False) -> EmbeddingStore
 
 
 @contextmanager
-def resumable(again: str | None = None, kept: str = "what is done") -> Iterator[TerminalProgress]:
+def resumable(again: str | None = None, result: str = "what is done") -> Iterator[TerminalProgress]:
     """Show progress; on Ctrl-C print what is kept and how to go on, and exit with 130.
 
     Args:
         again: the command that goes on; the same one if not given.
-        kept: what an interrupted command leaves.
+        result: what an interrupted command keeps.
     """
     from tellapart.cli.progress import TerminalProgress
 
@@ -60,5 +60,5 @@ def resumable(again: str | None = None, kept: str = "what is done") -> Iterator[
             yield progress
         except KeyboardInterrupt:
             progress.stop()
-            print(f"interrupted; {kept} is kept. Go on with: {again or command_line()}", file=sys.stderr)
+            print(f"interrupted; {result} is kept. Go on with: {again or command_line()}", file=sys.stderr)
             raise typer.Exit(130) from None

@@ -87,8 +87,8 @@ def main() -> NoReturn:
     sys.exit(0)
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(version: bool) -> None:
+    if version:
         from tellapart import __version__
 
         print(f"tellapart {__version__}")

@@ -34,7 +34,7 @@ def table_command(
     out: Annotated[Path | None, typer.Option("--out", help="Write the table there instead of printing it.")] = None,
 ) -> None:
     """Lay runs out as the papers do: the best bold, models that the items do not tell apart from it marked."""
-    from tellapart.records.run_folder import write_whole
+    from tellapart.records.run_folder import write_text_file
     from tellapart.report.paper_tables.layouts import lay_out
     from tellapart.report.paper_tables.writing import write_csv, write_latex, write_markdown
 
@@ -47,5 +47,5 @@ def table_command(
     if out is None:
         typer.echo(text, nl=False)
     else:
-        write_whole(out, text)
+        write_text_file(out, text)
         print(f"table: {out}")

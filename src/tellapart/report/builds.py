@@ -38,16 +38,16 @@ def print_build(built: BuildResult, page: Path | None = None) -> None:
 
 def caption_pairs_json(written: PairsWritten, out: Path) -> dict[str, Any]:
     """Return what became of a recipe's captions as one object."""
-    return {"pairs": written.pairs, "rejected": _rejected(written), "resumed": written.resumed, "out": str(out)}
+    return {"pairs": written.pairs, "rejected": _rejections(written), "resumed": written.resumed, "out": str(out)}
 
 
 def print_caption_pairs(written: PairsWritten, out: Path) -> None:
     """Print how many caption pairs were written, and how many each step rejected."""
-    _print_funnel([*_rejected(written), ("pairs", "", written.pairs)])
+    _print_funnel([*_rejections(written), ("pairs", "", written.pairs)])
     print_lines("", f"caption pairs: {out}")
 
 
-def _rejected(written: PairsWritten) -> list[tuple[str, str, int]]:
+def _rejections(written: PairsWritten) -> list[tuple[str, str, int]]:
     return [(step, reason, count) for (step, reason), count in sorted(written.rejected.items())]
 
 

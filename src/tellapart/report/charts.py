@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from tellapart.errors import RunError
 from tellapart.metrics.equivariance import histogram
-from tellapart.records.run_folder import write_whole
+from tellapart.records.result import BenchmarkResult, Sample
+from tellapart.records.run_folder import write_text_file
+from tellapart.report.numbers import is_deviation
 
 if TYPE_CHECKING:
     from tellapart.train.run_files import RunFiles
@@ -27,6 +29,7 @@ __all__ = [
     "Plot",
     "Trace",
     "TrainingChart",
+    "deviations",
     "log_charts",
     "plot",
     "score_bar",
@@ -125,6 +128,15 @@ class Plot:
     ticks: tuple[tuple[float, str], ...]
     zero: float
     beyond: int
+
+
+def deviations(record: BenchmarkResult, samples: Sequence[Sample]) -> dict[str, NDArray[np.float64]]:
+    """Return the equivariance deviations that every item has: metric -> float64 `(item,)`."""
+    return {
+        name: np.array([sample.outcomes[name] for sample in samples])
+        for name, value in record.metrics.items()
+        if is_deviation(value) and all(name in sample.outcomes for sample in samples)
+    }
 
 
 def share_a_scale(traces: Sequence[Trace]) -> list[list[Trace]]:
@@ -313,7 +325,7 @@ def write_curves(files: RunFiles, sweep: Sweep | None) -> list[Path]:
         charts_of[files.sweep / "curve.svg"] = [sweep_chart(sweep)]
     paths = [path for path, charts in charts_of.items() if charts]
     for path in paths:
-        write_whole(path, svg(charts_of[path]))
+        write_text_file(path, svg(charts_of[path]))
     return paths
 
 

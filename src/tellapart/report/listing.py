@@ -1,4 +1,4 @@
-"""What `tellapart ls` lists: benchmarks, with which of their files are there, and models."""
+"""Listings of `tellapart ls`: benchmarks, with which of their files are there, models, losses and builders."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tellapart.errors import TellapartError, UnknownNameError
 from tellapart.metrics.registry import defined_for
 from tellapart.models.find import find_model, name_forms
 from tellapart.report.numbers import plain, thousands
-from tellapart.report.terminal import console, table
+from tellapart.report.terminal import console, print_lines, table
 from tellapart.tasks.registry import find_task, headline
 from tellapart.train.losses.loss import find_loss
 
@@ -22,7 +22,7 @@ __all__ = ["listing", "print_listing"]
 
 
 def listing(what: str, place: Locations | None = None) -> list[dict[str, Any]]:
-    """Return what `tellapart ls` lists: one row a benchmark or a model.
+    """Return one row a benchmark, model, loss or builder.
 
     Args:
         what: `benchmarks`, `models`, `losses` or `builders`.
@@ -33,13 +33,9 @@ def listing(what: str, place: Locations | None = None) -> list[dict[str, Any]]:
 
     >>> [row["name"] for row in listing("benchmarks")][:2]
     ['demo', 'winoground']
-    >>> listing("model")
-    Traceback (most recent call last):
-    tellapart.errors.UnknownNameError: nothing to list under 'model'; did you mean 'models'? use benchmarks, models, losses or builders
     """
-    benchmark_rows = partial(_benchmark_rows, place or Locations())
     rows: dict[str, Callable[[], list[dict[str, Any]]]] = {
-        "benchmarks": benchmark_rows,
+        "benchmarks": partial(_benchmark_rows, place or Locations()),
         "models": _model_rows,
         "losses": partial(_about_rows, "loss"),
         "builders": partial(_about_rows, "builder"),
@@ -54,16 +50,13 @@ _ABOUT = ("name", "title", "items", "task", "shape", "source", "licence", "citat
 
 
 def _benchmark_rows(place: Locations) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for name in names("benchmark"):
         try:
-            benchmark = find_benchmark(name, place)
-            found.append(_benchmark_row(benchmark))
-        except (
-            Exception
-        ) as error:  # another package's benchmark may fail as it likes; the others are listed all the same
-            found.append(dict.fromkeys(_ABOUT) | {"name": name, "title": f"cannot be loaded: {error}", "files": None})
-    return found
+            rows.append(_benchmark_row(find_benchmark(name, place)))
+        except Exception as error:  # whatever fails in another package, all others are listed
+            rows.append(dict.fromkeys(_ABOUT) | {"name": name, "title": f"cannot be loaded: {error}", "files": None})
+    return rows
 
 
 def _can_run(benchmark: Benchmark) -> bool:
@@ -97,30 +90,32 @@ def _metrics_of(benchmark: Benchmark) -> list[str]:
 
 
 def _model_rows() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for name in names("model"):
         role = "default" if name == DEFAULT_MODEL else "reference" if name in REFERENCES else "installed"
         row = {"name": name, "role": role, "kind": None, "fingerprint": None}
         try:
             model = find_model(name)
-        except Exception as error:  # another package's model may fail as it likes; the others are listed all the same
-            found.append(row | {"about": f"cannot be loaded: {error}"})
-            continue
-        about = (type(model).__doc__ or "").strip().split("\n")[0]
-        found.append(row | {"kind": model.kind, "fingerprint": model.fingerprint, "about": about})
-    return found
+        except Exception as error:  # as above
+            rows.append(row | {"about": f"cannot be loaded: {error}"})
+        else:
+            rows.append(row | {"kind": model.kind, "fingerprint": model.fingerprint, "about": _first_line(model)})
+    return rows
 
 
 def _about_rows(kind: str) -> list[dict[str, Any]]:
     rows = []
     for name in names(kind):
         try:
-            function = find_loss(name).function if kind == "loss" else load(kind, name)
-            about = (function.__doc__ or "").strip().split("\n")[0]
-        except Exception as error:  # what another package adds may fail as it likes; the others are listed all the same
+            about = _first_line(find_loss(name).function if kind == "loss" else load(kind, name))
+        except Exception as error:  # as above
             about = f"cannot be loaded: {error}"
         rows.append({"name": name, "about": about})
     return rows
+
+
+def _first_line(documented: object) -> str:
+    return (documented.__doc__ or "").strip().split("\n")[0]
 
 
 def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
@@ -130,18 +125,16 @@ def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
     name     role        kind          about...
     """
     columns = _COLUMNS[what]
-    shown = table(*columns)
+    lines = table(*columns)
     for row in rows:
         cells = {**row, "shape": _shape_of(row), "metrics": _few(_first_metrics(row))}
         cells["items"] = thousands(row["items"]) if row.get("items") else ""
         if what == "benchmarks" and row["files"] is None:
             cells["licence"] = row["title"]
-        shown.add_row(*(plain(str(cells[column] or "")) for column in columns))
-    out = console()
-    out.print(shown)
-    if lines := _lines_below(what, rows):
-        out.print()
-        out.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+        lines.add_row(*(plain(str(cells[column] or "")) for column in columns))
+    console().print(lines)
+    if notes := _notes(what, rows):
+        print_lines("", *notes)
 
 
 _COLUMNS = {
@@ -152,24 +145,24 @@ _COLUMNS = {
 }
 
 
-def _lines_below(what: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _notes(what: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     if what == "models":
         return ["also, by what it is made of:", *(f"  {form}: {meaning}" for form, meaning in name_forms().items())]
     if what != "benchmarks":
         return []
-    lines = [
+    notes = [
         "also: folder:PATH, a pair set of your own; pairing:NAME, a set of 2x2 pairs asked in words;",
         "ranking:FILE, rankings by people; classes:DIR, a folder of pictures for each class",
     ]
     for row in rows:
         if row["files"] and row["missing"]:
             where = f"; {row['files']}" if row["hub"] else ""
-            lines.append(f"{row['name']} needs {_few(row['needs'])} (images: {row['images']}){where}: {row['source']}")
-    return lines
+            notes.append(f"{row['name']} needs {_few(row['needs'])} (images: {row['images']}){where}: {row['source']}")
+    return notes
 
 
 def _shape_of(row: Mapping[str, Any]) -> str:
-    """Images by texts of an item; for a task what is to be put out."""
+    """Return images by texts of an item; for a task, the kind of its output."""
     return "x".join(map(str, row["shape"])) if row.get("shape") else str(row.get("output") or "")
 
 

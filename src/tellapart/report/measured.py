@@ -1,4 +1,4 @@
-"""Runs gathered for a picture or a table: which models measured a benchmark, on the same items, by which metrics."""
+"""Runs read for a picture or a table: models on one benchmark, their metrics, and outcomes of the same items."""
 
 from __future__ import annotations
 
@@ -12,24 +12,29 @@ from numpy.typing import NDArray
 from tellapart.errors import RunError
 from tellapart.records.result import IDS_ONLY, BenchmarkResult, Result, Sample, Value
 from tellapart.records.run_folder import find_runs, read_result, read_samples
-from tellapart.report.numbers import is_deviation, plain
-from tellapart.report.origin import is_imported
-from tellapart.report.sections import ReportRun, labels
+from tellapart.report.numbers import is_deviation, is_imported, plain
+from tellapart.report.sections import label_runs
 from tellapart.tasks.registry import headline
 
-__all__ = ["Measured", "Outcomes", "first_metrics", "gather", "outcomes_of", "pick_benchmark", "samples_of", "value_of"]
+__all__ = [
+    "MeasuredRun",
+    "Outcomes",
+    "first_metrics",
+    "gather",
+    "outcomes_of",
+    "pick_benchmark",
+    "samples_of",
+    "value_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredRun:
     """One model's record of one run.
 
     Attributes:
         label: the model's name, numbered where several runs have the same.
         folder: the run's.
-
-    >>> Measured.__slots__
-    ('label', 'folder', 'result')
     """
 
     label: str
@@ -56,36 +61,26 @@ class Measured:
         return f"{self.label} (imported)" if is_imported(self.record(benchmark)) else self.label
 
 
-def gather(folders: Sequence[Path]) -> list[Measured]:
+def gather(folders: Sequence[Path]) -> list[MeasuredRun]:
     """Read runs, and the models beside each, in the order named.
 
     Raises:
         RunError: none is named, or a folder is no run.
-
-    >>> gather([])
-    Traceback (most recent call last):
-    tellapart.errors.RunError: no run was named; name one or more run folders
     """
     if not folders:
         raise RunError("no run was named; name one or more run folders")
     # A run named twice, or beside one that is also named, is one run.
-    found = {run.resolve(): run for folder in folders for run in find_runs(folder)}
-    results = [read_result(run) for run in found.values()]
-    names = labels([ReportRun(result, {}) for result in results])
-    return [
-        Measured(plain(name), run, result) for name, run, result in zip(names, found.values(), results, strict=True)
-    ]
+    paths = list({run.resolve(): run for folder in folders for run in find_runs(folder)}.values())
+    results = [read_result(path) for path in paths]
+    names = label_runs([result.model.name for result in results])
+    return [MeasuredRun(plain(name), path, result) for name, path, result in zip(names, paths, results, strict=True)]
 
 
-def pick_benchmark(runs: Sequence[Measured], name: str | None) -> tuple[str, list[Measured]]:
+def pick_benchmark(runs: Sequence[MeasuredRun], name: str | None) -> tuple[str, list[MeasuredRun]]:
     """Return a benchmark and the runs that measured it, all on the same items; the one there is, if none is named.
 
     Raises:
         RunError: no run has it, several could be meant, or the runs' items differ.
-
-    >>> pick_benchmark([], "demo")
-    Traceback (most recent call last):
-    tellapart.errors.RunError: no run measured 'demo'; they hold nothing
     """
     known = list(dict.fromkeys(each for run in runs for each in run.result.benchmarks))
     if name is None and len(known) > 1:
@@ -94,7 +89,7 @@ def pick_benchmark(runs: Sequence[Measured], name: str | None) -> tuple[str, lis
     own = [run for run in runs if chosen in run.result.benchmarks]
     if chosen is None or not own:
         raise RunError(f"no run measured {chosen or 'anything'!r}; they hold {', '.join(known) or 'nothing'}")
-    contents = {run.record(chosen).fingerprint: run for run in own if not _unseen(run.record(chosen))}
+    contents = {run.record(chosen).fingerprint: run for run in own if not _has_unknown_items(run.record(chosen))}
     if len(contents) > 1:
         places = " and ".join(str(run.folder) for run in contents.values())
         raise RunError(
@@ -103,8 +98,8 @@ def pick_benchmark(runs: Sequence[Measured], name: str | None) -> tuple[str, lis
     return chosen, own
 
 
-def _unseen(record: BenchmarkResult) -> bool:
-    """Nothing is known of the captions and pixels behind scores or numbers made elsewhere."""
+def _has_unknown_items(record: BenchmarkResult) -> bool:
+    """Return whether the captions and pixels behind the numbers are unknown: they were made elsewhere."""
     return record.fingerprint.startswith(IDS_ONLY) or is_imported(record)
 
 
@@ -113,10 +108,6 @@ def first_metrics(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
 
     Raises:
         RunError: they share none.
-
-    >>> first_metrics([])
-    Traceback (most recent call last):
-    tellapart.errors.RunError: these runs share no metric
     """
     named = [[name for name, one in record.metrics.items() if not is_deviation(one)] for record in records]
     shared = [name for name in (named[0] if named else ()) if all(name in others for others in named)]
@@ -125,14 +116,11 @@ def first_metrics(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
     return headline(shared) or tuple(shared)
 
 
-def value_of(run: Measured, benchmark: str, metric: str) -> Value:
+def value_of(run: MeasuredRun, benchmark: str, metric: str) -> Value:
     """Return one number of a run.
 
     Raises:
         RunError: the run has no such metric of that benchmark.
-
-    >>> value_of.__name__
-    'value_of'
     """
     metrics = run.record(benchmark).metrics
     if metric not in metrics:
@@ -140,14 +128,11 @@ def value_of(run: Measured, benchmark: str, metric: str) -> Value:
     return metrics[metric]
 
 
-def samples_of(run: Measured, benchmark: str) -> list[Sample]:
+def samples_of(run: MeasuredRun, benchmark: str) -> list[Sample]:
     """Read a run's items.
 
     Raises:
         RunError: another tool measured it, or the files are not there.
-
-    >>> samples_of.__name__
-    'samples_of'
     """
     if is_imported(run.record(benchmark)):
         raise RunError(
@@ -159,15 +144,12 @@ def samples_of(run: Measured, benchmark: str) -> list[Sample]:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What several models made of the same items.
+    """One metric's values of the same items, for several models.
 
     Attributes:
         of: label -> float64 `(item,)`, the items in one order.
         clusters: one an item.
         tags: of each item.
-
-    >>> Outcomes({}, [], []).of
-    {}
     """
 
     of: dict[str, NDArray[np.float64]]
@@ -175,29 +157,21 @@ class Outcomes:
     tags: list[Mapping[str, str]]
 
 
-def outcomes_of(runs: Sequence[Measured], benchmark: str, metric: str) -> Outcomes:
+def outcomes_of(runs: Sequence[MeasuredRun], benchmark: str, metric: str) -> Outcomes:
     """Read one metric's value of every item, for models on the same items.
 
     Raises:
         RunError: another tool measured one of them, the items differ, or the metric has no value of an item.
-
-    >>> outcomes_of([], "demo", "group_score")
-    Traceback (most recent call last):
-    tellapart.errors.RunError: no run was named; name one or more run folders
     """
     if not runs:
         raise RunError("no run was named; name one or more run folders")
-    read = {run.label: samples_of(run, benchmark) for run in runs}
-    first = [(one.unit, one.id) for one in read[runs[0].label] if metric in one.outcomes]
+    samples = {run.label: samples_of(run, benchmark) for run in runs}
+    rows = {label: {(one.unit, one.id): one for one in own if metric in one.outcomes} for label, own in samples.items()}
+    first = rows[runs[0].label]
     if not first:
         raise RunError(f"{benchmark}: {metric} has no value of an item, so that models cannot be tested on it")
-    columns: dict[str, NDArray[np.float64]] = {}
-    kept: list[Sample] = []
     for run in runs:
-        by_id = {(one.unit, one.id): one for one in read[run.label] if metric in one.outcomes}
-        if by_id.keys() != set(first):
+        if rows[run.label].keys() != first.keys():
             raise RunError(f"{benchmark}: {run.folder} holds other items than {runs[0].folder}; measure the same pairs")
-        ordered = [by_id[key] for key in first]
-        columns[run.label] = np.array([one.outcomes[metric] for one in ordered])
-        kept = kept or ordered
-    return Outcomes(columns, [one.cluster for one in kept], [one.tags for one in kept])
+    columns = {label: np.array([own[key].outcomes[metric] for key in first]) for label, own in rows.items()}
+    return Outcomes(columns, [one.cluster for one in first.values()], [one.tags for one in first.values()])

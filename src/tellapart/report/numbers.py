@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from tellapart.records.result import Value
+from tellapart.records.result import IMPORTED, BenchmarkResult, Value
 
 __all__ = [
     "deviation",
     "interval",
     "is_deviation",
+    "is_imported",
     "percent",
     "plain",
     "points",
@@ -62,6 +63,11 @@ def is_deviation(value: Value) -> bool:
     False
     """
     return value.mean_absolute is not None
+
+
+def is_imported(record: BenchmarkResult) -> bool:
+    """Return whether another tool measured this: no outcomes of items, and a tie may count as right."""
+    return record.fingerprint.startswith(IMPORTED)
 
 
 def deviation(number: float | None) -> str:

@@ -1,7 +1,7 @@
-"""The report: one self-contained HTML file that asks nothing of the network.
+"""The report: one self-contained HTML file that needs no network.
 
-The tables and drawings are made here and read without JavaScript; the item browser works from JSON embedded in the page.
-Names, captions and ids are untrusted: the template escapes them, the JSON holds no `<`, and the script builds text nodes only.
+Tables and drawings are made here and need no JavaScript; the item browser works from JSON embedded in the page. Names,
+captions and ids are untrusted: the template escapes them, the JSON holds no `<`, and the script builds text nodes only.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tellapart.records.run_folder import write_whole
+from tellapart.records.run_folder import write_text_file
 from tellapart.report import numbers
 from tellapart.report.answers import Examples, examples
 from tellapart.report.charts import score_bar
 from tellapart.report.items import item_table, model_table
 from tellapart.report.pictures import Album, album
-from tellapart.report.sections import ReportRun, Section, labels, sections
+from tellapart.report.sections import ReportRun, Section, label_runs, sections
 from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:
@@ -31,12 +31,12 @@ __all__ = ["IMAGE_BUDGET", "ReportRun", "render", "write_report"]
 #: Characters that pictures may take in the file, unless the caller says otherwise.
 IMAGE_BUDGET = 24_000_000
 
-#: A tag with more values than this gets no list of them; the search finds its items.
+#: A tag with more values than this has no list of them; the search finds its items.
 MOST_VALUES = 500
 
 
 def write_report(path: Path, runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET) -> None:
-    """Write the report of one or several models as one HTML file, whole or not at all.
+    """Write the report of one or several models atomically as one HTML file.
 
     Args:
         path: the file; its folder is made.
@@ -46,12 +46,8 @@ def write_report(path: Path, runs: Sequence[ReportRun], *, image_budget_bytes: i
 
     Raises:
         RunError: no run, samples that do not match their record, or a file that cannot be written.
-
-    >>> write_report(Path("report.html"), [])
-    Traceback (most recent call last):
-    tellapart.errors.RunError: a report needs at least one run that measured a benchmark; got 0 runs
     """
-    write_whole(path, render(runs, image_budget_bytes=image_budget_bytes))
+    write_text_file(path, render(runs, image_budget_bytes=image_budget_bytes))
 
 
 def render(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET) -> str:
@@ -59,19 +55,15 @@ def render(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET)
 
     Raises:
         RunError: no run, or samples that do not match their record.
-
-    >>> render([])
-    Traceback (most recent call last):
-    tellapart.errors.RunError: a report needs at least one run that measured a benchmark; got 0 runs
     """
-    found = sections(runs)
+    all_sections = sections(runs)
     views = []
-    for position, section in enumerate(found):
+    for position, section in enumerate(all_sections):
         # What one benchmark does not use of its share goes to those after it.
-        pictures = _pictures(section, image_budget_bytes // (len(found) - position))
+        pictures = _pictures(section, image_budget_bytes // (len(all_sections) - position))
         image_budget_bytes -= pictures.size
         views.append(_View(section, pictures))
-    names = labels(runs)
+    names = label_runs([run.result.model.name for run in runs])
     data = {"models": names, "sections": [view.data() for view in views if view.section.record.shape]}
     return (
         _environment()
@@ -136,12 +128,12 @@ def _pictures(section: Section, budget: int) -> Album:
     read = next((entry.run.read_image for entry in section.entries if entry.run.read_image), None)
     if read is None:
         return Album((), {}, 0, ())
-    wanted: Iterable[Sequence[str]]
+    items: Iterable[Sequence[str]]
     if section.record.shape is None:
-        wanted = [row.images for shown in examples(section) for row in shown.rows]
+        items = [row.images for table in examples(section) for row in table.rows]
     else:
-        wanted = (section.samples[position].images for position in section.worst())
-    return album(wanted, partial(read, section.name), budget)
+        items = (section.samples[position].images for position in section.worst())
+    return album(items, partial(read, section.name), budget)
 
 
 def _environment() -> Environment:

@@ -76,7 +76,7 @@ def data_uri(data: bytes, name: str) -> str:
     """
     kind = _web_format(data)
     if kind is None or len(data) > KEEP_BYTES:
-        kind, data = "jpeg", _scaled(data, name)
+        kind, data = "jpeg", _scale_down(data, name)
     return f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
 
 
@@ -147,7 +147,7 @@ def _web_format(data: bytes) -> str | None:
     return next((kind for signature, kind in _SIGNATURES if data.startswith(signature)), None)
 
 
-def _scaled(data: bytes, name: str) -> bytes:
+def _scale_down(data: bytes, name: str) -> bytes:
     from PIL import Image
 
     picture = Image.fromarray(decode(data, name))

@@ -1,4 +1,4 @@
-"""Runs arranged for the page: one section a benchmark, in it every model that was measured on the same items."""
+"""Sections of the page: one a benchmark, with every model that was measured on the same items."""
 
 from __future__ import annotations
 
@@ -6,30 +6,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tellapart.errors import RunError
 from tellapart.records.result import BenchmarkResult, Result, Sample
-from tellapart.report.charts import Plot, Trace, plot, share_a_scale
+from tellapart.report.charts import Plot, Trace, deviations, plot, share_a_scale
 from tellapart.report.items import margins, worst_first
 from tellapart.report.numbers import is_deviation
 from tellapart.tasks.registry import headline
 
-__all__ = ["Entry", "ReportRun", "Section", "labels", "sections"]
+__all__ = ["Entry", "ReportRun", "Section", "label_runs", "sections"]
 
 
 @dataclass(frozen=True, slots=True)
 class ReportRun:
-    """One model's run, as the page needs it.
+    """One model's run.
 
     Attributes:
         result: the record.
         samples: benchmark -> its items, in the benchmark's order.
         read_image: (benchmark, reference) -> the image file's bytes; None where there are no images. It raises
             `DataError` for an image it cannot read.
-
-    >>> ReportRun.__slots__
-    ('result', 'samples', 'read_image')
     """
 
     result: Result
@@ -45,9 +41,6 @@ class Entry:
         model: the run's number on the page, which decides colour and dash.
         label: the model's name, distinct on the page.
         samples: in the section's order of items.
-
-    >>> Entry.__slots__
-    ('model', 'label', 'record', 'samples', 'run')
     """
 
     model: int
@@ -64,9 +57,6 @@ class Section:
     Attributes:
         anchor: its id on the page.
         entries: at least one; all have the same fingerprint and the same items.
-
-    >>> Section.__slots__
-    ('name', 'anchor', 'entries')
     """
 
     name: str
@@ -75,7 +65,7 @@ class Section:
 
     @property
     def record(self) -> BenchmarkResult:
-        """The first model's record: what it says of the benchmark holds for all."""
+        """The first model's record; its facts about the benchmark hold for all."""
         return self.entries[0].record
 
     @property
@@ -106,7 +96,7 @@ class Section:
         traces = [
             Trace(entry.label, entry.model, entry.record.kind, values)
             for entry in self.entries
-            if entry.record.kind is not None and (values := _deviations(entry))
+            if entry.record.kind is not None and (values := deviations(entry.record, entry.samples))
         ]
         return [
             [plot(metric, group) for metric in group[0].values if all(metric in one.values for one in group)]
@@ -124,52 +114,34 @@ def sections(runs: Sequence[ReportRun]) -> tuple[Section, ...]:
 
     Raises:
         RunError: no run, no benchmark, or samples that do not match the record.
-
-    >>> sections([])
-    Traceback (most recent call last):
-    tellapart.errors.RunError: a report needs at least one run that measured a benchmark; got 0 runs
     """
-    found: dict[tuple[str, str], list[Entry]] = {}
-    for model, (run, label) in enumerate(zip(runs, labels(runs), strict=True)):
+    entries_of: dict[tuple[str, str], list[Entry]] = {}
+    for model, (run, label) in enumerate(zip(runs, label_runs([run.result.model.name for run in runs]), strict=True)):
         for benchmark, record in run.result.benchmarks.items():
-            there = found.setdefault((benchmark, record.fingerprint), [])
-            samples = _aligned(run, label, benchmark, there[0].samples if there else None)
-            there.append(Entry(model, label, record, samples, run))
-    if not found:
+            entries = entries_of.setdefault((benchmark, record.fingerprint), [])
+            samples = _align(run, label, benchmark, entries[0].samples if entries else None)
+            entries.append(Entry(model, label, record, samples, run))
+    if not entries_of:
         raise RunError(f"a report needs at least one run that measured a benchmark; got {len(runs)} runs")
     return tuple(
         Section(benchmark, f"benchmark-{number}", tuple(entries))
-        for number, ((benchmark, _), entries) in enumerate(found.items(), start=1)
+        for number, ((benchmark, _), entries) in enumerate(entries_of.items(), start=1)
     )
 
 
-def labels(runs: Sequence[ReportRun]) -> list[str]:
-    """Return the models' names, numbered where one comes twice.
+def label_runs(names: Sequence[str]) -> list[str]:
+    """Return models' names, numbered where one comes twice.
 
-    >>> labels([])
-    []
+    >>> label_runs(["a", "b", "a"])
+    ['a (run 1)', 'b', 'a (run 2)']
     """
-    seen: dict[str, int] = {}
-    for run in runs:
-        seen[run.result.model.name] = seen.get(run.result.model.name, 0) + 1
-    count: dict[str, int] = {}
-    named = []
-    for run in runs:
-        name = run.result.model.name
-        count[name] = count.get(name, 0) + 1
-        named.append(f"{name} (run {count[name]})" if seen[name] > 1 else name)
-    return named
+    return [
+        f"{name} (run {names[: number + 1].count(name)})" if names.count(name) > 1 else name
+        for number, name in enumerate(names)
+    ]
 
 
-def _deviations(entry: Entry) -> dict[str, NDArray[np.float64]]:
-    return {
-        name: np.array([sample.outcomes[name] for sample in entry.samples])
-        for name, value in entry.record.metrics.items()
-        if is_deviation(value) and all(name in sample.outcomes for sample in entry.samples)
-    }
-
-
-def _aligned(run: ReportRun, label: str, benchmark: str, model: tuple[Sample, ...] | None) -> tuple[Sample, ...]:
+def _align(run: ReportRun, label: str, benchmark: str, first: tuple[Sample, ...] | None) -> tuple[Sample, ...]:
     """Return a run's samples in the order of the section's first model."""
     samples = tuple(run.samples.get(benchmark, ()))
     if not samples:
@@ -181,12 +153,12 @@ def _aligned(run: ReportRun, label: str, benchmark: str, model: tuple[Sample, ..
                 f"{label} on {benchmark}: item {sample.id} has {len(sample.scores)}x{len(sample.scores[0])} scores, "
                 f"the record says {shape[0]}x{shape[1]}; measure the run again"
             )
-    if model is None:
+    if first is None:
         return samples
     by_id = {(sample.unit, sample.id): sample for sample in samples}
-    if by_id.keys() != {(sample.unit, sample.id) for sample in model}:
+    if by_id.keys() != {(sample.unit, sample.id) for sample in first}:
         raise RunError(
-            f"{label} on {benchmark}: {len(by_id)} items that are not the {len(model)} of the other runs, "
+            f"{label} on {benchmark}: {len(by_id)} items that are not the {len(first)} of the other runs, "
             "though the fingerprints agree; the run folder is incomplete"
         )
-    return tuple(by_id[sample.unit, sample.id] for sample in model)
+    return tuple(by_id[sample.unit, sample.id] for sample in first)

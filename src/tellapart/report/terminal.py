@@ -38,9 +38,10 @@ def table(*headings: str, numbers_from: int | None = None, title: str | None = N
     """
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     new = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for position, heading in enumerate(headings):
         right = numbers_from is not None and position >= numbers_from
-        new.add_column(heading, justify="right" if right else "left", no_wrap=right or position == 0)
+        new.add_column(Text(heading), justify="right" if right else "left", no_wrap=right or position == 0)
     return new

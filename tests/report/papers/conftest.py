@@ -11,7 +11,7 @@ import pytest
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import write_result, write_samples
 
-#: VLUE Tables 2 and 4: model -> NLVR2 and VQA out of domain, performance, milliseconds a pair (object detection included).
+#: VLUE Tables 2 and 4: model -> NLVR2 and VQA out of domain, performance, milliseconds a pair (with object detection).
 VLUE = {
     "ViLBERT": (66.53, 48.38, 57.46, 152.16),
     "LXMERT": (65.24, 46.18, 55.71, 154.36),
@@ -40,7 +40,7 @@ def save(tmp_path: Path, make_run: Callable[..., Any]) -> Callable[..., Path]:
 
 @pytest.fixture
 def publish(tmp_path: Path) -> Callable[..., Path]:
-    """Write a record of published numbers: `publish("METER", {("vlue-nlvr2", "accuracy"): 0.73})`; returns its folder."""
+    """Write published numbers as a record: `publish("METER", {("vlue-nlvr2", "accuracy"): 0.73})` returns its folder."""
 
     def write(model: str, numbers: dict[tuple[str, str], float], task: str = "pairs") -> Path:
         folder = tmp_path / f"published-{len(list(tmp_path.glob('published-*')))}"

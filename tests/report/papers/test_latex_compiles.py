@@ -1,4 +1,4 @@
-"""Every table in LaTeX goes through a real pdflatex, under the preamble that it names itself, whatever models are called."""
+"""Every table in LaTeX compiles with a real pdflatex under the preamble that it names, whatever models are called."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NAMES = (
 
 @pytest.fixture
 def typeset(tmp_path: Path) -> Callable[..., str]:
-    """Compile a table as its first lines say, and return what a reader sees; an error or a sign without a glyph fails."""
+    """Compile a table as its first lines say, and return its text; an error or a sign without a glyph fails."""
 
     def compile_(latex: str, engine: str = "pdflatex") -> str:
         preamble = re.findall(r"^% (\\usepackage.*)$", latex, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Pictures at the size they are printed: no letter under 7 points, nothing cut off, no name over another, however long names are."""
+"""Pictures as printed: no letter under 7 points, nothing cut off, no name over another, however long names are."""
 
 from __future__ import annotations
 

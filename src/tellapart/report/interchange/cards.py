@@ -6,12 +6,11 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tellapart.benchmarks.find import find_benchmark
-from tellapart.errors import RunError, TellapartError, require
+from tellapart.errors import RunError, require
 from tellapart.records.result import BenchmarkResult, Result, Value
 from tellapart.report.measured import first_metrics
-from tellapart.report.numbers import percent
-from tellapart.report.origin import is_imported
+from tellapart.report.numbers import is_imported, percent
+from tellapart.report.paper_tables.paper_row import declared_benchmark
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
@@ -112,8 +111,8 @@ def eval_results_yaml(result: Result) -> str:
     """Return the text of a file for a model's folder `.eval_results/`: an entry a benchmark on the hub and metric.
 
     The format has no place for a set that is not on the hub: such benchmarks are left out. A metric is an entry's
-    `task_id`; the hub shows an entry once its dataset is registered there as a benchmark whose `eval.yaml` has a task of
-    that id.
+    `task_id`; the hub shows an entry once its dataset is registered there as a benchmark whose `eval.yaml` has a task
+    of that id.
 
     Raises:
         RunError: no benchmark of the run is on the hub.
@@ -141,18 +140,16 @@ def eval_results_yaml(result: Result) -> str:
             ]
     if not entries:
         raise RunError(
-            f"none of {', '.join(result.benchmarks) or 'no benchmark'} is a dataset on the hub, and .eval_results knows "
-            "no others; write a model-index instead"
+            f"none of {', '.join(result.benchmarks) or 'no benchmark'} is a dataset on the hub, and .eval_results "
+            "knows no others; write a model-index instead"
         )
     text: str = yaml.safe_dump(hub.eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True)
     return text
 
 
 def _hub_of(benchmark: str) -> Hub | None:
-    try:
-        return getattr(find_benchmark(benchmark), "hub", None)
-    except TellapartError:  # a folder that has moved since, or another tool's set
-        return None
+    declared = declared_benchmark(benchmark)
+    return None if declared is None else declared.hub
 
 
 def _revision(source: Hub, record: BenchmarkResult) -> str | None:

@@ -105,8 +105,8 @@ def read_foreign(path: Path, model: str | None = None) -> ForeignResult:
     if isinstance(content, dict) and {"task_name", "scores", "mteb_version"} <= content.keys():
         return _mteb(path, content, model)
     raise RunError(
-        f"{path} is neither a result of CLIP_benchmark (fields dataset, model, task, metrics) nor of mteb 1.11 or newer "
-        "(task_name, scores, mteb_version)"
+        f"{path} is neither a result of CLIP_benchmark (fields dataset, model, task, metrics) nor of mteb 1.11 or "
+        "newer (task_name, scores, mteb_version)"
     )
 
 

@@ -11,8 +11,7 @@ from typing import Any
 from tellapart.metrics.registry import METRICS
 from tellapart.records.result import BenchmarkResult, Result, Value
 from tellapart.records.run_folder import file_name
-from tellapart.report.numbers import is_deviation
-from tellapart.report.origin import is_imported
+from tellapart.report.numbers import is_deviation, is_imported
 
 __all__ = ["harness_json", "harness_results"]
 
@@ -21,8 +20,8 @@ def harness_results(result: Result) -> dict[str, Any]:
     """Return a run as lm-eval's `results_*.json`: a benchmark is a task, a tag's value a task of its group.
 
     A metric `m` is `m,none`, as no filter was applied; its `m_stderr,none` is half the interval's width over the
-    normal quantile of its level, and `N/A` where there is none. Deviations, of which neither high nor low is better, are
-    left out.
+    normal quantile of its level, and `N/A` where there is none. Deviations, of which neither high nor low is better,
+    are left out.
 
     Source: `result_schema.py` of lm-evaluation-harness 0.4.13; its `make_table` prints the result.
     """

@@ -9,12 +9,10 @@ import numpy as np
 
 from tellapart.benchmarks.benchmark import ALL
 from tellapart.benchmarks.benchmark import PaperTable as RowOf
-from tellapart.benchmarks.find import find_benchmark
-from tellapart.errors import MetricError, TellapartError
-from tellapart.records.result import BenchmarkResult, Metrics, Value
-from tellapart.report.measured import Measured, first_metrics, outcomes_of, pick_benchmark, samples_of
-from tellapart.report.numbers import plain, thousands
-from tellapart.report.origin import is_imported
+from tellapart.records.result import BenchmarkResult, Value
+from tellapart.report.measured import MeasuredRun, first_metrics, outcomes_of, pick_benchmark, samples_of
+from tellapart.report.numbers import is_imported, plain, thousands
+from tellapart.report.paper_tables.paper_row import declared_benchmark, groups_of, numbers_of, paper_row
 from tellapart.report.paper_tables.paper_table import Column, PaperTable, TableCell, TableRow, mark_best, stack_groups
 from tellapart.stats.tiers import tiers
 
@@ -41,7 +39,7 @@ class _Layout:
 
 
 def benchmark_table(
-    runs: Sequence[Measured], benchmark: str | None = None, *, with_tiers: bool = True, seed: int = 0
+    runs: Sequence[MeasuredRun], benchmark: str | None = None, *, with_tiers: bool = True, seed: int = 0
 ) -> PaperTable:
     """Lay runs of one benchmark out as its paper does (EqBen Table 3, BiVLC, SugarCrepe, VALSE, retrieval), in percent.
 
@@ -80,16 +78,13 @@ def benchmark_table(
 
 def _paper_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> _Layout | None:
     """Return the paper's own layout, if it has one and some record fills it."""
-    try:
-        declared = getattr(find_benchmark(benchmark), "paper", None)
-    except TellapartError:  # a folder that has moved since, or another tool's set
+    declared = declared_benchmark(benchmark)
+    if declared is None or declared.paper is None:
         return None
-    if declared is None:
-        return None
-    tag, row_of = declared
+    tag, row_of = declared.paper
     for record in records:
-        groups = _groups(record, tag)
-        row = _row(row_of, _numbers(groups))
+        groups = groups_of(record, tag)
+        row = paper_row(row_of, numbers_of(groups))
         if row is not None:
             columns = tuple(Column(*_headings(name)) for name in row)
             return _Layout(tag, row_of, columns, _sources(row_of, groups, tuple(row)))
@@ -116,22 +111,6 @@ def _plain_layout(records: Sequence[BenchmarkResult]) -> _Layout:
     return _Layout("", row_of, tuple(headed), tuple((ALL, name) for name in headed.values()))
 
 
-def _groups(record: BenchmarkResult, tag: str) -> dict[str, dict[str, Value]]:
-    groups = {ALL: Metrics(metrics=record.metrics), **record.by.get(tag, {})}
-    return {value: group.metrics for value, group in groups.items()}
-
-
-def _numbers(groups: Mapping[str, Mapping[str, Value]]) -> dict[str, dict[str, float]]:
-    return {value: {name: one.value for name, one in group.items()} for value, group in groups.items()}
-
-
-def _row(row_of: RowOf, numbers: Mapping[str, Mapping[str, float]]) -> dict[str, float] | None:
-    try:
-        return row_of(numbers)
-    except (MetricError, KeyError):  # a subset or a metric is missing: then the row means nothing
-        return None
-
-
 def _sources(
     row_of: RowOf, groups: Mapping[str, Mapping[str, Value]], row: tuple[str, ...]
 ) -> tuple[_Source | None, ...]:
@@ -146,14 +125,14 @@ def _sources(
             probe = {
                 other: {name: float((other, name) == (value, metric)) for name in own} for other, own in groups.items()
             }
-            weights = _row(row_of, probe) or {}
+            weights = paper_row(row_of, probe) or {}
             sources |= {column: (value, metric) for column, weight in weights.items() if weight == 100.0}
     return tuple(sources.get(column) for column in row)
 
 
 def _cells(layout: _Layout, record: BenchmarkResult) -> tuple[TableCell, ...]:
-    groups = _groups(record, layout.tag)
-    row = _row(layout.row_of, _numbers(groups))
+    groups = groups_of(record, layout.tag)
+    row = paper_row(layout.row_of, numbers_of(groups))
     if row is None or len(row) != len(layout.columns):
         return (TableCell(None),) * len(layout.columns)
     cells = []
@@ -164,19 +143,19 @@ def _cells(layout: _Layout, record: BenchmarkResult) -> tuple[TableCell, ...]:
 
 
 def _chance(layout: _Layout, record: BenchmarkResult) -> tuple[TableCell, ...]:
-    groups = _groups(record, layout.tag)
+    groups = groups_of(record, layout.tag)
     known = {
         value: {name: one.chance for name, one in own.items() if one.chance is not None}
         for value, own in groups.items()
     }
-    row = _row(layout.row_of, known)
+    row = paper_row(layout.row_of, known)
     if row is None or len(row) != len(layout.columns):
         return (TableCell(None),) * len(layout.columns)
     return tuple(TableCell(number) for number in row.values())
 
 
 def _with_tiers(
-    layout: _Layout, runs: Sequence[Measured], benchmark: str, rows: list[TableRow], seed: int
+    layout: _Layout, runs: Sequence[MeasuredRun], benchmark: str, rows: list[TableRow], seed: int
 ) -> list[TableRow]:
     """Mark, in every column that is one number of items, the models in the first tier."""
     with_outcomes = {name for sample in samples_of(runs[0], benchmark) for name in sample.outcomes}

@@ -93,7 +93,7 @@ def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
         table: unmarked.
         lowest: columns in which low is good (a time).
 
-    >>> rows = (TableRow("a", (TableCell(50.004),)), TableRow("b", (TableCell(50.0),)), TableRow("chance", (TableCell(90.0),), plain=True))
+    >>> rows = tuple(TableRow(name, (TableCell(value),)) for name, value in {"a": 50.004, "b": 50.0, "c": 49.0}.items())
     >>> [row.cells[0].best for row in mark_best(PaperTable("", ("model",), (Column("", "x"),), rows)).rows]
     [True, True, False]
     """
@@ -128,7 +128,8 @@ def stack_groups(table: PaperTable) -> PaperTable:
     """Set groups of the same columns under each other where a table would be wider than a page (VALSE's).
 
     >>> columns = tuple(Column(group, str(k)) for group in ("acc_r", "acc") for k in range(12))
-    >>> tall = stack_groups(PaperTable("", ("model",), columns, (TableRow("m", tuple(TableCell(float(k)) for k in range(24))),)))
+    >>> row = TableRow("m", tuple(TableCell(float(k)) for k in range(24)))
+    >>> tall = stack_groups(PaperTable("", ("model",), columns, (row,)))
     >>> len(tall.columns), [(row.block, row.cells[0].value) for row in tall.rows]
     (12, [('acc_r', 0.0), ('acc', 12.0)])
     """

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tellapart.errors import RunError
 from tellapart.records.result import Value
-from tellapart.report.measured import Measured
+from tellapart.report.measured import MeasuredRun
 from tellapart.report.numbers import plain
 from tellapart.report.paper_tables.paper_table import Column, PaperTable, TableCell, TableRow, mark_best
 from tellapart.report.plots.costs import Costs
@@ -46,7 +46,7 @@ _PERFORMANCE = (("vlue-nlvr2", "accuracy"), ("vlue-vqa", "exact_match"))
 _Numbers = Mapping[str, Mapping[tuple[str, str], Value]]
 
 
-def tasks_table(runs: Sequence[Measured]) -> PaperTable:
+def tasks_table(runs: Sequence[MeasuredRun]) -> PaperTable:
     """Lay out VLUE's Table 2: models across, tasks and metrics down; the best of a row is marked.
 
     Rows that no model measured are left out. VQA is measured by soft accuracy in domain and by exact match out of it,
@@ -69,7 +69,7 @@ def tasks_table(runs: Sequence[Measured]) -> PaperTable:
     return mark_best(PaperTable("VLUE, percent", ("task", "metric"), columns, measured, best_of="row", notes=notes))
 
 
-def captions_table(runs: Sequence[Measured]) -> PaperTable:
+def captions_table(runs: Sequence[MeasuredRun]) -> PaperTable:
     """Lay out VLUE's Table 3: models down, BLEU-4 and CIDEr in domain and out of it, times a hundred.
 
     Raises:
@@ -87,7 +87,7 @@ def captions_table(runs: Sequence[Measured]) -> PaperTable:
     return mark_best(PaperTable("VLUE captions, times 100", ("model",), columns, measured, notes=notes))
 
 
-def cost_table(runs: Sequence[Measured], costs: Costs) -> PaperTable:
+def cost_table(runs: Sequence[MeasuredRun], costs: Costs) -> PaperTable:
     """Lay out VLUE's Table 4: models down; the mean of NLVR2 and VQA out of domain, and a cost (low is good).
 
     Raises:
@@ -111,7 +111,7 @@ def cost_table(runs: Sequence[Measured], costs: Costs) -> PaperTable:
     return mark_best(table, lowest=(1,))
 
 
-def _numbers(runs: Sequence[Measured]) -> _Numbers:
+def _numbers(runs: Sequence[MeasuredRun]) -> _Numbers:
     """Put runs of one model together: model -> (benchmark, metric) -> number."""
     numbers: dict[str, dict[tuple[str, str], Value]] = {}
     for run in runs:

@@ -85,15 +85,15 @@ def _latex_rows(table: PaperTable, *, intervals: bool, below: bool) -> list[str]
     for before, row in zip([None, *table.rows], table.rows, strict=False):
         if before is not None and (row.plain != before.plain or row.block != before.block):
             lines.append(r"\midrule")
-        left = _left(table, row)
+        labels = _labels(table, row)
         if before is not None and row.block == before.block and table.blocks:
-            left[0] = ""
+            labels[0] = ""
         bounds = [_latex_bounds(cell) if intervals else "" for cell in row.cells]
         beside = [f" {own}" if own and not below else "" for own in bounds]
         cells = [f"{_latex_number(cell, followed=bool(own))}{own}" for cell, own in zip(row.cells, beside, strict=True)]
-        lines.append(" & ".join([*map(latex_text, left), *cells]) + r" \\")
+        lines.append(" & ".join([*map(latex_text, labels), *cells]) + r" \\")
         if below and any(bounds):
-            lines.append(" & ".join([*[""] * len(left), *bounds]) + r" \\")
+            lines.append(" & ".join([*[""] * len(labels), *bounds]) + r" \\")
     return lines
 
 
@@ -146,7 +146,7 @@ def write_markdown(table: PaperTable, *, intervals: bool = False) -> str:
             "",
             line([_escape(head) for head in heads]),
             f"|{'|'.join([':---'] * len(table.heads) + ['---:'] * len(table.columns))}|",
-            *(line([*map(_escape, _left(table, row)), *map(cell_of, row.cells)]) for row in table.rows),
+            *(line([*map(_escape, _labels(table, row)), *map(cell_of, row.cells)]) for row in table.rows),
             "",
             *([" ".join(notes), ""] if notes else []),
         ]
@@ -160,7 +160,8 @@ def write_csv(table: PaperTable, *, intervals: bool = False) -> str:
     formula gets an apostrophe before it.
 
     >>> from tellapart.report.paper_tables.paper_table import Column
-    >>> table = PaperTable("demo", ("model",), (Column("Eq-SD", "text"),), (TableRow("a", (TableCell(50.0, 40.0, 60.0),)),))
+    >>> row = TableRow("a", (TableCell(50.0, 40.0, 60.0),))
+    >>> table = PaperTable("demo", ("model",), (Column("Eq-SD", "text"),), (row,))
     >>> write_csv(table, intervals=True)
     'model,Eq-SD text,Eq-SD text low,Eq-SD text high\na,50.0,40.0,60.0\n'
     """
@@ -171,7 +172,7 @@ def write_csv(table: PaperTable, *, intervals: bool = False) -> str:
         parts += [(" low", lambda cell: cell.low), (" high", lambda cell: cell.high)]
     rows: list[list[str | float | None]] = [
         [*table.heads, *(f"{name}{suffix}" for name in _flat_names(table) for suffix, _ in parts)],
-        *([*_left(table, row), *(read(cell) for cell in row.cells for _, read in parts)] for row in table.rows),
+        *([*_labels(table, row), *(read(cell) for cell in row.cells for _, read in parts)] for row in table.rows),
     ]
     writer.writerows(map(spreadsheet_cell, row) for row in rows)
     return target.getvalue()
@@ -181,7 +182,7 @@ def _flat_names(table: PaperTable) -> list[str]:
     return [f"{column.group} {column.name}".strip() for column in table.columns]
 
 
-def _left(table: PaperTable, row: TableRow) -> list[str]:
+def _labels(table: PaperTable, row: TableRow) -> list[str]:
     return [row.block, row.label] if table.blocks else [row.label]
 
 

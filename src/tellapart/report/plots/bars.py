@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tellapart.errors import require
 from tellapart.records.result import BenchmarkResult, Value
-from tellapart.report.measured import Measured, first_metrics, pick_benchmark, value_of
+from tellapart.report.measured import MeasuredRun, first_metrics, pick_benchmark, value_of
 from tellapart.report.numbers import plain, thousands
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, fold, legend_below, look, write_title
 
@@ -24,7 +24,7 @@ _FULL = 0.8
 _MOST_ACROSS = 8
 
 
-def draw_bars(runs: Sequence[Measured], benchmark: str | None = None, metrics: Sequence[str] = ()) -> Figure:
+def draw_bars(runs: Sequence[MeasuredRun], benchmark: str | None = None, metrics: Sequence[str] = ()) -> Figure:
     """Draw a group of bars a metric, a bar a model, each with its interval; chance is a dashed line across the group.
 
     More than eight models are set under each other, by name, a panel a metric.
@@ -51,10 +51,10 @@ def _groups(values: Mapping[str, Sequence[Value]], metrics: Sequence[str], title
     room = len(metrics) * max(0.09 * len(values) / _FULL, 0.07 * words)
     figure, axes = axes_of(COLUMN if room <= COLUMN - 0.6 else PAGE, 2.4)
     width = _FULL / len(values)
-    drawn = []
+    bars = []
     for number, (label, own) in enumerate(values.items()):
-        drawn += _bars(axes, number, own, label, width)
-    _mark_broken_ties(axes, drawn)
+        bars += _bars(axes, number, own, label, width)
+    _mark_broken_ties(axes, bars)
     _chance(axes, next(iter(values.values())), width)
     axes.set_xticks(range(len(metrics)), [metric.replace("_", "\n") for metric in metrics])
     axes.tick_params(axis="x", length=0)

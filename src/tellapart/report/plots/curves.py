@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tellapart.errors import RunError, require
-from tellapart.report.charts import Plot, Trace, plot, share_a_scale
-from tellapart.report.measured import Measured, pick_benchmark, samples_of
+from tellapart.report.charts import Plot, Trace, deviations, plot, share_a_scale
+from tellapart.report.measured import MeasuredRun, pick_benchmark, samples_of
 from tellapart.report.numbers import is_deviation, plain, thousands
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, write_title
 
@@ -24,7 +21,7 @@ __all__ = ["draw_curves"]
 _MOST_ACROSS = 4
 
 
-def draw_curves(runs: Sequence[Measured], benchmark: str | None = None, metrics: Sequence[str] = ()) -> Figure:
+def draw_curves(runs: Sequence[MeasuredRun], benchmark: str | None = None, metrics: Sequence[str] = ()) -> Figure:
     """Draw a panel for every deviation, a curve a model; models whose scores have another scale get a row of their own.
 
     The geometry is that of the report's page.
@@ -65,14 +62,10 @@ def draw_curves(runs: Sequence[Measured], benchmark: str | None = None, metrics:
     return figure
 
 
-def _trace(number: int, run: Measured, benchmark: str, metrics: Sequence[str]) -> Trace:
+def _trace(number: int, run: MeasuredRun, benchmark: str, metrics: Sequence[str]) -> Trace:
     record = run.record(benchmark)
-    samples = samples_of(run, benchmark)
-    values: Mapping[str, NDArray[np.float64]] = {
-        name: np.array([sample.outcomes[name] for sample in samples])
-        for name, value in record.metrics.items()
-        if is_deviation(value) and (not metrics or name in metrics) and all(name in one.outcomes for one in samples)
-    }
+    values = deviations(record, samples_of(run, benchmark))
+    values = {name: value for name, value in values.items() if not metrics or name in metrics}
     if record.kind is None or not values or any(name not in values for name in metrics):
         have = ", ".join(name for name, value in record.metrics.items() if is_deviation(value))
         raise RunError(
@@ -82,28 +75,28 @@ def _trace(number: int, run: Measured, benchmark: str, metrics: Sequence[str]) -
     return Trace(run.label, number, record.kind, values)
 
 
-def _panel(axes: Axes, drawn: Plot, group: Sequence[Trace]) -> None:
+def _panel(axes: Axes, panel: Plot, group: Sequence[Trace]) -> None:
     """Draw a plot, whose geometry counts y downwards."""
-    axes.axvline(drawn.zero, color=GREY, linewidth=0.8)
-    for line in drawn.lines:
+    axes.axvline(panel.zero, color=GREY, linewidth=0.8)
+    for line in panel.lines:
         style = look(line.style)
         if line.spike is not None:
             axes.plot([line.spike] * 2, [0, 0.95], color=style.colour, linestyle=style.dash)
             continue
         points = [tuple(map(float, point.split(","))) for point in line.points.split()]
         across = [x for x, _ in points]
-        axes.plot(across, [1 - y / drawn.height for _, y in points], color=style.colour, linestyle=style.dash)
-    axes.set_xlim(0, drawn.width)
+        axes.plot(across, [1 - y / panel.height for _, y in points], color=style.colour, linestyle=style.dash)
+    axes.set_xlim(0, panel.width)
     axes.set_ylim(0, 1)
     # Every second one, counted from zero, where all would run into each other.
-    step, zero = (2 if len(drawn.ticks) > 5 else 1), len(drawn.ticks) // 2
-    ticks = [tick for number, tick in enumerate(drawn.ticks) if (number - zero) % step == 0]
+    step, zero = (2 if len(panel.ticks) > 5 else 1), len(panel.ticks) // 2
+    ticks = [tick for number, tick in enumerate(panel.ticks) if (number - zero) % step == 0]
     axes.set_xticks([x for x, _ in ticks], [label for _, label in ticks])
     axes.set_yticks([])
     axes.set_xlabel(f"difference of {_unit(group[0].kind)}")
     axes.set_ylabel("density")
-    beyond = f" ({thousands(drawn.beyond)} beyond)" if drawn.beyond else ""
-    axes.set_title(f"{drawn.metric.replace('_', ' ')}{beyond}")
+    beyond = f" ({thousands(panel.beyond)} beyond)" if panel.beyond else ""
+    axes.set_title(f"{panel.metric.replace('_', ' ')}{beyond}")
 
 
 def _unit(kind: str) -> str:

@@ -13,7 +13,7 @@ from tellapart.data.images import decode
 from tellapart.errors import DataError, RunError, require
 from tellapart.records.result import RunRecord, Sample
 from tellapart.report.items import true_pairs
-from tellapart.report.measured import Measured, pick_benchmark, samples_of
+from tellapart.report.measured import MeasuredRun, pick_benchmark, samples_of
 from tellapart.report.numbers import plain
 from tellapart.report.pictures import image_reader
 from tellapart.report.plots.style import GREY, PAGE, fold, write_title
@@ -33,7 +33,7 @@ _SIDE, _GAP, _CAPTION, _NARROWEST = 0.8, 0.15, 1.5, 1.2
 _LETTER = 0.062
 
 
-def draw_matrix(runs: Sequence[Measured], item: str, benchmark: str | None = None) -> Figure:
+def draw_matrix(runs: Sequence[MeasuredRun], item: str, benchmark: str | None = None) -> Figure:
     """Draw an item: images across, captions down, a score in every cell, a block a model; true pairs are framed.
 
     The darker the cell, the higher the score within the item; a model's verdicts are under its block. As many blocks
@@ -80,7 +80,7 @@ def draw_matrix(runs: Sequence[Measured], item: str, benchmark: str | None = Non
     return figure
 
 
-def _sample(run: Measured, benchmark: str, item: str) -> Sample:
+def _sample(run: MeasuredRun, benchmark: str, item: str) -> Sample:
     sample = next((sample for sample in samples_of(run, benchmark) if sample.id == item), None)
     if sample is None:
         raise RunError(f"{run.folder}: {benchmark} has no item {item!r}; ids are in samples/{benchmark}.jsonl")

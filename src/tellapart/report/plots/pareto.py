@@ -11,7 +11,7 @@ import numpy as np
 
 from tellapart.errors import RunError
 from tellapart.records.result import Value
-from tellapart.report.measured import Measured, first_metrics, value_of
+from tellapart.report.measured import MeasuredRun, first_metrics, value_of
 from tellapart.report.numbers import plain
 from tellapart.report.plots.costs import Costs
 from tellapart.report.plots.point_names import name_points
@@ -48,7 +48,7 @@ class CostPoint:
 
 
 def points(
-    runs: Sequence[Measured], costs: Costs, benchmarks: Sequence[str], metric: str | None = None
+    runs: Sequence[MeasuredRun], costs: Costs, benchmarks: Sequence[str], metric: str | None = None
 ) -> list[CostPoint]:
     """Put scores and costs together; runs of one model are one point, its score the plain mean over benchmarks.
 
@@ -93,34 +93,34 @@ def _interval(values: dict[str, Value]) -> tuple[float | None, float | None]:
     return 100 * one.low, 100 * one.high
 
 
-def draw_pareto(drawn: Sequence[CostPoint], across: str, upward: str) -> Figure:
+def draw_pareto(models: Sequence[CostPoint], across: str, upward: str) -> Figure:
     """Draw models as points, those on the front joined by steps and filled, the others hollow.
 
     Each point has its model's name beside it; where names would overlap, a number, and the names are below the picture.
 
     Args:
-        drawn: at least one.
+        models: at least one.
         across, upward: what the axes say, with units.
     """
-    narrow = len(drawn) <= _FEW and max(len(point.model) for point in drawn) <= _SHORT
+    narrow = len(models) <= _FEW and max(len(point.model) for point in models) <= _SHORT
     figure, axes = axes_of(COLUMN if narrow else PAGE, 2.6 if narrow else 3.6)
-    for number, point in enumerate(drawn):
+    for number, point in enumerate(models):
         _mark(axes, number, point)
-    costs = [point.cost for point in drawn]
+    costs = [point.cost for point in models]
     if max(costs) > _WIDE * min(costs):
         axes.set_xscale("log")
         plain_logarithm(axes.xaxis)
     axes.margins(x=0.16, y=0.14)
-    front = _front(axes, [point for point in drawn if point.front])
+    front = _front(axes, [point for point in models if point.front])
     axes.set_xlabel(across)
     axes.set_ylabel("\n".join(textwrap.wrap(upward, 36 if narrow else 56)))
-    if all(0 <= point.score <= 100 for point in drawn):
+    if all(0 <= point.score <= 100 for point in models):
         # Room beside the points, but no share beyond what shares can be.
         bottom, top = axes.get_ylim()
         axes.set_yticks([tick for tick in axes.get_yticks() if max(0, bottom) <= tick <= min(100, top)])
     write_title(figure, "filled: no other is as good and as cheap")
     axes.grid()
-    name_points(figure, axes, [(point.model, point.cost, point.score) for point in drawn], front)
+    name_points(figure, axes, [(point.model, point.cost, point.score) for point in models], front)
     return figure
 
 

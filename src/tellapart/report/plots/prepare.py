@@ -103,13 +103,13 @@ def _prepare_pareto(paths: Sequence[Path], settings: PlotSettings) -> Callable[[
     runs = gather(paths)
     benchmarks = settings.benchmarks or (pick_benchmark(runs, None)[0],)
     costs = read_costs(settings.costs, settings.cost)
-    drawn = points(runs, costs, benchmarks, metric)
+    models = points(runs, costs, benchmarks, metric)
     titles = []
     for name in benchmarks:
         _, own = pick_benchmark(runs, name)
         titles.append(f"{name} {(metric or first_metrics([own[0].record(name)])[-1]).replace('_', ' ')}")
     upward = f"{'mean of ' if len(titles) > 1 else ''}{' and '.join(titles)}, percent"
-    return lambda: draw_pareto(drawn, costs.what, upward)
+    return lambda: draw_pareto(models, costs.what, upward)
 
 
 def _only_metric(settings: PlotSettings, use: str) -> str | None:
