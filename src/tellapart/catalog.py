@@ -204,8 +204,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     ''
     """
     candidates = list(known)
-    begun = [candidate for candidate in candidates if len(name) > 2 and candidate.startswith(name)]
-    close = begun or difflib.get_close_matches(name, candidates, n=1)
+    longer = [candidate for candidate in candidates if len(name) > 2 and candidate.startswith(name)]
+    close = longer or difflib.get_close_matches(name, candidates, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
@@ -215,7 +215,7 @@ def names(kind: str) -> list[str]:
     >>> names("benchmark")[:2]
     ['demo', 'winoground']
     """
-    return [*_BUILT_IN[kind], *sorted(set(_installed(kind)) - set(_BUILT_IN[kind]))]
+    return [*_BUILT_IN[kind], *sorted(set(_entry_points(kind)) - set(_BUILT_IN[kind]))]
 
 
 def load(kind: str, name: str) -> Any:
@@ -236,7 +236,7 @@ def load(kind: str, name: str) -> Any:
     if target is not None:
         module, _, attribute = target.partition(":")
         return getattr(importlib.import_module(module), attribute)
-    points = _installed(kind).get(name, [])
+    points = _entry_points(kind).get(name, [])
     if not points:
         listing = "models" if kind == "prefix" else _plural(kind)
         hint = nearest(name, names(kind)) or ";"
@@ -251,7 +251,7 @@ def load(kind: str, name: str) -> Any:
         raise
 
 
-def _installed(kind: str) -> dict[str, list[EntryPoint]]:
+def _entry_points(kind: str) -> dict[str, list[EntryPoint]]:
     points: dict[str, list[EntryPoint]] = {}
     for point in entry_points(group=f"tellapart.{_plural(kind)}"):
         # The name of an entry point cannot end in a colon: a package gives the prefix `mine:` as `mine`.

@@ -142,7 +142,7 @@ def test_a_damaged_memory_is_an_error(folder: Path, loads: list[str]) -> None:
     with EmbeddingStore(None) as store:
         find_deferred(f"local-dir:{folder}", ModelOptions(), store)
         store._connection.execute("UPDATE source SET facts = 'no json'")
-        with pytest.raises(StoreError, match="is damaged: what it holds of a model is 'no json'; delete it"):
+        with pytest.raises(StoreError, match="is damaged: its entry of a model is 'no json'; delete it"):
             find_deferred(f"local-dir:{folder}", ModelOptions(), store)
 
 

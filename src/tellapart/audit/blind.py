@@ -1,4 +1,4 @@
-"""What the captions give away by themselves: how often a model that sees no image prefers the true one."""
+"""Blind models on captions: how often a model that sees no image prefers the true one."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ _NATS = 0.1
 def first_caption(pairs: PairSet) -> str:
     """Name the caption with index 0: the true one beside a single image, else the first image's.
 
+    >>> from pathlib import Path
     >>> from tellapart.data.item import Item
     >>> first_caption(PairSet("s", (Item(id="a", images=("0.png",), texts=("x", "y")),), Path(".")))
     'the true caption'
@@ -36,6 +37,7 @@ def text_scores(model: TextScorer, pairs: PairSet) -> NDArray[np.float32]:
     Raises:
         ModelError: the model's output is not one finite number for each text.
 
+    >>> from pathlib import Path
     >>> from tellapart.data.item import Item
     >>> from tellapart.models.reference import Constant
     >>> text_scores(Constant(), PairSet("s", (Item(id="a", images=("0.png",), texts=("x", "y")),), Path(".")))
@@ -52,15 +54,16 @@ def text_scores(model: TextScorer, pairs: PairSet) -> NDArray[np.float32]:
 def blind_accuracy(model: TextScorer, pairs: PairSet) -> Finding:
     """Return how often a blind model prefers the caption with index 0; a tie counts its share.
 
-    With one image that is its accuracy, and anything but chance means that the set can be solved, or is made harder, without
-    looking. With two, both captions are true and no blind model can solve an item; there it tells whether the two
-    captions come from different sources.
+    With one image that is its accuracy, and anything but chance means that the set can be solved, or is made harder,
+    without looking. With two, both captions are true and no blind model can solve an item; there it shows whether the
+    two captions come from different sources.
 
+    >>> from pathlib import Path
     >>> from tellapart.data.item import Item
     >>> from tellapart.models.reference import Blind
     >>> items = tuple(Item(id=str(k), images=("0.png",), texts=("a cat", "not a cat")) for k in range(40))
-    >>> found = blind_accuracy(Blind(), PairSet("s", items, Path(".")))
-    >>> found.value, found.verdict
+    >>> finding = blind_accuracy(Blind(), PairSet("s", items, Path(".")))
+    >>> finding.value, finding.verdict
     (1.0, 'warn')
     """
     scores = text_scores(model, pairs)
@@ -79,7 +82,8 @@ def blind_accuracy(model: TextScorer, pairs: PairSet) -> Finding:
             "value": value,
             "unit": "share",
             "n": len(pairs),
-            "threshold": f"within {100 * MARGIN:g} points of chance ({100 * chance:.1f} %), or an interval that holds chance",
+            "threshold": f"within {100 * MARGIN:g} points of chance ({100 * chance:.1f} %), "
+            "or an interval that holds chance",
             "verdict": "warn" if beside and abs(value - chance) > MARGIN else "pass",
             "says": f"{prefers} ({means}); {tied:,} items tied",
             **interval,
@@ -92,12 +96,6 @@ def plausibility_gap(model: TinyStories, pairs: PairSet) -> Finding:
 
     Raises:
         ModelError: a caption is too long for the model, or has no words.
-
-    >>> from tellapart.data.item import Item
-    >>> pairs = PairSet("s", (Item(id="a", images=("0.png",), texts=("a cat sits", "a sits cat")),), Path("."))
-    >>> plausibility_gap(TinyStories.load(Path("no such file")), pairs)
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: no such file: No such file or directory; name a checkpoint of llama2.c (model.bin)
     """
     per_token = text_scores(TinyStories(model.checkpoint, per_token=True), pairs).astype(np.float64)
     others = per_token[:, 1:].mean(axis=1)

@@ -19,7 +19,7 @@ def grammar_gap(model: TextScorer, pairs: PairSet) -> Finding:
     """Return by how much caption 0 is the better English, in standard deviations of all captions' scores.
 
     Args:
-        model: says how grammatical a text is; the higher, the better (`tellapart.models.text.find.SCORERS`).
+        model: scores how grammatical a text is; the higher, the better (see `tellapart.models.text.find.SCORERS`).
         pairs: items with several captions.
 
     Raises:
@@ -29,8 +29,8 @@ def grammar_gap(model: TextScorer, pairs: PairSet) -> Finding:
     >>> from tellapart.models.text.find import find_text_scorer
     >>> from tellapart.data.item import Item
     >>> items = tuple(Item(id=str(k), images=("0.png",), texts=("a cat sits", "cat sits")) for k in range(40))
-    >>> found = grammar_gap(find_text_scorer("words", Path(".")), PairSet("s", items, Path(".")))
-    >>> found.value, found.verdict, found.says
+    >>> finding = grammar_gap(find_text_scorer("words", Path(".")), PairSet("s", items, Path(".")))
+    >>> finding.value, finding.verdict, finding.says
     (2.0, 'warn', 'words: 3 on average against 2')
     """
     scores = text_scores(model, pairs).astype(np.float64)

@@ -1,1 +1,1 @@
-"""Anything that scores image-text pairs, and the store that keeps what was computed."""
+"""Models that score image-text pairs, and the store of the numbers that they computed."""

@@ -85,19 +85,11 @@ class Job:
         self.writer.write(write)
 
     def image_vectors(self, items: Iterable[Item]) -> Vectors:
-        """Return the stored vectors of the items' images: float32 `(items, images, dimensions)`.
-
-        Raises:
-            StoreError: they differ in their dimensions.
-        """
+        """Return the stored vectors of the items' images: float32 `(items, images, dimensions)`."""
         return self._stored_vectors([[self.hashes[image] for image in item.images] for item in items])
 
     def text_vectors(self, items: Iterable[Item]) -> Vectors:
-        """Return the stored vectors of the items' texts: float32 `(items, texts, dimensions)`.
-
-        Raises:
-            StoreError: they differ in their dimensions.
-        """
+        """Return the stored vectors of the items' texts: float32 `(items, texts, dimensions)`."""
         return self._stored_vectors([[text_hash(text) for text in item.texts] for item in items])
 
     def _stored_vectors(self, contents: Sequence[Sequence[str]]) -> Vectors:
@@ -106,7 +98,8 @@ class Job:
         if len(sizes) > 1:
             raise StoreError(
                 f"{self.store.where} holds vectors of {' and '.join(map(str, sizes))} dimensions for model "
-                f"{self.model.name!r}: it changed and its fingerprint did not; delete the store, or name another --cache"
+                f"{self.model.name!r}: it changed and its fingerprint did not; delete the store, or name another "
+                "--cache"
             )
         return np.array([[stored[key] for key in row] for row in contents], np.float32)
 

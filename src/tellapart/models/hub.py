@@ -46,8 +46,8 @@ def fetch_file(subject: str, repository: str, files: Iterable[str], *, library: 
         ) from error
     except hub.errors.RepositoryNotFoundError as error:
         raise ModelError(
-            f"{subject} is not on the hub, or you may not read it; check the id ({page}), and log in with `hf auth login` "
-            "if it is private"
+            f"{subject} is not on the hub, or you may not read it; check the id ({page}), and log in with "
+            "`hf auth login` if it is private"
         ) from error
     except hub.errors.LocalEntryNotFoundError as error:
         why = "HF_HUB_OFFLINE is set; unset it, or" if hub.constants.HF_HUB_OFFLINE else "the hub cannot be reached;"

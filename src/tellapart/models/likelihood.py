@@ -41,7 +41,7 @@ def log_probability_of(logits: Any, tokens: Sequence[int]) -> LogProbability:
 def read_batches(
     read: Sequence[list[int]], answers: Sequence[list[int]], limit: int | None, logits: Callable[[list[list[int]]], Any]
 ) -> list[LogProbability]:
-    """Return the log-probability of each answer, whose tokens are predicted at the end of what is read.
+    """Return the log-probability of each answer, whose tokens are predicted at the end of a row.
 
     Rows are padded on the right, where a causal model cannot look, to a length that follows from the row alone.
 

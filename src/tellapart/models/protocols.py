@@ -40,17 +40,14 @@ class Model(Protocol):
     @property
     def name(self) -> str:
         """As given on the command line."""
-        ...
 
     @property
     def fingerprint(self) -> str:
         """Changes whenever the weights or the preprocessing change, never with where files lie; the store's key."""
-        ...
 
     @property
     def kind(self) -> ScoreKind:
         """Of its scores. A metric that needs a probability refuses a similarity."""
-        ...
 
 
 @runtime_checkable
@@ -62,11 +59,9 @@ class DualEncoder(Model, Protocol):
 
     def encode_images(self, images: Sequence[Pixels]) -> Vectors:
         """Encode RGB images, uint8 `(height, width, 3)` each, to float32 `(n, dimensions)`."""
-        ...
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
         """Encode texts to float32 `(n, dimensions)`."""
-        ...
 
     def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
         """Score every image vector against every text vector: float32 `(images, texts)`.
@@ -74,7 +69,6 @@ class DualEncoder(Model, Protocol):
         Each number may depend on its own two vectors only: `tellapart.models.vectors.dot_products` does that, a
         plain `images @ texts.T` does not promise it.
         """
-        ...
 
 
 @runtime_checkable
@@ -87,7 +81,6 @@ class PairScorer(Model, Protocol):
 
     def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
         """Score image `k` against text `k`: float32 `(n,)`."""
-        ...
 
 
 @runtime_checkable
@@ -99,7 +92,6 @@ class TextScorer(Model, Protocol):
 
     def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Score each text: float32 `(n,)`."""
-        ...
 
 
 @runtime_checkable
@@ -108,7 +100,6 @@ class Generator(Model, Protocol):
 
     def log_likelihoods(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
         """Return log P(text `k` | image `k`), in nats: float32 `(n,)`."""
-        ...
 
 
 @runtime_checkable
@@ -117,7 +108,6 @@ class KeyReader(Model, Protocol):
 
     def score_item(self, item: Item) -> NDArray[np.float32]:
         """Score every image of the item against every text: float32 `(images, texts)`."""
-        ...
 
 
 @runtime_checkable
@@ -134,14 +124,13 @@ class ImagePreparer(Model, Protocol):
 
         Called in several threads at once. It should start none of its own: there is one for each core already.
         """
-        ...
 
 
 @runtime_checkable
 class StackedSimilarity(DualEncoder, Protocol):
     """Optional: a dual encoder that scores many items in one call, with the same bits as item by item.
 
-    Where `similarity` is made of `tellapart.models.vectors.dot_products` and of steps that take each number by itself,
+    If `similarity` consists of `tellapart.models.vectors.dot_products` and of steps that treat each number alone,
     `similarities = similarity` in the class is all it takes.
     """
 
@@ -151,7 +140,6 @@ class StackedSimilarity(DualEncoder, Protocol):
         Returns:
             float32 `(items, images, texts)`.
         """
-        ...
 
 
 @runtime_checkable
@@ -160,8 +148,7 @@ class Sized(Model, Protocol):
 
     @property
     def batch_size(self) -> int:
-        """Samples in one forward pass: what a batch should hold, unless the user says otherwise."""
-        ...
+        """Samples in one forward pass: the size of a batch, unless the user sets another."""
 
 
 @runtime_checkable
@@ -171,4 +158,3 @@ class Weighed(Model, Protocol):
     @property
     def parameters(self) -> int:
         """Numbers that were learned; those that several parts share count once."""
-        ...

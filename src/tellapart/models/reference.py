@@ -111,7 +111,7 @@ class BagOfWords:
     ones over all of them; a word counts as often as it occurs). The share is 1 if and only if both hold the same
     words, so the model gets 100 %, save where captions differ in their order only: there it ties, strictly 0 and
     exactly chance when ties count in part. (A cosine would not do: "a b" and "a b a b" have cosine 1.) An image
-    without a caption of its own, in an item of one text, shares nothing.
+    without its own caption, in an item of one text, shares nothing.
 
     >>> BagOfWords().score_item(Item(id="a", images=("0.png", "1.png"), texts=("A dog, a cat", "a cat a dog")))
     array([[1., 1.],

@@ -88,8 +88,8 @@ def own_part(model: Model, pairs: PairSet, rank: int, ranks: int) -> PairSet | N
             images = []
         longer = max(len(images), len(texts))
         first = pairs.items[0]
-        beside = zip(cycle(images or first.images[:1]), cycle(texts or first.texts[:1]), strict=False)
-        own = list(islice(beside, longer))
+        filled = zip(cycle(images or first.images[:1]), cycle(texts or first.texts[:1]), strict=False)
+        own = list(islice(filled, longer))
     else:
         every = dict.fromkeys((image, text) for item in pairs.items for image in item.images for text in item.texts)
         own = [(image, text) for image, text in every if _owner(image, ranks) == rank]

@@ -111,15 +111,8 @@ class EmbeddingStore:
         """
         for content, vector in vectors.items():
             self._check_finite(model, content, vector)
-        with self._transaction("IMMEDIATE") as connection:
-            number = self._model(model, add=True)
-            connection.executemany(
-                "INSERT OR IGNORE INTO vector VALUES (?, ?, ?, ?)",
-                (
-                    (number, bytes.fromhex(content), vector.size, vector.astype("<f4").tobytes())
-                    for content, vector in vectors.items()
-                ),
-            )
+        rows = ((bytes.fromhex(key), vector.size, vector.astype("<f4").tobytes()) for key, vector in vectors.items())
+        self._insert("INSERT OR IGNORE INTO vector VALUES (?, ?, ?, ?)", model, rows)
 
     def pair_scores(self, model: str, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], np.float32]:
         """Return the scores that are stored: (image, text) -> float32."""
@@ -134,15 +127,8 @@ class EmbeddingStore:
         """
         for (image, _), score in scores.items():
             self._check_finite(model, image, score)
-        with self._transaction("IMMEDIATE") as connection:
-            number = self._model(model, add=True)
-            connection.executemany(
-                "INSERT OR IGNORE INTO pair VALUES (?, ?, ?, ?)",
-                (
-                    (number, bytes.fromhex(image), bytes.fromhex(text), float(score))
-                    for (image, text), score in scores.items()
-                ),
-            )
+        rows = ((*map(bytes.fromhex, pair), float(score)) for pair, score in scores.items())
+        self._insert("INSERT OR IGNORE INTO pair VALUES (?, ?, ?, ?)", model, rows)
 
     def has_pair_scores(self, model: str) -> bool:
         """Return whether any score of a pair is stored."""
@@ -157,11 +143,8 @@ class EmbeddingStore:
 
     def put_pixel_hashes(self, hashes: Mapping[str, str]) -> None:
         """Keep which file's bytes decode to which pixels, so that a later run need not decode them."""
-        with self._transaction("IMMEDIATE") as connection:
-            connection.executemany(
-                "INSERT OR IGNORE INTO picture VALUES (?, ?)",
-                ((bytes.fromhex(file), bytes.fromhex(pixels)) for file, pixels in hashes.items()),
-            )
+        rows = (tuple(map(bytes.fromhex, pair)) for pair in hashes.items())
+        self._insert("INSERT OR IGNORE INTO picture VALUES (?, ?)", None, rows)
 
     def model_of(self, source: str) -> dict[str, str] | None:
         """Return what `put_model` kept under a key, or None."""
@@ -172,7 +155,7 @@ class EmbeddingStore:
         try:
             return dict(json.loads(row[0]))
         except (TypeError, ValueError) as error:
-            raise StoreError(f"{self.where} is damaged: what it holds of a model is {row[0]!r}; {REMEDY}") from error
+            raise StoreError(f"{self.where} is damaged: its entry of a model is {row[0]!r}; {REMEDY}") from error
 
     def put_model(self, source: str, facts: Mapping[str, str]) -> None:
         """Keep a model's name, fingerprint and kind under the key of the files that it is made of.
@@ -182,9 +165,8 @@ class EmbeddingStore:
         >>> store.model_of("00" * 32)
         {'name': 'a'}
         """
-        with self._transaction("IMMEDIATE") as connection:
-            row = (source, json.dumps(facts, sort_keys=True))
-            connection.execute("INSERT OR REPLACE INTO source VALUES (?, ?)", row)
+        row = (source, json.dumps(facts, sort_keys=True))
+        self._insert("INSERT OR REPLACE INTO source VALUES (?, ?)", None, [row])
 
     def counts(self) -> StoreCounts:
         """Count what is stored, over all models."""
@@ -225,6 +207,12 @@ class EmbeddingStore:
                 if row is not None:
                     values[key] = read(self, model, "".join(key[:1]), *row)
         return values
+
+    def _insert(self, statement: str, model: str | None, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Write rows in one transaction, each behind the model's number, if there is a model."""
+        with self._transaction("IMMEDIATE") as connection:
+            scope = () if model is None else (self._model(model, add=True),)
+            connection.executemany(statement, ((*scope, *row) for row in rows))
 
     @contextmanager
     def _transaction(self, mode: str) -> Iterator[sqlite3.Connection]:

@@ -53,7 +53,7 @@ class OnnxDualEncoder:
     (a tiny convolutional network, one core: 0.43 ms an image alone, 0.41 to 1.27 ms in batches of 2 to 64).
 
     Attributes:
-        config: what the folder says.
+        config: of the folder.
         name: as `config.json` has it.
         fingerprint: changes with any of the four files and with the preprocessing, not with the folder's place.
         kind: as `config.json` has it; a cosine is a `similarity`.
@@ -89,7 +89,7 @@ class OnnxDualEncoder:
             threads: samples that run side by side; the cores of this process if not given. Changes no number.
 
         Raises:
-            ModelError: a file is missing or not what it must be, or the device is not available.
+            ModelError: a file is missing or wrong, or the device is not available.
         """
         return cls(read_folder(Path(folder)), device=device, threads=threads)
 
@@ -186,7 +186,7 @@ class _Graph:
         self.path = folder.path / file
         try:
             provider: Any = _PROVIDERS[device]
-            if device == "cuda":  # under torchrun every rank has a GPU of its own
+            if device == "cuda":  # under torchrun every rank has its own GPU
                 provider = (provider, {"device_id": int(os.environ.get("LOCAL_RANK", "0"))})
             self.session = onnxruntime.InferenceSession(folder.files[file], options, providers=[provider])
         except Exception as error:  # its exceptions share no base class but this one

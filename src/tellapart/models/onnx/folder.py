@@ -73,7 +73,7 @@ class OnnxConfig(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """The checked contents of a model's folder, read once: what was hashed is what will run.
+    """The checked contents of a model's folder, read once, so that what was hashed will run.
 
     Attributes:
         path: the folder.
@@ -93,7 +93,7 @@ def read_folder(folder: Path) -> ModelFolder:
 
     Raises:
         ModelError: a file is missing, the configuration is not JSON or not a configuration, a file's hash is not
-            the one that it names, or a graph keeps weights in files of its own.
+            the one that it names, or a graph keeps weights in other files.
     """
     head = _read(folder, CONFIG)
     config = _parse(folder / CONFIG, head)

@@ -91,7 +91,7 @@ LOCAL_DIR = ModelPrefix(
 class OpenClipEncoder:
     """A dual encoder of open_clip; a score is the cosine of image and text.
 
-    Every forward pass has one shape, whatever is asked: 16 images on a CPU (64 elsewhere), or as many texts of one
+    Every forward pass has one shape, for any number of samples: 16 images on a CPU (64 elsewhere), or as many texts of one
     padded length that depends on the text alone. So no vector changes with the batch, the order or the neighbours, on
     one device with one number of threads.
 

@@ -246,8 +246,8 @@ def _stated_preprocessing(name: str, config: Mapping[str, Any]) -> dict[str, Any
     missing = [key for key in _PREPROCESSING if key not in (stated or {})]
     if not isinstance(stated, dict) or {"mean", "std"} & set(missing):
         raise ModelError(
-            f"{name}: {CONFIG} says nothing of {', '.join(missing)}; add what it was trained with, for example OpenAI's "
-            '"preprocess_cfg": {"mean": [0.48145466, 0.4578275, 0.40821073], '
+            f"{name}: {CONFIG} says nothing of {', '.join(missing)}; add what it was trained with, for example "
+            'OpenAI\'s "preprocess_cfg": {"mean": [0.48145466, 0.4578275, 0.40821073], '
             '"std": [0.26862954, 0.26130258, 0.27577711]}'
         )
     return stated

@@ -19,7 +19,7 @@ from tellapart.models.torch_forward import forward
 
 __all__ = ["TextClassifier"]
 
-#: Texts of one forward; part of what the scorer is.
+#: Texts in one forward pass; part of the scorer, as its last bits depend on it.
 _ROWS = 8
 
 

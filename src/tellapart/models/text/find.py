@@ -26,7 +26,7 @@ from tellapart.models.text.classifier import TextClassifier
 from tellapart.models.text.link_grammar import LinkGrammar
 from tellapart.models.text.tinystories import TinyStories
 
-__all__ = ["SCORERS", "Length", "TextScorerForm", "find_text_scorer", "resolve_beside", "score_captions"]
+__all__ = ["SCORERS", "Length", "ScorerForm", "find_text_scorer", "resolve_beside", "score_captions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def resolve_beside(path: str, home: Path) -> str:
     return str(local) if local.exists() else path
 
 
-class TextScorerForm(NamedTuple):
+class ScorerForm(NamedTuple):
     """One form of a text scorer's name.
 
     Attributes:
@@ -86,21 +86,21 @@ def _classifier(path: str, home: Path) -> TextScorer:
 
 
 #: Every form of a name; the word before the colon decides which scorer is made.
-SCORERS: Mapping[str, TextScorerForm] = MappingProxyType(
+SCORERS: Mapping[str, ScorerForm] = MappingProxyType(
     {
-        "words": TextScorerForm("how many words", lambda *_: Length("words")),
-        "characters": TextScorerForm("how many characters", lambda *_: Length("characters")),
-        "tinystories:FILE": TextScorerForm("log-likelihood in nats under a checkpoint of llama2.c", _tinystories),
-        "tinystories-per-token:FILE": TextScorerForm("its mean over the pieces", partial(_tinystories, per_token=True)),
-        "likelihood:FOLDER": TextScorerForm("log-likelihood in nats under a causal model of transformers", _likelihood),
-        "likelihood-per-token:FOLDER": TextScorerForm("its mean over the tokens", partial(_likelihood, per_token=True)),
-        "classifier:FOLDER": TextScorerForm(
+        "words": ScorerForm("how many words", lambda *_: Length("words")),
+        "characters": ScorerForm("how many characters", lambda *_: Length("characters")),
+        "tinystories:FILE": ScorerForm("log-likelihood in nats under a checkpoint of llama2.c", _tinystories),
+        "tinystories-per-token:FILE": ScorerForm("its mean over the pieces", partial(_tinystories, per_token=True)),
+        "likelihood:FOLDER": ScorerForm("log-likelihood in nats under a causal model of transformers", _likelihood),
+        "likelihood-per-token:FOLDER": ScorerForm("its mean over the tokens", partial(_likelihood, per_token=True)),
+        "classifier:FOLDER": ScorerForm(
             "the output of a sequence regressor of transformers (plausibility, acceptability)", _classifier
         ),
-        "classifier:FOLDER#LABEL": TextScorerForm(
+        "classifier:FOLDER#LABEL": ScorerForm(
             "log-odds of one label of a sequence classifier of transformers (CoLA's `acceptable`)", _classifier
         ),
-        "link-grammar": TextScorerForm(
+        "link-grammar": ScorerForm(
             "1 if the Link Grammar parser (`link-parser` on the PATH) can parse the whole sentence, else 0",
             lambda *_: LinkGrammar.find(),
         ),
@@ -118,7 +118,7 @@ def find_text_scorer(name: str, home: Path) -> TextScorer:
 
     Raises:
         UnknownNameError: no such scorer.
-        ModelError: its files are not what they must be, its program is not on the PATH, or it reads images.
+        ModelError: its files are missing or wrong, its program is not on the PATH, or it reads images.
         MissingDependencyError: torch or transformers is not installed.
 
     >>> find_text_scorer("words", Path(".")).score_texts(["two dogs"])

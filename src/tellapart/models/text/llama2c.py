@@ -111,7 +111,7 @@ def _read(path: Path, todo: str) -> bytes:
 
 
 def _read_weights(path: Path, data: bytes) -> tuple[Sizes, dict[str, Floats], int]:
-    """Return the sizes, the weights and where they end."""
+    """Return the sizes, the weights and the position of their end."""
     begin = 4 * len(Sizes._fields)
     sizes = Sizes(*struct.unpack_from(f"<{len(Sizes._fields)}i", data.ljust(begin, b"\0")))
     counts = (*sizes[:5], abs(sizes.vocabulary) - BYTES - 255, sizes.context)
