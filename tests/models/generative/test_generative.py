@@ -11,7 +11,7 @@ from PIL import Image
 
 from tellapart.errors import ModelError
 from tellapart.models.generative import chat as generative_chat
-from tellapart.models.generative.reader import Question
+from tellapart.models.generative.reader import PromptedAnswer
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.protocols import Generator, PairScorer
 from tellapart.models.torch_backend import import_torch
@@ -139,7 +139,7 @@ def test_a_question_keeps_its_end_when_the_caption_in_it_is_cut(folders: dict[st
     values = scorer.score_pairs([IMAGES[0]] * 2, [long, long + " no"])
     assert scorer.truncated == 2
     assert values[0] == values[1]
-    cut = form.fit(long, lambda text: Question(scorer.prompt.fill(text=text), "Yes"), added=20)
+    cut = form.fit(long, lambda text: PromptedAnswer(scorer.prompt.fill(text=text), "Yes"), added=20)
     assert cut.rendered.endswith('"? Please answer yes or no. ASSISTANT:')
     assert context - 20 - 4 <= len(cut.prompt) + len(cut.answer) <= context - 20
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
+from tellapart.models.generative.chat_format import ChatFormat
 from tellapart.models.huggingface.files import import_transformers, load_processor
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch_backend import import_torch
@@ -66,6 +68,12 @@ def test_a_known_family_without_a_template_is_prompted_as_it_was_trained(
     # The template writes one blank more, and what is read is another prompt.
     assert with_template._reader.format.render(1, "is it?") == "USER: <image>\nis it? ASSISTANT:"
     assert without.fingerprint != with_template.fingerprint
+
+
+def test_blip_2_is_prompted_as_its_paper_prompts_it() -> None:
+    config = SimpleNamespace(model_type="blip-2", get_text_config=SimpleNamespace)
+    processor = SimpleNamespace(tokenizer=None)
+    assert ChatFormat("m", processor, config).render(1, "is it?") == "Question: is it? Answer:"
 
 
 def test_another_family_without_a_template_is_an_error_that_says_what_to_add(

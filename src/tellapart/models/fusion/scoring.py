@@ -17,7 +17,7 @@ from tellapart.models.content_hash import text_hash
 from tellapart.models.huggingface.images import Prepared
 from tellapart.models.protocols import Model, Pixels
 
-__all__ = ["CACHE_BYTES", "FusionEncoder", "FusionScorer", "State", "image_key"]
+__all__ = ["CACHE_BYTES", "FusionEncoder", "FusionScorer", "HalfState", "image_key"]
 
 #: Halves kept in memory, in bytes: about 600 images of BLIP at 384 pixels (577 x 768 float32 each).
 CACHE_BYTES = 2**30
@@ -26,7 +26,7 @@ CACHE_BYTES = 2**30
 _CHUNK = 64
 
 
-class State(Protocol):
+class HalfState(Protocol):
     """The half of one image or one text, as the joint layers read it."""
 
     @property
@@ -40,7 +40,7 @@ class State(Protocol):
         ...
 
 
-S = TypeVar("S", bound=State)
+S = TypeVar("S", bound=HalfState)
 
 
 @runtime_checkable
@@ -74,11 +74,11 @@ class _StateCache:
 
     limit: int
     nbytes: int = 0
-    states: OrderedDict[str, State] = field(default_factory=OrderedDict)
+    states: OrderedDict[str, HalfState] = field(default_factory=OrderedDict)
 
     def fetch(
-        self, samples: dict[str, Any], encode: Callable[[Sequence[Any]], Sequence[State]]
-    ) -> tuple[dict[str, State], dict[str, State]]:
+        self, samples: dict[str, Any], encode: Callable[[Sequence[Any]], Sequence[HalfState]]
+    ) -> tuple[dict[str, HalfState], dict[str, HalfState]]:
         """Return the state of every sample by its key, and those among them that were computed now."""
         cached = {key: self.states[key] for key in samples if key in self.states}
         missing = [key for key in samples if key not in cached]

@@ -18,7 +18,7 @@ import numpy as np
 from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError
 from tellapart.models.generative.answers_grammar import BoxConvention
-from tellapart.models.generative.chat_format import ChatFormat, TokenizedQuestion
+from tellapart.models.generative.chat_format import ChatFormat, TokenizedAnswer
 from tellapart.models.generative.prompts import (
     CAPTION,
     DESCRIBE,
@@ -174,7 +174,7 @@ class ChatModel:
         self._cached = _CachedImage(key, plain[:head], length, out.past_key_values, shift)
         return self._cached
 
-    def _go_on(self, image: _CachedImage, questions: Sequence[TokenizedQuestion]) -> list[LogProbability]:
+    def _go_on(self, image: _CachedImage, questions: Sequence[TokenizedAnswer]) -> list[LogProbability]:
         """Read texts after the cached image, those of one length together."""
         if any(question.prompt[: len(image.head)] != image.head for question in questions):
             raise ModelError(f"{self.source}: its chat template writes part of the prompt before the image")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tellapart.errors import ModelError
-from tellapart.models.generative.reader import Ask, Question, fit
+from tellapart.models.generative.reader import Ask, PromptedAnswer, fit
 
-__all__ = ["ChatFormat", "TokenizedQuestion"]
+__all__ = ["ChatFormat", "TokenizedAnswer"]
 
 #: Of families whose processor brings no chat template: the prompt's format, and the mark of an image.
 _FORMATS = {
@@ -19,7 +19,7 @@ _FORMATS = {
 
 
 @dataclass(frozen=True, slots=True)
-class TokenizedQuestion:
+class TokenizedAnswer:
     """The ids of a prompt and of the answer after it, cut from the ids of both written as one text.
 
     Attributes:
@@ -77,7 +77,7 @@ class ChatFormat:
         """Return the token ids of a text, without any that the tokenizer adds."""
         return list(self.tokenizer(text, add_special_tokens=False).input_ids)
 
-    def fit(self, text: str, ask: Ask, added: int) -> TokenizedQuestion:
+    def fit(self, text: str, ask: Ask, added: int) -> TokenizedAnswer:
         """Tokenize the question about a text; where it exceeds the context the text loses its end.
 
         Args:
@@ -90,7 +90,7 @@ class ChatFormat:
         """
         self.check(text)
 
-        def tokenize(short: str) -> tuple[TokenizedQuestion, int]:
+        def tokenize(short: str) -> tuple[TokenizedAnswer, int]:
             tokens = self._tokenize(ask(short))
             return tokens, added + len(tokens.prompt) + len(tokens.answer)
 
@@ -108,12 +108,12 @@ class ChatFormat:
         if mark and mark in text:
             raise ModelError(f"{self.source}: the text {text!r:.60} holds {mark!r}, the model's mark for an image")
 
-    def _tokenize(self, question: Question) -> TokenizedQuestion:
+    def _tokenize(self, question: PromptedAnswer) -> TokenizedAnswer:
         rendered = self.render(1, question.prompt)
         prompt, whole = self.ids(rendered), self.ids(rendered + self._lead + question.answer)
         shared = next((k for k, (a, b) in enumerate(zip(prompt, whole, strict=False)) if a != b), len(prompt))
         end = [self.tokenizer.eos_token_id] if question.ends else []
-        return TokenizedQuestion(rendered, prompt[:shared], whole[shared:] + end, len(prompt) - shared)
+        return TokenizedAnswer(rendered, prompt[:shared], whole[shared:] + end, len(prompt) - shared)
 
     def _find_lead(self) -> str:
         """Return the template's text between its prompt and an answer: a blank, or nothing.

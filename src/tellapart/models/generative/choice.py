@@ -24,7 +24,7 @@ from tellapart.models.generative.reader import Reader
 from tellapart.models.generative.readings import Generative
 from tellapart.models.protocols import Model, Pixels
 
-__all__ = ["BothOrders", "Choice", "Chooser", "ask_both_orders", "pad_to_square", "side_by_side"]
+__all__ = ["BothOrders", "ChoiceModel", "Chooser", "ask_both_orders", "pad_to_square", "side_by_side"]
 
 #: "1;2" has four tokens or so; a sentence that says the same fits, too.
 _ANSWER_TOKENS = 48
@@ -39,7 +39,7 @@ class Chooser(Model, Protocol):
         ...
 
 
-class Choice(Generative):
+class ChoiceModel(Generative):
     """A chat model that reads both images in one picture, and answers EqBen's prompt.
 
     The images are side by side without a gap. Where the model's processor cuts a wide picture to its centre (LLaVA's

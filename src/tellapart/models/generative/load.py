@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tellapart.errors import ModelError
 from tellapart.models.generative.blip import BlipAnswerer, BlipCaptioner
 from tellapart.models.generative.chat import ChatModel
-from tellapart.models.generative.choice import Choice
+from tellapart.models.generative.choice import ChoiceModel
 from tellapart.models.generative.reader import Reader, Task
 from tellapart.models.generative.readings import CaptionLikelihood, Generative, YesProbability
 from tellapart.models.huggingface.files import load_processor, load_weights, read_config
@@ -45,7 +45,7 @@ def load_generative(source: str, options: ModelOptions) -> Generative:
     if reading in _TASKS and _TASKS[reading][0] not in reader.tasks:
         raise ModelError(f"{source}, a {type(reader.model).__name__}, {_TASKS[reading][1]}")
     if reading == "choice":
-        return Choice(reader, dtype=options.dtype)
+        return ChoiceModel(reader, dtype=options.dtype)
     if reading in {"likelihood", "mean_likelihood"}:
         return CaptionLikelihood(reader, mean=reading == "mean_likelihood", dtype=options.dtype)
     return YesProbability(reader, over_no=reading == "yes_no", dtype=options.dtype)

@@ -11,13 +11,13 @@ from tellapart.models.generative.prompts import Prompt
 from tellapart.models.likelihood import LogProbability
 from tellapart.models.protocols import Pixels
 
-__all__ = ["Ask", "Question", "Reader", "Task", "fit", "new_tokens", "too_long"]
+__all__ = ["Ask", "PromptedAnswer", "Reader", "Task", "fit", "new_tokens", "too_long"]
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PromptedAnswer:
     """A prompt, and the answer whose probability is computed; `ends` if the end of the text is part of it."""
 
     prompt: str
@@ -29,7 +29,7 @@ class Question:
 Task = Literal["vqa", "nlvr2", "caption", "grounding"]
 
 #: Takes a caption to the question about it.
-Ask = Callable[[str], Question]
+Ask = Callable[[str], PromptedAnswer]
 
 
 class Reader(Protocol):

@@ -19,7 +19,7 @@ from tellapart.errors import ModelError
 from tellapart.models.generative.answers_grammar import Corners, parse_box
 from tellapart.models.generative.chat import BOXES
 from tellapart.models.generative.prompts import VQASCORE, Prompt
-from tellapart.models.generative.reader import Ask, Question, Reader, Task
+from tellapart.models.generative.reader import Ask, PromptedAnswer, Reader, Task
 from tellapart.models.huggingface.files import config_facts, processor_facts
 from tellapart.models.protocols import Model, Pixels
 from tellapart.models.torch_backend import parameter_count, weights_fingerprint
@@ -160,7 +160,7 @@ class YesProbability(Generative):
         """
 
         def saying(word: str) -> Ask:
-            return lambda text: Question(self.prompt.fill(text=text), word)
+            return lambda text: PromptedAnswer(self.prompt.fill(text=text), word)
 
         words = ("Yes", "No") if self.over_no else ("Yes",)
         logs = self._read(images, texts, *map(saying, words))[:, :, 0]
@@ -194,8 +194,8 @@ class CaptionLikelihood(Generative):
             ModelError: an image and the prompt do not fit the context.
         """
 
-        def ask(text: str) -> Question:
-            return Question(self.prompt.text, text, ends=True)
+        def ask(text: str) -> PromptedAnswer:
+            return PromptedAnswer(self.prompt.text, text, ends=True)
 
         read = self._read(images, texts, ask)[:, 0]
         return (read[:, 0] / read[:, 1] if self.mean else read[:, 0]).astype(np.float32)
