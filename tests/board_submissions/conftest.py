@@ -92,7 +92,7 @@ class Board:
         return self.client.post("/hidden/clocks/submissions", params=params, content=data, headers=self.of(user))
 
     def see(self, answer: Any, user: str = "ann") -> dict[str, Any]:
-        """What became of a file that was sent."""
+        """Return the state and numbers of a file."""
         assert answer.status_code == 202, answer.text
         return dict(self.client.get(answer.json()["at"], headers=self.of(user)).json()["submission"])
 

@@ -1,4 +1,4 @@
-"""What somebody might try over HTTP who has a user's token, or none: each is turned down, and costs the server little."""
+"""Attacks over HTTP with a user's token or none: each is refused, and costs the server little."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_one_user_sends_two_files_at_once_and_all_of_them_eight(made: Any) -> No
 def test_a_disk_must_have_room_for_all_that_are_being_sent(board: MakeBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     made = board(4, settings={"upload_bytes": 1024})
     needed: list[int] = []
-    monkeypatch.setattr(receiving, "check_room", lambda _, bytes_: needed.append(bytes_))
+    monkeypatch.setattr(receiving, "_check_room", lambda _, bytes_: needed.append(bytes_))
     with made.service.uploads.hold("bob"), made.service.uploads.hold("rita"):
         made.send(b"x")
     assert needed == [3 * 1024]

@@ -1,4 +1,4 @@
-"""What the processes that read and measure cannot do, whatever code a file makes them run; and what becomes of one that lies."""
+"""Limits of the processes that read and measure, whatever code a file makes them run, also when they lie."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def by_number(number, *values):
 tries = {
     "landlock": {
         "read the labels": lambda: (hidden / "truth.json").read_bytes(),
-        "read the labels beside what is published": lambda: (hidden / "published.json" / ".." / "truth.json").read_bytes(),
+        "read the labels beside what is published": lambda: (
+            hidden / "published.json" / ".." / "truth.json"
+        ).read_bytes(),
         "read the labels by a path alone": lambda: Path(
             f"/proc/self/fd/{os.open(hidden / 'truth.json', os.O_PATH)}"
         ).read_bytes(),
@@ -162,18 +164,18 @@ def test_the_process_that_measures_is_confined_before_it_gets_what_it_measures(
     assert said["public"]["values"] == said["private"]["values"] == {"group_score": 0.0}
 
 
-#: Stands for the interpreter: what reads a file there was taken over by it, and tells whatever it can open.
+#: Replaces the interpreter: a file has taken over the process that reads it, which prints all that it can open.
 HOSTILE = """#!/bin/sh
 exec "{python}" -c '
 import runpy, sys
 from tellapart.board.submissions import reading
 from tellapart.errors import ScoreError
-def told(*_):
+def open_and_refuse(*_):
     try:
         raise ScoreError(open("{path}").read()[:300])
     except OSError as error:
         raise ScoreError("no: " + str(error.strerror))
-reading.read_sent = told
+reading.read_sent = open_and_refuse
 runpy.run_module("tellapart.board.submissions.worker", run_name="__main__")
 '
 """
@@ -184,19 +186,19 @@ def test_a_reader_that_was_taken_over_finds_no_label_to_tell(
     board: MakeBoard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = board(4)
-    ready, told = made.service.prepared["clocks"], {}
+    ready, errors = made.service.prepared["clocks"], {}
     for path in (ready.truth, ready.published):
         program = script(tmp_path, HOSTILE.format(python=sys.executable, path=path))
         with monkeypatch.context() as patched:
             patched.setattr(sys, "executable", program)
-            told[path] = made.measured(b"x")["error"]
+            errors[path] = made.measured(b"x")["error"]
     if caplog.records:
         pytest.skip(caplog.records[0].getMessage())
-    assert told[ready.truth] == "no: Permission denied"
-    assert told[ready.published].startswith('{"items": [{"id": "')
+    assert errors[ready.truth] == "no: Permission denied"
+    assert errors[ready.published].startswith('{"items": [{"id": "')
 
 
-def test_a_guard_that_the_system_lacks_is_told_once(board: MakeBoard, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_guard_that_the_system_lacks_is_logged_once(board: MakeBoard, caplog: pytest.LogCaptureFixture) -> None:
     made = board(4)
     for _ in range(3):
         made.queue._log_lacking(["landlock"])
@@ -248,7 +250,7 @@ def script(folder: Path, text: str) -> str:
     return str(program)
 
 
-#: Stands for the interpreter: says one thing where a file is to be read, and another where what it said is to be measured.
+#: Replaces the interpreter: prints one message where a file is to be read, and another where a form is to be measured.
 STUB = """#!/bin/sh
 read -r job
 case "$job" in
@@ -282,7 +284,8 @@ def worked(made: Any, monkeypatch: pytest.MonkeyPatch, program: str) -> dict[str
 
 ROUND = {"items": 4, "clusters": 4, "ties": 0, "values": {"group_score": 0.5}}
 DIGITS = {**ROUND, "values": {"group_score": 0.123456789}}
-#: What a reader prints that was taken over, instead of its messages.
+ABOVE_ONE = {**ROUND, "values": {"group_score": 7.0}}
+#: Output of a reader that a file has taken over.
 LIES = {
     "no JSON": "echo hello",
     "a list": "echo []",
@@ -370,10 +373,10 @@ SLIPS = {
     "a form": """echo '{"read": 4}'; echo 0110""",
     "a failure in its own words": """echo '{"failed": "got 0.123456789"}'""",
     "memory": """echo '{"failed": "memory"}'""",
-    "more digits than are told": f"echo '{json.dumps({'public': DIGITS, 'private': ROUND})}'",
+    "more digits than the step has": f"echo '{json.dumps({'public': DIGITS, 'private': ROUND})}'",
     "private digits": f"echo '{json.dumps({'public': ROUND, 'private': DIGITS})}'",
     "another metric": f"echo '{json.dumps({'public': {**ROUND, 'values': {'labels': 0.5}}, 'private': ROUND})}'",
-    "a number beyond one": f"echo '{json.dumps({'public': {**ROUND, 'values': {'group_score': 7.0}}, 'private': ROUND})}'",
+    "a number beyond one": f"echo '{json.dumps({'public': ABOVE_ONE, 'private': ROUND})}'",
     "half of the numbers": f"echo '{json.dumps({'public': ROUND})}'",
     "lines without end": "yes '{}'",
     "a signal": "kill -9 $$",

@@ -1,4 +1,4 @@
-"""A server killed at every step of taking and measuring a file: what it answered for ends in one result, and nothing else stays."""
+"""A server killed at every step of taking and measuring a file: each accepted file gets one result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-#: Takes and measures files in children that are killed: at each thing they ask of the system in turn, then at any moment.
+#: Takes and measures files in children that are killed: at each of their system calls in turn, then at random moments.
 KILLED = """
 import asyncio, json, os, random, signal, sys, time
 from pathlib import Path
@@ -96,11 +96,11 @@ def test_a_server_killed_at_any_step_loses_nothing_and_measures_everything_once(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["kills"] > 10
-    assert set(told["answered"]) <= set(told["taken"])  # a file may be taken that nobody was told of, never the reverse
+    report = json.loads(done.stdout)
+    assert report["kills"] > 10
+    assert set(report["answered"]) <= set(report["taken"])  # a file may be taken before its answer, never the reverse
     rows = {row["id"]: row for row in made.service.database.all("SELECT id, state, starts, public FROM submission")}
-    assert sorted(rows) == sorted(told["taken"])
+    assert sorted(rows) == sorted(report["taken"])
     # What was under way three times as the server died is given up, and given back; everything else was measured.
     given_up = {id_ for id_, row in rows.items() if row["starts"] >= 3 and row["state"] == "failed"}
     done_once = set(rows) - given_up
@@ -113,5 +113,5 @@ def test_a_server_killed_at_any_step_loses_nothing_and_measures_everything_once(
         if entry["what"].startswith("submission ") and "again" not in entry["what"]
     ]
     assert sorted(ended) == sorted((id_, what) for id_ in rows for what in ("received", rows[id_]["state"]))
-    assert {path.name for path in made.queue.folder.iterdir()} == {".lock", *told["taken"]}
+    assert {path.name for path in made.queue.folder.iterdir()} == {".lock", *report["taken"]}
     assert made.service.database.one("PRAGMA integrity_check")[0] == "ok"

@@ -1,4 +1,4 @@
-"""A disk that is really full: a few megabytes of memory as the state's disk, in a mount namespace that ends with the test."""
+"""A really full disk: a few megabytes of memory as the state's disk, in a mount namespace that ends with the test."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits, read_hidden
-from tellapart.board.submissions.prepared import prepare, read_truth, told_metrics
+from tellapart.board.submissions.prepared import prepare, published_metrics, read_truth
 from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.service import Submissions, open_submissions
 from tellapart.cli.board_user import user_command
@@ -83,15 +83,15 @@ def test_limits_that_would_tell_too_much_are_refused_with_what_would_do() -> Non
 @pytest.mark.parametrize(
     ("settings", "shape", "why"),
     [
-        ({"metrics": ("v1",)}, (2, 2), "'v1' cannot be told; use of group_score, "),
-        ({"metrics": ("p_c",)}, (1, 2), "'p_c' cannot be told"),
+        ({"metrics": ("v1",)}, (2, 2), "'v1' cannot be published; use of group_score, "),
+        ({"metrics": ("p_c",)}, (1, 2), "'p_c' cannot be published"),
         ({}, (3, 3), "no metric is defined for 3 images"),
         ({"protocol": "answers"}, (1, 2), "answers are asked of 2x2 items"),
     ],
 )
 def test_metrics_that_cannot_be_told_are_refused(settings: dict[str, Any], shape: tuple[int, int], why: str) -> None:
     with pytest.raises(DataError, match=why):
-        told_metrics(HiddenBenchmark(name="clocks", pairs=Path("clocks"), **settings), shape)
+        published_metrics(HiddenBenchmark(name="clocks", pairs=Path("clocks"), **settings), shape)
 
 
 def test_a_set_too_small_for_two_splits_is_refused_and_leaves_nothing(

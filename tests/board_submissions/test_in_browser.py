@@ -1,4 +1,4 @@
-"""Hidden benchmarks in a real browser, with the board's own security headers: what a user does, and what axe-core finds."""
+"""Hidden benchmarks in a real browser, with the board's own security headers: a user's steps, and axe-core's checks."""
 
 from __future__ import annotations
 

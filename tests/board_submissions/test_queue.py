@@ -55,7 +55,7 @@ def until(holds: Callable[[], bool], *, seconds: float = 60, every: float = 0.00
         time.sleep(every)
 
 
-def told(made: Any, what: str) -> int:
+def logged(made: Any, what: str) -> int:
     return sum(entry["what"] == what for entry in made.service.log())
 
 
@@ -114,7 +114,7 @@ def test_a_server_killed_in_mid_measurement_measures_the_file_once_when_it_is_ba
         while made.queue.work_one():
             pass
     assert (state(made, first), state(made, second)) == ("done", "done")
-    assert (told(made, "submission done"), told(made, "submission taken up again")) == (2, 1)
+    assert (logged(made, "submission done"), logged(made, "submission taken up again")) == (2, 1)
     rows = made.client.get("/submissions", headers=made.of("ann")).json()["submissions"]
     assert sorted(row["public"]["values"]["group_score"] for row in rows)[-1] == 1.0
 
@@ -124,7 +124,7 @@ def test_what_an_orphan_says_after_the_end_changes_nothing(board: MakeBoard) -> 
     seen = made.measured(made.npz(made.right()))
     made.queue._end(seen["id"], "failed", "late", public=None)
     assert state(made, seen["id"]) == "done"
-    assert told(made, "submission done") == 1
+    assert logged(made, "submission done") == 1
 
 
 def test_a_file_that_takes_the_server_down_again_and_again_is_given_up(board: MakeBoard) -> None:
@@ -258,7 +258,7 @@ def test_a_result_is_kept_until_the_disk_takes_it(board: MakeBoard, monkeypatch:
     id_ = made.send(b"x").json()["id"]
     monkeypatch.setattr(queue, "_AGAIN", 0.01)
     other = sqlite3.connect(made.service.database.path, isolation_level=None, check_same_thread=False)
-    other.execute("BEGIN IMMEDIATE")  # nobody else can write
+    other.execute("BEGIN IMMEDIATE")  # locks out all other writers
     monkeypatch.setattr(type(made.service.database), "_open", in_no_time(type(made.service.database)._open))
     with ThreadPoolExecutor(1) as pool:
         ending = pool.submit(made.queue._end, id_, "failed", "kept")
@@ -286,7 +286,7 @@ def test_a_benchmark_closed_by_its_date_stays_closed_when_the_clock_is_set_back(
     made = board(4, limits={"closes": "2024-10-05T00:00:00Z"})  # day 20,001 since 1970
     made.clock.now += 86_401
     assert made.client.get("/hidden/clocks").json()["benchmark"]["closed"]
-    assert told(made, "benchmark closed") == 1
+    assert logged(made, "benchmark closed") == 1
     made.clock.now -= 2 * 86_400
     assert made.client.get("/hidden/clocks").json()["benchmark"]["closed"]
     assert made.send(b"x").status_code == 409
@@ -295,7 +295,7 @@ def test_a_benchmark_closed_by_its_date_stays_closed_when_the_clock_is_set_back(
     made.open()  # with a board file that says otherwise
     assert made.send(b"x").status_code == 409
     assert made.service.is_closed("clocks")
-    assert told(made, "benchmark closed") == 1
+    assert logged(made, "benchmark closed") == 1
 
 
 def test_a_file_that_came_before_the_closing_and_is_measured_after_it_counts(board: MakeBoard) -> None:
@@ -339,8 +339,8 @@ def test_two_servers_on_one_state_measure_each_file_once_and_share_the_limits(bo
     finally:
         first.stop()
         through_first.close()
-    assert told(made, "submission done") == 2
-    assert told(made, "submission taken up again") == 0
+    assert logged(made, "submission done") == 2
+    assert logged(made, "submission taken up again") == 0
 
 
 def test_a_clock_that_is_set_back_gives_no_places_back(board: MakeBoard) -> None:

@@ -1,4 +1,4 @@
-"""What is not a file of scores is refused with the reason, before it counts, and without harm."""
+"""Invalid files are refused with the reason, before they count, and without harm."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def made(board: MakeBoard) -> Any:
 @pytest.fixture(scope="module")
 def published() -> PairSet:
     items = tuple(Item(id=str(k), images=(f"{k}a.png", f"{k}b.png"), texts=(f"x {k}", f"y {k}")) for k in range(24))
-    return PairSet("set", hide(PairSet("set", items, Path()), b"secret", 0.5).published(), Path())
+    return PairSet("set", hide(PairSet("set", items, Path()), b"secret", 0.5).bare(), Path())
 
 
 def lines(ids: list[str], score: Any = 0.5) -> list[str]:
@@ -39,7 +39,7 @@ def lines(ids: list[str], score: Any = 0.5) -> list[str]:
 
 
 def bad_files(ids: list[str]) -> dict[str, tuple[str, bytes, str]]:
-    """Name -> (file name, bytes, what the sender is told)."""
+    """Name -> (file name, bytes, the refusal)."""
     good = np.zeros((len(ids), 2, 2))
 
     def npz(**arrays: Any) -> bytes:
@@ -294,7 +294,7 @@ def test_numbers_and_ids_are_what_they_are_spelt_and_nothing_else(
         read_sent(tmp_path / file, published, "pairs")
 
 
-def test_a_refused_file_is_told_why_leaves_nothing_and_does_not_count(board: MakeBoard) -> None:
+def test_a_refused_file_gets_a_reason_leaves_nothing_and_does_not_count(board: MakeBoard) -> None:
     made = board(limits={"daily": 1})
     values = made.right()
     values[2, 0, 0] = np.nan
@@ -415,7 +415,7 @@ def test_a_path_in_the_files_name_goes_nowhere(made: Any) -> None:
         ("sent.csv.npz", "sent.csv.npz"),
     ],
 )
-def test_who_sent_a_file_is_told_its_name_and_nothing_that_a_name_could_hide(made: Any, file: str, shown: str) -> None:
+def test_the_sender_sees_a_files_name_and_nothing_that_a_name_could_hide(made: Any, file: str, shown: str) -> None:
     seen = made.measured(b"no archive", file=file)
     assert (seen["state"], seen["error"].split(" is not")[0]) == ("refused", shown)
 

@@ -1,4 +1,4 @@
-"""What rounding lets through: the bound on bits, and the attack that finds one label, carried out."""
+"""Rounding: the bound on leaked bits, and the attack that finds one label, carried out."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Server:
 
 
 def attack(server: Server, items: int, step: float) -> tuple[int, bool] | None:
-    """Find one item's label, as the docstring of `submissions_for_one_label` says; None if the first file says nothing."""
+    """Find one item's label as `submissions_for_one_label` describes; None if the first file reveals nothing."""
 
     def tried(count: int) -> float:
         return server.score(np.where(np.arange(items) < count, 1, 0))
@@ -98,7 +98,7 @@ class Statements:
 
 @pytest.mark.parametrize(("items", "step"), [(4000, 0.01), (600, 0.05), (40, 0.01)])
 def test_one_label_of_a_statement_takes_longer_on_average_than_is_said(items: int, step: float) -> None:
-    """Two files of different numbers, and a binary search between them for the one statement that makes the difference."""
+    """Find two files with different numbers, and search between them for the one statement that differs."""
     asked = []
     for seed in range(20):
         server, rng = Statements(items, step, seed), np.random.default_rng(seed)

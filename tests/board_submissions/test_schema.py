@@ -1,4 +1,4 @@
-"""Whatever a program sends that has read the OpenAPI document, no address answers with an error of the server's own."""
+"""No request made from the OpenAPI document gets a server error."""
 
 from __future__ import annotations
 

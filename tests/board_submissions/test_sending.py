@@ -1,4 +1,4 @@
-"""A file from its sender to the board: measured as on anybody's own machine, told rounded, private until closing."""
+"""A file from its sender to the board: measured as on any machine, rounded, private until closing."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_file_gets_the_numbers_that_tellapart_score_gives_it(
     assert seen["state"] == "done", seen["error"]
     assert seen["private"] is None
     made.service.close("clocks", by="root")
-    told = made.client.get(f"/submissions/{seen['id']}", headers=made.of("ann")).json()["submission"]
+    submission = made.client.get(f"/submissions/{seen['id']}", headers=made.of("ann")).json()["submission"]
     texts = {frozenset(item.texts): item.id for item in read_pair_set(made.pairs).items}
     from tellapart.board.submissions.prepared import read_truth
 
@@ -65,8 +65,8 @@ def test_a_file_gets_the_numbers_that_tellapart_score_gives_it(
     for split, mine in (("public", True), ("private", False)):
         ids = [texts[frozenset(i.texts)] for i, public in zip(truth.items, truth.public, strict=True) if public is mine]
         expected = round_to(float(np.mean([own[id_].outcomes[metric] for id_ in ids])), 0.001)
-        assert told[split]["values"] == {metric: expected}
-        assert told[split]["items"] == len(ids)
+        assert submission[split]["values"] == {metric: expected}
+        assert submission[split]["items"] == len(ids)
     if clusters:  # siblings stay together, so that nothing public tells of a private item
         sides = {(item.cluster, public) for item, public in zip(truth.items, truth.public, strict=True)}
         assert len(sides) == clusters
@@ -75,13 +75,13 @@ def test_a_file_gets_the_numbers_that_tellapart_score_gives_it(
 def test_npz_csv_and_jsonl_of_the_same_scores_get_the_same_numbers(board: MakeBoard, tmp_path: Path) -> None:
     made = board()
     values = np.random.default_rng(2).normal(size=(24, 2, 2)).astype(np.float32)
-    scores, told = Scores([item["id"] for item in made.task()], values, "similarity"), []
+    scores, outcomes = Scores([item["id"] for item in made.task()], values, "similarity"), []
     for suffix in (".npz", ".csv", ".jsonl"):
         write_scores(scores, tmp_path / f"s{suffix}")
         seen = made.measured((tmp_path / f"s{suffix}").read_bytes(), file=f"s{suffix}", user="ann" if suffix else "bob")
-        told.append((seen["state"], seen["public"]))
-    assert told[0] == told[1] == told[2]
-    assert told[0][0] == "done"
+        outcomes.append((seen["state"], seen["public"]))
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+    assert outcomes[0][0] == "done"
 
 
 def test_answers_in_words_are_measured_whichever_order_the_texts_were_given_in(board: MakeBoard) -> None:
@@ -135,7 +135,7 @@ def test_the_shuffle_is_the_servers_alone_and_outlives_it(board: MakeBoard, tmp_
     assert oct((tmp_path / "state" / "secret").stat().st_mode)[-3:] == "600"
 
 
-def test_private_numbers_and_their_rank_change_are_told_only_after_closing(board: MakeBoard) -> None:
+def test_private_numbers_and_their_rank_change_are_shown_only_after_closing(board: MakeBoard) -> None:
     made = board()
     from tellapart.board.submissions.prepared import read_truth
 

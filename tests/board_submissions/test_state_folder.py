@@ -1,4 +1,4 @@
-"""The folder of the server's secret and of what was sent: nobody else's to read or to write, and made whole or not at all."""
+"""The folder of the server's secret and of submissions: private to the server's user, and made atomically."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def test_a_token_of_the_command_line_has_the_role_that_was_asked_for(
     board = tmp_path / "board.toml"
     board.write_text('[[hidden]]\nname = "clocks"\npairs = "clocks"\nmetrics = ["group_score"]\ntotal = 1\n')
     user_command("root", board, role="admin", days=1)
-    told = capsys.readouterr().out
-    assert re.search(r"shown this once: tap_\w+", told)
+    output = capsys.readouterr().out
+    assert re.search(r"shown this once: tap_\w+", output)
     with pytest.raises(DataError, match="root has the role admin, not reader; name --role admin, or another user"):
         user_command("root", board, role="reader", days=1)
     assert "tap_" not in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""A board that hides one task, and somebody who knows its labels by heart."""
+"""A board that hides one task, and predictions made from its labels."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def tiny_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Hosted:
-    """A board with one hidden task, and somebody who knows its labels by heart."""
+    """A board with one hidden task, and predictions made from its labels."""
 
     def __init__(self, task: str, folder: Path, **limits: Any) -> None:
         self.case, self.folder, self.place = CASES[task], folder, made(task, folder / "data")

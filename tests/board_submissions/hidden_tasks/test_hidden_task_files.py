@@ -1,4 +1,4 @@
-"""What is published of a hidden task: no label, and nothing that is made of one."""
+"""The published files of a hidden task hold no label, and nothing that is made of one."""
 
 from __future__ import annotations
 
@@ -98,11 +98,11 @@ def test_what_is_published_and_damaged_is_not_read_with(tmp_path: Path) -> None:
 def test_which_caption_stands_first_is_a_fair_coin_that_the_labels_do_not_turn() -> None:
     choices = ChoiceSet("c", tuple(Choice(str(k), "a.png", f"true {k}", f"false {k}") for k in range(400)))
     hidden = hide_records(TASKS["choice"], choices, b"key", 0.5, ".png")
-    first = [row["1"].startswith("true") for row in hidden.published() if row["id"].endswith("/1")]
+    first = [row["1"].startswith("true") for row in hidden.template_rows() if row["id"].endswith("/1")]
     assert 150 < sum(first) < 250  # 200 +- 5 standard deviations
     turned = ChoiceSet("c", tuple(replace(one, true=one.false, false=one.true) for one in choices.choices))
     other = hide_records(TASKS["choice"], turned, b"key", 0.5, ".png")
-    assert list(other.published()) == list(hidden.published())
+    assert list(other.template_rows()) == list(hidden.template_rows())
 
 
 @EACH
@@ -121,7 +121,7 @@ def test_the_order_goes_with_no_label_and_the_clusters_share_a_split(task: str, 
     for cluster, public in zip(how.clusters(hidden.rows), hidden.public, strict=True):
         sides.setdefault(cluster, set()).add(public)
     assert {len(side) for side in sides.values()} == {1}
-    assert HiddenRecords.from_written(json.loads(json.dumps(hidden.written()))) == hidden
+    assert HiddenRecords.from_json(json.loads(json.dumps(hidden.to_json()))) == hidden
 
 
 def test_questions_on_two_images_share_a_split_whether_their_answers_differ_or_not(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Hidden tasks through the board's own addresses: what is sent, what is measured, what is shown."""
+"""Hidden tasks through the board's own addresses: sent, measured and shown."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def test_a_file_gets_on_each_split_what_tellapart_score_gives_its_units(
     seen = board.send(published)
     assert (seen["state"], seen["private"]) == ("done", None), seen["error"]
     board.service.close("mine", by="test")
-    told = board.see(f"/submissions/{seen['id']}")
+    submission = board.see(f"/submissions/{seen['id']}")
     sides = {record.id: public for (_, record), public in zip(unique(known), board.truth.public, strict=True)}
     clusters = {sample.cluster: sides[sample.id] for sample in samples if sample.id in sides}
     for split, side in (("public", True), ("private", False)):
-        assert told[split]["items"] == sum(public is side for public in sides.values())
+        assert submission[split]["items"] == sum(public is side for public in sides.values())
         for metric in metrics:
             outcomes = [s.outcomes[metric] for s in samples if metric in s.outcomes and clusters[s.cluster] is side]
-            assert told[split]["values"][metric] == round_to(float(np.mean(outcomes)), 0.001)
-            counted = told[split]["units"].get(metric, [told[split]["items"], None])[0]
+            assert submission[split]["values"][metric] == round_to(float(np.mean(outcomes)), 0.001)
+            counted = submission[split]["units"].get(metric, [submission[split]["items"], None])[0]
             assert counted == len(outcomes)
     # No unit joins the two splits: its cluster is whole in one of them.
     assert all(clusters[sample.cluster] is sides[sample.id] for sample in samples if sample.id in sides)
@@ -84,11 +84,11 @@ def test_csv_json_and_the_filled_in_task_file_get_the_same_numbers(hosted: Calla
     filled = "".join(json.dumps({**row, "prediction": said[row["id"]]}) + "\n" for row, _ in known)
     table = "id,prediction\n" + "".join(f"{id_},{p}\n" for id_, p in reversed(said.items()))
     listed = json.dumps([{"id": id_, "prediction": p} for id_, p in said.items()])
-    told = [
+    numbers = [
         board.send(data.encode(), file=file)["public"]["values"]
         for data, file in ((filled, "a.jsonl"), (table, "a.csv"), (listed, "a.json"))
     ]
-    assert told[0] == told[1] == told[2]
+    assert numbers[0] == numbers[1] == numbers[2]
 
 
 def test_the_boards_pages_show_a_hidden_tasks_record_like_any_other(hosted: Callable[..., Hosted]) -> None:

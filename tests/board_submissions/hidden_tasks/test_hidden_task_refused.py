@@ -1,4 +1,4 @@
-"""What is refused of a hidden task: files that are not right, and benchmarks that cannot be hidden."""
+"""Refusals of hidden tasks: invalid files, and benchmarks that cannot be hidden."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from PIL import Image
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.submissions.hidden import HiddenBenchmark
 from tellapart.board.submissions.hidden_records import hide_records
-from tellapart.board.submissions.prepared import prepare, told_metrics
+from tellapart.board.submissions.prepared import prepare, published_metrics
 from tellapart.board.submissions.reading import read_sent
 from tellapart.errors import DataError, ScoreError
 from tellapart.tasks.registry import HIDEABLE, TASKS
@@ -119,7 +119,7 @@ def test_predictions_that_grow_without_measure_as_they_are_handed_on_are_refused
 @pytest.mark.parametrize("name", ["coco-captions", "vlue-retrieval", "cifar10", "gebc-val"])
 def test_a_task_whose_numbers_are_of_everything_together_cannot_be_hidden(name: str) -> None:
     with pytest.raises(
-        ValueError, match=r"cannot be hidden: .* tasks that can are nlvr2, vqa, vqa2, grounding, choice"
+        ValueError, match=r"cannot be hidden: .* tasks that can are choice, nlvr2, vqa, vqa2, grounding"
     ):
         HiddenBenchmark(name="mine", benchmark=name)
 
@@ -127,9 +127,9 @@ def test_a_task_whose_numbers_are_of_everything_together_cannot_be_hidden(name: 
 def test_every_metric_that_may_be_told_is_its_tasks_and_a_mean_of_fractions() -> None:
     for name, how in HIDEABLE.items():
         assert set(how.metrics) <= {metric.name for metric in TASKS[name].metrics}
-    with pytest.raises(DataError, match="'pair_accuracy' cannot be told; use of exact_match, exact_match_cleaned"):
+    with pytest.raises(DataError, match="'pair_accuracy' cannot be published; use of exact_match, exact_match_cleaned"):
         wanted = HiddenBenchmark(name="mine", benchmark="vlue-vqa", metrics=("pair_accuracy",))
-        told_metrics(wanted, None, "vqa")
+        published_metrics(wanted, None, "vqa")
 
 
 def test_images_of_another_size_than_the_boxes_are_refused(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_images_of_another_size_than_the_boxes_are_refused(tmp_path: Path) -> No
     benchmark = HiddenBenchmark(
         name="mine", benchmark="vlue-grounding", data=place.data, images=place.images, largest_share=1000.0
     )
-    with pytest.raises(DataError, match=r"image '3\.png' is 16 x 12 pixels, and its boxes are of one of 32 x 24"):
+    with pytest.raises(DataError, match=r"image '3\.png' has 16 x 12 pixels and boxes of one with 32 x 24"):
         prepare(benchmark, tmp_path / "hidden", b"key")
     assert list((tmp_path / "hidden").iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""A tiny benchmark of each task that can be hidden, in real files, and who knows its labels by heart."""
+"""A tiny benchmark of each task that can be hidden, in real files, and right predictions for it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ Row = Mapping[str, Any]
 class Case:
     """A task with a tiny benchmark of it, in the files of a benchmark of the catalogue.
 
-    `find` tells a record by what is published of it, as somebody who knows the benchmark by heart does; `right` is the
-    right prediction of a published row, `wrong` one that anybody may send.
+    `find` returns whether a record is that of a published row; `right` predicts a row right, `wrong` wrong.
     """
 
     task: str

@@ -17,7 +17,7 @@ from typing import Literal, get_args
 
 from tellapart.board.submissions.database import Database
 from tellapart.board.submissions.refused import RefusedError
-from tellapart.board.submissions.shuffled import keyed
+from tellapart.board.submissions.shuffled import keyed_hash
 
 __all__ = ["COOKIE", "Account", "Accounts", "Role"]
 
@@ -57,15 +57,6 @@ class Accounts:
         database: of the server.
         key: the server's secret; digests are worthless without it.
         clock: seconds since 1970.
-
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as scratch:
-    ...     accounts = Accounts(Database(Path(scratch) / "board.sqlite"), b"secret", lambda: 0.0)
-    ...     accounts.add("ann", "submitter", by="admin")
-    ...     _, token = accounts.issue("ann", days=30, by="admin")
-    ...     accounts.of_token(token).user
-    'ann'
     """
 
     def __init__(self, database: Database, key: bytes, clock: Callable[[], float]) -> None:
@@ -113,7 +104,7 @@ class Accounts:
         if not 0 < days <= 3660:
             raise RefusedError(422, f"a token is good for up to 3660 days; got {days}")
         id_, secret, now = secrets.token_hex(6), secrets.token_urlsafe(32), self.clock()
-        row = (id_, user, keyed(self.key, "token", secret), now, now + days * _DAY)
+        row = (id_, user, keyed_hash(self.key, "token", secret), now, now + days * _DAY)
         with self.database.change() as rows:
             try:
                 rows.execute("INSERT INTO token VALUES (?, ?, ?, ?, ?, NULL)", row)
@@ -148,8 +139,8 @@ class Accounts:
         """
         _, id_, secret = ("", *token.removeprefix("tap_").partition("_")[::2])
         row = self.database.one("SELECT token.*, role FROM token JOIN user ON name = user WHERE id = ?", id_)
-        digest = keyed(self.key, "token", secret.encode("utf-8", "replace").decode())
-        right = hmac.compare_digest(digest, row["digest"] if row else keyed(self.key, "nobody's"))
+        digest = keyed_hash(self.key, "token", secret.encode("utf-8", "replace").decode())
+        right = hmac.compare_digest(digest, row["digest"] if row else keyed_hash(self.key, "nobody's"))
         if row is not None and right and row["revoked"] is None and self.clock() < row["expires"]:
             return Account(row["user"], row["role"], row["id"])
         before_refusal()
@@ -171,7 +162,7 @@ class Accounts:
         with self.database.change() as rows:
             now = self.clock()
             rows.execute("DELETE FROM session WHERE expires < ?", (now,))
-            digest = keyed(self.key, "session", cookie)
+            digest = keyed_hash(self.key, "session", cookie)
             rows.execute("INSERT INTO session VALUES (?, ?, ?)", (digest, account.token, now + hours * 3600))
             self.database.log(rows, now, account.user, "signed in", {"token": account.token})
         return cookie
@@ -184,7 +175,7 @@ class Accounts:
         row = self.database.one(
             "SELECT user, role, token.id FROM session JOIN token ON token.id = session.token JOIN user ON name = user "
             "WHERE session.digest = ? AND session.expires > ? AND token.expires > ? AND revoked IS NULL",
-            keyed(self.key, "session", cookie),
+            keyed_hash(self.key, "session", cookie),
             now,
             now,
         )
@@ -193,11 +184,11 @@ class Accounts:
     def sign_out(self, cookie: str) -> None:
         """End a session."""
         with self.database.change() as rows:
-            rows.execute("DELETE FROM session WHERE digest = ?", (keyed(self.key, "session", cookie),))
+            rows.execute("DELETE FROM session WHERE digest = ?", (keyed_hash(self.key, "session", cookie),))
 
     def form_key(self, cookie: str) -> str:
         """Return the key that a form of this session must carry, so that no other site can send one."""
-        return keyed(self.key, "form", cookie).hex()
+        return keyed_hash(self.key, "form", cookie).hex()
 
     def check_form(self, cookie: str, key: str) -> None:
         """Refuse a form that is not from this session's pages.

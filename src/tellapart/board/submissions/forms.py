@@ -1,8 +1,8 @@
 """Forms: the contents of a file as plain JSON, from the process that reads it to the one that measures it.
 
 The file may have taken over the process that reads, so a form is checked like any stranger's input, twice: by the
-server before it passes the form on, and by the process that measures before it opens the truth. A form has no ids: it
-holds one row for each item or record, in their published order.
+server before it passes the form on, and by the process that measures. A form has no ids: it holds one row for each item
+or record, in their published order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ __all__ = ["form_bytes", "pack", "unpack"]
 
 _Choice = Literal[-1, 0, 1]
 _Side = Annotated[float, Field(ge=-1e9, le=1e9, allow_inf_nan=False)]  # as `tasks.predictions.box` has it
-#: Task -> type of its rows; predictions of two columns have rows of two.
+#: Task -> its two columns of predictions, which have rows of two.
+_COLUMNS = {"pairing": ("in_order", "swapped"), "choice": ("true_first", "true_second")}
+#: Task -> type of its rows.
 _ROWS: Mapping[str, Any] = {
     "pairing": list[tuple[str, str]],
     "nlvr2": list[bool],
@@ -76,10 +78,8 @@ def pack(sent: Any, task: str) -> bytes:
     if task == "pairs":
         data = base64.b64encode(sent.values.astype("<f4").tobytes()).decode()
         return _Numbers(kind=sent.kind, scores=data).model_dump_json().encode()
-    if task == "pairing":
-        sent = list(zip(sent.in_order, sent.swapped, strict=True))
-    elif task == "choice":
-        sent = list(zip(sent.true_first, sent.true_second, strict=True))
+    if columns := _COLUMNS.get(task):
+        sent = list(zip(*(getattr(sent, name) for name in columns), strict=True))
     try:
         return _rows(task).dump_json(sent)
     except ValueError as error:  # half a surrogate pair, which JSON's escapes can write and UTF-8 cannot
@@ -111,9 +111,7 @@ def unpack(form: bytes, task: str, items: int, shape: tuple[int, int] | None) ->
         raise wrong from None
     if len(rows) != items:
         raise wrong
-    if task in ("pairing", "choice"):
-        return _columns(task, rows)
-    return rows
+    return _columns(task, rows) if task in _COLUMNS else rows
 
 
 def _scores(numbers: _Numbers, items: int, shape: tuple[int, int] | None) -> Scores:

@@ -28,15 +28,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
-from pydantic import (
-    AwareDatetime,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.submissions.rounding import label_bits, leaked_bits, round_to
@@ -203,8 +195,7 @@ def check_limits(benchmark: HiddenBenchmark, items: int, shape: tuple[int, int] 
 
     Args:
         benchmark: its settings.
-        items: of the public split.
-        shape: images and texts of an item; None for a task's records.
+        items, shape: of the public split, as `label_bits` takes them.
         numbers: published for each file.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A task's records with their labels taken out: new ids and image names, and a new order, all from a secret key."""
+"""A task's records without their labels: new ids and image names, and a new order, all from a secret key."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from tellapart.board.submissions.shuffled import image_name, keyed, new_id, public_ids
+from tellapart.board.submissions.shuffled import image_name, keyed_hash, new_id, public_ids
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.registry import HIDEABLE, TASKS
 from tellapart.tasks.task import Task
@@ -18,17 +18,17 @@ __all__ = ["HiddenRecords", "hide_records"]
 
 @dataclass(frozen=True, slots=True)
 class HiddenRecords:
-    """Records in the order in which they are published, with everything that is not.
+    """Records in their published order, with their labels.
 
     Attributes:
         task: its name.
         records: with their labels; ids and images are the published ones.
-        public: record -> whether its outcome is in the numbers that are told while the benchmark is open.
+        public: record -> whether it is in the public split.
         sources: published image name -> the benchmark's own reference.
 
     >>> from tellapart.data.task_records import Statement, StatementSet
     >>> one = Statement("0", "Both show a dog.", "a.png", "b.png", True)
-    >>> list(HiddenRecords("nlvr2", StatementSet("n", (one,)), (True,), {}).published())
+    >>> list(HiddenRecords("nlvr2", StatementSet("n", (one,)), (True,), {}).template_rows())
     [{'id': '0', 'prediction': None, 'sentence': 'Both show a dog.', 'left': 'a.png', 'right': 'b.png'}]
     """
 
@@ -50,15 +50,15 @@ class HiddenRecords:
     @property
     def rows(self) -> Sequence[Any]:
         """The records one by one."""
-        found: Sequence[Any] = getattr(self.records, self.how.rows)
-        return found
+        rows: Sequence[Any] = getattr(self.records, self.how.rows)
+        return rows
 
     def bare(self) -> Any:
         """Return the records with their gold fields blank."""
         return replace(self.records, **{self.how.rows: tuple(map(self.how.bare, self.rows))})
 
-    def published(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the rows that may be seen, to be filled in: made of bare records, so that no label can be in them."""
+    def template_rows(self) -> Iterator[Mapping[str, Any]]:
+        """Yield the published rows, to be filled in: made of bare records, so that no label can be in them."""
         return TASKS[self.task].template(self.bare())
 
     def restore(self, sent: Any) -> Any:
@@ -66,12 +66,12 @@ class HiddenRecords:
         return self.how.restore(sent, getattr(self.bare(), self.how.rows), self.rows)
 
     def sizes(self) -> dict[str, tuple[int, int]]:
-        """Return width and height that the labels take an image to have, by its published name; empty if they take none."""
+        """Return width and height of the images that boxes were drawn in, by published name; empty without boxes."""
         size = self.how.size
         return {} if size is None else {row.image: size(row) for row in self.rows}
 
-    def written(self) -> dict[str, Any]:
-        """Return what `from_written` reads, of what JSON holds alone."""
+    def to_json(self) -> dict[str, Any]:
+        """Return what `from_json` reads."""
         return {
             "task": self.task,
             "records": self._plain(self.records),
@@ -79,7 +79,7 @@ class HiddenRecords:
             "sources": dict(self.sources),
         }
 
-    def written_bare(self) -> dict[str, Any]:
+    def bare_to_json(self) -> dict[str, Any]:
         """Return what `read_published` reads: the bare records, and nothing else."""
         return {"records": self._plain(self.bare())}
 
@@ -87,35 +87,17 @@ class HiddenRecords:
         return TypeAdapter(self.how.records).dump_python(records, mode="json")
 
     @classmethod
-    def from_written(cls, found: Mapping[str, Any]) -> HiddenRecords:
-        """Make it of what `written` returns.
-
-        Raises:
-            KeyError, ValueError: it is something else.
-        """
-        task = found["task"]
-        records = TypeAdapter(HIDEABLE[task].records).validate_python(found["records"])
-        return cls(task, records, tuple(found["public"]), found["sources"])
+    def from_json(cls, content: Mapping[str, Any]) -> HiddenRecords:
+        """Make it of what `to_json` returned; other content is a KeyError, TypeError or ValueError."""
+        task = content["task"]
+        records = TypeAdapter(HIDEABLE[task].records).validate_python(content["records"])
+        return cls(task, records, tuple(content["public"]), content["sources"])
 
 
 def hide_records(task: Task, records: Any, key: bytes, public_share: float, suffix: str) -> HiddenRecords:
-    """Shuffle records, and split their clusters into public and private ones.
-
-    Args:
-        task: one of `HIDEABLE`.
-        records: with their labels.
-        key: secret, of this benchmark alone.
-        public_share: of the records; clusters are taken whole.
-        suffix: of the images as they are published.
-
-    >>> from tellapart.data.task_records import Statement, StatementSet
-    >>> rows = [Statement(str(k), f"Sentence {k}.", "a.png", "b.png", k % 2 == 0) for k in range(4)]
-    >>> hidden = hide_records(TASKS["nlvr2"], StatementSet("n", tuple(rows)), b"secret", 0.5, ".png")
-    >>> sum(hidden.public), sorted(row.sentence for row in hidden.rows)[0]
-    (2, 'Sentence 0.')
-    """
+    """Shuffle records, and split their clusters into public and private ones, as `hide` does with pairs."""
     how = HIDEABLE[task.name]
-    rows = sorted(getattr(records, how.rows), key=lambda row: keyed(key, "order", row.id))
+    rows = sorted(getattr(records, how.rows), key=lambda row: keyed_hash(key, "order", row.id))
     clusters = how.clusters([how.bare(row) for row in rows])
     public = public_ids({row.id: cluster for row, cluster in zip(rows, clusters, strict=True)}, key, public_share)
     names = {reference: image_name(key, reference, suffix) for reference in task.images_of(records)}

@@ -1,6 +1,6 @@
-"""What a file said, unshuffled, and measured by the code behind `tellapart score`: where it meets the truth.
+"""Measuring of a submission: its contents meet the truth, and the code behind `tellapart score` measures them.
 
-The file itself never comes here: `reading.py` read it in another process, and what it says came over in a plain form.
+The file itself never comes here: another process reads it (`reading.py`) and passes its contents on as a form.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from tellapart.board.submissions.hidden_records import HiddenRecords
 from tellapart.board.submissions.rounding import round_to
-from tellapart.board.submissions.shuffled import Hidden
+from tellapart.board.submissions.shuffled import HiddenPairs
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import Scores
 from tellapart.errors import MetricError
@@ -28,18 +28,15 @@ __all__ = ["Split", "measure_sent"]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What one split came to, rounded.
+    """The rounded numbers of one split.
 
     Attributes:
         items: in the split.
         clusters: of its items.
-        ties: items of the whole file in which two scores of a row or column are equal: known to who sent it, and, counted
-            over both splits, silent on which item is in which.
+        ties: items of the whole file with two equal scores in a row or column: the sender knows them, and the count
+            over both splits does not reveal which item is in which.
         values: metric -> number.
-        units: metric -> how many units that are not the items it is a mean over (sentences, say), and clusters of those.
-
-    >>> Split(2, 2, 0, {"group_score": 0.5}).values
-    {'group_score': 0.5}
+        units: metric -> number of its units and of their clusters, where these are not the items (sentences, say).
     """
 
     items: int
@@ -50,43 +47,43 @@ class Split:
 
 
 def measure_sent(
-    sent: Any, hidden: Hidden | HiddenRecords, metrics: tuple[str, ...], step: float
+    sent: Any, hidden: HiddenPairs | HiddenRecords, metrics: tuple[str, ...], step: float
 ) -> tuple[Split, Split]:
     """Measure the public and the private split; only rounded means leave this function, never an item's outcome.
 
     Args:
-        sent: as `read_sent` returns it: in the order that is published, whatever its ids.
+        sent: as `read_sent` returns it, in the published order; its ids are ignored.
         hidden: the truth.
-        metrics: whose numbers are wanted.
-        step: to which they are rounded.
+        metrics: to be measured.
+        step: to which numbers are rounded.
 
     Raises:
         MetricError: a metric is not defined for what was sent.
 
     >>> from tellapart.data.item import Item
     >>> items = tuple(Item(id=i, images=("0.png",), texts=("x", "y")) for i in "ab")
-    >>> hidden = Hidden(items, ((0, 1), (0, 1)), ((0,), (0,)), (True, False), {})
+    >>> hidden = HiddenPairs(items, ((0, 1), (0, 1)), ((0,), (0,)), (True, False), {})
     >>> sent = Scores(("a", "b"), [[[0.9, 0.1]], [[0.1, 0.9]]], "similarity")
     >>> [split.values["choice_score"] for split in measure_sent(sent, hidden, ("choice_score",), 0.01)]
     [1.0, 0.0]
     """
     if isinstance(hidden, HiddenRecords):
-        return _measured_records(hidden.restore(sent), hidden, metrics, step)
-    sent, public = _restored(sent, hidden), np.array(hidden.public)
-    ties = _tied(sent) if isinstance(sent, Scores) else 0
+        return _measure_records(hidden.restore(sent), hidden, metrics, step)
+    sent, public = _restore(sent, hidden), np.array(hidden.public)
+    ties = _count_ties(sent) if isinstance(sent, Scores) else 0
     parts = [np.flatnonzero(mask).tolist() for mask in (public, ~public)]
     clusters = [len({hidden.items[k].cluster for k in rows}) for rows in parts]
-    values = [_numbers(sent, _pairs(hidden, rows), rows) for rows in parts]
+    values = [_numbers(sent, hidden, rows) for rows in parts]
     _expect(metrics, values[0])
     first, second = (
-        Split(len(rows), own, ties, {name: round_to(found[name], step) for name in metrics})
-        for rows, own, found in zip(parts, clusters, values, strict=True)
+        Split(len(rows), own, ties, {name: round_to(numbers[name], step) for name in metrics})
+        for rows, own, numbers in zip(parts, clusters, values, strict=True)
     )
     return first, second
 
 
-def _measured_records(sent: Any, hidden: HiddenRecords, metrics: tuple[str, ...], step: float) -> tuple[Split, Split]:
-    """Measure all records together, and tell units apart by their clusters, each of which is whole in one split."""
+def _measure_records(sent: Any, hidden: HiddenRecords, metrics: tuple[str, ...], step: float) -> tuple[Split, Split]:
+    """Measure all records together, and split the units by their clusters, each of which is whole in one split."""
     measured = TASKS[hidden.task].measure(hidden.records, sent)
     records = measured[0].units  # one a record, in their order
     side = {unit.cluster: public for unit, public in zip(records, hidden.public, strict=True)}
@@ -96,34 +93,37 @@ def _measured_records(sent: Any, hidden: HiddenRecords, metrics: tuple[str, ...]
         sizes = [
             (len(own), len({units.units[k].cluster for k in own})) for units, own in zip(measured, rows, strict=True)
         ]
-        found = {
+        means = {
             one.name: (one.over(one.strict[own]), size)
             for units, own, size in zip(measured, rows, sizes, strict=True)
             for one in units.values
             if own
         }
-        _expect(metrics, found)
-        values = {name: round_to(found[name][0], step) for name in metrics}
-        joined = {name: found[name][1] for name in metrics if found[name][1] != sizes[0]}
+        _expect(metrics, means)
+        values = {name: round_to(means[name][0], step) for name in metrics}
+        joined = {name: means[name][1] for name in metrics if means[name][1] != sizes[0]}
         splits.append(Split(*sizes[0], 0, values, joined))
     return splits[0], splits[1]
 
 
-def _expect(metrics: tuple[str, ...], found: Mapping[str, Any]) -> None:
-    if missing := [name for name in metrics if name not in found]:
-        raise MetricError(f"{missing[0]} is not defined for what was sent; the benchmark tells {', '.join(metrics)}")
+def _expect(metrics: tuple[str, ...], means: Mapping[str, Any]) -> None:
+    if missing := [name for name in metrics if name not in means]:
+        raise MetricError(f"{missing[0]} is not defined for this file; the benchmark publishes {', '.join(metrics)}")
 
 
-def _numbers(sent: Any, pairs: PairSet, rows: list[int]) -> dict[str, float]:
-    """Measure some items by every metric that is defined."""
+def _numbers(sent: Any, hidden: HiddenPairs, rows: list[int]) -> dict[str, float]:
+    """Measure some items with every metric that is defined."""
+    pairs = PairSet("hidden", tuple(hidden.items[k] for k in rows), Path())
     if isinstance(sent, BothOrders):
-        own = BothOrders(pairs.outline.ids, *(tuple(said[k] for k in rows) for said in (sent.in_order, sent.swapped)))
+        own = BothOrders(
+            pairs.outline.ids, *(tuple(answers[k] for k in rows) for answers in (sent.in_order, sent.swapped))
+        )
         return {one.name: one.over(one.strict) for units in PAIRING.measure(pairs, own) for one in units.values}
     return {name: value.value for name, value in measure(sent, pairs.outline).metrics.items()}
 
 
-def _tied(scores: Scores) -> int:
-    """Count the items in which two scores of one row or column are equal: no label is needed to know."""
+def _count_ties(scores: Scores) -> int:
+    """Count the items with two equal scores in a row or column."""
     values = scores.values
     tied = np.zeros(len(values), dtype=bool)
     for axis in (1, 2):
@@ -131,17 +131,13 @@ def _tied(scores: Scores) -> int:
     return int(tied.sum())
 
 
-def _pairs(hidden: Hidden, rows: Any) -> PairSet:
-    return PairSet("hidden", tuple(hidden.items[k] for k in rows), Path())
-
-
-def _restored(sent: Scores | BothOrders, hidden: Hidden) -> Scores | BothOrders:
-    """Return what was said of the items as they are: of two answers, which was given to the texts in their own order."""
+def _restore(sent: Scores | BothOrders, hidden: HiddenPairs) -> Scores | BothOrders:
+    """Return scores or answers for the original order of texts: of two answers, which was given to that order."""
     ids = tuple(item.id for item in hidden.items)
     if isinstance(sent, Scores):
         return Scores(ids, hidden.restore(sent.values.astype(np.float64)), sent.kind)
-    kept = [places == (0, 1) for places in hidden.texts]
-    both = list(zip(kept, sent.in_order, sent.swapped, strict=True))
+    unchanged = [order == (0, 1) for order in hidden.texts]
+    both = list(zip(unchanged, sent.in_order, sent.swapped, strict=True))
     return BothOrders(
         ids,
         tuple(first if own else second for own, first, second in both),

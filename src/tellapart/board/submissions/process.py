@@ -39,11 +39,7 @@ def _shorten(text: str) -> str:
 
 
 class WorkerMessage(BaseModel):
-    """A message of either process.
-
-    Attributes:
-        unconfined: guards that this system lacks.
-    """
+    """A message of either process; `unconfined` lists the guards that this system lacks."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -57,9 +53,6 @@ class ReadResult(WorkerMessage):
         read: the file is valid: a form of so many bytes follows.
         refused: why the file is invalid.
         failed: the published items cannot be read.
-
-    >>> ReadResult.model_validate_json('{"refused": "a\\\\u202eb"}').refused
-    'a\\\\u202eb'
     """
 
     read: int = Field(default=0, ge=0)
@@ -68,12 +61,7 @@ class ReadResult(WorkerMessage):
 
 
 class MeasureResult(WorkerMessage):
-    """A message of the process that measures: numbers, or the step that failed.
-
-    Attributes:
-        failed: the step.
-        public, private: numbers of the two splits.
-    """
+    """A message of the process that measures: the numbers of both splits, or the step that failed."""
 
     failed: Literal["truth", "form", "numbers", "memory"] | None = None
     public: Split | None = None

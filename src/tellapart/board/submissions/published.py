@@ -7,7 +7,7 @@ published numbers and gives nothing more away. (A bootstrap interval would be an
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,6 +34,11 @@ class MeasuredSubmission:
     public: Split
     private: Split | None
 
+    @property
+    def splits(self) -> dict[str, Split]:
+        """The published splits by name."""
+        return {"public": self.public, **({"private": self.private} if self.private else {})}
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -56,11 +61,7 @@ class Standing:
 
 
 def standings(measured: Sequence[MeasuredSubmission], metric: str) -> list[Standing]:
-    """Rank models by their best public file; sort them by the private numbers once these are published.
-
-    Args:
-        measured: files of one benchmark.
-        metric: of the ranks.
+    """Rank the models of one benchmark by a metric of their best public file; once published, private numbers decide.
 
     >>> low, high = (Split(2, 2, 0, {"accuracy": value}) for value in (0.1, 0.5))
     >>> rows = [MeasuredSubmission("0", "ann", "a", 0, low, None), MeasuredSubmission("1", "ann", "b", 1, high, None)]
@@ -85,11 +86,7 @@ def _ranks(values: Sequence[float]) -> list[int]:
 
 
 def values_of(split: Split, shape: tuple[int, int] | None) -> dict[str, Value]:
-    """Return a split's numbers as records have them.
-
-    Args:
-        split: a file's numbers.
-        shape: images and texts of an item; None for a task's records.
+    """Return a split's numbers as records have them; `shape` is None for a task's records.
 
     >>> value = values_of(Split(200, 100, 0, {"group_score": 0.5}), (2, 2))["group_score"]
     >>> value.n, value.clusters, round(value.low, 2), round(value.chance, 3)
@@ -99,7 +96,6 @@ def values_of(split: Split, shape: tuple[int, int] | None) -> dict[str, Value]:
     for name, value in split.values.items():
         items, clusters = split.units.get(name, (split.items, split.clusters))
         interval = wilson(round(value * clusters), clusters)
-        chance = METRICS[name].chance(shape)
         values[name] = Value(
             value=value,
             low=interval.low,
@@ -109,7 +105,7 @@ def values_of(split: Split, shape: tuple[int, int] | None) -> dict[str, Value]:
             n=items,
             clusters=clusters,
             ties=split.ties,
-            chance=chance,
+            chance=METRICS[name].chance(shape),
             average="micro: items",
         )
     return values
@@ -117,10 +113,8 @@ def values_of(split: Split, shape: tuple[int, int] | None) -> dict[str, Value]:
 
 def as_result(standing: Standing, prepared: Prepared) -> Result:
     """Return a model's row as a record without samples, which a board shows like any other."""
-    best = standing.best
-    splits: Mapping[str, Split] = {"public": best.public, **({"private": best.private} if best.private else {})}
-    numbers = {name: values_of(split, prepared.shape) for name, split in splits.items()}
-    settings = prepared.benchmark
+    best, settings = standing.best, prepared.benchmark
+    numbers = {name: values_of(split, prepared.shape) for name, split in best.splits.items()}
     benchmark = BenchmarkResult(
         title=settings.title or settings.name,
         fingerprint=f"{HIDDEN}{prepared.fingerprint}",
@@ -133,20 +127,15 @@ def as_result(standing: Standing, prepared: Prepared) -> Result:
         origin=f"submission {best.id} by {best.user}",
         notes=(f"labels are hidden; numbers are rounded to {settings.step}",),
     )
-    sent = datetime.fromtimestamp(best.at, UTC).isoformat()
     return Result(
-        run=RunRecord(started=sent, seed=0, command="", versions={}),
+        run=RunRecord(started=datetime.fromtimestamp(best.at, UTC).isoformat(), seed=0, command="", versions={}),
         model=ModelRecord(name=best.model, fingerprint=f"submission-{best.id}"),
         benchmarks={settings.name: benchmark},
     )
 
 
 def write_results(folder: Path, results: Sequence[Result]) -> None:
-    """Write records as run folders without samples, and delete older ones of the same models.
-
-    Args:
-        folder: of one benchmark; holds nothing else.
-        results: of all its models.
+    """Write a benchmark's records as run folders without samples, and delete all others in the folder.
 
     Raises:
         RunError: they cannot be written.

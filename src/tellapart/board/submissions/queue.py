@@ -47,6 +47,7 @@ _DAY = 86_400
 _MOST_STARTS = 3  # a file that took the server down so often is not tried again
 _AGAIN = 1.0  # seconds before a write that a full disk refused is tried again
 _UNDER_WAY = "state IN ('received', 'validated', 'measuring')"
+_END = f"UPDATE submission SET state = ?, error = ?, public = ?, private = ? WHERE id = ? AND {_UNDER_WAY}"  # noqa:S608
 _NEXT = f"""
 WITH had AS (SELECT user, count(*) AS files FROM submission WHERE created >= ? AND NOT {_UNDER_WAY} GROUP BY user)
 SELECT submission.* FROM submission LEFT JOIN had USING (user) WHERE state IN ('received', 'validated')
@@ -274,11 +275,10 @@ class Queue:
     ) -> None:
         """Record the end of a file, once; while the disk is full, try again."""
         splits = [None if split is None else json.dumps(asdict(split)) for split in (public, private)]
-        change = f"UPDATE submission SET state = ?, error = ?, public = ?, private = ? WHERE id = ? AND {_UNDER_WAY}"  # noqa: S608
         while True:
             try:
                 with self.database.change() as rows:
-                    if rows.execute(change, (state, error, *splits, id_)).rowcount:
+                    if rows.execute(_END, (state, error, *splits, id_)).rowcount:
                         self.database.log(rows, self.clock(), "server", f"submission {state}", {"submission": id_})
                 break
             except sqlite3.OperationalError:

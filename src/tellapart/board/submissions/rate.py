@@ -37,13 +37,6 @@ class RateLimit:
     Args:
         a_minute: requests.
         clock: seconds, always rising.
-
-    >>> limit = RateLimit(2, lambda: 0.0)
-    >>> limit.spend("ann"), limit.spend("ann"), limit.spend("bob")
-    (None, None, None)
-    >>> limit.spend("ann")
-    Traceback (most recent call last):
-    tellapart.board.submissions.refused.RefusedError: more than 2 requests a minute; try again in 30 s
     """
 
     def __init__(self, a_minute: int, clock: Callable[[], float]) -> None:

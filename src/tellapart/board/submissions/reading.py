@@ -19,7 +19,7 @@ from tellapart.data.rows import read_object
 from tellapart.errors import DataError, ScoreError, TellapartError
 from tellapart.models.external import read_scores
 
-__all__ = ["check_archive", "read_published", "read_sent"]
+__all__ = ["read_published", "read_sent"]
 
 _MOST_MEMBERS = 16
 _PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # numpy writes no other, and deflate packs 1,032 to 1 at most
@@ -48,19 +48,8 @@ def read_published(path: Path, task: str) -> Any:
         ) from error
 
 
-def check_archive(path: Path, ids: int, shape: tuple[int, int], longest_id: int) -> None:
-    """Refuse an npz file whose table of contents is not that of scores of this benchmark; nothing is unpacked.
-
-    Args:
-        path: the file.
-        ids: number of items.
-        shape: images and texts of an item.
-        longest_id: characters.
-
-    Raises:
-        ScoreError: there are too many members, or one is encrypted, packed unlike numpy's, named with a path, or would
-            unpack to far more than such an array needs.
-    """
+def _check_archive(path: Path, ids: int, shape: tuple[int, int], longest_id: int) -> None:
+    """Refuse an npz file whose table of contents is not that of such scores, or is too large; nothing is unpacked."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
@@ -102,7 +91,7 @@ def read_sent(path: Path, records: Any, task: str) -> Any:
         if task == "pairs":
             ids = records.outline.ids
             if path.suffix == ".npz":
-                check_archive(path, len(ids), records.shape, max(map(len, ids)))
+                _check_archive(path, len(ids), records.shape, max(map(len, ids)))
             return read_scores(path, ids=ids, shape=records.shape)
         from tellapart.tasks.registry import TASKS
 

@@ -24,7 +24,7 @@ from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.service import Submissions
 from tellapart.catalog import REFERENCES
 
-__all__ = ["check_model_name", "check_room", "check_size", "receive", "write_upload"]
+__all__ = ["check_model_name", "receive", "write_upload"]
 
 #: Protocol of a benchmark -> endings of the files that it takes.
 _SUFFIXES = {
@@ -45,8 +45,7 @@ async def receive(request: Request, board: Submissions, name: str, model: str, f
 
     Args:
         request: a file as its body, with a token; or a browser's form with `model`, `file` and the session's `key`.
-        board: of the hidden benchmark.
-        name: of the hidden benchmark.
+        board, name: of the hidden benchmark.
         model, file: names, where the body is the file.
 
     Raises:
@@ -58,9 +57,9 @@ async def receive(request: Request, board: Submissions, name: str, model: str, f
     if auth.is_browser:
         auth.check_site()
     most, suffixes = board.settings.upload_bytes, _SUFFIXES[board.benchmark(name).benchmark.protocol]
-    check_size(request.headers.get("content-length"), most + _FORM)
+    _check_size(request.headers.get("content-length"), most + _FORM)
     with board.uploads.hold(account.user) as others:
-        check_room(board.queue.folder, (1 + others) * most + board.settings.spare_bytes)
+        _check_room(board.queue.folder, (1 + others) * most + board.settings.spare_bytes)
         try:
             with anyio.fail_after(_GRACE + most / _SLOWEST):
                 model, file, upload = await _read_body(auth, suffixes, model, file)
@@ -77,9 +76,7 @@ async def _read_body(auth: RequestAuth, suffixes: tuple[str, ...], model: str, f
     most, path = board.settings.upload_bytes, board.queue.folder / f"{secrets.token_hex(8)}.part"
     kind = request.headers.get("content-type", "")
     if kind.startswith("multipart/form-data"):
-        if (
-            "charset" in kind.lower()
-        ):  # no browser names one, and some of Python's codecs are unsafe for untrusted input
+        if "charset" in kind.lower():  # no browser names one, and some of Python's codecs are unsafe for such input
             raise RefusedError(422, "the form names a charset; send it as UTF-8")
         async with _cap(request, most + _FORM).form(max_files=1, max_fields=4, max_part_size=_FORM) as form:
             fields = {key: value for key, value in form.items() if isinstance(value, str)}
@@ -148,22 +145,14 @@ def _check_file_name(name: str, suffixes: tuple[str, ...]) -> str:
     return (stem[: _NAME - len(suffix)] or "file") + suffix
 
 
-def check_size(content_length: str | None, most: int) -> None:
-    """Refuse a request whose `Content-Length` is too large, before its body is read.
-
-    Raises:
-        RefusedError: it is.
-    """
+def _check_size(content_length: str | None, most: int) -> None:
+    """Refuse a request whose `Content-Length` is too large, before its body is read."""
     if content_length is not None and content_length.isdigit() and int(content_length[:19]) > most:
         raise RefusedError(413, f"the file has {int(content_length[:19]):,} bytes; at most {most:,} are taken")
 
 
-def check_room(folder: Path, needed: int) -> None:
-    """Refuse a file if the disk has not so many bytes free.
-
-    Raises:
-        RefusedError: it has not.
-    """
+def _check_room(folder: Path, needed: int) -> None:
+    """Refuse a file if the disk has not so many bytes free."""
     if shutil.disk_usage(folder).free < needed:
         raise RefusedError(
             507, "the server's disk is too full to take a file now; nothing was counted, try again later"
@@ -180,15 +169,6 @@ async def write_upload(stream: AsyncIterator[bytes], path: Path, most: int) -> U
 
     Raises:
         RefusedError: the stream is longer or empty, or the disk is full.
-
-    >>> import asyncio
-    >>> async def pieces():
-    ...     for _ in range(3): yield b"abc"
-    >>> asyncio.run(write_upload(pieces(), Path("never kept"), 8))
-    Traceback (most recent call last):
-    tellapart.board.submissions.refused.RefusedError: the file has more than 8 bytes; at most 8 are taken
-    >>> Path("never kept").exists()
-    False
     """
     digest, size = hashlib.sha256(), 0
     try:

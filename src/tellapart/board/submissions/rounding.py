@@ -58,12 +58,7 @@ def round_to(value: float, step: float) -> float:
 
 
 def leaked_bits(submissions: int, step: float, numbers: int = 1) -> float:
-    """Return the most bits that submissions can learn: log2 of the possible values, summed over all numbers.
-
-    Args:
-        submissions: files.
-        step: to which each number is rounded.
-        numbers: published for each file.
+    """Return the most bits that submissions can learn: log2 of the possible values, summed over the numbers of each.
 
     Source: the counting bound, used likewise in Blum and Hardt, The Ladder (2015), section 3.
 
@@ -75,10 +70,6 @@ def leaked_bits(submissions: int, step: float, numbers: int = 1) -> float:
 
 def label_bits(items: int, shape: tuple[int, int] | None) -> float:
     """Return the bits in the labels of some items: which text belongs to which image; one bit for a task's record.
-
-    Args:
-        items: number of items or records.
-        shape: images and texts of an item; None for a task's records.
 
     >>> label_bits(4000, (2, 2)), round(label_bits(100, (1, 5)), 1), label_bits(5662, None)
     (4000.0, 232.2, 5662.0)
@@ -117,11 +108,6 @@ def submissions_for_one_label(items: int, step: float, shape: tuple[int, int] | 
     In a task the tie is an answer that is certainly wrong (an empty one, a box without area, neither caption). A
     statement has none: the attack first needs two files whose numbers differ, searches between them, and takes longer
     on average.
-
-    Args:
-        items: of the split whose numbers are published.
-        step: to which they are rounded.
-        shape: images and texts of an item; None for a task's records.
 
     >>> submissions_for_one_label(4000, 0.01), submissions_for_one_label(4000, 0.001)
     (8, 4)

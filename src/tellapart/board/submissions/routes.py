@@ -61,7 +61,6 @@ def _add_reading(router: APIRouter, board: Submissions) -> None:
         about, rows, shape = board.about(name), [], board.benchmark(name).shape
         for standing in board.standings(name):
             best = standing.best
-            splits = {"public": best.public, **({"private": best.private} if best.private else {})}
             rows.append(
                 {
                     "model": best.model,
@@ -71,7 +70,7 @@ def _add_reading(router: APIRouter, board: Submissions) -> None:
                     "change": standing.change,
                     **{
                         split: {metric: value.model_dump() for metric, value in values_of(numbers, shape).items()}
-                        for split, numbers in splits.items()
+                        for split, numbers in best.splits.items()
                     },
                 }
             )
@@ -153,6 +152,7 @@ def _add_sessions(router: APIRouter, board: Submissions) -> None:
 
 
 def _admin(request: Request, board: Submissions) -> str:
+    """Return the admin whose token the request has."""
     return RequestAuth(request, board).account("admin", by_token=True).user
 
 
@@ -160,29 +160,25 @@ def _add_administration(router: APIRouter, board: Submissions) -> None:
     @router.post("/admin/users", status_code=201)
     def add_user(request: Request, name: str, role: str) -> JSONResponse:
         """Add a user."""
-        by = _admin(request, board)
-        board.accounts.add(name, role, by=by)  # type: ignore[arg-type]  # checked there
+        board.accounts.add(name, role, by=_admin(request, board))  # type: ignore[arg-type]  # checked there
         return JSONResponse({"name": name, "role": role}, 201)
 
     @router.post("/admin/tokens", status_code=201)
     def issue(request: Request, user: str, days: Annotated[float, Query(gt=0, le=3660)] = 365) -> JSONResponse:
         """Make a token for a user; only this answer has it."""
-        by = _admin(request, board)
-        id_, token = board.accounts.issue(user, days=days, by=by)
+        id_, token = board.accounts.issue(user, days=days, by=_admin(request, board))
         return JSONResponse({"id": id_, "token": token}, 201, {"Cache-Control": "no-store"})
 
     @router.post("/admin/tokens/{token}/revoke")
     def revoke(request: Request, token: str) -> JSONResponse:
         """Revoke a token, by its id."""
-        by = _admin(request, board)
-        board.accounts.revoke(token, by=by)
+        board.accounts.revoke(token, by=_admin(request, board))
         return JSONResponse({"revoked": token})
 
     @router.post("/admin/hidden/{name}/close")
     def close(request: Request, name: str) -> JSONResponse:
         """Close a benchmark for good: private numbers are published, and no file is taken any more."""
-        by = _admin(request, board)
-        board.close(name, by=by)
+        board.close(name, by=_admin(request, board))
         return JSONResponse({"closed": name})
 
     @router.get("/admin/log")

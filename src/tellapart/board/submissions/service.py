@@ -30,7 +30,7 @@ from tellapart.board.submissions.rounding import (
     submissions_for_all_labels,
     submissions_for_one_label,
 )
-from tellapart.board.submissions.shuffled import keyed
+from tellapart.board.submissions.shuffled import keyed_hash
 from tellapart.errors import RunError, StoreError
 from tellapart.records.result import Result
 
@@ -57,9 +57,9 @@ class Submissions:
         self.state = self.settings.state
         secret = _read_secret(self.state)
         self.database = Database(self.state / "submissions.sqlite")
-        self.accounts = Accounts(self.database, keyed(secret, "accounts"), clock)
+        self.accounts = Accounts(self.database, keyed_hash(secret, "accounts"), clock)
         self.prepared: dict[str, Prepared] = {
-            each.name: prepare(each, self.state / "hidden", keyed(secret, "hidden", each.name))
+            each.name: prepare(each, self.state / "hidden", keyed_hash(secret, "hidden", each.name))
             for each in settings.hidden
         }
         self.queue = Queue(self.database, self.settings, self.prepared, clock)
@@ -75,7 +75,7 @@ class Submissions:
                 self.queue.sweep()
                 with contextlib.suppress(RunError):  # a full disk: the thread writes them later
                     self.write_records()
-        self._worker = Worker(self.queue, self._closed, self.write_records)
+        self._worker = Worker(self.queue, self._closed_names, self.write_records)
         self._worker.start()
 
     def stop(self) -> None:
@@ -98,7 +98,7 @@ class Submissions:
         """Return whether a benchmark is closed: private numbers are published, and no file is taken any more."""
         return self.queue.limits.is_closed(self.benchmark(name).benchmark)
 
-    def _closed(self) -> frozenset[str]:
+    def _closed_names(self) -> frozenset[str]:
         return frozenset(name for name in self.prepared if self.is_closed(name))
 
     def close(self, name: str, *, by: str) -> None:

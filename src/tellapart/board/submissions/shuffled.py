@@ -1,12 +1,11 @@
-"""A pair set with its labels taken out: new ids, a new order of items, of images and of texts, all from a secret key.
+"""Pair sets without their labels: new ids, and a new order of items, images and texts, all from a secret key.
 
-EqBen shuffles its one long list of pairs once, keeps the permutation, and publishes captions with names that tell their
-place. Here nothing of the order is left: every choice is a keyed hash (HMAC-SHA256) of what it is for, so it can be made
-again from the key alone, and says nothing to anybody without it. Ids and image names are such hashes; images are written
-anew, since a format, a time stamp or metadata tells an edited image from the photograph that it was made of.
+EqBen shuffles its one long list of pairs once, keeps the permutation, and publishes captions with names that reveal
+their position. Here every choice is a keyed hash (HMAC-SHA256) of its purpose: it can be made again from the key, and
+reveals nothing without it. Ids and image names are such hashes, too; images are encoded again (`reencode.py`).
 
-Items stay as they are in all that is measured. With as many images as texts, image `k` belongs to text `k`: the images'
-new order is given to the texts too, and then the texts get one of their own, which is the label.
+Items keep everything that is measured. With as many images as texts, image `k` belongs to text `k`: the images' new
+order is applied to the texts, too, and then the texts get an order of their own, which is the label.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,37 +22,36 @@ from numpy.typing import NDArray
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 
-__all__ = ["Hidden", "hide", "image_name", "keyed", "new_id", "public_ids"]
+__all__ = ["HiddenPairs", "hide", "image_name", "keyed_hash", "new_id", "public_ids"]
 
 
-def keyed(key: bytes, *parts: str) -> bytes:
-    """Return the HMAC-SHA256 of some texts: 32 bytes that nobody without the key can make or tell from noise.
+def keyed_hash(key: bytes, *parts: str) -> bytes:
+    """Return the HMAC-SHA256 of some texts: 32 bytes that look random without the key.
 
-    >>> keyed(b"k", "a", "bc") == keyed(b"k", "ab", "c")
+    >>> keyed_hash(b"k", "a", "bc") == keyed_hash(b"k", "ab", "c")
     False
     """
     digest = hmac.new(key, digestmod=hashlib.sha256)
     for part in parts:
         data = part.encode()
-        digest.update(
-            len(data).to_bytes(8, "big") + data
-        )  # its length first: no two lists of texts give the same bytes
+        digest.update(len(data).to_bytes(8, "big") + data)  # with lengths no two lists of texts give the same bytes
     return digest.digest()
 
 
 @dataclass(frozen=True, slots=True)
-class Hidden:
-    """Items in the order in which they are published, with everything that is not.
+class HiddenPairs:
+    """Items in their published order, with their labels.
 
     Attributes:
-        items: true pairs where `Item` has them; ids and images are the published ones, clusters and tags the set's own.
-        texts: item -> the place in the item of each published text.
-        images: likewise of each published image.
-        public: item -> whether its outcome is in the numbers that are told while the benchmark is open.
+        items: in the original order of images and texts; ids and images are the published ones, clusters and tags the
+            set's own.
+        texts: item -> original position of each published text.
+        images: item -> original position of each published image.
+        public: item -> whether it is in the public split.
         sources: published image name -> the set's own reference.
 
     >>> item = Item(id="a", images=("0.png",), texts=("a cat", "a dog"))
-    >>> Hidden((item,), ((1, 0),), ((0,),), (True,), {}).published()[0].texts
+    >>> HiddenPairs((item,), ((1, 0),), ((0,),), (True,), {}).bare()[0].texts
     ('a dog', 'a cat')
     """
 
@@ -67,109 +66,97 @@ class Hidden:
         """Images and texts of an item."""
         return self.items[0].shape
 
-    def published(self) -> tuple[Item, ...]:
-        """Return what may be seen: ids, images and texts; no tag, cluster or provenance.
-
-        >>> Hidden((), (), (), (), {}).published()
-        ()
-        """
+    def bare(self) -> tuple[Item, ...]:
+        """Return the published items: ids, images and texts; no tag, cluster or provenance."""
         return tuple(
-            Item(
-                id=item.id,
-                images=tuple(item.images[k] for k in images),
-                texts=tuple(item.texts[k] for k in texts),
-            )
+            Item(id=item.id, images=tuple(item.images[k] for k in images), texts=tuple(item.texts[k] for k in texts))
             for item, texts, images in zip(self.items, self.texts, self.images, strict=True)
         )
 
     def restore(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Put scores of the published items back into the items' own order of images and texts.
+        """Return scores of the published items in the original order of images and texts.
 
         Args:
-            values: `(item, image, text)`, items in the published order.
-
-        >>> item = Item(id="a", images=("0.png",), texts=("a cat", "a dog"))
-        >>> Hidden((item,), ((1, 0),), ((0,),), (True,), {}).restore(np.array([[[0.1, 0.9]]])).tolist()
-        [[[0.9, 0.1]]]
+            values: `(item, image, text)`.
         """
         rows = np.arange(len(values))[:, None, None]
         restored = np.empty_like(values)
         restored[rows, np.array(self.images)[:, :, None], np.array(self.texts)[:, None, :]] = values
         return restored
 
+    def bare_to_json(self) -> dict[str, Any]:
+        """Return what `read_published` reads: the published items, and nothing else."""
+        return {"items": [item.model_dump(mode="json") for item in self.bare()]}
 
-def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") -> Hidden:
+    def to_json(self) -> dict[str, Any]:
+        """Return what `from_json` reads."""
+        rows = {name: getattr(self, name) for name in ("texts", "images", "public")}
+        return {**rows, "sources": dict(self.sources), "items": [item.model_dump(mode="json") for item in self.items]}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> HiddenPairs:
+        """Make it of what `to_json` returned; other content is a KeyError, TypeError or ValueError."""
+        return cls(
+            items=tuple(Item.model_validate(row) for row in content["items"]),
+            texts=tuple(map(tuple, content["texts"])),
+            images=tuple(map(tuple, content["images"])),
+            public=tuple(content["public"]),
+            sources=content["sources"],
+        )
+
+
+def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") -> HiddenPairs:
     """Shuffle a pair set, and split its clusters into public and private ones.
 
     Args:
         pairs: with its labels.
         key: secret, of this benchmark alone.
-        public_share: of the items; clusters are taken whole, until there are as many, so that no private item has a
-            public sibling.
-        suffix: of the images as they are published.
-
-    >>> from pathlib import Path
-    >>> items = tuple(Item(id=i, images=(f"{i}.png",), texts=("x " + i, "y " + i)) for i in "abcd")
-    >>> hidden = hide(PairSet("s", items, Path(".")), b"secret", 0.5)
-    >>> sum(hidden.public), sorted(item.texts[0] for item in hidden.items)
-    (2, ['x a', 'x b', 'x c', 'x d'])
+        public_share: of the items, in whole clusters, so that no private item has a public sibling.
+        suffix: of the published images.
     """
     names = {reference: image_name(key, reference, suffix) for item in pairs.items for reference in item.images}
     public = public_ids({item.id: item.cluster for item in pairs.items}, key, public_share)
-    order = sorted(pairs.items, key=lambda item: keyed(key, "order", item.id))
-    shown = [_order(key, ("images", item.id), len(item.images)) for item in order]
+    order = sorted(pairs.items, key=lambda item: keyed_hash(key, "order", item.id))
+    images = [_shuffle(key, ("images", item.id), len(item.images)) for item in order]
     square = pairs.shape[0] == pairs.shape[1]
-    items = [_renamed(item, key, names, places if square else None) for item, places in zip(order, shown, strict=True)]
-    return Hidden(
-        items=tuple(items),
-        texts=tuple(_order(key, ("texts", item.id), len(item.texts)) for item in order),
-        images=tuple(tuple(range(len(places))) if square else places for places in shown),
+    renamed = [_rename(item, key, names, own if square else None) for item, own in zip(order, images, strict=True)]
+    return HiddenPairs(
+        items=tuple(renamed),
+        texts=tuple(_shuffle(key, ("texts", item.id), len(item.texts)) for item in order),
+        images=tuple(tuple(range(len(own))) if square else own for own in images),
         public=tuple(item.id in public for item in order),
         sources={name: reference for reference, name in names.items()},
     )
 
 
 def new_id(key: bytes, id_: str) -> str:
-    """Return the id under which an item is published.
-
-    >>> len(new_id(b"k", "0")), new_id(b"k", "0") == new_id(b"other", "0")
-    (24, False)
-    """
-    return keyed(key, "id", id_).hex()[:24]
+    """Return the published id of an item."""
+    return keyed_hash(key, "id", id_).hex()[:24]
 
 
 def image_name(key: bytes, reference: str, suffix: str) -> str:
-    """Return the name under which an image is published.
-
-    >>> len(image_name(b"k", "cat.jpg", ".png")), image_name(b"k", "cat.jpg", ".png")[:7]
-    (35, 'images/')
-    """
-    return f"images/{keyed(key, 'image', reference).hex()[:24]}{suffix}"
+    """Return the published name of an image."""
+    return f"images/{keyed_hash(key, 'image', reference).hex()[:24]}{suffix}"
 
 
-def _renamed(item: Item, key: bytes, names: Mapping[str, str], places: Sequence[int] | None) -> Item:
-    """Give an item its new id and image names and, if there are places, images and texts in that order together."""
+def _rename(item: Item, key: bytes, names: Mapping[str, str], order: Sequence[int] | None) -> Item:
+    """Give an item its published id and image names, and images and texts one order, if there is one."""
     images, texts = range(len(item.images)), range(len(item.texts))
     return Item(
         id=new_id(key, item.id),
-        images=tuple(names[item.images[k]] for k in (images if places is None else places)),
-        texts=tuple(item.texts[k] for k in (texts if places is None else places)),
+        images=tuple(names[item.images[k]] for k in (images if order is None else order)),
+        texts=tuple(item.texts[k] for k in (texts if order is None else order)),
         cluster=item.cluster,
         tags=item.tags,
     )
 
 
-def _order(key: bytes, what: tuple[str, str], size: int) -> tuple[int, ...]:
-    return tuple(sorted(range(size), key=lambda k: keyed(key, *what, str(k))))
+def _shuffle(key: bytes, purpose: tuple[str, str], size: int) -> tuple[int, ...]:
+    return tuple(sorted(range(size), key=lambda k: keyed_hash(key, *purpose, str(k))))
 
 
 def public_ids(clusters: Mapping[str, str], key: bytes, share: float) -> set[str]:
-    """Return the ids of the public items: of whole clusters, until there are as many.
-
-    Args:
-        clusters: id -> what it must share a split with.
-        key: secret, of this benchmark alone.
-        share: of the items.
+    """Return the ids of a share of the items, in whole clusters; `clusters` takes an id to its cluster.
 
     >>> sorted(public_ids({"a": "1", "b": "1", "c": "2", "d": "2"}, b"k", 0.5)) in (["a", "b"], ["c", "d"])
     True
@@ -178,7 +165,7 @@ def public_ids(clusters: Mapping[str, str], key: bytes, share: float) -> set[str
     for id_, cluster in clusters.items():
         members.setdefault(cluster, []).append(id_)
     chosen: set[str] = set()
-    for cluster in sorted(members, key=lambda name: keyed(key, "split", name)):
+    for cluster in sorted(members, key=lambda name: keyed_hash(key, "split", name)):
         if len(chosen) + len(members[cluster]) / 2 > share * len(clusters):
             continue  # the next may be smaller
         chosen.update(members[cluster])

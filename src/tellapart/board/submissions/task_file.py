@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tellapart.board.submissions.hidden import HiddenBenchmark
 from tellapart.board.submissions.hidden_records import HiddenRecords
 from tellapart.board.submissions.reencode import reencode
-from tellapart.board.submissions.shuffled import Hidden
+from tellapart.board.submissions.shuffled import HiddenPairs
 from tellapart.errors import DataError
 from tellapart.tasks.registry import TASKS
 
@@ -49,7 +49,10 @@ is such a file.
 
 
 def write_task(
-    path: Path, benchmark: HiddenBenchmark, hidden: Hidden | HiddenRecords, pixels: Callable[[str], NDArray[np.uint8]]
+    path: Path,
+    benchmark: HiddenBenchmark,
+    hidden: HiddenPairs | HiddenRecords,
+    pixels: Callable[[str], NDArray[np.uint8]],
 ) -> None:
     """Write the archive.
 
@@ -73,21 +76,21 @@ def write_task(
             height, width = image.shape[:2]
             if (width, height) != sizes.get(name, (width, height)):
                 raise DataError(
-                    f"hidden benchmark {benchmark.name!r}: image {hidden.sources[name]!r} is {width} x "
-                    f"{height} pixels, and its boxes are of one of {sizes[name][0]} x {sizes[name][1]}; name the images that the "
-                    "boxes were drawn in"
+                    f"hidden benchmark {benchmark.name!r}: image {hidden.sources[name]!r} has {width} x {height} pixels"
+                    f" and boxes of one with {sizes[name][0]} x {sizes[name][1]}; name the images that the boxes were "
+                    "drawn in"
                 )
             archive.writestr(zipfile.ZipInfo(name, _ZIPPED), reencode(image, Path(name).suffix))
 
 
-def _of_pairs(benchmark: HiddenBenchmark, hidden: Hidden) -> tuple[str, list[object]]:
+def _of_pairs(benchmark: HiddenBenchmark, hidden: HiddenPairs) -> tuple[str, list[object]]:
     images, texts = hidden.items[0].shape
     send = _SEND[benchmark.protocol].format(images=images, texts=texts)
-    rows: list[object] = [{"id": one.id, "images": one.images, "texts": one.texts} for one in hidden.published()]
+    rows: list[object] = [{"id": one.id, "images": one.images, "texts": one.texts} for one in hidden.bare()]
     return _PAIRS.format(title=benchmark.title or benchmark.name, send=send), rows
 
 
 def _of_records(benchmark: HiddenBenchmark, hidden: HiddenRecords) -> tuple[str, list[object]]:
     task = TASKS[hidden.task]
     about = _TASK.format(title=benchmark.title or benchmark.name, task=task.title, noun=task.noun, send=hidden.how.send)
-    return about, list(hidden.published())
+    return about, list(hidden.template_rows())
