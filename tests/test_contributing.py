@@ -1,0 +1,92 @@
+"""The recipes of CONTRIBUTING.md work: another package follows them to the letter."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PAGE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+FILES = dict(re.findall(r"```python\n# (\S+\.py)\n(.*?)```", PAGE, re.DOTALL))
+ENTRY_POINTS = [
+    (group, line)
+    for block in re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    for group, points in tomllib.loads(block)["project"]["entry-points"].items()
+    for line in (f"{name} = {target}" for name, target in points.items())
+]
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install what the page shows, and return the folder to put on the path."""
+    site = tmp_path_factory.mktemp("site")
+    for name, code in FILES.items():
+        path = site / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(code)
+    about = site / "mine-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("".join(f"[{group}]\n{line}\n" for group, line in ENTRY_POINTS))
+    return site
+
+
+def python(package: Path, *arguments: str) -> str:
+    """Run Python in a process of its own that has the package, and return what it prints."""
+    environment = {**os.environ, "PYTHONPATH": str(package), "TELLAPART_CACHE": str(package / "cache"), "NO_COLOR": "1"}
+    line = [sys.executable, *arguments]
+    done = subprocess.run(line, cwd=package, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def tellapart(package: Path, *arguments: str) -> Any:
+    return json.loads(python(package, "-m", "tellapart", *arguments, "--json"))
+
+
+def test_every_recipe_has_a_file_and_an_entry_point() -> None:
+    kinds = {group.removeprefix("tellapart.") for group, _ in ENTRY_POINTS}
+    assert kinds == {"benchmarks", "metrics", "prefixes", "losses"}
+    assert len(FILES) == len(ENTRY_POINTS)
+
+
+def test_the_benchmark_the_metric_and_the_prefix_meet_in_a_run(package: Path) -> None:
+    names = [row["name"] for row in tellapart(package, "ls", "benchmarks")]
+    assert "clocks" in names
+    (run,) = tellapart(package, "run", "-b", "clocks", "-m", "brightness:mine", "--out", "run")["runs"]
+    assert run["model"]["name"] == "brightness:mine"
+    metrics = run["benchmarks"]["clocks"]["metrics"]
+    assert {"group_score", "clear_margin"} <= metrics.keys()
+    assert metrics["clear_margin"]["n"] == 4
+
+
+def test_the_prefix_is_listed_and_a_wrong_one_names_it(package: Path) -> None:
+    assert "brightness:NAME" in python(package, "-m", "tellapart", "ls", "models")
+    done = subprocess.run(
+        [sys.executable, "-m", "tellapart", "run", "-m", "brightnes:mine"],
+        env={**os.environ, "PYTHONPATH": str(package)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "brightness:" in done.stderr
+
+
+def test_the_loss_is_found_and_computed(package: Path) -> None:
+    pytest.importorskip("torch", reason="losses need the train extra")
+    program = """
+import torch
+from tellapart.train.losses.batch import Batch
+from tellapart.train.losses.loss import find_loss
+batch = Batch(torch.eye(3), torch.eye(3), torch.tensor(0.0), torch.arange(3))
+print(find_loss("hinge")(batch)["total"].item())
+"""
+    assert float(python(package, "-c", program)) == 0.0
