@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import insert
@@ -18,30 +17,10 @@ from tellapart.errors import RunError, TellapartError
 from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, Value
 from tellapart.records.run_folder import file_name
 
-__all__ = ["HIDDEN", "Numbers", "add_benchmark", "add_model", "add_numbers", "remove"]
+__all__ = ["HIDDEN", "add_benchmark", "add_entry", "add_model", "remove"]
 
 #: The prefix of a hidden benchmark's fingerprint: its labels stay on the server, and its record has no samples.
 HIDDEN = "hidden-"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Numbers:
-    """A model's numbers on one benchmark.
-
-    Attributes:
-        started: the time of the run; of two records of a model on a benchmark the later one counts.
-        record, samples: as in the run folder; no samples for imported numbers.
-        run, folder, on_trust, tie_rule, note: as in `Entry`.
-    """
-
-    started: str
-    record: BenchmarkResult
-    samples: Sequence[Sample]
-    run: Mapping[str, Any] = field(default_factory=dict)
-    folder: str = ""
-    on_trust: bool = False
-    tie_rule: str = ""
-    note: str = ""
 
 
 def add_model(session: Session, model: Model) -> Model:
@@ -94,47 +73,42 @@ def add_benchmark(session: Session, name: str, record: BenchmarkResult, samples:
     return benchmark
 
 
-def add_numbers(session: Session, model: Model, benchmark: Benchmark, source: Source, numbers: Numbers) -> Entry | None:
-    """Write a model's numbers on a benchmark; return None if a later record of both is in the database.
+def add_entry(session: Session, entry: Entry, record: BenchmarkResult, samples: Sequence[Sample]) -> None:
+    """Add an entry with its scores and vectors, unless there is a later one of its model on its benchmark.
+
+    Args:
+        session: on the database.
+        entry: with the ids of its model, benchmark and source.
+        record: the benchmark's part of `results.json`.
+        samples: of the run folder; none for imported numbers.
 
     Raises:
         RunError: the samples are not those of the benchmark's items.
     """
     known = session.exec(
-        select(Entry).where(Entry.benchmark_id == benchmark.id, Entry.model_id == model.id)
+        select(Entry).where(Entry.benchmark_id == entry.benchmark_id, Entry.model_id == entry.model_id)
     ).one_or_none()
     if known is not None:
-        later = known.started > numbers.started
-        loser = source if later else session.get_one(Source, known.source_id)
-        loser.superseded = loser.superseded or loser.id != (known.source_id if later else source.id)
-        session.add(loser)
-        if later:
-            return None
+        winner, loser = (known, entry) if known.started > entry.started else (entry, known)
+        if winner.source_id != loser.source_id:
+            source = session.get_one(Source, loser.source_id)
+            source.superseded = True
+            session.add(source)
+        if winner is known:
+            return
         remove(session, [known])
-    samples = _in_order(session, benchmark, numbers)
-    entry = Entry(
-        model_id=model.id or 0,
-        benchmark_id=benchmark.id or 0,
-        source_id=source.id or 0,
-        started=numbers.started,
-        folder=numbers.folder,
-        record=numbers.record.model_dump(mode="json", exclude={"by", "macro"}),
-        run=dict(numbers.run),
-        on_trust=numbers.on_trust,
-        tie_rule=numbers.tie_rule,
-        note=numbers.note,
-    )
+    samples = _in_order(session, entry, samples)
+    entry.record = record.model_dump(mode="json", exclude={"by", "macro"})
     session.add(entry)
     session.flush()
-    _insert(session, Score, _scores(entry, numbers.record))
+    _insert(session, Score, _scores(entry, record))
     _insert(session, Vector, _vectors(entry, samples))
-    if numbers.record.shape is None:
+    if record.shape is None:
         outputs = (
             {"entry_id": entry.id, "position": k, "output": json.dumps(sample.output, ensure_ascii=False)}
             for k, sample in enumerate(samples)
         )
         _insert(session, TaskOutput, outputs)
-    return entry
 
 
 def remove(session: Session, entries: Sequence[Entry]) -> None:
@@ -202,16 +176,17 @@ def _catalogue_entry(name: str) -> tuple[str, str, str]:
     return benchmark.domain, benchmark.rival, benchmark.title
 
 
-def _in_order(session: Session, benchmark: Benchmark, numbers: Numbers) -> list[Sample]:
-    if not numbers.samples:
-        return []
+def _in_order(session: Session, entry: Entry, samples: Sequence[Sample]) -> Sequence[Sample]:
+    if not samples:
+        return samples
     rows = session.exec(
-        select(Item.unit, Item.name).where(Item.benchmark_id == benchmark.id).order_by(col(Item.position))
+        select(Item.unit, Item.name).where(Item.benchmark_id == entry.benchmark_id).order_by(col(Item.position))
     ).all()
-    by_key = {(sample.unit, sample.id): sample for sample in numbers.samples}
+    by_key = {(sample.unit, sample.id): sample for sample in samples}
     if by_key.keys() != {(unit, name) for unit, name in rows}:
+        name = session.get_one(Benchmark, entry.benchmark_id).name
         raise RunError(
-            f"{numbers.folder}: {len(by_key):,} samples of {benchmark.name} are not its {len(rows):,} items, "
+            f"{entry.folder}: {len(by_key):,} samples of {name} are not its {len(rows):,} items, "
             "though the fingerprints agree; the run folder was cut off: measure it again"
         )
     return [by_key[unit, name] for unit, name in rows]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlmodel import Session, col, delete, select
 
-from tellapart.board.entries import HIDDEN, Numbers, add_benchmark, add_model, add_numbers, remove
+from tellapart.board.entries import HIDDEN, add_benchmark, add_entry, add_model, remove
 from tellapart.board.imported import Imported, ImportedModel, read_imported
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
@@ -120,22 +120,24 @@ def _tidy(session: Session) -> None:
 
 def _read_run(session: Session, path: Path, source: Source) -> set[int]:
     result = read_result(path.parent)
+    model = add_model(session, _model(result))
     touched = set()
     for name, record in result.benchmarks.items():
         imported = record.fingerprint.startswith(IMPORTED)
         samples = [] if record.fingerprint.startswith((IMPORTED, HIDDEN)) else read_samples(path.parent, name)
         benchmark = add_benchmark(session, name, record, samples)
-        numbers = Numbers(
+        entry = Entry(
+            model_id=model.id or 0,
+            benchmark_id=benchmark.id or 0,
+            source_id=source.id or 0,
             started=result.run.started,
-            record=record,
-            samples=samples,
             run=result.run.model_dump(mode="json"),
             folder=str(path.parent),
             on_trust=record.fingerprint.startswith((IDS_ONLY, IMPORTED)),
             tie_rule=" ".join(record.notes) or "not known" if imported else "",
         )
-        add_numbers(session, add_model(session, _model(result)), benchmark, source, numbers)
-        touched.add(benchmark.id or 0)
+        add_entry(session, entry, record, samples)
+        touched.add(entry.benchmark_id)
     return touched
 
 
@@ -164,11 +166,17 @@ def _read_imported(session: Session, path: Path, source: Source) -> set[int]:
         for name in dict.fromkeys((*each.scores, *tagged)):
             record = _imported_record(name, each, imported)
             benchmark = add_benchmark(session, name, record, [])
-            numbers = Numbers(
-                started="", record=record, samples=(), on_trust=True, tie_rule=imported.tie_rule, note=imported.source
+            entry = Entry(
+                model_id=model.id or 0,
+                benchmark_id=benchmark.id or 0,
+                source_id=source.id or 0,
+                started="",
+                on_trust=True,
+                tie_rule=imported.tie_rule,
+                note=imported.source,
             )
-            add_numbers(session, model, benchmark, source, numbers)
-            touched.add(benchmark.id or 0)
+            add_entry(session, entry, record, [])
+            touched.add(entry.benchmark_id)
     return touched
 
 
