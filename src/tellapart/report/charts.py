@@ -80,7 +80,7 @@ class Trace:
 
     Attributes:
         style: the model's number, which decides colour and dash.
-        kind: of the scores: similarities and probabilities share no axis.
+        kind: of the scores; similarities and probabilities share no axis.
         values: metric -> float64 `(item,)`, in the unit of the scores.
     """
 
@@ -97,13 +97,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One model's curve: SVG points, or a spike where all its items have the same value.
-
-    Attributes:
-        style: the model's number, which decides colour and dash.
-        points: of a polyline, `x,y x,y ...`.
-        spike: x of a vertical line; None for a curve.
-    """
+    """One model's curve: points of a polyline, `x,y x,y ...`, or x of a spike where all items have the same value."""
 
     label: str
     style: int
@@ -255,8 +249,7 @@ class TrainingChart:
     """Lines on one pair of axes.
 
     Attributes:
-        title: above it.
-        x: what the horizontal axis is.
+        x: the title of the horizontal axis.
         lines: name -> points, by growing x.
         mark: x of a vertical line, and its name in the legend.
         span: of x; that of the points if None.

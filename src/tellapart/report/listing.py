@@ -21,12 +21,12 @@ from tellapart.train.losses.loss import find_loss
 __all__ = ["listing", "print_listing"]
 
 
-def listing(what: str, place: Locations | None = None) -> list[dict[str, Any]]:
+def listing(what: str, locations: Locations | None = None) -> list[dict[str, Any]]:
     """Return one row a benchmark, model, loss or builder.
 
     Args:
         what: `benchmarks`, `models`, `losses` or `builders`.
-        place: where the benchmarks' files are.
+        locations: where the benchmarks' files are.
 
     Raises:
         UnknownNameError: `what` is none of these.
@@ -35,7 +35,7 @@ def listing(what: str, place: Locations | None = None) -> list[dict[str, Any]]:
     ['demo', 'winoground']
     """
     rows: dict[str, Callable[[], list[dict[str, Any]]]] = {
-        "benchmarks": partial(_benchmark_rows, place or Locations()),
+        "benchmarks": partial(_benchmark_rows, locations or Locations()),
         "models": _model_rows,
         "losses": partial(_about_rows, "loss"),
         "builders": partial(_about_rows, "builder"),
@@ -49,11 +49,11 @@ def listing(what: str, place: Locations | None = None) -> list[dict[str, Any]]:
 _ABOUT = ("name", "title", "items", "task", "shape", "source", "licence", "citation", "images", "cluster", "ties")
 
 
-def _benchmark_rows(place: Locations) -> list[dict[str, Any]]:
+def _benchmark_rows(locations: Locations) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for name in names("benchmark"):
         try:
-            rows.append(_benchmark_row(find_benchmark(name, place)))
+            rows.append(_benchmark_row(find_benchmark(name, locations)))
         except Exception as error:  # whatever fails in another package, all others are listed
             rows.append(dict.fromkeys(_ABOUT) | {"name": name, "title": f"cannot be loaded: {error}", "files": None})
     return rows

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from tellapart.errors import RunError
 from tellapart.records.result import IDS_ONLY, BenchmarkResult, Result, Sample, Value
 from tellapart.records.run_folder import find_runs, read_result, read_samples
-from tellapart.report.numbers import is_deviation, is_imported, plain
-from tellapart.report.sections import label_runs
-from tellapart.tasks.registry import headline
+from tellapart.report.numbers import is_imported, plain
+from tellapart.report.sections import label_runs, shared_headline
 
 __all__ = [
     "MeasuredRun",
@@ -109,11 +108,10 @@ def first_metrics(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
     Raises:
         RunError: they share none.
     """
-    named = [[name for name, one in record.metrics.items() if not is_deviation(one)] for record in records]
-    shared = [name for name in (named[0] if named else ()) if all(name in others for others in named)]
+    shared = shared_headline(records)
     if not shared:
         raise RunError("these runs share no metric")
-    return headline(shared) or tuple(shared)
+    return shared
 
 
 def value_of(run: MeasuredRun, benchmark: str, metric: str) -> Value:

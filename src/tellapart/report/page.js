@@ -43,8 +43,10 @@
   const writer = (scores) => {
     const largest = Math.max(...scores.map(Math.abs));
     const distinct = new Set(scores).size;
-    for (let digits = largest >= 100 ? 1 : largest >= 10 ? 2 : 3; digits <= MOST_DIGITS; digits++)
-      if (new Set(scores.map((score) => score.toFixed(digits))).size === distinct) return (score) => score.toFixed(digits);
+    for (let digits = largest >= 100 ? 1 : largest >= 10 ? 2 : 3; digits <= MOST_DIGITS; digits++) {
+      const write = (score) => score.toFixed(digits);
+      if (new Set(scores.map(write)).size === distinct) return write;
+    }
     return String;
   };
 
@@ -250,11 +252,13 @@
     const first = browser.model;
     const others = section.models.filter((model) => model !== first);
     const parts = [make("p", { class: "about" }, tagLine(section, item))];
-    for (const model of [first, ...others])
+    for (const model of [first, ...others]) {
+      const about = make("span", { class: "interval" }, `  ${model.kind}, ${margin(model, item)}`);
       parts.push(
-        make("h3", {}, page.models[model.model], make("span", { class: "interval" }, `  ${model.kind}, ${margin(model, item)}`)),
+        make("h3", {}, page.models[model.model], about),
         matrix(section, model, item),
         verdicts(model, item, Object.keys(model.outcomes)));
+    }
     dialog.querySelector(".body").replaceChildren(...parts);
     const place = browser.shown.indexOf(item);
     dialog.querySelector("[data-step='-1']").disabled = place <= 0;

@@ -14,7 +14,7 @@ from tellapart.report.items import margins, worst_first
 from tellapart.report.numbers import is_deviation
 from tellapart.tasks.registry import headline
 
-__all__ = ["Entry", "ReportRun", "Section", "label_runs", "sections"]
+__all__ = ["Entry", "ReportRun", "Section", "label_runs", "sections", "shared_headline"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,7 @@ class Section:
     @property
     def headline(self) -> tuple[str, ...]:
         """The metrics of the first look: those that every model here has."""
-        shared = [name for name in self.record.metrics if all(name in entry.record.metrics for entry in self.entries)]
-        return headline(shared) or tuple(name for name in shared if not is_deviation(self.record.metrics[name]))
+        return shared_headline([entry.record for entry in self.entries])
 
     @property
     def outcomes(self) -> tuple[str, ...]:
@@ -127,6 +126,13 @@ def sections(runs: Sequence[ReportRun]) -> tuple[Section, ...]:
         Section(benchmark, f"benchmark-{number}", tuple(entries))
         for number, ((benchmark, _), entries) in enumerate(entries_of.items(), start=1)
     )
+
+
+def shared_headline(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
+    """Return the headline metrics that all the records have; failing that, all shares that they have."""
+    first = records[0].metrics if records else {}
+    shared = [name for name in first if all(name in record.metrics for record in records)]
+    return headline(shared) or tuple(name for name in shared if not is_deviation(first[name]))
 
 
 def label_runs(names: Sequence[str]) -> list[str]:

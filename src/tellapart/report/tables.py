@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tellapart.errors import RunError
 from tellapart.records.result import BenchmarkResult, Result, Value
 from tellapart.report.numbers import deviation, is_deviation, is_imported, percent, plain, score, thousands
+from tellapart.report.sections import shared_headline
 from tellapart.report.terminal import table
 from tellapart.tasks.registry import headline
 
@@ -29,7 +30,7 @@ def result_tables(results: Sequence[Result], benchmark: str) -> list[Table]:
     Raises:
         RunError: no result has this benchmark.
     """
-    names = _first_metrics(_records(results, benchmark)[0][1])
+    names = shared_headline([_records(results, benchmark)[0][1]])
     if len(names) <= _MOST_COLUMNS:
         return [result_table(results, benchmark)]
     parts = (names[start : start + 3] for start in range(0, len(names), 3))
@@ -51,7 +52,7 @@ def result_table(results: Sequence[Result], benchmark: str, *, names: Sequence[s
     """
     records = _records(results, benchmark)
     first = records[0][1]
-    names = _first_metrics(first) if names is None else names
+    names = shared_headline([first]) if names is None else names
     rows = _table(_title(benchmark, first), ["model", *names])
     for model, record in records:
         values = [record.metrics.get(name) for name in names]
@@ -108,10 +109,6 @@ def breakdown_table(result: Result, benchmark: str) -> Table | None:
     whole = next(iter(record.metrics.values())).average if is_imported(record) else "micro: all items"
     _add_group(rows, whole, record.metrics, names, style="dim")
     return rows
-
-
-def _first_metrics(record: BenchmarkResult) -> tuple[str, ...]:
-    return headline(record.metrics) or tuple(name for name, value in record.metrics.items() if not is_deviation(value))
 
 
 def _records(results: Sequence[Result], benchmark: str) -> list[tuple[str, BenchmarkResult]]:

@@ -55,7 +55,8 @@ def _lines(models: Sequence[Timing]) -> list[str]:
     """Describe how it was measured, once where it is the same for all, and what each model leaves out."""
     methods = (
         f"{timing.repeats} pairs of {plain(timing.benchmark)} one by one, after {timing.warm_up} to warm up; "
-        f"throughput: median of {timing.batches} batches, images decoded and prepared before; {_machine(timing)}; {timing.dtype}"
+        f"throughput: median of {timing.batches} batches, images decoded and prepared before; "
+        f"{_machine(timing)}; {timing.dtype}"
         for timing in models
     )
     flops = (

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tellapart.errors import require
 from tellapart.records.result import BenchmarkResult, Value
 from tellapart.report.measured import MeasuredRun, first_metrics, pick_benchmark, value_of
 from tellapart.report.numbers import plain, thousands
-from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, fold, legend_below, look, write_title
+from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, fold, legend_below, look, new_figure, write_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,21 +95,18 @@ def _chance(axes: Axes, values: Sequence[Value], width: float) -> None:
     label: str | None = "chance"
     for group, value in enumerate(values):
         if value.chance is not None:
-            left, right = group - _FULL / 2 - width / 4, group + _FULL / 2 + width / 4
-            axes.plot([left, right], [100 * value.chance] * 2, color="white", linewidth=2.6)
-            axes.plot([left, right], [100 * value.chance] * 2, color=GREY, linestyle="--", linewidth=1.4, label=label)
+            start, end = group - _FULL / 2 - width / 4, group + _FULL / 2 + width / 4
+            axes.plot([start, end], [100 * value.chance] * 2, color="white", linewidth=2.6)
+            axes.plot([start, end], [100 * value.chance] * 2, color=GREY, linestyle="--", linewidth=1.4, label=label)
             label = None
 
 
 def draw_rows(values: Mapping[str, Sequence[Value]], metrics: Sequence[str], title: str) -> Figure:
     """Draw a panel a metric, a bar a model, the models' names on the left: hatches cannot tell so many apart."""
-    require("matplotlib", extra="plot")
-    from matplotlib.figure import Figure
-
     names = [fold(name, 40) for name in values]
     height = len(names) * (0.17 + 0.11 * max(name.count("\n") for name in names))
     width = COLUMN if len(metrics) == 1 and max(map(len, values)) <= 20 else PAGE
-    figure = Figure(figsize=(width, 0.8 + height))
+    figure = new_figure(width, 0.8 + height)
     panels = figure.subplots(1, len(metrics), squeeze=False, sharey=True)[0]
     for number, (axes, metric) in enumerate(zip(panels, metrics, strict=True)):
         _panel(axes, [own[number] for own in values.values()])

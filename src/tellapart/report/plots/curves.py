@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tellapart.errors import RunError, require
+from tellapart.errors import RunError
 from tellapart.report.charts import Plot, Trace, deviations, plot, share_a_scale
 from tellapart.report.measured import MeasuredRun, pick_benchmark, samples_of
 from tellapart.report.numbers import is_deviation, plain, thousands
-from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, write_title
+from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, new_figure, write_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,12 +40,9 @@ def draw_curves(runs: Sequence[MeasuredRun], benchmark: str | None = None, metri
     traces = [_trace(number, run, benchmark, metrics) for number, run in enumerate(own)]
     groups = share_a_scale(traces)
     names = [name for name in traces[0].values if all(name in trace.values for trace in traces)]
-    require("matplotlib", extra="plot")
-    from matplotlib.figure import Figure
-
     columns = min(_MOST_ACROSS, len(names))
     lines = -(-len(names) // columns)
-    figure = Figure(figsize=(COLUMN if columns == 1 else PAGE, 0.9 + 1.6 * lines * len(groups)))
+    figure = new_figure(COLUMN if columns == 1 else PAGE, 0.9 + 1.6 * lines * len(groups))
     panels = figure.subplots(lines * len(groups), columns, squeeze=False)
     for row, group in enumerate(groups):
         for number, name in enumerate(names):

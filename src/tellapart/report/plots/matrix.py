@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.images import decode
-from tellapart.errors import DataError, RunError, require
+from tellapart.errors import DataError, RunError
 from tellapart.records.result import RunRecord, Sample
 from tellapart.report.items import true_pairs
 from tellapart.report.measured import MeasuredRun, pick_benchmark, samples_of
 from tellapart.report.numbers import plain
 from tellapart.report.pictures import image_reader
-from tellapart.report.plots.style import GREY, PAGE, fold, write_title
+from tellapart.report.plots.style import GREY, PAGE, fold, new_figure, write_title
 from tellapart.tasks.registry import headline
 
 if TYPE_CHECKING:
@@ -53,14 +53,11 @@ def draw_matrix(runs: Sequence[MeasuredRun], item: str, benchmark: str | None = 
     samples = [_sample(run, benchmark, item) for run in own]
     images, texts = len(samples[0].scores), len(samples[0].scores[0])
     pictures = _pictures(own[0].result.run, benchmark, samples[0])
-    require("matplotlib", extra="plot")
-    from matplotlib.figure import Figure
-
     width = max(_SIDE * images, _NARROWEST)
     block = width + _GAP
     across = min(len(own), max(1, int((PAGE - _CAPTION) // block)))
     down = -(-len(own) // across)
-    figure = Figure(figsize=(_CAPTION + across * block, 0.35 + _SIDE + down * (0.42 * texts + 0.5)))
+    figure = new_figure(_CAPTION + across * block, 0.35 + _SIDE + down * (0.42 * texts + 0.5))
     grid = figure.add_gridspec(
         1 + down,
         1 + across,

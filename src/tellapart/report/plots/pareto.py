@@ -145,10 +145,10 @@ def _mark(axes: Axes, number: int, point: CostPoint) -> None:
 def _front(axes: Axes, on_front: Sequence[CostPoint]) -> list[tuple[float, float]]:
     """Draw the border of what the front's models dominate, out to the frame; return its corners."""
     ordered = sorted(on_front, key=lambda point: point.cost)
-    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    across = [ordered[0].cost, *(point.cost for point in ordered), right]
+    (leftmost, rightmost), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    across = [ordered[0].cost, *(point.cost for point in ordered), rightmost]
     upward = [bottom, *(point.score for point in ordered), ordered[-1].score]
     (line,) = axes.step(across, upward, where="post", color=GREY, linewidth=1.0, linestyle="--", zorder=1)
-    axes.set_xlim(left, right)
+    axes.set_xlim(leftmost, rightmost)
     axes.set_ylim(bottom, top)
     return [(x, y) for x, y in np.asarray(line.get_path().vertices).tolist()]

@@ -62,8 +62,8 @@ def _place_names(
     names = [axes.annotate(name, (x, y), textcoords="offset points", xytext=(0, 0), size=7) for name, x, y in points]
     for _ in range(2):  # a name that comes first leaves others no choice; the second time it sees them
         for number, name in enumerate(names):
-            room.put(number, name)
-    return all(room.met(number, room.taken[number]) == 0 for number in range(len(names)))
+            room.place_name(number, name)
+    return all(room.count_overlaps(number, room.taken[number]) == 0 for number in range(len(names)))
 
 
 class _Room:
@@ -73,17 +73,20 @@ class _Room:
         self.frame, self.parts, self.centres = frame, parts, centres
         self.taken: dict[int, Bbox] = {}
 
-    def put(self, number: int, name: Annotation) -> None:
+    def place_name(self, number: int, name: Annotation) -> None:
         """Put a name where it meets least, if possible nearest to its own point; of such places, at the first."""
         boxes = {}
         for offset in _PLACES:
-            _put(name, offset)
+            _set_offset(name, offset)
             boxes[offset] = name.get_window_extent()
-        best = min(_PLACES, key=lambda offset: (self.met(number, boxes[offset]), self._strange(number, boxes[offset])))
-        _put(name, best)
+        best = min(
+            _PLACES,
+            key=lambda offset: (self.count_overlaps(number, boxes[offset]), self._strange(number, boxes[offset])),
+        )
+        _set_offset(name, best)
         self.taken[number] = boxes[best]
 
-    def met(self, number: int, box: Bbox) -> int:
+    def count_overlaps(self, number: int, box: Bbox) -> int:
         """Count what a name at a place would meet; leaving the frame is worse than anything else."""
         from matplotlib.transforms import Bbox
 
@@ -103,7 +106,7 @@ class _Room:
         return min(others, default=math.inf) <= far(self.centres[number]) + 3
 
 
-def _put(name: Annotation, offset: tuple[int, int]) -> None:
+def _set_offset(name: Annotation, offset: tuple[int, int]) -> None:
     """Set a name off by so many points, on that side of its point."""
     across, upward = offset
     name.xyann = offset

@@ -27,6 +27,7 @@ __all__ = [
     "fold",
     "legend_below",
     "look",
+    "new_figure",
     "plain_logarithm",
     "write_picture",
     "write_title",
@@ -124,12 +125,21 @@ def write_picture(path: Path, draw: Callable[[], Figure]) -> None:
         raise RunError(f"cannot write {path}: {error.strerror}") from error
 
 
-def axes_of(width: float, height: float) -> tuple[Figure, Axes]:
-    """Return an empty figure of that many inches, and its one pair of axes."""
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of that many inches.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+    """
     require("matplotlib", extra="plot")
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height))
+    return Figure(figsize=(width, height))
+
+
+def axes_of(width: float, height: float) -> tuple[Figure, Axes]:
+    """Return an empty figure of that many inches, and its one pair of axes."""
+    figure = new_figure(width, height)
     return figure, figure.add_subplot()
 
 
