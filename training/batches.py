@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from training.captions import drawn_wording, encode, meaning, mirrored, reworded
+from training.captions import draw_wording, encode, meaning, mirror, reword
 from training.quadruples import Quadruples
 
-__all__ = ["MEAN", "STD", "TextBatch", "augmented", "normalised", "shuffled_batches", "text_batch"]
+__all__ = ["MEAN", "STD", "TextBatch", "augment", "normalise", "shuffled_batches", "text_batch"]
 
 #: Channel means and deviations of the input, in [0, 1]; the loader's config.json carries the same numbers.
 MEAN = (0.5, 0.5, 0.5)
 STD = (0.25, 0.25, 0.25)
 
-#: How often a paraphrase stands for an image's own caption.
+#: The share of images whose own caption is replaced by a paraphrase.
 PARAPHRASED = 0.25
 
 
@@ -34,10 +34,7 @@ class TextBatch:
         true: int64 `(2q,)`, rows of `ids`.
         foils: int64 `(2q, f)`, rows of `ids`; 0 where `has_foil` is False.
         has_foil: bool `(2q, f)`.
-        meanings: int64 `(2q,)`, equal for captions that say the same.
-
-    >>> TextBatch(*(torch.zeros(2, 2, dtype=torch.long),) * 5).ids.shape
-    torch.Size([2, 2])
+        meanings: int64 `(2q,)`, equal for captions with the same meaning.
     """
 
     ids: Tensor
@@ -47,34 +44,25 @@ class TextBatch:
     meanings: Tensor
 
 
-def normalised(images: NDArray[np.uint8]) -> Tensor:
-    """Return float32 `(n, 3, size, size)` from uint8 `(n, size, size, 3)`.
-
-    >>> normalised(np.full((1, 2, 2, 3), 255, np.uint8)).max().item()
-    2.0
-    """
+def normalise(images: NDArray[np.uint8]) -> Tensor:
+    """Return float32 `(n, 3, size, size)` from uint8 `(n, size, size, 3)`."""
     pixels = torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2).float() / 255.0
     mean, std = torch.tensor(MEAN)[:, None, None], torch.tensor(STD)[:, None, None]
     return ((pixels - mean) / std).contiguous(memory_format=torch.channels_last)
 
 
-def augmented(
+def augment(
     images: NDArray[np.uint8], places: NDArray[np.float32], flip: NDArray[np.bool_], rng: np.random.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Return `normalised` images after flips, small crops and shifts, and mild changes of light; and their places.
+    """Return normalised images after flips, small crops and shifts, and mild changes of light; and their places.
 
     Colours carry meaning here, so hue is left alone: gain within 15 %, channels within 4 %.
 
     Args:
         images: uint8 `(n, size, size, 3)`.
         places: float32 `(n, 5, 3)`, as in `Quadruples`; they move with the pixels.
-        flip: bool `(n,)`, which to mirror left to right.
+        flip: bool `(n,)`, the images to mirror left to right.
         rng: draws the rest.
-
-    >>> pixels = np.zeros((2, 8, 8, 3), np.uint8)
-    >>> moved = augmented(pixels, np.zeros((2, 5, 3), np.float32), np.array([True, False]), np.random.default_rng(0))
-    >>> [part.shape for part in moved]
-    [torch.Size([2, 3, 8, 8]), torch.Size([2, 5, 3])]
     """
     n = len(images)
     scale = rng.uniform(0.88, 1.06, n)
@@ -84,7 +72,7 @@ def augmented(
     affine[:, 1, 1] = scale
     affine[:, :, 2] = shift
     grid = functional.affine_grid(torch.from_numpy(affine), [n, 3, *images.shape[1:3]], align_corners=False)
-    pixels = functional.grid_sample(normalised(images), grid, padding_mode="reflection", align_corners=False)
+    pixels = functional.grid_sample(normalise(images), grid, padding_mode="reflection", align_corners=False)
     gain = rng.uniform(0.85, 1.15, (n, 1)) * rng.uniform(0.96, 1.04, (n, 3))
     offset = rng.uniform(-0.15, 0.15, (n, 1))
     light = torch.from_numpy(np.stack([gain, np.broadcast_to(offset, (n, 3))]).astype(np.float32))
@@ -102,18 +90,10 @@ def text_batch(
 
     Args:
         batch: `q` quadruples.
-        flip: bool `(q,)`, whose captions are mirrored with the images.
+        flip: bool `(q,)`, the quadruples whose captions are mirrored with the images.
         foils: false captions drawn for an image, beside its mate's.
         tokenizer: of `captions.tokenizer_json`.
         rng: draws wordings and foils.
-
-    >>> from tokenizers import Tokenizer
-    >>> from training.captions import tokenizer_json
-    >>> from training.drawings import drawn_quadruples
-    >>> drawn = drawn_quadruples(3, seed=0)
-    >>> tokenizer = Tokenizer.from_str(tokenizer_json(drawn.sentences(), 24))
-    >>> text_batch(drawn, np.zeros(3, bool), 2, tokenizer, np.random.default_rng(0)).true.tolist()
-    [0, 1, 2, 3, 4, 5]
     """
     row: dict[str, int] = {}
     true: list[int] = []
@@ -121,10 +101,10 @@ def text_batch(
     chosen = np.zeros((2 * len(batch), foils), np.int64)
     has_foil = np.zeros(chosen.shape, bool)
     for k in range(len(batch)):
-        wording = drawn_wording(rng)
+        wording = draw_wording(rng)
         for side in (0, 1):
-            texts = [_told(batch, k, side, rng), *_false(batch.foils[k][side], foils, rng)]
-            texts = [reworded(mirrored(text) if flip[k] else text, wording) for text in texts]
+            texts = [_true_caption(batch, k, side, rng), *_draw_foils(batch.foils[k][side], foils, rng)]
+            texts = [reword(mirror(text) if flip[k] else text, wording) for text in texts]
             rows = [row.setdefault(text, len(row)) for text in texts]
             true.append(rows[0])
             meanings.append(meaning(texts[0]))
@@ -142,15 +122,15 @@ def text_batch(
     )
 
 
-def _told(batch: Quadruples, k: int, side: int, rng: np.random.Generator) -> str:
-    """Return the image's own caption, or now and then a paraphrase."""
+def _true_caption(batch: Quadruples, k: int, side: int, rng: np.random.Generator) -> str:
+    """Return the image's own caption, or sometimes a paraphrase."""
     others = batch.paraphrases[k][side]
     if others and rng.random() < PARAPHRASED:
         return others[int(rng.integers(len(others)))]
     return batch.texts[k][side]
 
 
-def _false(groups: tuple[tuple[str, ...], ...], count: int, rng: np.random.Generator) -> list[str]:
+def _draw_foils(groups: tuple[tuple[str, ...], ...], count: int, rng: np.random.Generator) -> list[str]:
     """Return a foil of each of up to `count` kinds, so that rich kinds (other objects) do not crowd out the rest."""
     kinds = rng.permutation(len(groups))[:count]
     return [groups[int(kind)][int(rng.integers(len(groups[int(kind)])))] for kind in kinds]

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Wording", "drawn_wording", "encode", "meaning", "mirrored", "reworded", "tokenizer_json"]
+from tellapart.builders.rendered.grammar import LOCATIONS, PLACES, VERBS
 
-_VERBS = ("is", "is located", "is placed")
-_SIDE_FORMS = ("on the {} of", "on the {} side of", "on the {} hand of")
-_PLACES = ("in the scene", "on the platform")
+__all__ = ["Wording", "draw_wording", "encode", "meaning", "mirror", "reword", "tokenizer_json"]
+
+_SIDES: dict[str, tuple[str, ...]] = {"left": LOCATIONS["left"], "right": LOCATIONS["right"]}
 
 _VERB = re.compile(r"\bis (?:located|placed)\b")
 _SIDE = re.compile(r"\bon the (left|right)(?: side| hand)? of\b")
@@ -26,12 +26,12 @@ _OPPOSITE = {"on the right of": "on the left of", "behind": "in front of"}
 _SIZE = re.compile(r"\b(?:small|large) ")
 
 
-def _counted(text: str) -> tuple[str, str, str] | None:
+def _parse_count(text: str) -> tuple[str, str, str] | None:
     """Return (count, objects, verb) of a counting caption."""
-    if found := _COUNT_FIRST.match(text):
-        return found[1], found[2], found[3]
-    if found := _THERE_FIRST.match(text):
-        return found[2], found[3], found[1]
+    if match := _COUNT_FIRST.match(text):
+        return match[1], match[2], match[3]
+    if match := _THERE_FIRST.match(text):
+        return match[2], match[3], match[1]
     return None
 
 
@@ -48,31 +48,27 @@ def meaning(text: str) -> str:
     >>> meaning("2 red mugs are on the platform.") == meaning("There are 2 red mugs in the scene.")
     True
     """
-    if counted := _counted(text):
+    if counted := _parse_count(text):
         return f"count {counted[0]} {counted[1].lower()}"
     plain = _SIDE.sub(r"on the \1 of", _VERB.sub("is", _SIZE.sub("", text.lower())))
     plain = plain.replace("on the top of", "above")
-    # "B is right of A" is told as "A is left of B".
-    return _CONVERSE.sub(lambda found: f"the {found[3]} is {_OPPOSITE[found[2]]} the {found[1]}.", plain)
+    # "B is right of A" becomes "A is left of B".
+    return _CONVERSE.sub(lambda match: f"the {match[3]} is {_OPPOSITE[match[2]]} the {match[1]}.", plain)
 
 
-def mirrored(text: str) -> str:
+def mirror(text: str) -> str:
     """Return the caption that is true of the image flipped left to right.
 
-    >>> mirrored("The mug is on the left side of the bowl.")
+    >>> mirror("The mug is on the left side of the bowl.")
     'The mug is on the right side of the bowl.'
     """
     other = {"left": "right", "right": "left"}
-    return re.sub(r"\b(left|right)\b", lambda found: other[found[1]], text)
+    return re.sub(r"\b(left|right)\b", lambda match: other[match[1]], text)
 
 
 @dataclass(frozen=True)
 class Wording:
-    """One choice among the grammar's synonyms, applied to a caption and to everything it is compared with.
-
-    >>> Wording(verb=2, side=0, there=True, place=0).verb
-    2
-    """
+    """One choice among the grammar's synonyms, applied to a caption and to everything it is compared with."""
 
     verb: int
     side: int
@@ -80,40 +76,32 @@ class Wording:
     place: int
 
 
-def drawn_wording(rng: np.random.Generator) -> Wording:
-    """Draw a wording.
-
-    >>> drawn_wording(np.random.default_rng(0)) == drawn_wording(np.random.default_rng(0))
-    True
-    """
-    verb, side, there, place = (int(rng.integers(n)) for n in (len(_VERBS), len(_SIDE_FORMS), 2, len(_PLACES)))
+def draw_wording(rng: np.random.Generator) -> Wording:
+    """Draw a wording."""
+    verb, side, there, place = (int(rng.integers(n)) for n in (len(VERBS), len(_SIDES["left"]), 2, len(PLACES)))
     return Wording(verb, side, bool(there), place)
 
 
-def reworded(text: str, wording: Wording) -> str:
+def reword(text: str, wording: Wording) -> str:
     """Return the caption with the wording's synonyms; its meaning is unchanged.
 
-    >>> reworded("The mug is on the left of the bowl.", Wording(2, 1, False, 0))
+    >>> reword("The mug is on the left of the bowl.", Wording(2, 1, False, 0))
     'The mug is placed on the left side of the bowl.'
-    >>> reworded("2 red mugs are on the platform.", Wording(0, 0, True, 0))
+    >>> reword("2 red mugs are on the platform.", Wording(0, 0, True, 0))
     'There are 2 red mugs in the scene.'
     """
-    if counted := _counted(text):
+    if counted := _parse_count(text):
         count, objects, verb = counted
-        place = _PLACES[wording.place]
+        place = PLACES[wording.place]
         return f"There {verb} {count} {objects} {place}." if wording.there else f"{count} {objects} {verb} {place}."
-    text = _SIDE.sub(lambda found: _SIDE_FORMS[wording.side].format(found[1]), text)
-    return re.sub(r"\bis\b(?: located| placed)?", _VERBS[wording.verb], text, count=1)
+    text = _SIDE.sub(lambda match: _SIDES[match[1]][wording.side], text)
+    return re.sub(r"\bis\b(?: located| placed)?", VERBS[wording.verb], text, count=1)
 
 
 def tokenizer_json(texts: Iterable[str], context_length: int) -> str:
     """Return a Hugging Face `tokenizers` file: lower-cased whole words and punctuation, `[CLS]` first.
 
     Padding is 0, unknown words are 1; a longer text is cut to `context_length` tokens.
-
-    >>> tokens = json.loads(tokenizer_json(["The mug."], 8))["model"]["vocab"]
-    >>> sorted(tokens, key=tokens.get)
-    ['[PAD]', '[UNK]', '[CLS]', '.', 'mug', 'the']
     """
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
@@ -130,10 +118,5 @@ def tokenizer_json(texts: Iterable[str], context_length: int) -> str:
 
 
 def encode(tokenizer: Any, texts: Sequence[str]) -> NDArray[np.int64]:
-    """Return token ids `(texts, context_length)`, 0 where padded.
-
-    >>> from tokenizers import Tokenizer
-    >>> encode(Tokenizer.from_str(tokenizer_json(["the mug"], 4)), ["The mug", "a mug"]).tolist()
-    [[2, 4, 3, 0], [2, 1, 3, 0]]
-    """
+    """Return token ids `(texts, context_length)`, 0 where padded."""
     return np.array([encoding.ids for encoding in tokenizer.encode_batch(list(texts))], dtype=np.int64)

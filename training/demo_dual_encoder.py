@@ -1,7 +1,7 @@
 """Train, check and export the bundled dual encoder.
 
-The model that ships was made by these commands; its `training_record.json` holds the last but one as it was given, and
-the hash of the scenes that it read:
+These commands made the model that ships; its `training_record.json` holds the last but one as it was given, and the
+hash of the scenes that it read:
 
     python -m tellapart.builders.rendered.training_scenes --out train_scenes --quadruples 2304 --seed 1 --workers 2
     python -m tellapart.builders.rendered.training_scenes --out val_scenes --quadruples 192 --seed 2 --workers 2
@@ -29,9 +29,9 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer
 
-from training.captions import Wording, mirrored, reworded, tokenizer_json
-from training.drawings import drawn_quadruples
-from training.encoder import DualEncoder, Shape, frozen_for_export
+from training.captions import Wording, mirror, reword, tokenizer_json
+from training.drawings import draw_quadruples
+from training.encoder import Shape, frozen_for_export
 from training.folder import write_model, write_record
 from training.loop import Recipe, Task, pair_scores, strict_scores, train
 from training.quadruples import Quadruples
@@ -44,20 +44,15 @@ _WORDINGS = tuple(Wording(k, k, k % 2 == 0, k % 2) for k in range(3))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line.
-
-    >>> main([])
-    Traceback (most recent call last):
-    SystemExit: 2
-    """
+    """Run the command line."""
     options = _parser().parse_args(arguments)
     torch.set_num_threads(options.threads)
     torch.use_deterministic_algorithms(True)
     started = time.process_time()
     size = 48 if options.smoke else options.size
     if options.smoke:
-        data = drawn_quadruples(48, seed=1, size=size)
-        validation = {"drawings": drawn_quadruples(12, seed=2, size=size)}
+        data = draw_quadruples(48, seed=1, size=size)
+        validation = {"drawings": draw_quadruples(12, seed=2, size=size)}
         recipe = Recipe(steps=8, batch=12, seed=options.seed)
     else:
         data = read_scenes(options.scenes, size, options.shards)
@@ -72,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     worst = write_model(model, shape, tokenizer_text, options.out)
     record: dict[str, Any] = {
         "command": _command(arguments if arguments is not None else sys.argv[1:]),
-        "data": _described(data),
+        "data": _describe(data),
         "shape": asdict(shape),
         "parameters": sum(p.numel() for tower in (model.image, model.text) for p in tower.parameters()),
         "recipe": asdict(recipe),
@@ -81,8 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "cpu_seconds": round(time.process_time() - started, 1),
         "largest_difference_onnxruntime_torch": worst,
         "versions": _versions(),
-        "validation_data": {name: _described(part) for name, part in validation.items()},
-        "validation": {name: _validated(model, part, tokenizer) for name, part in validation.items()},
+        "validation_data": {name: _describe(part) for name, part in validation.items()},
+        "validation": {
+            name: strict_scores(pair_scores(model, part, tokenizer), part.aspects) for name, part in validation.items()
+        },
         "curve": trained.curve,
     }
     write_record(options.out, record)
@@ -90,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _command(arguments: Sequence[str]) -> str:
-    """Return the command line, folders by their last name: where they lie on a machine is nobody's business."""
+    """Return the command line, folders by their last name: their place on a machine does not matter."""
     words = [Path(word).name if "/" in word else word for word in arguments]
     return " ".join(["python -m training.demo_dual_encoder", *words])
 
@@ -117,10 +114,10 @@ def _parser() -> argparse.ArgumentParser:
 def _wordings_of(data: Quadruples) -> list[str]:
     """Return every text that training can show, as far as its words go."""
     texts = dict.fromkeys(data.sentences())
-    return [side for text in texts for w in _WORDINGS for side in (reworded(text, w), reworded(mirrored(text), w))]
+    return [side for text in texts for w in _WORDINGS for side in (reword(text, w), reword(mirror(text), w))]
 
 
-def _described(data: Quadruples) -> dict[str, Any]:
+def _describe(data: Quadruples) -> dict[str, Any]:
     aspects = sorted(set(data.aspects))
     return {
         "quadruples": len(data),
@@ -129,10 +126,6 @@ def _described(data: Quadruples) -> dict[str, Any]:
         "sha256": data.fingerprint(),
         "source": data.source,
     }
-
-
-def _validated(model: DualEncoder, data: Quadruples, tokenizer: Any) -> dict[str, dict[str, float]]:
-    return strict_scores(pair_scores(model, data, tokenizer), data.aspects)
 
 
 def _versions() -> dict[str, str]:

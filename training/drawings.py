@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from training.quadruples import Quadruples
 
-__all__ = ["drawn_quadruples"]
+__all__ = ["draw_quadruples"]
 
 _COLOURS = {"red": (205, 50, 45), "green": (50, 160, 70), "blue": (50, 80, 200), "yellow": (225, 200, 60)}
 _SHAPES = ("plate", "box", "hat")
@@ -57,23 +57,15 @@ def _counting(rng: np.random.Generator) -> tuple[list[Any], list[str]]:
 def _location(rng: np.random.Generator) -> tuple[list[Any], list[str]]:
     shape, other = rng.choice(_SHAPES, 2, replace=False)
     colour, second = rng.choice(list(_COLOURS), 2)
-    spots = {
-        "on the left of": (0.2, 0.5),
-        "on the right of": (0.8, 0.5),
-        "in front of": (0.5, 0.82),
-        "behind": (0.5, 0.18),
-    }
+    spots = {"on the left of": (0.2, 0.5), "on the right of": (0.8, 0.5)}
+    spots |= {"in front of": (0.5, 0.82), "behind": (0.5, 0.18)}
     places = rng.choice(list(spots), 2, replace=False)
     scenes = [[(other, second, (0.5, 0.5), 0.12), (shape, colour, spots[p], 0.12)] for p in places]
     return scenes, [f"The {colour} {shape} is {p} the {second} {other}." for p in places]
 
 
-def drawn_quadruples(count: int, seed: int, size: int = 112) -> Quadruples:
-    """Draw `count` quadruples, the three aspects in turn; images are uint8 `(count, 2, size, size, 3)`.
-
-    >>> drawn_quadruples(3, seed=0).aspects
-    ('attribute', 'counting', 'location')
-    """
+def draw_quadruples(count: int, seed: int, size: int = 112) -> Quadruples:
+    """Draw `count` quadruples, the three aspects in turn; images are uint8 `(count, 2, size, size, 3)`."""
     aspects = ("attribute", "counting", "location")
     makers = (_attribute, _counting, _location)
     images = np.empty((count, 2, size, size, 3), np.uint8)

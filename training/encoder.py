@@ -30,9 +30,6 @@ class Shape:
         context_length: tokens in a text, padding included.
         dimension: of the shared space.
         objects: kinds of objects that the training-only head names where they stand.
-
-    >>> Shape(vocabulary=90).positions
-    49
     """
 
     vocabulary: int
@@ -49,11 +46,7 @@ class Shape:
 
     @property
     def positions(self) -> int:
-        """Positions of the last feature map.
-
-        >>> Shape(vocabulary=9, image_size=96).positions
-        36
-        """
+        """Positions of the last feature map."""
         return (self.image_size // 16) ** 2
 
 
@@ -117,11 +110,7 @@ class _Attention(nn.Module):
 
 
 class ImageTower(nn.Module):
-    """Normalised RGB `(n, 3, size, size)` to unit vectors `(n, dimension)`, float32.
-
-    >>> ImageTower(Shape(vocabulary=9))(torch.zeros(2, 3, 112, 112)).shape
-    torch.Size([2, 192])
-    """
+    """Normalised RGB `(n, 3, size, size)` to unit vectors `(n, dimension)`, float32."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -142,20 +131,12 @@ class ImageTower(nn.Module):
         return self.pooled(self.tokens(pixels))
 
     def tokens(self, pixels: Tensor) -> Tensor:
-        """Return the last feature map's positions, row by row: float32 `(n, positions, channels)`.
-
-        >>> ImageTower(Shape(vocabulary=9)).tokens(torch.zeros(2, 3, 112, 112)).shape
-        torch.Size([2, 49, 160])
-        """
+        """Return the last feature map's positions, row by row: float32 `(n, positions, channels)`."""
         x: Tensor = self.stages(functional.relu(self.stem(pixels)))
         return x.flatten(2).transpose(1, 2) + self.position
 
     def pooled(self, tokens: Tensor) -> Tensor:
-        """Turn the positions' `tokens` into one unit vector an image.
-
-        >>> ImageTower(Shape(vocabulary=9)).pooled(torch.zeros(2, 49, 160)).shape
-        torch.Size([2, 192])
-        """
+        """Turn the positions' `tokens` into one unit vector an image."""
         for layer in self.layers:
             tokens = layer(tokens)
         tokens = self.norm(tokens)
@@ -165,11 +146,7 @@ class ImageTower(nn.Module):
 
 
 class TextTower(nn.Module):
-    """Token ids int64 `(n, context_length)`, 0 is padding, to unit vectors `(n, dimension)`, float32.
-
-    >>> TextTower(Shape(vocabulary=9))(torch.tensor([[2, 3, 0, 0]])).shape
-    torch.Size([1, 192])
-    """
+    """Token ids int64 `(n, context_length)`, 0 is padding, to unit vectors `(n, dimension)`, float32."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -199,9 +176,6 @@ class DualEncoder(nn.Module):
 
     `whereabouts` names, at each position of the image tower, the object whose centre is there, or none: it teaches
     the tower what stands where long before captions would, and is not exported.
-
-    >>> float(DualEncoder(Shape(vocabulary=9)).scale().detach()) > 10
-    True
     """
 
     def __init__(self, shape: Shape) -> None:
@@ -212,11 +186,7 @@ class DualEncoder(nn.Module):
         self.log_scale = nn.Parameter(torch.tensor(math.log(14.0)))
 
     def scale(self) -> Tensor:
-        """The factor on cosines in the loss: a scalar, at most 60.
-
-        >>> DualEncoder(Shape(vocabulary=9)).scale().shape
-        torch.Size([])
-        """
+        """The factor on cosines in the loss: a scalar, at most 60."""
         return self.log_scale.clamp(max=math.log(60.0)).exp()
 
 
@@ -224,10 +194,6 @@ def frozen_for_export(model: DualEncoder) -> DualEncoder:
     """Return a copy in evaluation mode, batch norms folded, weights rounded to float16 values (held in float32).
 
     What is exported is exactly this copy, so what is validated is what is shipped.
-
-    >>> model = frozen_for_export(DualEncoder(Shape(vocabulary=9)))
-    >>> any(isinstance(part, nn.BatchNorm2d) for part in model.modules())
-    False
     """
     frozen = copy.deepcopy(model).eval()
     for part in frozen.modules():

@@ -23,19 +23,15 @@ TOLERANCE = 1e-4
 
 
 def sha256(path: Path) -> str:
-    """Return a file's SHA-256 in hex.
-
-    >>> len(sha256(Path(__file__)))
-    64
-    """
+    """Return a file's SHA-256 in hex."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def export_towers(model: DualEncoder, shape: Shape, folder: Path) -> float:
     """Write `image.onnx` and `text.onnx`; return the largest difference between onnxruntime and torch.
 
-    Inputs are `pixel_values`, float32 `(n, 3, size, size)`, and `input_ids`, int64 `(n, context_length)`; the output of both is
-    `vectors`, float32 `(n, dimension)`, of unit length. Weights are stored as float16 and cast when loaded.
+    Inputs are `pixel_values`, float32 `(n, 3, size, size)`, and `input_ids`, int64 `(n, context_length)`; the output of
+    both is `vectors`, float32 `(n, dimension)`, of unit length. Weights are stored as float16 and cast when loaded.
 
     Args:
         model: from `encoder.frozen_for_export`, whose weights are float16 values already.
@@ -44,13 +40,6 @@ def export_towers(model: DualEncoder, shape: Shape, folder: Path) -> float:
 
     Raises:
         ModelError: onnxruntime's vectors differ from torch's by more than `TOLERANCE`.
-
-    >>> import tempfile
-    >>> from training.encoder import frozen_for_export
-    >>> shape = Shape(vocabulary=9, image_size=32)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     export_towers(frozen_for_export(DualEncoder(shape)), shape, Path(folder)) < TOLERANCE
-    True
     """
     generator = torch.Generator().manual_seed(0)
     size = shape.image_size
@@ -87,18 +76,18 @@ def _store_as_float16(path: Path) -> None:
 
     model = onnx.load(str(path))
     graph = model.graph
-    casts, kept = [], []
+    casts, stored = [], []
     for weight in graph.initializer:
         values = onnx.numpy_helper.to_array(weight)
         if values.dtype == np.float32 and values.size >= 64 and _survives(values):
             half = onnx.numpy_helper.from_array(values.astype(np.float16), weight.name + "_half")
-            kept.append(half)
+            stored.append(half)
             casts.append(onnx.helper.make_node("Cast", [half.name], [weight.name], to=onnx.TensorProto.FLOAT))
         else:
-            kept.append(weight)
+            stored.append(weight)
     nodes = [*casts, *graph.node]
     del graph.initializer[:], graph.node[:]
-    graph.initializer.extend(kept)
+    graph.initializer.extend(stored)
     graph.node.extend(nodes)
     model.producer_name, model.producer_version, model.doc_string = "tellapart", "", ""
     onnx.checker.check_model(model)
@@ -110,17 +99,7 @@ def _survives(values: NDArray[np.float32]) -> bool:
 
 
 def largest_difference(path: Path, name: str, tower: nn.Module, sample: Tensor) -> float:
-    """Return the largest absolute difference between onnxruntime's vectors and torch's.
-
-    >>> import tempfile
-    >>> from training.encoder import frozen_for_export
-    >>> shape = Shape(vocabulary=9, image_size=32)
-    >>> model = frozen_for_export(DualEncoder(shape))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     worst = export_towers(model, shape, Path(folder))
-    ...     largest_difference(Path(folder, "image.onnx"), "pixel_values", model.image, torch.zeros(2, 3, 32, 32)) < 1e-4
-    True
-    """
+    """Return the largest absolute difference between onnxruntime's vectors and torch's."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -1,4 +1,4 @@
-"""The model's folder: what `tellapart.models.onnx.dual_encoder` loads, the record of its training, and its card."""
+"""The model's folder: files for `tellapart.models.onnx.dual_encoder`, the record of the training, and the card."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["FILES", "NAME", "demo_scores", "write_card", "write_model", "write_r
 
 NAME = "demo-encoder"
 
-#: What is loaded; the record holds the hash of each.
+#: The files that are loaded; the record holds the hash of each.
 FILES = ("config.json", "image.onnx", "text.onnx", "tokenizer.json")
 
 _HEADLINE = ("text_score", "image_score", "group_score")
@@ -31,19 +31,10 @@ def write_model(model: DualEncoder, shape: Shape, tokenizer: str, folder: Path) 
         model: from `encoder.frozen_for_export`.
         shape: of the model.
         tokenizer: from `captions.tokenizer_json`.
-        folder: is made if it is not there.
+        folder: made if it is missing.
 
     Raises:
         ModelError: the exported towers differ from torch's.
-
-    >>> import tempfile
-    >>> from training.captions import tokenizer_json
-    >>> from training.encoder import frozen_for_export
-    >>> shape = Shape(vocabulary=5, image_size=32)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = write_model(frozen_for_export(DualEncoder(shape)), shape, tokenizer_json(["a mug"], 32), Path(folder))
-    ...     OnnxDualEncoder.load(folder).encode_texts(["a mug"]).shape
-    (1, 192)
     """
     folder.mkdir(parents=True, exist_ok=True)
     worst = export_towers(model, shape, folder)
@@ -67,12 +58,7 @@ def write_model(model: DualEncoder, shape: Shape, tokenizer: str, folder: Path) 
 
 
 def demo_scores(folder: Path, pairs: PairSet) -> dict[str, Any]:
-    """Measure the exported model on a 2x2 pair set: each score with its interval, over all items and by tag.
-
-    >>> demo_scores(Path("nowhere"), None)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: nowhere has no config.json; ...
-    """
+    """Measure the exported model on a 2x2 pair set: each score with its interval, over all items and by tag."""
     model = OnnxDualEncoder.load(folder)
     values = []
     for item in pairs.items:
@@ -90,57 +76,35 @@ def demo_scores(folder: Path, pairs: PairSet) -> dict[str, Any]:
 
 def _numbers(metrics: dict[str, Any]) -> dict[str, Any]:
     fields = ("value", "low", "high", "n", "ties", "chance", "method")
-    return {name: {field: _rounded(getattr(metrics[name], field)) for field in fields} for name in _HEADLINE}
+    return {name: {field: _round(getattr(metrics[name], field)) for field in fields} for name in _HEADLINE}
 
 
-def _rounded(value: Any) -> Any:
+def _round(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
 
 
 def write_record(folder: Path, record: dict[str, Any]) -> None:
-    """Write `training_record.json`: what the caller says, and the hash and size of each file of the model.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as name:
-    ...     for file in FILES:
-    ...         _ = Path(name, file).write_text("x")
-    ...     write_record(Path(name), {"seed": 0})
-    ...     sorted(json.loads(Path(name, "training_record.json").read_text()))
-    ['files', 'seed']
-    """
+    """Write `training_record.json`: the record, and the hash and size of each file of the model."""
     files = {name: {"sha256": sha256(folder / name), "bytes": (folder / name).stat().st_size} for name in FILES}
     text = json.dumps({**record, "files": files}, indent=1, ensure_ascii=False)
     (folder / "training_record.json").write_text(text + "\n", encoding="utf-8")
 
 
 def write_card(folder: Path, record: dict[str, Any]) -> None:
-    """Write `MODEL_CARD.md` from the record's numbers.
-
-    >>> import tempfile
-    >>> number = {"value": 0.5, "low": 0.4, "high": 0.6, "n": 9, "chance": 0.25}
-    >>> scores = {"metrics": dict.fromkeys(_HEADLINE, number), "by": {}}
-    >>> record = {"demo": scores, "validation": {}, "data": {"quadruples": 3}, "parameters": 9, "seconds": 60.0}
-    >>> with tempfile.TemporaryDirectory() as name:
-    ...     write_card(Path(name), record)
-    ...     "50.0 [40.0, 60.0]" in Path(name, "MODEL_CARD.md").read_text()
-    True
-    """
-    (folder / "MODEL_CARD.md").write_text(_card(record), encoding="utf-8")
-
-
-def _card(record: dict[str, Any]) -> str:
-    demo = record["demo"]
+    """Write `MODEL_CARD.md` from the record's numbers."""
+    demo, minutes = record["demo"], record["seconds"] / 60
+    quadruples, parameters = (f"{number:,}" for number in (record["data"]["quadruples"], record["parameters"]))
     rows = [("all", demo["metrics"])]
     rows += [
         (f"{tag}: {value}", group) for tag in ("aspect", "held_out") for value, group in demo["by"].get(tag, {}).items()
     ]
     lines = [_row(name, group) for name, group in rows]
     table = "\n".join(["| demo items | n | text | image | group |", "|---|---|---|---|---|", *lines])
-    return f"""# {NAME}
+    text = f"""# {NAME}
 
-A dual encoder of {record["parameters"]:,} parameters (a residual CNN with two attention layers on its last feature map; a
-two-layer text transformer over whole words; weights stored as float16), trained from nothing on {record["data"]["quadruples"]:,} rendered
-quadruples in {record["seconds"] / 60:.0f} minutes on two busy CPU cores by `python -m training.demo_dual_encoder`. The loss is
+A dual encoder of {parameters} parameters (a residual CNN with two attention layers on its last feature map; a
+two-layer text transformer over whole words; weights stored as float16), trained from nothing on {quadruples} rendered
+quadruples in {minutes:.0f} minutes on two busy CPU cores by `python -m training.demo_dual_encoder`. The loss is
 contrastive with hard negatives (each image's mate, and captions false of it); beside it, a head that is not exported
 learnt to name the object at each object's centre, which the scene's own description gives.
 
@@ -160,6 +124,7 @@ Data, hyper-parameters, loss curve, validation scores, versions and file hashes:
 
 Licence: Apache-2.0, as the rest of tellapart. Trained on this project's own renders only.
 """
+    (folder / "MODEL_CARD.md").write_text(text, encoding="utf-8")
 
 
 def _row(name: str, metrics: dict[str, Any]) -> str:

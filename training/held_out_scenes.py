@@ -26,8 +26,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--size", type=int, default=Settings().size)
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
-    demo = {"samples": Settings().samples, "depth": Settings().depth}
-    plan = Plan(**vars(options), **demo, rows=32, held_out=True)
+    demo = Settings(options.size)
+    plan = Plan(
+        options.out,
+        options.quadruples,
+        options.seed,
+        size=demo.size,
+        samples=demo.samples,
+        depth=demo.depth,
+        rows=32,
+        held_out=True,
+    )
     for shard in range(plan.shards):
         write_shard(plan, shard)
 

@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from training.batches import augmented, normalised, shuffled_batches, text_batch
+from tellapart.metrics.pairs import group_score, image_score, text_score
+from training.batches import augment, normalise, shuffled_batches, text_batch
 from training.captions import encode
 from training.encoder import DualEncoder, Shape
 from training.objective import Batch, Losses, pair_losses, whereabouts_loss
@@ -24,7 +25,7 @@ __all__ = ["Recipe", "Task", "Trained", "pair_scores", "strict_scores", "train"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides the result, beside the data and the shape of the towers.
+    """Settings that decide the result, beside the data and the shape of the towers.
 
     Attributes:
         steps: optimiser steps; the schedule is one cycle over all of them.
@@ -32,11 +33,8 @@ class Recipe:
         foils: false captions drawn for an image in a step.
         learning_rate: the cycle's peak.
         weight_decay: of AdamW; not on biases, norms, positions or the temperature.
-        average: decay of the exponential average of the weights, which is what is exported.
+        average: decay of the exponential average of the weights, which is exported.
         seed: of the initial weights, the batches and the augmentation.
-
-    >>> Recipe(steps=10).seed
-    0
     """
 
     steps: int
@@ -50,11 +48,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Task:
-    """What is learnt from, what is watched meanwhile, and the towers' shape.
-
-    >>> sorted(Task.__dataclass_fields__)
-    ['data', 'shape', 'tokenizer', 'validation']
-    """
+    """Training data, validation data, tokenizer and the towers' shape."""
 
     data: Quadruples
     validation: Quadruples
@@ -64,15 +58,12 @@ class Task:
 
 @dataclass(frozen=True)
 class Trained:
-    """The averaged model, and what was seen on the way.
+    """The averaged model, and the course of its training.
 
     Attributes:
         model: the exponential average of the weights.
         curve: for some steps: step, the losses (nats), learning rate, temperature, validation scores when taken.
         seconds: wall time of the loop.
-
-    >>> Trained(DualEncoder(Shape(vocabulary=9)), [], 0.0).curve
-    []
     """
 
     model: DualEncoder
@@ -81,16 +72,7 @@ class Trained:
 
 
 def pair_scores(model: DualEncoder, data: Quadruples, tokenizer: Any, batch: int = 64) -> NDArray[np.float32]:
-    """Return cosines of every quadruple, float32 `(n, 2 images, 2 texts)`, in evaluation mode.
-
-    >>> from tokenizers import Tokenizer
-    >>> from training.captions import tokenizer_json
-    >>> from training.drawings import drawn_quadruples
-    >>> drawn = drawn_quadruples(3, seed=0)
-    >>> tokenizer = Tokenizer.from_str(tokenizer_json(drawn.sentences(), 24))
-    >>> pair_scores(DualEncoder(Shape(vocabulary=tokenizer.get_vocab_size())), drawn, tokenizer).shape
-    (3, 2, 2)
-    """
+    """Return cosines of every quadruple, float32 `(n, 2 images, 2 texts)`, in evaluation mode."""
     was_training = model.training
     model.eval()
     parts = []
@@ -98,7 +80,7 @@ def pair_scores(model: DualEncoder, data: Quadruples, tokenizer: Any, batch: int
         for start in range(0, len(data), batch):
             images = data.images[start : start + batch]
             texts = [text for pair in data.texts[start : start + batch] for text in pair]
-            vectors = model.image(normalised(images.reshape(-1, *images.shape[2:]))).reshape(len(images), 2, -1)
+            vectors = model.image(normalise(images.reshape(-1, *images.shape[2:]))).reshape(len(images), 2, -1)
             sentences = model.text(torch.from_numpy(encode(tokenizer, texts))).reshape(len(images), 2, -1)
             parts.append((vectors @ sentences.transpose(1, 2)).numpy())
     model.train(was_training)
@@ -106,22 +88,12 @@ def pair_scores(model: DualEncoder, data: Quadruples, tokenizer: Any, batch: int
 
 
 def strict_scores(scores: NDArray[np.float32], aspects: tuple[str, ...]) -> dict[str, dict[str, float]]:
-    """Return text, image and group score by aspect, ties never right (Winoground's rule).
-
-    >>> strict_scores(np.array([[[1, 0], [0, 1]]], np.float32), ("location",))["location"]["group_score"]
-    1.0
-    """
-    own, other = scores[:, [0, 1], [0, 1]], scores[:, [0, 1], [1, 0]]
-    text: NDArray[np.bool_] = np.all(own > other, axis=1)
-    image: NDArray[np.bool_] = np.all(own > other[:, ::-1], axis=1)
+    """Return text, image and group score by aspect, ties never right (Winoground's rule), and the number of items."""
+    values = {metric.__name__: metric(scores) for metric in (text_score, image_score, group_score)}
     of = np.array(aspects)
     return {
-        str(aspect): {
-            "text_score": float(text[of == aspect].mean()),
-            "image_score": float(image[of == aspect].mean()),
-            "group_score": float((text & image)[of == aspect].mean()),
-            "n": int((of == aspect).sum()),
-        }
+        aspect: {name: float(value[of == aspect].mean()) for name, value in values.items()}
+        | {"n": int((of == aspect).sum())}
         for aspect in sorted(set(aspects))
     }
 
@@ -131,15 +103,6 @@ def train(task: Task, recipe: Recipe, report: Callable[..., None]) -> Trained:
 
     The result depends on the seed, the data, the recipe, the number of threads and the torch build: sums of
     floats are taken in an order that the last two decide.
-
-    >>> from tokenizers import Tokenizer
-    >>> from training.captions import tokenizer_json
-    >>> from training.drawings import drawn_quadruples
-    >>> drawn = drawn_quadruples(3, seed=0, size=32)
-    >>> tokenizer = Tokenizer.from_str(tokenizer_json(drawn.sentences(), 24))
-    >>> shape = Shape(vocabulary=tokenizer.get_vocab_size(), image_size=32)
-    >>> train(Task(drawn, drawn, tokenizer, shape), Recipe(steps=1), lambda **_: None).curve[0]["step"]
-    1
     """
     torch.manual_seed(recipe.seed)
     rng = np.random.default_rng(recipe.seed)
@@ -151,7 +114,7 @@ def train(task: Task, recipe: Recipe, report: Callable[..., None]) -> Trained:
     curve: list[dict[str, Any]] = []
     every = max(1, recipe.steps // 40)
     recent: list[Losses] = []
-    begun = time.perf_counter()
+    start = time.perf_counter()
     for step in range(1, recipe.steps + 1):
         losses = _step(model, task.data.take(next(rows)), task.tokenizer, recipe, rng)
         optimiser.zero_grad(set_to_none=True)
@@ -168,15 +131,15 @@ def train(task: Task, recipe: Recipe, report: Callable[..., None]) -> Trained:
                 entry["validation"] = strict_scores(scores, task.validation.aspects)
             curve.append(entry)
             recent = []
-            report(**entry, seconds=round(time.perf_counter() - begun, 1))
-    return Trained(average, curve, time.perf_counter() - begun)
+            report(**entry, seconds=round(time.perf_counter() - start, 1))
+    return Trained(average, curve, time.perf_counter() - start)
 
 
 def _step(model: DualEncoder, batch: Quadruples, tokenizer: Any, recipe: Recipe, rng: np.random.Generator) -> Losses:
     flip = rng.random(len(batch)) < 0.5
     texts = text_batch(batch, flip, recipe.foils, tokenizer, rng)
     images = batch.images.reshape(-1, *batch.images.shape[2:])
-    pixels, places = augmented(images, batch.places.reshape(-1, 5, 3), np.repeat(flip, 2), rng)
+    pixels, places = augment(images, batch.places.reshape(-1, 5, 3), np.repeat(flip, 2), rng)
     vectors = model.text(texts.ids)
     tokens = model.image.tokens(pixels)
     parts = Batch(model.image.pooled(tokens), vectors[texts.true], vectors[texts.foils], texts.has_foil, texts.meanings)

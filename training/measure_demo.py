@@ -1,7 +1,7 @@
 """Measure the exported model on the demo pairs, and write the numbers into its record and its card.
 
-`python -m training.measure_demo --model FOLDER` is run once, when training is done and nothing is left to choose; and
-again only if the demo pairs themselves are made anew.
+Run `python -m training.measure_demo --model FOLDER` once, when training is done and nothing is left to choose; and
+again only if the demo pairs themselves change.
 """
 
 from __future__ import annotations
@@ -19,12 +19,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line.
-
-    >>> main([])
-    Traceback (most recent call last):
-    SystemExit: 2
-    """
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m training.measure_demo", description=__doc__)
     parser.add_argument("--model", type=Path, required=True, help="folder that the training wrote")
     parser.add_argument("--pairs", type=Path, default=DEMO_FOLDER, help="2x2 pair set to measure on")

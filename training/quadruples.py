@@ -29,16 +29,12 @@ class Quadruples:
         paraphrases: for each image, other captions that are true of it and false of the other one.
         foils: for each image, groups of captions that are false of it, a group for each kind of change.
         aspects: attribute, counting or location.
-        places: float32 `(n, 2, 5, 3)`: what stands where in each image: number of the object, x and y of its centre
-            in [-1, 1], right and down; the number is -1 where there are fewer objects.
-        source: how they were made, for the record.
+        places: float32 `(n, 2, 5, 3)`: the objects of each image: number of the object, x and y of its centre in
+            [-1, 1], right and down; the number is -1 where there are fewer objects.
+        source: their origin, for the record.
 
     Raises:
         DataError: the parts do not have the same length, or the images are not such an array.
-
-    >>> images = np.zeros((1, 2, 8, 8, 3), np.uint8)
-    >>> Quadruples(("a",), images, (("x", "y"),), *((((), ()),),) * 2, ("location",), np.zeros((1, 2, 5, 3), np.float32)).ids
-    ('a',)
     """
 
     ids: tuple[str, ...]
@@ -64,12 +60,7 @@ class Quadruples:
         return len(self.ids)
 
     def take(self, rows: NDArray[np.int64]) -> Quadruples:
-        """Return some of the quadruples, in the order of `rows`.
-
-        >>> from training.drawings import drawn_quadruples
-        >>> drawn_quadruples(3, seed=0).take(np.array([2])).aspects
-        ('location',)
-        """
+        """Return some of the quadruples, in the order of `rows`."""
         picked = [int(row) for row in rows]
         return Quadruples(
             ids=tuple(self.ids[row] for row in picked),
@@ -83,24 +74,14 @@ class Quadruples:
         )
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 over ids, captions and pixels.
-
-        >>> from training.drawings import drawn_quadruples
-        >>> drawn_quadruples(3, seed=0).fingerprint() == drawn_quadruples(3, seed=1).fingerprint()
-        False
-        """
+        """Return the SHA-256 over ids, captions and pixels."""
         digest = hashlib.sha256(json.dumps([self.ids, self.texts, self.paraphrases, self.foils, self.aspects]).encode())
         digest.update(np.ascontiguousarray(self.images).tobytes())
         digest.update(np.ascontiguousarray(self.places).tobytes())
         return digest.hexdigest()
 
     def sentences(self) -> list[str]:
-        """Every caption, true and false.
-
-        >>> from training.drawings import drawn_quadruples
-        >>> len(drawn_quadruples(3, seed=0).sentences())
-        6
-        """
+        """Return every caption, true and false."""
         true = [text for pair in self.texts for text in pair]
         also = [text for sides in self.paraphrases for side in sides for text in side]
         false = [text for sides in self.foils for side in sides for group in side for text in group]

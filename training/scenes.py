@@ -20,7 +20,7 @@ __all__ = ["read_scenes"]
 
 
 def read_scenes(folder: Path, size: int, shards: int | None = None) -> Quadruples:
-    """Read the shards that `tellapart.builders.rendered.training_scenes` writes; images are uint8 `(n, 2, size, size, 3)`.
+    """Read the shards that `builders.rendered.training_scenes` writes; images are uint8 `(n, 2, size, size, 3)`.
 
     Args:
         folder: of `shard-*.jsonl` (a quadruple a line) and `shard-*.npy` (its pixels).
@@ -29,36 +29,33 @@ def read_scenes(folder: Path, size: int, shards: int | None = None) -> Quadruple
 
     Raises:
         DataError: the folder holds too few shards, or a line is not a quadruple.
-
-    >>> read_scenes(Path("nowhere"), 112)
-    Traceback (most recent call last):
-    tellapart.errors.DataError: nowhere holds no shard-00000.jsonl; run python -m tellapart.builders.rendered.training_scenes
     """
-    wanted = len(list(folder.glob("shard-*.jsonl"))) if shards is None else shards
+    count = len(list(folder.glob("shard-*.jsonl"))) if shards is None else shards
     records: list[dict[str, Any]] = []
     images = []
-    for number in range(max(wanted, 1)):
+    for number in range(max(count, 1)):
         path = folder / f"shard-{number:05d}.jsonl"
         if not path.is_file():
             raise DataError(f"{folder} holds no {path.name}; run python -m tellapart.builders.rendered.training_scenes")
         pixels = np.load(path.with_suffix(".npy"), allow_pickle=False)
         rows = list(_records(path))
-        images.append(_resized(pixels[[record["row"] for record in rows]], size))
+        images.append(_resize(pixels[[record["row"] for record in rows]], size))
         records += rows
+    sides = [record["sides"] for record in records]
     return Quadruples(
         ids=tuple(record["id"] for record in records),
         images=np.concatenate(images),
-        texts=tuple((_own(record, 0), _own(record, 1)) for record in records),
-        paraphrases=tuple((_also(record, 0), _also(record, 1)) for record in records),
-        foils=tuple((_groups(record, 0), _groups(record, 1)) for record in records),
+        texts=tuple((str(a["captions"][0]), str(b["captions"][0])) for a, b in sides),
+        paraphrases=tuple((tuple(a["captions"][1:]), tuple(b["captions"][1:])) for a, b in sides),
+        foils=tuple((_foils(a), _foils(b)) for a, b in sides),
         aspects=tuple(record["aspect"] for record in records),
         places=np.stack([_places(record) for record in records]),
-        source=_source(records, wanted),
+        source=_source(records, count),
     )
 
 
 def _places(record: dict[str, Any]) -> NDArray[np.float32]:
-    """Return what stands where, from the scene's own drawing: the middle of each object's outline, `(2, 5, 3)`."""
+    """Return the middle of each object's outline, `(2, 5, 3)`, from the scene that the record's key draws."""
     quadruple = draw(Key(**record["key"]))
     out = np.full((2, 5, 3), -1.0, np.float32)
     for side, scene in enumerate(quadruple.scenes):
@@ -72,7 +69,7 @@ def _places(record: dict[str, Any]) -> NDArray[np.float32]:
 
 
 def _source(records: list[dict[str, Any]], shards: int) -> dict[str, Any]:
-    """Return what the training record says of the scenes; `objects` shows that no held-out one is among them."""
+    """Return the training record's entry for the scenes; `objects` shows that no held-out one is among them."""
     objects = {phrase for record in records for side in record["sides"] for phrase in side["objects"]}
     streams = sorted({f"{record['key']['stream']} {record['key']['seed']}" for record in records})
     return {"made": "tellapart.builders", "streams_and_seeds": streams, "shards": shards, "objects": sorted(objects)}
@@ -89,24 +86,16 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
         yield record
 
 
-def _own(record: dict[str, Any], side: int) -> str:
-    return str(record["sides"][side]["captions"][0])
-
-
-def _also(record: dict[str, Any], side: int) -> tuple[str, ...]:
-    return tuple(record["sides"][side]["captions"][1:])
-
-
-def _groups(record: dict[str, Any], side: int) -> tuple[tuple[str, ...], ...]:
+def _foils(side: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
     """Return the foils by kind, without the mate's own caption, which is in the batch anyway."""
     groups: dict[str, list[str]] = {}
-    for foil in record["sides"][side]["foils"]:
+    for foil in side["foils"]:
         if foil["kind"] != "pair":
             groups.setdefault(foil["kind"], []).append(foil["text"])
     return tuple(tuple(group) for group in groups.values())
 
 
-def _resized(images: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
+def _resize(images: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
     from PIL import Image
 
     if images.shape[2:4] == (size, size):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch", reason="training needs torch: pip install 'tellapart[train]'")
 
-from training.captions import Wording, drawn_wording, meaning, mirrored, reworded
+from training.captions import Wording, draw_wording, meaning, mirror, reword
 
 from tellapart.builders.rendered.grammar import (
     LOCATIONS,
@@ -23,7 +23,7 @@ from tellapart.builders.rendered.grammar import (
 )
 
 nouns = st.sampled_from(OBJECTS)
-wordings = st.integers(0, 10_000).map(lambda seed: drawn_wording(np.random.default_rng(seed)))
+wordings = st.integers(0, 10_000).map(lambda seed: draw_wording(np.random.default_rng(seed)))
 locations = st.sampled_from([(relation, form) for relation, forms in LOCATIONS.items() for form in forms])
 
 
@@ -32,7 +32,7 @@ def test_rewording_a_relation_keeps_its_meaning(
     first: Noun, second: Noun, verb: str, location: tuple[str, str], wording: Wording
 ) -> None:
     text = relation_caption(first.phrase(), verb, location[1], second.phrase())
-    assert meaning(reworded(text, wording)) == meaning(text)
+    assert meaning(reword(text, wording)) == meaning(text)
 
 
 @given(nouns, nouns, locations, locations)
@@ -48,8 +48,8 @@ def test_two_relations_mean_the_same_only_if_their_locations_are_synonyms(
 def test_mirroring_swaps_left_and_right_and_nothing_else(first: Noun, second: Noun, location: tuple[str, str]) -> None:
     text = relation_caption(first.phrase(), "is", location[1], second.phrase())
     assume(first != second)
-    assert mirrored(mirrored(text)) == text
-    assert (meaning(mirrored(text)) == meaning(text)) == (location[0] not in {"left", "right"})
+    assert mirror(mirror(text)) == text
+    assert (meaning(mirror(text)) == meaning(text)) == (location[0] not in {"left", "right"})
 
 
 @given(nouns, nouns, locations)
@@ -67,7 +67,7 @@ def test_rewording_a_count_keeps_number_and_object(
     each: Noun, count: int, place: str, existential: bool, wording: Wording
 ) -> None:
     text = count_caption(count, each, place, existential=existential)
-    again = reworded(text, wording)
+    again = reword(text, wording)
     assert meaning(again) == meaning(text)
     assert again in {
         count_caption(count, each, where, existential=there) for where in PLACES for there in (True, False)

@@ -17,9 +17,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="training needs torch: pip install 'tellapart[train]'")
 
 from tokenizers import Tokenizer
-from training.batches import normalised
+from training.batches import normalise
 from training.captions import tokenizer_json
-from training.drawings import drawn_quadruples
+from training.drawings import draw_quadruples
 from training.encoder import DualEncoder, Shape, frozen_for_export
 from training.folder import FILES, demo_scores, write_model
 from training.loop import Recipe, Task, pair_scores, strict_scores, train
@@ -39,10 +39,10 @@ MEGABYTE = 1_000_000
 
 
 def _task(count: int, size: int = 48) -> Task:
-    data = drawn_quadruples(count, seed=1, size=size)
+    data = draw_quadruples(count, seed=1, size=size)
     tokenizer = Tokenizer.from_str(tokenizer_json(data.sentences(), 32))
     shape = Shape(vocabulary=tokenizer.get_vocab_size(), image_size=size, channels=(8, 16, 24, 32))
-    return Task(data, drawn_quadruples(60, seed=2, size=size), tokenizer, shape)
+    return Task(data, draw_quadruples(60, seed=2, size=size), tokenizer, shape)
 
 
 def test_training_learns_to_tell_drawn_attributes_apart() -> None:
@@ -73,7 +73,7 @@ def test_the_exported_model_gives_the_scores_of_the_trained_one(tmp_path: Path) 
     model = DualEncoder(task.shape)
     model.train()
     with torch.no_grad():  # running statistics that are not the initial ones
-        model.image(normalised(task.data.images[:, 0]))
+        model.image(normalise(task.data.images[:, 0]))
     frozen = frozen_for_export(model)
     write_model(frozen, task.shape, tokenizer_json(task.data.sentences(), 32), tmp_path)
     loaded = OnnxDualEncoder.load(tmp_path)
@@ -94,7 +94,7 @@ def test_folding_the_batch_norms_changes_nothing_but_rounding() -> None:
 def test_training_and_the_loader_see_the_same_tensor() -> None:
     config = OnnxDualEncoder.load(COMMITTED).config
     pixels = np.random.default_rng(0).integers(0, 256, (config.image_size, config.image_size, 3), np.uint8)
-    np.testing.assert_allclose(preprocess(pixels, config), normalised(pixels[None])[0].numpy(), atol=1e-6)
+    np.testing.assert_allclose(preprocess(pixels, config), normalise(pixels[None])[0].numpy(), atol=1e-6)
 
 
 def test_the_smoke_run_writes_a_model_that_loads(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_the_committed_model_was_trained_without_any_held_out_object() -> None:
 
 
 def test_shards_are_read_row_by_row_with_captions_and_foils(tmp_path: Path) -> None:
-    drawn = drawn_quadruples(3, seed=0, size=32)
+    drawn = draw_quadruples(3, seed=0, size=32)
     foils = [{"text": "no", "kind": "count"}, {"text": "x", "kind": "pair"}]
     sides = [{"captions": [text, "also"], "foils": foils, "objects": ["red hat"]} for text in "ab"]
     line = {"aspect": "counting", "sides": sides, "key": asdict(Key("test", 7, "counting", 0))}
