@@ -16,8 +16,8 @@ from tellapart.errors import UnknownNameError
 @pytest.mark.parametrize("kind_and_name", [("benchmark", n) for n in BENCHMARKS] + [("model", n) for n in MODELS])
 def test_every_name_of_the_catalogue_leads_to_an_object(kind_and_name: tuple[str, str]) -> None:
     kind, name = kind_and_name
-    found = load(kind, name)
-    assert callable(found) if kind == "model" else found.name == name
+    target = load(kind, name)
+    assert callable(target) if kind == "model" else target.name == name
 
 
 def test_the_default_and_the_references_are_models() -> None:

@@ -141,7 +141,7 @@ def new_model(request: pytest.FixtureRequest) -> Callable[[], Any]:
 
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
-    """Let torch compute in one thread: tiny models are no faster for more, and far slower where others want the cores."""
+    """Let torch compute in one thread: tiny models are no faster with more, and far slower on a busy machine."""
     import torch
 
     threads = torch.get_num_threads()

@@ -65,8 +65,8 @@ def test_pixels_that_nobody_wants_are_dropped_and_the_others_prepared(picture_se
             needs_pixels=lambda images: [name in keep for _, name in images],
             prepare=np.mean,
         ) as reader:
-            got = {picture.reference: picture.pixels for picture in reader}
-        assert got == {
+            pixels = {picture.reference: picture.pixels for picture in reader}
+        assert pixels == {
             reference: np.mean(pairset.pixels(reference)) if reference in references[::3] else None
             for reference in references
         }

@@ -18,11 +18,11 @@ from tellapart.models.store import EmbeddingStore
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "weights"
-    (made / "deep").mkdir(parents=True)
-    (made / "open_clip_config.json").write_text("{}")
-    (made / "deep" / "open_clip_model.safetensors").write_bytes(b"weights")
-    return made
+    weights = tmp_path / "weights"
+    (weights / "deep").mkdir(parents=True)
+    (weights / "open_clip_config.json").write_text("{}")
+    (weights / "deep" / "open_clip_model.safetensors").write_bytes(b"weights")
+    return weights
 
 
 @pytest.fixture
@@ -115,19 +115,19 @@ def test_names_whose_files_do_not_all_lie_here_are_loaded_at_once(folder: Path, 
 def test_a_model_whose_record_needs_more_of_it_is_loaded_each_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
-    made: Any = Oracle() if "answers" in why else Constant()  # an oracle reads the key: nothing of it is ever stored
+    model: Any = Oracle() if "answers" in why else Constant()  # an oracle reads the key: nothing of it is ever stored
     if "prompt" in why:
-        made.prompt = "yes-1"
-    monkeypatch.setattr(tellapart.models.deferred, "find_model", lambda name, options: made)
+        model.prompt = "yes-1"
+    monkeypatch.setattr(tellapart.models.deferred, "find_model", lambda name, options: model)
     with EmbeddingStore(None) as store:
         for _ in range(2):
-            assert find_deferred(f"local-dir:{folder}", ModelOptions(), store) is made
+            assert find_deferred(f"local-dir:{folder}", ModelOptions(), store) is model
 
 
 def test_texts_that_a_deferred_model_cut_are_counted_once_it_reads() -> None:
-    made: Any = Constant()
-    made.truncated = 3
-    deferred = Deferred(made.name, made.fingerprint, made.kind, lambda: made)
+    model: Any = Constant()
+    model.truncated = 3
+    deferred = Deferred(model.name, model.fingerprint, model.kind, lambda: model)
     assert deferred.truncated == 0
     assert (deferred.load().name, deferred.truncated) == ("constant", 3)
 

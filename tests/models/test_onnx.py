@@ -33,9 +33,9 @@ def test_image_vectors_are_what_numpy_computes(tiny_encoder: Any) -> None:
         windows = np.lib.stride_tricks.sliding_window_view(tensor, (3, 3), axis=(1, 2))[:, ::2, ::2]
         maps = np.einsum("chwij,fcij->fhw", windows, filters)
         expected.append(unit(np.maximum(maps, 0).mean(axis=(1, 2)) @ project))
-    got = model.encode_images(pictures())
-    assert got.dtype == np.float32
-    np.testing.assert_allclose(got, expected, atol=1e-6)
+    output = model.encode_images(pictures())
+    assert output.dtype == np.float32
+    np.testing.assert_allclose(output, expected, atol=1e-6)
 
 
 def test_text_vectors_are_what_numpy_computes_padding_left_out(tiny_encoder: Any) -> None:
@@ -118,7 +118,7 @@ def config(**changes: Any) -> OnnxConfig:
 
 
 def bicubic(size_in: int, size_out: int) -> NDArray[np.float64]:
-    """Weights (out, in) of the antialiased cubic convolution with a = -0.5 (Keys 1981), the kernel widened by the scale."""
+    """Weights (out, in) of the antialiased cubic convolution, a = -0.5 (Keys 1981), the kernel widened by the scale."""
     scale = size_in / size_out
     wide = max(scale, 1.0)
     centres = (np.arange(size_out) + 0.5) * scale
@@ -138,10 +138,10 @@ def test_stretched_pixels_are_the_antialiased_bicubic_formula(size: tuple[int, i
     exact = np.einsum("yh,xw,hwc->cyx", bicubic(height, 16), bicubic(width, 16), pixels.astype(np.float64))
     setup = config()
     expected = (exact.clip(0, 255) / 255 - np.array(setup.mean)[:, None, None]) / np.array(setup.std)[:, None, None]
-    got = preprocess(pixels, setup)
-    assert (got.dtype, got.shape) == (np.float32, (3, 16, 16))
+    output = preprocess(pixels, setup)
+    assert (output.dtype, output.shape) == (np.float32, (3, 16, 16))
     # Pillow rounds to whole levels after each of its two passes: at most one level off, 1/255 before the division.
-    assert np.abs(got - expected).max() * min(setup.std) <= 1.0 / 255
+    assert np.abs(output - expected).max() * min(setup.std) <= 1.0 / 255
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ def test_cropping_takes_the_middle_after_the_shorter_side_is_brought_to_size(
     size = (side * width // short, side * height // short)
     whole = np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC))
     middle = whole[top : top + side, left : left + side].transpose(2, 0, 1) / 255.0
-    got = preprocess(pixels, config(image_size=side, resize="crop", mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)))
-    np.testing.assert_allclose(got, middle, atol=1e-7)
+    output = preprocess(pixels, config(image_size=side, resize="crop", mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)))
+    np.testing.assert_allclose(output, middle, atol=1e-7)
 
 
 @pytest.mark.parametrize("name", ["config.json", *FILES])

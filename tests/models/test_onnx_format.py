@@ -14,10 +14,10 @@ onnx = pytest.importorskip("onnx", reason="the graphs are built with onnx, of th
 
 
 def tensor(name: str, *, external: bool = True) -> Any:
-    made = onnx.numpy_helper.from_array(np.arange(3, dtype=np.float32), name)
+    built = onnx.numpy_helper.from_array(np.arange(3, dtype=np.float32), name)
     if external:
-        onnx.external_data_helper.set_external_data(made, location="elsewhere")
-    return made
+        onnx.external_data_helper.set_external_data(built, location="elsewhere")
+    return built
 
 
 def model(*nodes: Any, initializers: tuple[Any, ...] = (), functions: tuple[Any, ...] = ()) -> Any:
@@ -46,21 +46,21 @@ def in_a_function() -> Any:
 
 def in_a_sparse_tensor() -> Any:
     indices = onnx.numpy_helper.from_array(np.arange(3), "i")
-    made = model()
-    made.graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(tensor("a"), indices, [9]))
-    return made
+    built = model()
+    built.graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(tensor("a"), indices, [9]))
+    return built
 
 
 def in_training_information() -> Any:
-    made = model()
-    made.training_info.add().algorithm.CopyFrom(onnx.helper.make_graph([constant("a")], "t", [], []))
-    return made
+    built = model()
+    built.training_info.add().algorithm.CopyFrom(onnx.helper.make_graph([constant("a")], "t", [], []))
+    return built
 
 
 def by_location_alone() -> Any:
-    made = tensor("a", external=False)
-    made.data_location = onnx.TensorProto.EXTERNAL
-    return model(initializers=(made,))
+    built = tensor("a", external=False)
+    built.data_location = onnx.TensorProto.EXTERNAL
+    return model(initializers=(built,))
 
 
 PLACES: dict[str, Callable[[], Any]] = {

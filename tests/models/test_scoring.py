@@ -57,12 +57,12 @@ def test_no_score_changes_if_the_batch_size_is_left_to_the_model(
 def test_texts_are_encoded_by_length_so_that_a_batch_is_padded_little(
     histogram: Any, picture_set: Callable[..., PairSet]
 ) -> None:
-    model, given = histogram(), []
+    model, batches = histogram(), []
     encode = model.encode_texts
-    model.encode_texts = lambda texts: (given.append([len(text) for text in texts]), encode(texts))[1]
+    model.encode_texts = lambda texts: (batches.append([len(text) for text in texts]), encode(texts))[1]
     pairset = picture_set(9)
     backwards = fresh(model, pairset.select(range(8, -1, -1)), batch_size=4).scores
-    lengths = [length for batch in given for length in batch]
+    lengths = [length for batch in batches for length in batch]
     assert lengths == sorted(lengths)
     assert lengths[0] < lengths[-1]
     np.testing.assert_array_equal(backwards.values[::-1], fresh(histogram(), pairset).scores.values)

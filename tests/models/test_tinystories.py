@@ -1,4 +1,4 @@
-"""The small language model is the Llama it says it is: checked against transformers, and its pieces against sentencepiece."""
+"""The small language model computes as Llama in transformers, and cuts pieces as sentencepiece does."""
 
 from __future__ import annotations
 
@@ -141,8 +141,8 @@ def test_likelihoods_are_those_of_transformers_llama(checkpoint: Callable[..., P
         pieces = model.encode(text)
         with torch.no_grad():
             logits = other(torch.tensor([[1, *pieces]])).logits[0, :-1]
-        wanted = logits.log_softmax(-1)[torch.arange(len(pieces)), torch.tensor(pieces)].numpy()
-        np.testing.assert_allclose(model.log_likelihoods(text), wanted, atol=2e-4)
+        expected_logs = logits.log_softmax(-1)[torch.arange(len(pieces)), torch.tensor(pieces)].numpy()
+        np.testing.assert_allclose(model.log_likelihoods(text), expected_logs, atol=2e-4)
 
 
 @example("a zzzzz zzz")  # the same pair at two places: the first is joined
@@ -194,8 +194,8 @@ def test_it_chooses_a_caption_without_opening_an_image(checkpoint: Callable[...,
     model = TinyStories.load(checkpoint())
     assert isinstance(model, TextScorer)
     pairs = PairSet("s", (Item(id="a", images=("gone.png",), texts=tuple(SENTENCES[:2])),), tmp_path)
-    found = score(model, pairs, store=EmbeddingStore(None)).scores.values
-    assert found[0, 0].tolist() == model.score_texts(SENTENCES[:2]).tolist()
+    scores = score(model, pairs, store=EmbeddingStore(None)).scores.values
+    assert scores[0, 0].tolist() == model.score_texts(SENTENCES[:2]).tolist()
 
 
 def test_a_text_without_words_and_one_that_is_too_long_are_refused(checkpoint: Callable[..., Path]) -> None:

@@ -88,12 +88,12 @@ def test_a_sample_gets_the_same_bits_for_any_order_and_any_neighbours() -> None:
     samples = [torch.randn(9, 48) for _ in range(11)]
 
     def run(chosen: list[int]) -> dict[int, bytes]:
-        found = {}
+        numbers = {}
         with torch.inference_mode():
             for batch, real in fixed_batches(chosen, 4):
                 output = layer(torch.stack([samples[k] for k in batch]))
-                found |= {k: output[row].numpy().tobytes() for row, k in enumerate(batch[:real])}
-        return found
+                numbers |= {k: output[row].numpy().tobytes() for row, k in enumerate(batch[:real])}
+        return numbers
 
     everything = run(list(range(11)))
     rng = np.random.default_rng(0)
@@ -106,8 +106,10 @@ def _state() -> dict[str, Any]:
     return {"weight": torch.arange(6, dtype=torch.float32).reshape(2, 3), "bias": torch.ones(2, dtype=torch.bfloat16)}
 
 
-def _same(found: dict[str, Any]) -> bool:
-    return found.keys() == _state().keys() and all(torch.equal(found[key], value) for key, value in _state().items())
+def _same(numbers: dict[str, Any]) -> bool:
+    return numbers.keys() == _state().keys() and all(
+        torch.equal(numbers[key], value) for key, value in _state().items()
+    )
 
 
 @pytest.mark.parametrize("nesting", [None, "state_dict", "model"])
@@ -195,7 +197,7 @@ def test_a_fingerprint_changes_with_a_bit_a_type_a_name_a_shape_and_a_fact() -> 
     nudged.weight.data[0, 0] = torch.nextafter(nudged.weight.data[0, 0], torch.tensor(9.0))
     reshaped = _layer()
     reshaped.weight.data = reshaped.weight.data.reshape(3, 2)
-    found = [
+    numbers = [
         weights_fingerprint(_layer()),
         weights_fingerprint(nudged),
         weights_fingerprint(reshaped),
@@ -206,7 +208,7 @@ def test_a_fingerprint_changes_with_a_bit_a_type_a_name_a_shape_and_a_fact() -> 
         weights_fingerprint(_layer(), "ab"),
         weights_fingerprint(_layer(), "b", "a"),
     ]
-    assert len(set(found)) == len(found)
+    assert len(set(numbers)) == len(numbers)
 
 
 def test_scalars_integers_and_empty_tensors_are_in_the_fingerprint() -> None:

@@ -1,4 +1,4 @@
-"""Tiny random dual encoders of transformers, with real processors, each saved to a folder as its authors save theirs."""
+"""Tiny random dual encoders of transformers with real processors, saved to folders as their authors save them."""
 
 from __future__ import annotations
 

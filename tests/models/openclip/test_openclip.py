@@ -47,11 +47,11 @@ def test_scores_are_open_clips_own_pair_by_pair(
     model = find_model(f"open_clip:{named(architecture)}@{file}")
     assert isinstance(model, OpenClipEncoder)
     images, texts = library_vectors(open_clip, architecture, file)
-    found = model.similarity(model.encode_images(pictures()), model.encode_texts(TEXTS))
-    assert found.dtype == np.float32
+    scores = model.similarity(model.encode_images(pictures()), model.encode_texts(TEXTS))
+    assert scores.dtype == np.float32
     # Batches of one shape and texts of another length sum in another order: rounding, no more.
-    np.testing.assert_allclose(found, images @ texts.T, atol=1e-5)
-    assert np.ptp(found) > 0.1  # the comparison could fail
+    np.testing.assert_allclose(scores, images @ texts.T, atol=1e-5)
+    assert np.ptp(scores) > 0.1  # the comparison could fail
 
 
 def test_the_activation_is_that_of_the_name_and_moves_the_scores(checkpoints: Callable[[str], Path]) -> None:

@@ -161,8 +161,8 @@ def test_an_architecture_whose_published_weights_agree_lends_its_preprocessing_t
     images, _ = library_vectors(
         open_clip, "tiny", file, image_mean=half["mean"], image_std=half["std"], image_resize_mode="squash"
     )
-    found = find_model(f"open_clip:tiny-gelu@{file}").encode_images(pictures())
-    np.testing.assert_allclose(found, images, atol=1e-5)
+    vectors = find_model(f"open_clip:tiny-gelu@{file}").encode_images(pictures())
+    np.testing.assert_allclose(vectors, images, atol=1e-5)
 
 
 def test_openais_own_state_dict_must_have_quickgelu(checkpoints: Callable[[str], Path], tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tiny architectures of open_clip, their weights as open_clip and its users save them, and what open_clip itself computes."""
+"""Tiny architectures of open_clip, their weights as open_clip and its users save them, and open_clip's own numbers."""
 
 from __future__ import annotations
 
