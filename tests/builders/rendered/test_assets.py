@@ -1,4 +1,4 @@
-"""Folders of scanned objects: read, scaled, named, hashed; what is broken or leads elsewhere is refused by file and line."""
+"""Folders of scanned objects: read, scaled, named, hashed; broken files and paths that lead elsewhere are refused."""
 
 from __future__ import annotations
 

@@ -69,8 +69,8 @@ FIGURE = {
     "brown round plate, blue round plate",
     "plant container": "blue plant container, yellow plant container, red plant container",
     "storage": "metallic mobile device storage, white mobile device storage, blue and white mobile device storage",
-    "shoe": "brown shoe, green shoe, white running shoe, black shoe, pink shoe, purple running shoe, yellow shoe, blue shoe, "
-    "red shoe",
+    "shoe": "brown shoe, green shoe, white running shoe, black shoe, pink shoe, purple running shoe, yellow shoe, "
+    "blue shoe, red shoe",
     "bottle": "yellow drug bottle, red drug bottle, blue drug bottle, purple bottle",
     "bowl": "yellow bowl, brown bowl, blue bowl, white bowl, grey dog bowl, pink dog bowl, blue plastic dog bowl",
 }

@@ -1,4 +1,4 @@
-"""Action Genome's scene graphs, from the pickle as released or from JSON, become sentences that are false of the other frame."""
+"""Action Genome's scene graphs, from the released pickle or JSON, become sentences that are false of the other frame."""
 
 from __future__ import annotations
 
@@ -197,7 +197,8 @@ def test_frames_come_from_the_video_or_from_its_dumped_frames_alike(film, number
     assert made
     for outcome in made:
         shown = [numbered(decode(outcome.images[image], image)) for image in outcome.item.images]
-        assert shown == [number - 1 for number in outcome.item.provenance["frames"]]  # type: ignore[union-attr, operator]
+        numbers = outcome.item.provenance["frames"]
+        assert shown == [number - 1 for number in numbers]  # type: ignore[union-attr, operator]
 
     (tmp_path / "videos" / "A1.mp4").rename(tmp_path / "video.mp4")
     folder = tmp_path / "videos" / "A1.mp4"

@@ -1,4 +1,4 @@
-"""A frame with what the detector takes for a face is found by OpenCV's own code, at any size; wrong models are named."""
+"""OpenCV finds frames with a face, or what its model takes for one, at any size; wrong models are named."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def asset_vocabulary(folder: Path, names: Path | None, up: Up = "z") -> AssetVoc
     """Read the named assets (all of them without names) into this process and make their vocabulary known.
 
     Raises:
-        DataError: a folder, file or name cannot be read, two assets are called the same, or there are too few to relate.
+        DataError: a folder, file or name cannot be read, two assets have the same name, or there are too few to relate.
     """
     assets = find_assets(folder)
     entries = dict.fromkeys(assets, ("", "")) if names is None else read_names(names)

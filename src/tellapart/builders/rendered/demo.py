@@ -90,11 +90,6 @@ def make_item(key: Key, recipe: Recipe, renderer: Renderer = MITSUBA) -> tuple[I
     Raises:
         DataError: no draw was accepted.
         MissingDependencyError: Mitsuba or pyoidn is not installed.
-
-    >>> recipe = Recipe(name="few", seed=3, size=40, samples=1, items={"counting": 1})
-    >>> item, files, _ = make_item(recipe.item_keys()[0], recipe)
-    >>> item.images == tuple(files), item.id
-    (True, 'counting-000')
     """
     quadruple, rejected = draw_accepted(key, recipe.attempts, recipe.size, renderer.masks)
     names = [f"images/{key.name}_{side}.webp" for side in (0, 1)]

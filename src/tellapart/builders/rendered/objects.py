@@ -32,7 +32,6 @@ class Shape:
     half width of what touches the ground; `top` where something can rest; `hull` float32 `(n, 3)`: all vertices.
     """
 
-    name: str
     parts: tuple[Part, ...]
     extent: tuple[float, float, float]
     reach: float
@@ -54,10 +53,10 @@ def shape(name: str) -> Shape:
         raise UnknownNameError(
             f"shape({name!r}): no such shape; the shapes are {', '.join(SHAPES)}, and those of assets that were read"
         )
-    return _normalise(name, scanned or _BUILDERS[name]())
+    return _normalise(scanned or _BUILDERS[name]())
 
 
-def _normalise(name: str, model: Model) -> Shape:
+def _normalise(model: Model) -> Shape:
     """Centre in x and y, put the base on z = 0, scale the longest side to 1."""
     vertices = np.concatenate([part.mesh.vertices for part in model.parts])
     low, high = vertices.min(axis=0), vertices.max(axis=0)
@@ -71,7 +70,6 @@ def _normalise(name: str, model: Model) -> Shape:
     ground = hull[hull[:, 2] < 0.03 + 1e-6][:, :2]
     height, top = float(hull[:, 2].max()), model.top
     return Shape(
-        name=name,
         parts=parts,
         extent=tuple(float(v) for v in (high - low) * scale),  # type: ignore[arg-type]
         reach=float(np.hypot(hull[:, 0], hull[:, 1]).max()),

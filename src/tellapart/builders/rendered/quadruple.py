@@ -168,12 +168,7 @@ def _choice(options: tuple[T, ...], rng: np.random.Generator) -> T:
 
 
 def rivals(one: Noun, pool: tuple[Noun, ...]) -> tuple[Noun, ...]:
-    """Return the objects of the same category whose name is false of this one, and this one's of them.
-
-    >>> from tellapart.builders.rendered.grammar import OBJECTS, noun
-    >>> "blue bowl" in {each.phrase() for each in rivals(noun("blue plastic dog bowl"), OBJECTS)}
-    False
-    """
+    """Return the objects of the same category whose name is false of this one, and this one's of them."""
     return tuple(
         each for each in pool if each.category == one.category and not each.implies(one) and not one.implies(each)
     )
@@ -275,20 +270,20 @@ def _counting(key: Key, rng: np.random.Generator) -> Quadruple:
         spots = placement.scatter(max(one, other), pattern.size, shape(pattern.shape).reach, rng)
     yaws = [_thing(each, "", rng).yaw for _ in spots]
     things = tuple(replace(pattern, position=s, yaw=y) for s, y in zip(spots, yaws, strict=True))
-    place, existential = _choice(PLACES, rng), bool(rng.random() < 0.5)
+    where, existential = _choice(PLACES, rng), bool(rng.random() < 0.5)
     return Quadruple(
         key=key,
         change="/".join(str(n) for n in sorted((one, other))),
         captions=(
-            count_caption(one, each, place, existential=existential),
-            count_caption(other, each, place, existential=existential),
+            count_caption(one, each, where, existential=existential),
+            count_caption(other, each, where, existential=existential),
         ),
         scenes=_scenes(things[:one], things[:other], rng, high=True),
         facts=(Fact(None, one), Fact(None, other)),
         nouns=((each,), (each,)),
         sizes=("", ""),
         verb="are",
-        place=place,
+        place=where,
     )
 
 

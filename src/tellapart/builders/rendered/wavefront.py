@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tellapart.builders.rendered.solids import Mesh, area_normals
 from tellapart.errors import DataError
@@ -108,7 +107,9 @@ def _mesh(read: _Lines) -> Mesh:
     corners, inverse = np.unique(np.asarray(read.triangles, dtype=np.int64), axis=0, return_inverse=True)
     faces = inverse.reshape(-1, 3).astype(np.uint32)
     positions = np.asarray(read.positions, dtype=np.float64)
-    smooth = _smooth_normals(positions, np.asarray(read.triangles, dtype=np.int64)[:, 0].reshape(-1, 3))
+    total = area_normals(positions, np.asarray(read.triangles, dtype=np.int64)[:, 0].reshape(-1, 3))
+    length = np.linalg.norm(total, axis=1, keepdims=True)
+    smooth = np.where(length > 1e-15, total / np.maximum(length, 1e-15), [0.0, 0.0, 1.0])  # up where there is none
     normals = smooth[corners[:, 0]]
     if read.normals:
         own = np.asarray(read.normals, dtype=np.float64)[np.maximum(corners[:, 2], 0)]
@@ -120,10 +121,3 @@ def _mesh(read: _Lines) -> Mesh:
         uv = np.where(corners[:, 1:2] >= 0, np.asarray(read.coordinates)[np.maximum(corners[:, 1], 0)], 0.0)
     uv[:, 1] = 1.0 - uv[:, 1]
     return Mesh(positions[corners[:, 0]].astype(np.float32), normals.astype(np.float32), uv.astype(np.float32), faces)
-
-
-def _smooth_normals(positions: NDArray[np.float64], faces: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Area-weighted mean normal of each position's triangles, float64 `(n, 3)`; up where there is none."""
-    total = area_normals(positions, faces)
-    length = np.linalg.norm(total, axis=1, keepdims=True)
-    return np.where(length > 1e-15, total / np.maximum(length, 1e-15), [0.0, 0.0, 1.0])

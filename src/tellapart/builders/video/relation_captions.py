@@ -74,5 +74,5 @@ def sentence(thing: str, relations: Relations, verb: Verb = "attention") -> Sent
     *first, last = thing.split("/")
     name = f"{', '.join(first)} or {last}" if first else last
     verbs = " and ".join(_WORDS[kind][labels[kind]] for kind in kinds[:-1])
-    place = _WORDS["spatial"][labels["spatial"]]
-    return Sentence(f"The person is {verbs} the {name} which is {place} him/her.", labels)
+    spatial = _WORDS["spatial"][labels["spatial"]]
+    return Sentence(f"The person is {verbs} the {name} which is {spatial} him/her.", labels)

@@ -13,7 +13,7 @@ from tellapart.builders.builder import Start
 from tellapart.builders.video.faces import FaceOptions, face_detector
 from tellapart.builders.video.footage import FootageOptions, Still
 from tellapart.builders.video.frame_pairs import FramePair, VideoPairs
-from tellapart.data.annotations import Row, checked, read_mapping
+from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
 from tellapart.errors import DataError
 
 __all__ = ["YouCook2"]
@@ -24,7 +24,7 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]
 
 
-class _Step(Row):
+class _Step(AnnotationRow):
     id: int
     segment: Annotated[list[Seconds], Field(min_length=2, max_length=2)]
     sentence: Filled
@@ -95,7 +95,7 @@ class YouCook2(VideoPairs):
 
 
 def _steps(rows: Sequence[Any], where: str) -> list[_Step]:
-    steps = [checked(_Step, row, f"{where}: row {number}") for number, row in enumerate(rows)]
+    steps = [check_row(_Step, row, f"{where}: row {number}") for number, row in enumerate(rows)]
     for number, step in enumerate(steps):
         start, end = step.segment
         if end < start:
