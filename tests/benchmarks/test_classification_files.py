@@ -132,7 +132,7 @@ def test_a_folder_a_class_is_a_benchmark_with_the_folders_names(pets: Path) -> N
     ("file", "content", "said"),
     [
         ("classes.txt", "big_cat\tlion\n", "leaves out 1 of 2 classes: dog"),
-        ("classes.txt", "dog\ta\ndog\tb\n", "classes.txt:2: 'dog' stands twice"),
+        ("classes.txt", "dog\ta\ndog\tb\n", "classes.txt:2: 'dog' is repeated"),
         ("classes.txt", "\ncow\ta cow\n", "classes.txt:2: 'cow' is no class here"),
         ("classes.txt", "dog\n", "classes.txt:1: expected a folder's name, a tab and the class's name; got 'dog'"),
         ("classes.txt", b"\xff", "classes.txt: cannot be read"),

@@ -190,7 +190,7 @@ def without(row: dict[str, Any], field: str) -> dict[str, Any]:
     [
         (lambda rows: [without(row, "private_info") for row in rows], "row 0: no 'private_info'; without it nobody"),
         (lambda rows: rows[:-1], r"c\di\d missing; the file is incomplete"),
-        (lambda rows: [*rows, rows[5]], r"row 84: c\di\d of eqben\w+ \d+ stands in the file already"),
+        (lambda rows: [*rows, rows[5]], r"row 84: c\di\d of eqben\w+ \d+ is in the file already"),
         (lambda rows: [{**rows[0], "caption": "other"}, *rows[1:]], "its four rows are not two images by two captions"),
         (
             lambda rows: [rows[0] | {"private_info": {"dataset": "x"}}],

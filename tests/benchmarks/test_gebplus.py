@@ -142,7 +142,7 @@ def test_a_bad_row_is_named_with_its_field(tmp_path: Path, change: dict[str, Any
 def test_a_video_without_rows_and_an_id_that_repeats_raise(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=f"video '{VIDEO}': expected a list of boundaries"):
         read_moments(write(tmp_path, {VIDEO: []}))
-    with pytest.raises(DataError, match=f"row 1: field 'boundary_id': {VIDEO}_0A stands twice"):
+    with pytest.raises(DataError, match=f"row 1: field 'boundary_id': {VIDEO}_0A is repeated"):
         read_moments(write(tmp_path, {VIDEO: [row(), row(time=4.0)]}))
 
 

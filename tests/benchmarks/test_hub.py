@@ -220,3 +220,21 @@ def test_a_cache_that_lacks_a_file_is_not_taken_for_the_set(tmp_path: Path) -> N
     assert hub_of("coco-counterfactuals").cached() is None
     (snapshot(tmp_path, hub_of("coco-counterfactuals")) / "data" / "images.zip").write_bytes(b"")
     assert hub_of("coco-counterfactuals").cached() == snapshot(tmp_path, hub_of("coco-counterfactuals"))
+
+
+def test_whatever_byte_of_a_parquet_file_is_damaged_the_error_names_the_file(tmp_path: Path, parquet: Write) -> None:
+    """Damaged types, sizes and texts end in exceptions of several kinds: NotImplementedError and IndexError, too."""
+    path = tmp_path / "a.parquet"
+    parquet(path, [{"id": k, "caption_0": "a", "image_0": cell(b"x")} for k in range(2)], 2)
+    whole, errors = path.read_bytes(), 0
+    for place in range(len(whole)):
+        for value in (1, 66, 128):
+            path.write_bytes(whole[:place] + bytes([value]) + whole[place + 1 :])
+            try:
+                table = ParquetTable([path], images=["image_0"])
+                list(table.rows())
+                table("0/image_0")
+            except DataError as error:
+                assert str(path) in str(error)
+                errors += 1
+    assert errors > 100

@@ -98,7 +98,7 @@ def test_a_bad_file_raises(tmp_path: Path, found: Any, message: str) -> None:
 
 def test_files_that_do_not_ask_the_same_raise(tmp_path: Path) -> None:
     first = write(tmp_path, {"0": item()}, "first.json")
-    with pytest.raises(DataError, match="item '3' stands in one of them only"):
+    with pytest.raises(DataError, match="item '3' is in one of them only"):
         read_both_orders(first, write(tmp_path, {"0": item(), "3": item()}, "second.json"))
     with pytest.raises(
         DataError, match=r"second\.json: item '0': its image or captions are not those of .*first\.json"

@@ -182,12 +182,12 @@ def test_the_two_files_of_vqa2_are_joined(tmp_path: Path) -> None:
     [
         (lambda q, a: q["questions"].clear(), r"q\.json: field 'questions': expected a list of rows"),
         (lambda q, a: a.pop("annotations"), "expected an object of rows by key, got an empty one"),
-        (lambda q, a: a["annotations"][0].update(question_id=8), "question_id 8 stands in one of them only"),
+        (lambda q, a: a["annotations"][0].update(question_id=8), "question_id 8 is in one of them only"),
         (lambda q, a: a["annotations"][0].update(image_id=7), "question_id 9: field 'image_id': 7, asked of 42"),
         (lambda q, a: a["annotations"][0]["answers"].clear(), "annotations: row 0: field 'answers'"),
         (
             lambda q, a: q["questions"].append(q["questions"][0]),
-            "row 1: field 'question_id': 9 stands in row 0 already",
+            "row 1: field 'question_id': 9 is in row 0 already",
         ),
     ],
 )
@@ -209,7 +209,7 @@ def test_files_of_vqa2_that_do_not_fit_raise(tmp_path: Path, change: Callable[[A
             r"row 1: field 'caption\[1\]': is empty",
         ),
         (read_retrieval, {**CAPTION, "captions": ["x"]}, "row 1: field 'captions': is unknown"),
-        (read_captions, {**CAPTION, "image_id": "0"}, "row 1: field 'image_id': 0 stands in row 0 already"),
+        (read_captions, {**CAPTION, "image_id": "0"}, "row 1: field 'image_id': 0 is in row 0 already"),
         (read_captions, {**CAPTION, "image_id": True}, "row 1: field 'image_id': .*got True"),
         (read_statements, {**STATEMENT, "label": True}, "row 1: field 'label': .*got True"),
         (
@@ -222,7 +222,7 @@ def test_files_of_vqa2_that_do_not_fit_raise(tmp_path: Path, change: Callable[[A
             {**STATEMENT, "images": ["a.jpg"]},
             "row 1: field 'images': list should have at least 2 items",
         ),
-        (read_questions, QUESTION, "row 1: field 'question_id': 5 stands in row 0 already"),
+        (read_questions, QUESTION, "row 1: field 'question_id': 5 is in row 0 already"),
         (read_questions, {**QUESTION, "question_id": 6, "answer": 2}, "row 1: field 'answer': .*got 2"),
         (read_boxes, {**BOX, "bbox": [1, 2, 0, 4]}, "row 1: field 'bbox': .* has no area"),
         (read_boxes, {**BOX, "bbox": [1, 2, 3]}, "row 1: field 'bbox': list should have at least 4 items"),
@@ -270,7 +270,7 @@ def test_a_mutated_file_is_read_or_is_one_error_that_names_the_row(
     try:
         read(path)
     except DataError as error:
-        assert f"rows.json: row {rows.index(target)}: field '{key}" in str(error) or "stands in row" in str(error)
+        assert f"rows.json: row {rows.index(target)}: field '{key}" in str(error) or "is in row" in str(error)
 
 
 @pytest.mark.parametrize(("read", "row"), READERS)

@@ -205,7 +205,7 @@ def test_a_single_image_is_refused_for_cider_would_be_nothing(command: Callable[
         ),
         ('[{"image_id": 0, "caption": ["a"]}]', r"field 'caption': a prediction here is a text; got \['a'\]"),
         ('[{"image_id": 0, "caption": ""}, {"image_id": 1, "caption": " "}]', "every prediction is empty"),
-        ('[{"caption": "a"}]', "row 0: no id; it stands under 'id' or"),
+        ('[{"caption": "a"}]', "row 0: no id; it is expected under 'id' or"),
     ],
 )
 def test_a_file_that_does_not_fit_is_refused(tmp_path: Path, text: str, said: str) -> None:

@@ -15,11 +15,11 @@ from PIL import Image
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.data.classification import ClassificationSet, Picture
+from tellapart.data.classification import ClassificationSet, ClassifiedImage
 from tellapart.data.images import decode
 from tellapart.errors import ModelError, ScoreError
 from tellapart.evaluation.tabulate import tabulate
-from tellapart.metrics.classification import place_labels
+from tellapart.metrics.classification import rank_labels
 from tellapart.models.find import find_model
 from tellapart.models.protocols import PairScorer
 from tellapart.models.store import EmbeddingStore
@@ -118,7 +118,7 @@ def test_classes_are_open_clips_own_zero_shot_classifier(torch: Any, open_clip: 
     ordered = np.sort(logits, axis=1)
     assert (ordered[:, 1:] - ordered[:, :-1]).min() > 1e-6  # so rounding decides nowhere
     found = classify_vectors(model, records, session)  # type: ignore[arg-type]
-    expected = place_labels(logits, [each.label for each in records.pictures])
+    expected = rank_labels(logits, [each.label for each in records.pictures])
     assert found.placed.first.tolist() == expected.first.tolist() == logits.argmax(axis=1).tolist()
     assert found.placed.ranks.rank.tolist() == expected.ranks.rank.tolist()
 
@@ -149,7 +149,7 @@ def test_a_fusion_encoder_scores_every_prompt_and_its_dual_encoder_every_class(
     else:
         vectors = class_vectors([model.encode_texts(prompts) for prompts in records.prompts])
         total = model.similarity(model.encode_images(seen), vectors)
-    expected = place_labels(total, [each.label for each in records.pictures])
+    expected = rank_labels(total, [each.label for each in records.pictures])
     assert run(model, records, session).placed.first.tolist() == expected.first.tolist()
 
 
@@ -208,15 +208,15 @@ def test_every_reference_gets_what_it_must(command: Callable[..., Any]) -> None:
 def pets(labels: list[int], classes: int = 2) -> ClassificationSet:
     names = tuple(f"class {k}" for k in range(classes))
     return ClassificationSet(
-        "pets", names, ("{}",), tuple(Picture(str(k), f"{k}.png", c) for k, c in enumerate(labels))
+        "pets", names, ("{}",), tuple(ClassifiedImage(str(k), f"{k}.png", c) for k, c in enumerate(labels))
     )
 
 
 def test_recall_over_classes_stands_only_beside_classes_of_unequal_size() -> None:
     same, other = pets([0, 0, 1, 1]), pets([0, 0, 0, 1])
     scores = [[1, 0], [1, 0], [1, 0], [1, 0]]
-    assert set(values(same, Classified(place_labels(scores, [0, 0, 1, 1])))) == {"top1_accuracy"}
-    found = values(other, Classified(place_labels(scores, [0, 0, 0, 1])))
+    assert set(values(same, Classified(rank_labels(scores, [0, 0, 1, 1])))) == {"top1_accuracy"}
+    found = values(other, Classified(rank_labels(scores, [0, 0, 0, 1])))
     assert found["top1_accuracy"].value == 0.75
     assert found["mean_class_recall"].value == 0.5
     assert found["mean_class_recall"].chance == 0.5
@@ -224,14 +224,14 @@ def test_recall_over_classes_stands_only_beside_classes_of_unequal_size() -> Non
 
 def test_five_are_counted_of_six_classes_and_not_of_five() -> None:
     scores = np.arange(6.0)[None].repeat(6, 0)
-    found = values(pets(list(range(6)), 6), Classified(place_labels(scores, range(6))))
+    found = values(pets(list(range(6)), 6), Classified(rank_labels(scores, range(6))))
     assert found["top5_accuracy"].value == pytest.approx(5 / 6)
     assert found["top5_accuracy"].chance == pytest.approx(5 / 6)
-    assert "top5_accuracy" not in values(pets(list(range(5)), 5), Classified(place_labels(np.eye(5), range(5))))
+    assert "top5_accuracy" not in values(pets(list(range(5)), 5), Classified(rank_labels(np.eye(5), range(5))))
 
 
 def test_what_naming_the_largest_class_would_get_is_said() -> None:
-    found = Classified(place_labels([[1, 0]] * 4, [0, 0, 0, 1]))
+    found = Classified(rank_labels([[1, 0]] * 4, [0, 0, 0, 1]))
     assert "always naming 'class 0' would be right for 75.0% of the images" in CLASSIFICATION.notes(
         pets([0, 0, 0, 1]), found
     )

@@ -240,7 +240,7 @@ def with_first(records: MomentSet, **changes: Any) -> list[dict[str, Any]]:
         ({"after": [10**400] * 20}, "something else than a list of finite numbers under 'after'"),
         ({"after": [3e38] * 20}, "something else than a list of finite numbers under 'after'"),
         ({"id": "zzz"}, "none for 1 of 12: v0123456789_0A; 1 for unknown ids: zzz"),
-        ({"id": ""}, r"s\.jsonl:1: no id; it stands under 'id' or 'boundary_id'"),
+        ({"id": ""}, r"s\.jsonl:1: no id; it is expected under 'id' or 'boundary_id'"),
         ({"id": 7}, r"s\.jsonl:1: no id"),
     ],
 )
@@ -256,7 +256,7 @@ def test_the_first_ten_ids_of_what_is_wrong_are_named(tmp_path: Path) -> None:
     rows = with_first(records)
     ten = ", ".join(f"v0123456789_{k}A" for k in range(10)) + " and 2 more"
     short = [row | {"before": [1.0]} for row in rows]
-    for wrong, said in ((short, "12 of 12 moments with"), (rows + rows, "12 moments stand there twice")):
+    for wrong, said in ((short, "12 of 12 moments with"), (rows + rows, "12 moments are repeated")):
         with pytest.raises(ScoreError, match=rf"{said}.*{ten}"):
             read_frame_scores(write(tmp_path / "s.jsonl", wrong), records)
     (tmp_path / "s.jsonl").write_text("")

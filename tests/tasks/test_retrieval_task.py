@@ -139,7 +139,7 @@ def test_a_limit_keeps_images_with_their_captions(gallery: RetrievalSet) -> None
             {"scores": np.zeros((12, 23))},
             r"`scores` must be a matrix of 12 by 24 rows for its ids; got shape \(12, 23\)",
         ),
-        ({"image_ids": np.array(["0"] * 12)}, "11 image ids stand there twice: 0, 0"),
+        ({"image_ids": np.array(["0"] * 12)}, "11 image ids are repeated: 0, 0"),
         ({"image_ids": np.array([str(k + 1) for k in range(12)])}, "1 image ids are no image of this gallery: 12"),
         ({"caption_ids": np.array(["0"]), "scores": np.zeros((12, 1))}, "23 caption ids are missing: 1, 2"),
         ({"image_ids": np.arange(12)}, r"image_ids must be strings \(n,\); got int64 \(12,\)"),

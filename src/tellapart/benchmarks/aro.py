@@ -8,8 +8,8 @@ repository,
   language tools that are installed. A number needs fixed ones: save what it made as `coco_order.json` or
   `flickr30k_order.json`, a list of `{image, caption_options: [the caption, four permutations]}`.
 
-Ties: Visual Genome's true caption stands second there and is found by `argmax`, so that a tie is wrong; the orders'
-stands first, so that a tie is right, and a model that answers always the same is perfect. Here a tie is wrong in all
+Ties: Visual Genome's true caption is the second there and is taken by `argmax`, so that a tie is wrong; the orders'
+comes first, so that a tie is right, and a model that answers always the same is perfect. Here a tie is wrong in all
 four; `original_choice` is the original's rule.
 
 Items are numbered in the files' order. Source: Yuksekgonul et al. 2023, `dataset_zoo/aro_datasets.py`.
@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.image_sources import FolderImages, crop_reference, cropped
 from tellapart.benchmarks.locations import Locations, find_files
-from tellapart.data.annotations import expect_count, made, read_list, row_of, string
+from tellapart.data.annotations import expect_count, make_item, read_list, row_of, string
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ScoreError
@@ -77,7 +77,7 @@ def _boxed(row: Mapping[str, Any], number: str, tag: str, where: str) -> Item:
     image, box = string(row, "image_path", where), [row.get(side) for side in _BOX]
     if not all(isinstance(side, int) and not isinstance(side, bool) for side in box):
         raise DataError(f"{where}: fields {', '.join(_BOX)}: expected four whole numbers of pixels, got {box}")
-    return made(
+    return make_item(
         where,
         id=number,
         images=(crop_reference(image, *box),),  # type: ignore[arg-type]
@@ -104,7 +104,7 @@ def _ordered(row: Mapping[str, Any], number: str, where: str) -> Item:
     texts = tuple(
         string({f"caption_options[{k}]": text}, f"caption_options[{k}]", where) for k, text in enumerate(options)
     )
-    return made(where, id=number, images=(image,), texts=texts, cluster=image)
+    return make_item(where, id=number, images=(image,), texts=texts, cluster=image)
 
 
 def _pairs(name: str, path: Path, items: list[Item], images: Path, read: Any) -> PairSet:
@@ -115,7 +115,8 @@ def _pairs(name: str, path: Path, items: list[Item], images: Path, read: Any) ->
 
 _SHARED: dict[str, Any] = {
     "source": "https://github.com/mertyg/vision-language-models-are-bows",
-    "citation": "Yuksekgonul et al., When and Why Vision-Language Models Behave like Bags-of-Words, and What to Do About It?, "
+    "citation": "Yuksekgonul et al., When and Why Vision-Language Models Behave like Bags-of-Words, and What to Do "
+    "About It?, "
     "ICLR 2023",
     "cluster": "the image",
 }

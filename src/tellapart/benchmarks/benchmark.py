@@ -11,7 +11,7 @@ from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.data.pairset import Outline
-from tellapart.data.scores import named
+from tellapart.data.scores import join_names
 from tellapart.errors import DataError
 
 __all__ = ["ALL", "Benchmark", "PaperTable"]
@@ -179,6 +179,7 @@ class Benchmark:
         where = "no --data was given" if folder is None else f"{folder} lacks {'them' if len(missing) > 1 else 'it'}"
         hub = "" if self.hub is None else f"; or fetch it once: tellapart run -b {self.name} (from {self.hub.page})"
         return (
-            f"{self.name} needs {named(missing, limit=3)}, and {where}: get the files from {self.source} and name their "
+            f"{self.name} needs {join_names(missing, limit=3)}, and {where}: get the files from {self.source} and name "
+            "their "
             f"folder with --data{hub}"
         )

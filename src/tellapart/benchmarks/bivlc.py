@@ -7,7 +7,8 @@ what score files use; a table in another order is refused, because ids would mov
 
 No file names the COCO image that an item starts from, yet 1,161 images give all 2,933 items (found by looking the
 captions up in SugarCrepe). With the images at hand, those with the same bytes are one cluster; without, those with the
-same positive caption (2,390 captions); without any file each item stands alone, and intervals come out too narrow.
+same positive caption (2,390 captions); without any file each item is a cluster of its own, and intervals come out too
+narrow.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tellapart.benchmarks.benchmark import ALL, Benchmark
 from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.benchmarks.parquet import ParquetTable
-from tellapart.data.annotations import expect_count, made, string
+from tellapart.data.annotations import expect_count, make_item, string
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet
 from tellapart.data.rows import read_csv
@@ -74,7 +75,7 @@ def _captions(files: list[Path]) -> tuple[list[Item], Callable[[str], bytes]]:
 
 
 def _item(row: Mapping[str, Any], where: str, number: int, images: tuple[str, str], cluster: str) -> Item:
-    return made(
+    return make_item(
         where,
         id=str(number),
         images=images,
@@ -89,11 +90,12 @@ def _tags(kind: str, subtype: str) -> dict[str, str]:
 
 
 def _expect_order(items: list[Item], where: Path) -> None:
-    found = [(*label.split(), len(list(group))) for label, group in groupby(item.tags["subtype"] for item in items)]
-    if found != list(BLOCKS):
+    blocks = [(*label.split(), len(list(group))) for label, group in groupby(item.tags["subtype"] for item in items)]
+    if blocks != list(BLOCKS):
         raise DataError(
             f"{where}: its rows are not in the published order (add, replace, swap in {len(BLOCKS)} blocks; here "
-            f"{len(found)}); items are numbered by it, so that scores would go to other items: take the file as published"
+            f"{len(blocks)}); items are numbered by it, so that scores would go to other items: take the file as "
+            "published"
         )
 
 
@@ -121,7 +123,8 @@ BIVLC = Benchmark(
     shape=(2, 2),
     source="https://huggingface.co/datasets/imirandam/BiVLC",
     licence="MIT; half of the images are COCO's",
-    citation="Miranda et al., BiVLC: Extending Vision-Language Compositionality Evaluation with Text-to-Image Retrieval, "
+    citation="Miranda et al., BiVLC: Extending Vision-Language Compositionality Evaluation with Text-to-Image "
+    "Retrieval, "
     "NeurIPS 2024",
     files=(f"{_PARQUET}|{_TABLE}",),
     images="its own 5,866, in the parquet files",

@@ -22,7 +22,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.class_folders import own_names, own_templates, read_class_folders
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations, find_files
-from tellapart.data.classification import ClassificationSet, Picture
+from tellapart.data.classification import ClassificationSet, ClassifiedImage
 from tellapart.errors import DataError
 
 __all__ = ["CIFAR10", "CIFAR100", "CifarFile", "read_cifar"]
@@ -34,11 +34,16 @@ _TEMPLATES = ("a photo of a {}.", "a small photo of a {}.", "a tiny, blurry pict
 _TEN = "airplane automobile bird cat deer dog frog horse ship truck"
 _HUNDRED = (
     "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can castle "
-    "caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant flatfish "
-    "forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle "
-    "mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy porcupine "
-    "possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail snake spider squirrel streetcar "
-    "sunflower sweet_pepper table tank telephone television tiger tractor train trout tulip turtle wardrobe whale willow_tree "
+    "caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant "
+    "flatfish "
+    "forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree "
+    "motorcycle "
+    "mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy "
+    "porcupine "
+    "possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail snake spider squirrel "
+    "streetcar "
+    "sunflower sweet_pepper table tank telephone television tiger tractor train trout tulip turtle wardrobe whale "
+    "willow_tree "
     "wolf woman worm"
 )
 
@@ -48,7 +53,7 @@ class CifarFile:
 
     Args:
         path: the file.
-        label_bytes: how many stand before the pixels; the last one is the class.
+        label_bytes: bytes of label before the pixels; the last one is the class.
 
     Raises:
         DataError: the file cannot be read, or is no whole number of records.
@@ -67,7 +72,8 @@ class CifarFile:
         size = self._labels + _PIXELS
         if not len(data) or len(data) % size:
             raise DataError(
-                f"{self._path}: {len(data):,} bytes are no whole number of records of {size:,}; it is cut off, or not the "
+                f"{self._path}: {len(data):,} bytes are no whole number of records of {size:,}; it is cut off, or not "
+                "the "
                 "binary version"
             )
         return data.reshape(-1, size)
@@ -127,7 +133,7 @@ def read_cifar(path: Path, name: str, classes: tuple[str, ...], label_bytes: int
         name,
         tuple(called.get(one, one.replace("_", " ")) for one in classes),
         own_templates(path.parent, _TEMPLATES),
-        tuple(Picture(one, one, label) for one, label in zip(references, labels.tolist(), strict=True)),
+        tuple(ClassifiedImage(one, one, label) for one, label in zip(references, labels.tolist(), strict=True)),
     )
 
 
@@ -139,14 +145,14 @@ def _benchmark(name: str, title: str, names: str, file: str, folder: str) -> Ben
         return find_files(place.folder(name) or Path(), pattern)[0]
 
     def load(place: Locations) -> ClassificationSet:
-        found = path(place)
-        if found.suffix == ".bin":
-            return read_cifar(found, name, classes, label_bytes)
-        return read_class_folders(found.parent.parent, name, {}, _TEMPLATES)
+        file = path(place)
+        if file.suffix == ".bin":
+            return read_cifar(file, name, classes, label_bytes)
+        return read_class_folders(file.parent.parent, name, {}, _TEMPLATES)
 
     def pictures(place: Locations) -> Callable[[str], bytes]:
-        found = path(place)
-        return CifarFile(found, label_bytes) if found.suffix == ".bin" else FolderImages(found.parent.parent)
+        file = path(place)
+        return CifarFile(file, label_bytes) if file.suffix == ".bin" else FolderImages(file.parent.parent)
 
     trees = "|".join(f"{split}{classes[0]}/*{suffix}" for split in ("test/", "") for suffix in (".png", ".jpg"))
     pattern = f"{file}|{folder}/{file}|{trees}"

@@ -13,9 +13,9 @@ from pathlib import Path
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations
-from tellapart.data.classification import ClassificationSet, Picture, check_templates
+from tellapart.data.classification import ClassificationSet, ClassifiedImage, check_templates
 from tellapart.data.images import IMAGE_SUFFIXES
-from tellapart.data.scores import named
+from tellapart.data.scores import join_names
 from tellapart.errors import DataError
 
 __all__ = ["PREFIX", "class_folder_benchmark", "own_names", "own_templates", "read_class_folders"]
@@ -37,19 +37,19 @@ def read_class_folders(root: Path, name: str, names: Mapping[str, str], template
         DataError: fewer than two folders, one without an image, or `classes.txt` or `templates.txt` is not what it
             should be.
     """
-    found = sorted(path for path in root.glob("*/") if path.is_dir() and not path.name.startswith("."))
-    found = [path for path in found if names.get(path.name, path.name)]  # "" stands for a folder that is no class
-    if len(found) < 2:
-        raise DataError(f"{root} holds {len(found)} folders; two or more are needed, one a class")
-    called = dict(names) | own_names(root, [path.name for path in found])
-    images = {path.name: list(_images(root, path)) for path in found}
+    folders = sorted(path for path in root.glob("*/") if path.is_dir() and not path.name.startswith("."))
+    folders = [path for path in folders if names.get(path.name, path.name)]  # "" means a folder that is no class
+    if len(folders) < 2:
+        raise DataError(f"{root} holds {len(folders)} folders; two or more are needed, one a class")
+    called = dict(names) | own_names(root, [path.name for path in folders])
+    images = {path.name: list(_images(root, path)) for path in folders}
     if empty := [folder for folder, inside in images.items() if not inside]:
-        raise DataError(f"{root}: no image ({', '.join(sorted(IMAGE_SUFFIXES))}) in {named(empty)}")
+        raise DataError(f"{root}: no image ({', '.join(sorted(IMAGE_SUFFIXES))}) in {join_names(empty)}")
     return ClassificationSet(
         name,
         tuple(called.get(folder, folder.replace("_", " ")) for folder in images),
         own_templates(root, templates),
-        tuple(Picture(image, image, label) for label, inside in enumerate(images.values()) for image in inside),
+        tuple(ClassifiedImage(image, image, label) for label, inside in enumerate(images.values()) for image in inside),
     )
 
 
@@ -68,24 +68,24 @@ def own_names(folder: Path, known: Sequence[str], file: str = "classes.txt") -> 
         file: its name.
 
     Raises:
-        DataError: it cannot be read, a line has no name, a class is unknown or stands twice, or one is left out.
+        DataError: it cannot be read, a line has no name, a class is unknown or repeated, or one is left out.
 
     >>> own_names(Path("no such folder"), ["cat", "dog"])
     {}
     """
     path = folder / file
-    found: dict[str, str] = {}
+    own: dict[str, str] = {}
     for number, line in _lines(path):
         separator = "\t" if "\t" in line else " "
         key, _, called = line.partition(separator)
         if not called.strip():
             raise DataError(f"{path}:{number}: expected a folder's name, a tab and the class's name; got {line!r:.60}")
-        if key in found or key not in known:
-            raise DataError(f"{path}:{number}: {key!r} {'stands twice' if key in found else 'is no class here'}")
-        found[key] = called.strip()
-    if found and (missing := [key for key in known if key not in found]):
-        raise DataError(f"{path} leaves out {len(missing)} of {len(known)} classes: {named(missing)}")
-    return found
+        if key in own or key not in known:
+            raise DataError(f"{path}:{number}: {key!r} {'is repeated' if key in own else 'is no class here'}")
+        own[key] = called.strip()
+    if own and (missing := [key for key in known if key not in own]):
+        raise DataError(f"{path} leaves out {len(missing)} of {len(known)} classes: {join_names(missing)}")
+    return own
 
 
 def own_templates(folder: Path, templates: Sequence[str]) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Classification by name, where the user has the files: Caltech-101, Food-101, ImageNet; and one that is embedded.
 
-The classes of the embedded one are what stands in the pictures of the demo's counting pairs: several things of one
+The classes of the embedded one are the things in the pictures of the demo's counting pairs: several things of one
 kind, alone on a platform. Both pictures of a pair are of one class and are resampled together.
 """
 
@@ -14,7 +14,7 @@ from tellapart.benchmarks.class_folders import own_names, own_templates, read_cl
 from tellapart.benchmarks.demo import DEMO
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations, find_files
-from tellapart.data.classification import ClassificationSet, Picture
+from tellapart.data.classification import ClassificationSet, ClassifiedImage
 from tellapart.errors import DataError, require
 from tellapart.models.torch_backend import import_torch
 
@@ -78,7 +78,7 @@ def read_food101(folder: Path) -> ClassificationSet:
         "food101",
         tuple(called.get(one, one.replace("_", " ")) for one in folders),
         own_templates(folder, _FOOD),
-        tuple(Picture(line, f"images/{line}.jpg", folders.index(line.split("/")[0])) for line in lines),
+        tuple(ClassifiedImage(line, f"images/{line}.jpg", folders.index(line.split("/")[0])) for line in lines),
     )
 
 
@@ -89,26 +89,27 @@ def _read_imagenet(place: Locations) -> ClassificationSet:
 
 
 def _imagenet_names(tree: Path, folders: list[str]) -> dict[str, str]:
-    """Names by `classes.txt`, by the competition's own list, or by CLIP's, which open_clip holds in the folders' order."""
+    """Return names from `classes.txt`, the competition's own list, or CLIP's, which open_clip has in the same order."""
     if (tree / "classes.txt").is_file():
         return {}  # read with the folders
     for home in (tree, tree.parent):
-        if found := own_names(home, folders, "LOC_synset_mapping.txt"):
-            first = {folder: called.partition(",")[0].strip() for folder, called in found.items()}
+        if own := own_names(home, folders, "LOC_synset_mapping.txt"):
+            first = {folder: called.partition(",")[0].strip() for folder, called in own.items()}
             # Synonyms tell the classes apart that share their first name.
             shared = {one for one in first.values() if list(first.values()).count(one) > 1}
-            return {folder: found[folder] if one in shared else one for folder, one in first.items()}
+            return {folder: own[folder] if one in shared else one for folder, one in first.items()}
     import_torch()
     names: list[str] = require("open_clip", extra="models").IMAGENET_CLASSNAMES
     if len(folders) != len(names):
         raise DataError(
-            f"{tree} holds {len(folders)} of ImageNet's 1,000 folders; name them in classes.txt (a line a class: n01440764, a tab, tench)"
+            f"{tree} holds {len(folders)} of ImageNet's 1,000 folders; name them in classes.txt (a line a class: "
+            "n01440764, a tab, tench)"
         )
     return dict(zip(folders, names, strict=True)) | _IMAGENET_NAMES
 
 
 def read_demo_objects() -> ClassificationSet:
-    """Read the pictures of the demo's counting pairs, and the kind of thing that stands in each.
+    """Read the pictures of the demo's counting pairs, and the kind of thing in each.
 
     >>> objects = read_demo_objects()
     >>> len(objects.pictures), len(objects.classes), objects.classes[0]
@@ -122,7 +123,7 @@ def read_demo_objects() -> ClassificationSet:
         tuple(classes),
         _SCENE,
         tuple(
-            Picture(image, image, classes.index(kinds[item.id]), item.cluster)
+            ClassifiedImage(image, image, classes.index(kinds[item.id]), item.cluster)
             for item in items
             for image in item.images
         ),

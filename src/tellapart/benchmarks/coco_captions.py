@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.benchmarks.vlue import read_captions
-from tellapart.data.annotations import Row, checked, read_mapping
+from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
 from tellapart.data.task_records import CaptionSet
 from tellapart.errors import DataError
 
@@ -26,7 +26,7 @@ _GOLD = "coco_karpathy_test_gt.json"
 _NUMBER = re.compile(r"(?:^|[/_])0*(\d+)\.jpg$", re.ASCII)
 
 
-class _Caption(Row):
+class _Caption(AnnotationRow):
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
     image_id: Annotated[int, Field(ge=0)]
@@ -46,14 +46,14 @@ def read_karpathy_captions(path: Path) -> CaptionSet:
     ...     read_karpathy_captions(path).ids
     ('42',)
     """
-    found = read_captions(path)
+    captions = read_captions(path)
     ids = []
-    for row, image in enumerate(found.images):
+    for row, image in enumerate(captions.images):
         number = _NUMBER.search(image)
         if number is None:
             raise DataError(f"{path}: row {row}: field 'image': {image!r} does not end in COCO's number of it")
         ids.append(number[1])
-    return replace(found, ids=tuple(ids))
+    return replace(captions, ids=tuple(ids))
 
 
 def read_coco_captions(path: Path, split: str = "val2014") -> CaptionSet:
@@ -77,8 +77,8 @@ def read_coco_captions(path: Path, split: str = "val2014") -> CaptionSet:
     if not isinstance(rows, list) or not rows:
         raise DataError(f"{path}: field 'annotations': expected a list of rows")
     captions: dict[int, list[str]] = {}
-    for number, found in enumerate(rows):
-        row = checked(_Caption, found, f"{path}: annotations: row {number}")
+    for number, entry in enumerate(rows):
+        row = check_row(_Caption, entry, f"{path}: annotations: row {number}")
         captions.setdefault(row.image_id, []).append(row.caption)
     return CaptionSet(
         path.stem,

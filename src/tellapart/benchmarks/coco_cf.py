@@ -17,7 +17,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.image_sources import FolderImages, ZipImages
 from tellapart.benchmarks.locations import Locations, find_files
-from tellapart.data.annotations import expect_count, made, string
+from tellapart.data.annotations import expect_count, make_item, string
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_csv, read_jsonl
 
@@ -34,7 +34,7 @@ def _load(place: Locations) -> PairSet:
         where = f"{path}:{line}"
         name = string(row, "id", where)
         items.append(
-            made(
+            make_item(
                 where,
                 id=name,
                 images=tuple(f"{string(row, side, where)}.jpg" for side in ("image_0", "image_1")),

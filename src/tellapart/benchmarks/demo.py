@@ -29,7 +29,8 @@ DEMO = Benchmark(
     shape=(2, 2),
     source="embedded; made by tellapart's scene generator",
     licence="Apache-2.0",
-    citation="templates and vocabulary after Wang et al., Equivariant Similarity for Vision-Language Foundation Models (EqBen), "
+    citation="templates and vocabulary after Wang et al., Equivariant Similarity for Vision-Language Foundation "
+    "Models (EqBen), "
     "ICCV 2023, Fig. 14",
     load=_pairs,
 )

@@ -3,8 +3,8 @@
 Three public layouts of annotations are read, whichever the folder holds:
 
 - flat: `ann_json_finegrained_random.json`, a list of 1,004,192 rows `{image, caption, private_info: {dataset, name,
-  sample_cnt}}` in random order, four (`c0i0`...) to a quadruple. They are put together by `(dataset, sample_cnt)`: a folder of images
-  holds many quadruples, and a quadruple's images may lie in two.
+  sample_cnt}}` in random order, four (`c0i0`...) to a quadruple. They are put together by `(dataset, sample_cnt)`: a
+  folder of images holds many quadruples, and a quadruple's images may lie in two.
 - a file for each subset, named after it (`eqbenag.json`, `eqbensd.json`...): objects of videos (and, for `eqbenag`, of
   subjects in it) that hold lists, or lists, of `{image0, image1, caption0, caption1}`. Any of the seven may be missing.
   Where a caption is a list, its first counts, as in the official loader.
@@ -26,7 +26,7 @@ from typing import Any
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations, find_files
-from tellapart.data.annotations import expect_count, made, read_list, row_of, string
+from tellapart.data.annotations import expect_count, make_item, read_list, row_of, string
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_json
@@ -105,18 +105,18 @@ def paper_table(by_subset: Mapping[str, Mapping[str, float]]) -> dict[str, float
 
 def _load(place: Locations) -> PairSet:
     folder = place.folder("eqben") or Path()
-    if found := find_files(folder, _FLAT):
-        items = _flat(found[0])
-    elif found := [path for name in SUBSETS for path in find_files(folder, f"{name}.json")]:
-        items = [item for path in found for item in _subset(path)]
+    if files := find_files(folder, _FLAT):
+        items = _flat(files[0])
+    elif files := [path for name in SUBSETS for path in find_files(folder, f"{name}.json")]:
+        items = [item for path in files for item in _subset(path)]
     else:
-        found = find_files(folder, "*.json")
-        if len(found) > 1:
-            names = ", ".join(path.name for path in found[:5])
+        files = find_files(folder, "*.json")
+        if len(files) > 1:
+            names = ", ".join(path.name for path in files[:5])
             raise DataError(
-                f"{folder} holds {len(found)} JSON files, none named as EqBen's are ({names}); keep one, or name"
+                f"{folder} holds {len(files)} JSON files, none named as EqBen's are ({names}); keep one, or name"
             )
-        items = _listed(found[0])
+        items = _listed(files[0])
     images = place.pictures("eqben", "images", "image_subset")
     return PairSet("eqben", tuple(items), images, read=FolderImages(images, suffixes=(".jpg", ".png", ".npy")))
 
@@ -130,7 +130,7 @@ def _flat(path: Path) -> list[Item]:
         count, dataset, corner = _private(row.get("private_info"), where)
         corners = quadruples.setdefault((count, dataset), {})
         if corner in corners:
-            raise DataError(f"{where}: {corner} of {dataset} {count} stands in the file already")
+            raise DataError(f"{where}: {corner} of {dataset} {count} is in the file already")
         corners[corner] = (string(row, "image", where), string(row, "caption", where))
     items = [
         _joined(corners, f"{path}: {dataset} {count}", dataset, count)
@@ -144,14 +144,16 @@ def _flat(path: Path) -> list[Item]:
 def _private(info: Any, where: str) -> tuple[int, str, str]:
     if not isinstance(info, Mapping):
         raise DataError(
-            f"{where}: no 'private_info'; without it nobody can tell which four rows belong together: get the version of "
+            f"{where}: no 'private_info'; without it nobody can tell which four rows belong together: get the version "
+            "of "
             "2023-09 or later"
         )
     count, dataset, corner = info.get("sample_cnt"), info.get("dataset"), info.get("name")
     known = isinstance(dataset, str) and dataset in SUBSETS and isinstance(corner, str) and corner in _CORNERS
     if type(count) is not int or not known:  # a bool is an int, too
         raise DataError(
-            f"{where}: field 'private_info': expected a dataset of {', '.join(SUBSETS)}, a name of c0i0, c0i1, c1i0, c1i1 "
+            f"{where}: field 'private_info': expected a dataset of {', '.join(SUBSETS)}, a name of c0i0, c0i1, c1i0, "
+            "c1i1 "
             f"and a whole sample_cnt; got {dict(info)!r:.120}"
         )
     return count, str(dataset), str(corner)
@@ -218,7 +220,7 @@ def _item(
     folder = PurePosixPath(images[0]).parent
     own = len(folder.parts) > 1 and dataset in _VIDEOS  # dataset/video/frame.png
     cluster = f"{dataset}/{video}" if video else str(folder) if own else f"{dataset}/{number}"
-    return made(
+    return make_item(
         where,
         id=f"{dataset}/{number}",
         images=images,

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations, find_files
-from tellapart.data.annotations import Row, checked, read_mapping
+from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
 from tellapart.data.moments import Moment, MomentSet
 from tellapart.errors import DataError
 
@@ -20,7 +20,7 @@ Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank says noth
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class _Boundary(Row):
+class _Boundary(AnnotationRow):
     boundary_id: Filled
     timestamp: Seconds
     prev_timestamp: Seconds
@@ -38,7 +38,7 @@ def read_moments(path: Path) -> MomentSet:
 
     A boundary's id is its video's followed by a number and the annotator's letter; boundaries that two annotators
     marked at the same time stay two queries, each with its own captions. `caption` must be made of the three parts that
-    stand beside it.
+    are kept beside it.
 
     Raises:
         DataError: the file, a video, a row or a field is not what it should be; all are named.
@@ -59,16 +59,16 @@ def read_moments(path: Path) -> MomentSet:
     for video, rows in read_mapping(path).items():
         if not isinstance(rows, list) or not rows:
             raise DataError(f"{path}: video {video!r}: expected a list of boundaries")
-        for number, found in enumerate(rows):
-            moment = _moment(video, found, f"{path}: video {video!r}: row {number}")
+        for number, content in enumerate(rows):
+            moment = _moment(video, content, f"{path}: video {video!r}: row {number}")
             if moment.id in moments:
-                raise DataError(f"{path}: video {video!r}: row {number}: field 'boundary_id': {moment.id} stands twice")
+                raise DataError(f"{path}: video {video!r}: row {number}: field 'boundary_id': {moment.id} is repeated")
             moments[moment.id] = moment
     return MomentSet(path.stem, tuple(moments.values()))
 
 
-def _moment(video: str, found: object, where: str) -> Moment:
-    row = checked(_Boundary, found, where)
+def _moment(video: str, content: object, where: str) -> Moment:
+    row = check_row(_Boundary, content, where)
     if not row.boundary_id.startswith(f"{video}_"):
         raise DataError(f"{where}: field 'boundary_id': {row.boundary_id!r} is not of this video")
     if not row.prev_timestamp <= row.timestamp <= row.next_timestamp:
@@ -101,14 +101,17 @@ def _load(benchmark: str, file: str) -> Callable[[Locations], MomentSet]:
 def _benchmark(name: str, split: str, items: int, file: str) -> Benchmark:
     return Benchmark(
         name=name,
-        title=f"GEBC boundary grounding on GEB+'s {split} videos: when does the caption before give way to the one after?",
+        title=f"GEBC boundary grounding on GEB+'s {split} videos: when does the caption before give way to the one "
+        "after?",
         items=items,
         task="moments",
         source="https://github.com/showlab/GEB-Plus",
         licence="not stated; videos of Kinetics-400",
-        citation="Wang et al., GEB+: A Benchmark for Generic Event Boundary Captioning, Grounding and Retrieval, ECCV 2022",
+        citation="Wang et al., GEB+: A Benchmark for Generic Event Boundary Captioning, Grounding and Retrieval, ECCV "
+        "2022",
         files=(file,),
-        images="frames at 5 a second, FRAMES/VIDEO/0.jpg, 1.jpg, ... (ffmpeg -i VIDEO.mp4 -vf fps=5 -start_number 0 FRAMES/VIDEO/%d.jpg)",
+        images="frames at 5 a second, FRAMES/VIDEO/0.jpg, 1.jpg, ... (ffmpeg -i VIDEO.mp4 -vf fps=5 -start_number 0 "
+        "FRAMES/VIDEO/%d.jpg)",
         cluster="the video",
         usual=("frames", "images"),
         load=_load(name, file),

@@ -55,7 +55,7 @@ class Hub:
         return folder if all(find_files(folder, pattern) for pattern in self.files) else None
 
     def expect(self) -> None:
-        """Check, without the network, that nothing here stands in the way of fetching.
+        """Check, without the network, that fetching can begin.
 
         Raises:
             DataError: it is gated and there is no token.

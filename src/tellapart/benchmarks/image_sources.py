@@ -1,4 +1,4 @@
-"""Where image files come from: a folder however it is arranged, an archive, a column of a table, a crop of another."""
+"""Sources of image files: a folder however it is arranged, an archive, a column of a table, a crop of another."""
 
 from __future__ import annotations
 

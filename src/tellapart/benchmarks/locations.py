@@ -79,8 +79,8 @@ def find_files(folder: Path, pattern: str) -> list[Path]:
     """
     for one in re.split(r"\s*\|\s*", pattern):
         for below in _BELOW:
-            if found := sorted(path for path in (folder / below).glob(one) if path.is_file()):
-                return found
+            if files := sorted(path for path in (folder / below).glob(one) if path.is_file()):
+                return files
     return []
 
 

@@ -6,11 +6,12 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from tellapart.errors import DataError, require
+from tellapart.errors import DataError, first_line, require
 
 __all__ = ["ParquetTable"]
 
@@ -18,6 +19,20 @@ __all__ = ["ParquetTable"]
 _GROUPS = 2
 
 _REFERENCE = re.compile(r"(?P<row>\d{1,9})/(?P<column>\w+)", re.ASCII)
+
+
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    """Raise whatever pyarrow makes of a damaged file as one error that names the file.
+
+    Most of its exceptions are also a `ValueError` or an `OSError`, but not all: `ArrowNotImplementedError` (a damaged
+    type) is a `NotImplementedError`, and a wrong size ends in a `MemoryError`, an `OverflowError` or an `IndexError`.
+    """
+    arrow = require("pyarrow", extra="hub")
+    try:
+        yield
+    except (arrow.ArrowException, OSError, ValueError, LookupError, MemoryError, OverflowError) as error:
+        raise DataError(f"{path} cannot be read as parquet ({first_line(error)}); is it complete?") from error
 
 
 class ParquetTable:
@@ -38,19 +53,16 @@ class ParquetTable:
         parquet = require("pyarrow.parquet", extra="hub")
         self._images = list(images)
         self._opened: list[tuple[Path, Any]] = []
+        groups: list[tuple[Path, Any, int, int]] = []
         for path in files:
-            try:
+            with _damage_named(path):
                 opened = parquet.ParquetFile(path)
-            except (OSError, ValueError) as error:  # what pyarrow raises derives from these
-                raise DataError(f"{path} cannot be read as parquet ({error}); is it complete?") from error
+                names = opened.schema_arrow.names
+                sizes = [opened.metadata.row_group(k).num_rows for k in range(opened.metadata.num_row_groups)]
             self._opened.append((path, opened))
-            if missing := [name for name in images if name not in opened.schema_arrow.names]:
-                raise DataError(f"{path} has no column {missing[0]!r}; it has {', '.join(opened.schema_arrow.names)}")
-        groups = [
-            (path, opened, group, opened.metadata.row_group(group).num_rows)
-            for path, opened in self._opened
-            for group in range(opened.metadata.num_row_groups)
-        ]
+            groups += [(path, opened, group, size) for group, size in enumerate(sizes)]
+            if missing := [name for name in images if name not in names]:
+                raise DataError(f"{path} has no column {missing[0]!r}; it has {', '.join(names)}")
         ends = accumulate(rows for *_, rows in groups)
         self._groups = [
             (end - rows, end, path, opened, group)
@@ -67,10 +79,8 @@ class ParquetTable:
         """
         for path, opened in self._opened:
             names = [name for name in opened.schema_arrow.names if name not in self._images]
-            try:
+            with _damage_named(path):
                 rows = opened.read(columns=names).to_pylist()
-            except (OSError, ValueError) as error:
-                raise DataError(f"{path} cannot be read as parquet ({error}); is it complete?") from error
             yield from ((f"{path}: row {number}", row) for number, row in enumerate(rows))
 
     def __call__(self, reference: str) -> bytes:
@@ -83,8 +93,9 @@ class ParquetTable:
         row = int(named["row"]) if named else -1
         for start, end, path, opened, group in self._groups:
             if named and named["column"] in self._images and start <= row < end:
-                cell = self._group(path, opened, group)[named["column"]][row - start].as_py()
-                if not cell or not cell.get("bytes"):
+                with _damage_named(path):
+                    cell = self._group(path, opened, group)[named["column"]][row - start].as_py()
+                if not isinstance(cell, dict) or not cell.get("bytes"):
                     raise DataError(f"{path}: row {row - start}: column {named['column']!r} holds no image")
                 return bytes(cell["bytes"])
         raise DataError(f"{reference!r} is no row and column of images of this table; it has {', '.join(self._images)}")
@@ -93,10 +104,7 @@ class ParquetTable:
         key = (path, group)
         with self._lock:
             if key not in self._cache:
-                try:
-                    self._cache[key] = opened.read_row_group(group, columns=self._images)
-                except (OSError, ValueError) as error:
-                    raise DataError(f"{path} cannot be read as parquet ({error}); is it complete?") from error
+                self._cache[key] = opened.read_row_group(group, columns=self._images)
                 while len(self._cache) > _GROUPS:
                     self._cache.popitem(last=False)
             self._cache.move_to_end(key)

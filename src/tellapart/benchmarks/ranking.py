@@ -13,7 +13,7 @@ from pydantic import Field
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.data.annotations import Row, checked
+from tellapart.data.annotations import AnnotationRow, check_row
 from tellapart.data.choices import Ranking, RankingSet
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import DataError
@@ -23,7 +23,7 @@ __all__ = ["PREFIX", "ranking_benchmark", "read_rankings"]
 PREFIX = "ranking:"
 
 
-class _Query(Row):
+class _Query(AnnotationRow):
     id: Annotated[str, Field(min_length=1)]
     query: Annotated[str, Field(min_length=1)]
     candidates: list[Annotated[str, Field(min_length=1)]]
@@ -37,7 +37,7 @@ def read_rankings(path: Path) -> RankingSet:
     Raises:
         DataError: the file, a line or a field is not what it should be.
     """
-    rows = [checked(_Query, row, f"{path}:{line}") for line, row in read_jsonl(path)]
+    rows = [check_row(_Query, row, f"{path}:{line}") for line, row in read_jsonl(path)]
     rankings = (Ranking(row.id, row.query, row.edited, tuple(row.candidates), tuple(row.people)) for row in rows)
     return RankingSet(path.stem, tuple(rankings))
 

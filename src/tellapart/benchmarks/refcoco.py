@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.benchmarks.plain_pickle import read_plain_pickle
-from tellapart.data.annotations import Row, checked, read_mapping
+from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
 from tellapart.data.task_records import Box, BoxSet
 from tellapart.errors import DataError
 
@@ -25,7 +25,7 @@ _REFS, _INSTANCES = "refs(unc).p", "instances.json"
 Side = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class _Loose(Row):
+class _Loose(AnnotationRow):
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
 
@@ -71,12 +71,12 @@ def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
     rows = read_plain_pickle(refs)
     if not isinstance(rows, list) or not rows:
         raise DataError(f"{refs}: expected a list of what is referred to")
-    held = read_mapping(instances)
-    images, boxes = _by_id(instances, held, "images", _Image), _by_id(instances, held, "annotations", _Instance)
-    found: list[Box] = []
+    content = read_mapping(instances)
+    images, boxes = _by_id(instances, content, "images", _Image), _by_id(instances, content, "annotations", _Instance)
+    boxes_of_phrases: list[Box] = []
     for number, row in enumerate(rows):
         where = f"{refs}: row {number}"
-        ref = checked(_Ref, row, where)
+        ref = check_row(_Ref, row, where)
         if ref.split not in splits:
             continue
         box = boxes.get(ref.ann_id)
@@ -85,18 +85,18 @@ def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
             raise DataError(f"{where}: field 'ann_id': {instances} has no box {ref.ann_id}, or not its image")
         x, y, width, height = map(float, box.bbox)
         size = (image.width, image.height)
-        found += [
+        boxes_of_phrases += [
             Box(str(said.sent_id), said.sent, image.file_name, (x, y, width, height), size) for said in ref.sentences
         ]
-    return BoxSet("refcoco+", tuple(found))
+    return BoxSet("refcoco+", tuple(boxes_of_phrases))
 
 
-def _by_id(path: Path, held: dict[str, Any], key: str, row: type[R]) -> dict[int, R]:
-    rows = held.get(key)
+def _by_id(path: Path, content: dict[str, Any], key: str, row: type[R]) -> dict[int, R]:
+    rows = content.get(key)
     if not isinstance(rows, list) or not rows:
         raise DataError(f"{path}: field {key!r}: expected a list of rows")
-    found = (checked(row, one, f"{path}: {key}: row {number}") for number, one in enumerate(rows))
-    return {one.id: one for one in found}
+    checked_rows = (check_row(row, one, f"{path}: {key}: row {number}") for number, one in enumerate(rows))
+    return {one.id: one for one in checked_rows}
 
 
 def _load(benchmark: str, *splits: str) -> Callable[[Locations], BoxSet]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations, find_files
-from tellapart.data.annotations import expect_count, made, read_mapping, row_of, string
+from tellapart.data.annotations import expect_count, make_item, read_mapping, row_of, string
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 
@@ -54,13 +54,13 @@ def _load(place: Locations) -> PairSet:
     items: list[Item] = []
     for subset, published in SUBSETS.items():
         path = find_files(folder, f"{subset}.json")[0]
-        found = [
+        read = [
             _item(subset, key, row, f"{path}: item {key!r:.40}")
             for key, row in read_mapping(path).items()
             if key != "accuracy"
         ]
-        expect_count(path, len(found), *published)
-        items += found
+        expect_count(path, len(read), *published)
+        items += read
     images = place.pictures("sugarcrepe", "val2017", "images")
     return PairSet("sugarcrepe", tuple(items), images, read=FolderImages(images))
 
@@ -71,7 +71,7 @@ def _item(subset: str, key: str, value: object, where: str) -> Item:
         string(row, "filename", where),
         tuple(string(row, f, where) for f in ("caption", "negative_caption")),
     )
-    return made(
+    return make_item(
         where,
         id=f"{subset}/{key}",
         images=(image,),

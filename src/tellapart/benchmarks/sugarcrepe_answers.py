@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tellapart.data.annotations import Row, checked, read_mapping
+from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
 from tellapart.errors import DataError
 
 __all__ = ["Answers", "read_answers", "read_both_orders"]
@@ -18,12 +18,12 @@ Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank says noth
 _STATED = "accuracy"  # one of the fourteen files holds its own result among the items
 
 
-class _Given(Row):
+class _Given(AnnotationRow):
     free_form_answer: str
     multiple_choice_answer: str
 
 
-class _Item(Row):
+class _Item(AnnotationRow):
     answer: _Given
     caption: Filled
     negative_caption: Filled
@@ -85,9 +85,9 @@ def read_answers(path: Path) -> Answers:
     ...     read_answers(path).choices
     (1,)
     """
-    found = read_mapping(path)
-    stated = found.pop(_STATED, None)
-    items = {key: checked(_Item, value, f"{path}: item {key!r}") for key, value in found.items()}
+    content = read_mapping(path)
+    stated = content.pop(_STATED, None)
+    items = {key: check_row(_Item, value, f"{path}: item {key!r}") for key, value in content.items()}
     if not items:
         raise DataError(f"{path}: holds no items")
     choices = tuple(_choice(item, f"{path}: item {key!r}") for key, item in items.items())
@@ -110,11 +110,11 @@ def read_both_orders(true_first: Path, true_second: Path) -> tuple[Answers, Answ
     """
     first, second = read_answers(true_first), read_answers(true_second)
     if only_one := sorted(set(first.ids) ^ set(second.ids)):
-        raise DataError(f"{true_first} and {true_second} differ: item {only_one[0]!r} stands in one of them only")
+        raise DataError(f"{true_first} and {true_second} differ: item {only_one[0]!r} is in one of them only")
     place = {key: row for row, key in enumerate(second.ids)}
     second = second.in_order([place[key] for key in first.ids])
-    asked = zip(first.images, first.captions, second.images, second.captions, strict=True)
-    for key, (image, captions, other_image, other_captions) in zip(first.ids, asked, strict=True):
+    questions = zip(first.images, first.captions, second.images, second.captions, strict=True)
+    for key, (image, captions, other_image, other_captions) in zip(first.ids, questions, strict=True):
         if (image, captions) != (other_image, other_captions):
             raise DataError(f"{true_second}: item {key!r}: its image or captions are not those of {true_first}")
     return first, second

@@ -16,7 +16,7 @@ from typing import Any
 from tellapart.benchmarks.benchmark import ALL, Benchmark
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations, find_files
-from tellapart.data.annotations import expect_count, made, read_mapping, row_of, string
+from tellapart.data.annotations import expect_count, make_item, read_mapping, row_of, string
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
@@ -47,8 +47,8 @@ def _load(place: Locations) -> PairSet:
         path = find_files(folder, f"{instrument}.json")[0]
         rows = read_mapping(path)
         expect_count(path, len(rows), published)
-        found = [_item(instrument, key, row, f"{path}: item {key!r:.60}") for key, row in rows.items()]
-        valid = [item for item in found if item is not None]
+        all_items = [_item(instrument, key, row, f"{path}: item {key!r:.60}") for key, row in rows.items()]
+        valid = [item for item in all_items if item is not None]
         expect_count(path, len(valid), passing, what="items that two annotators agree on")
         items += valid
     images = place.pictures("valse", "images")
@@ -64,7 +64,7 @@ def _item(instrument: str, key: str, value: object, where: str) -> Item | None:
     if votes["caption"] < 2:
         return None
     image, dataset = string(row, "image_file", where), string(row, "dataset", where)
-    return made(
+    return make_item(
         where,
         id=f"{instrument}/{key}",
         images=(image,),
@@ -86,7 +86,7 @@ def _foil(row: Mapping[str, Any], where: str) -> str:
 
 
 def _paper_table(by_instrument: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Pairwise accuracy of every instrument and their plain mean; then, for probabilities, accuracy and min(p_c, p_f)."""
+    """Return every instrument's pairwise accuracy and their plain mean; for probabilities accuracy and min(p_c, p_f)."""
     row: dict[str, float] = {}
     for metric, name in (("pairwise", "acc_r"), ("acc", "acc"), ("min_pc_pf", "min(p_c, p_f)")):
         if metric in by_instrument[ALL]:
@@ -103,7 +103,8 @@ VALSE = Benchmark(
     shape=(1, 2),
     source="https://github.com/Heidelberg-NLP/VALSE",
     licence="MIT; images of Visual7W, COCO, SWiG, VisDial and FOIL",
-    citation="Parcalabescu et al., VALSE: A Task-Independent Benchmark for Vision and Language Models Centered on Linguistic "
+    citation="Parcalabescu et al., VALSE: A Task-Independent Benchmark for Vision and Language Models Centered on "
+    "Linguistic "
     "Phenomena, ACL 2022",
     files=tuple(sorted(f"{instrument}.json" for instrument in INSTRUMENTS)),
     images="those of its five sources, in one folder or in a folder each",

@@ -1,6 +1,6 @@
 """VLUE's annotation files: retrieval, captions, NLVR2, questions, boxes; and the two files of VQA 2.0.
 
-One function a file, each to the records of its task. VLUE's out-of-domain sets stand on images of MaRVL; its in-domain
+One function a file, each to the records of its task. VLUE's out-of-domain sets use images of MaRVL; its in-domain
 ones are COCO, NLVR2, VQA 2.0 and RefCOCO+. Ids are strings; a row without an id is known by its number, from 0.
 """
 
@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field
 
-from tellapart.data.annotations import Row, checked, read_list, read_mapping
+from tellapart.data.annotations import AnnotationRow, check_row, read_list, read_mapping
 from tellapart.data.task_records import (
     Box,
     BoxSet,
@@ -30,36 +30,36 @@ __all__ = ["read_boxes", "read_captions", "read_questions", "read_retrieval", "r
 Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank says nothing
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Sides = Annotated[list[Number], Field(min_length=4, max_length=4)]
-R = TypeVar("R", bound=Row)
+R = TypeVar("R", bound=AnnotationRow)
 
 
-def _as_list(found: Any) -> Any:
-    """A lone string stands for a list of one."""
-    return [found] if isinstance(found, str) else found
+def _as_list(value: Any) -> Any:
+    """Return a lone string as a list of one."""
+    return [value] if isinstance(value, str) else value
 
 
-def _as_text(found: Any) -> Any:
+def _as_text(value: Any) -> Any:
     """Ids may be numbers; they are strings from here on."""
-    return str(found) if isinstance(found, int) and not isinstance(found, bool) else found
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 Texts = Annotated[list[Filled], Field(min_length=1), BeforeValidator(_as_list)]
 Id = Annotated[Filled, BeforeValidator(_as_text)]
 
 
-class _Captions(Row):
+class _Captions(AnnotationRow):
     image: Filled
     caption: Texts
     image_id: Id = ""
 
 
-class _Statement(Row):
+class _Statement(AnnotationRow):
     sentence: Filled
     images: Annotated[list[Filled], Field(min_length=2, max_length=2)]
     label: Literal["True", "False"]
 
 
-class _Question(Row):
+class _Question(AnnotationRow):
     question_id: Id
     question: Filled
     image: Filled
@@ -67,7 +67,7 @@ class _Question(Row):
     dataset: str = ""
 
 
-class _Box(Row):
+class _Box(AnnotationRow):
     ref_id: Id
     text: Filled
     image: Filled
@@ -77,19 +77,19 @@ class _Box(Row):
     dets: list[Sides] = Field(default_factory=list)
 
 
-class _Asked(Row):
+class _Asked(AnnotationRow):
     question_id: Id
     image_id: int
     question: Filled
 
 
-class _Answer(Row):
+class _Answer(AnnotationRow):
     answer: str
     answer_id: int = 0
     answer_confidence: str = ""
 
 
-class _Answers(Row):
+class _Answers(AnnotationRow):
     question_id: Id
     image_id: int
     answers: Annotated[list[_Answer], Field(min_length=1)]
@@ -152,8 +152,8 @@ def read_statements(path: Path) -> StatementSet:
     False
     """
     rows = _rows(path, _Statement)
-    found = (Statement(str(n), row.sentence, row.images[0], row.images[1], row.label == "True") for n, row in rows)
-    return StatementSet(path.stem, tuple(found))
+    statements = (Statement(str(n), row.sentence, row.images[0], row.images[1], row.label == "True") for n, row in rows)
+    return StatementSet(path.stem, tuple(statements))
 
 
 def read_questions(path: Path) -> QuestionSet:
@@ -172,9 +172,9 @@ def read_questions(path: Path) -> QuestionSet:
     """
     rows = [row for _, row in _rows(path, _Question)]
     ids = _distinct(path, "question_id", [row.question_id for row in rows])
-    asked = zip(ids, rows, strict=True)
+    rows_with_ids = zip(ids, rows, strict=True)
     return QuestionSet(
-        path.stem, tuple(Question(id_, row.question, row.image, tuple(row.answer)) for id_, row in asked)
+        path.stem, tuple(Question(id_, row.question, row.image, tuple(row.answer)) for id_, row in rows_with_ids)
     )
 
 
@@ -191,28 +191,30 @@ def read_vqa2(questions: Path, annotations: Path, split: str = "val2014") -> Que
 
     >>> import json, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     asked, given = Path(folder) / "q.json", Path(folder) / "a.json"
+    ...     question_rows, answer_rows = Path(folder) / "q.json", Path(folder) / "a.json"
     ...     row = {"question_id": 9, "image_id": 42}
-    ...     _ = asked.write_text(json.dumps({"questions": [{**row, "question": "One cup?"}]}))
-    ...     _ = given.write_text(json.dumps({"annotations": [{**row, "answers": [{"answer": "yes"}] * 10}]}))
-    ...     read_vqa2(asked, given).questions[0].image
+    ...     _ = question_rows.write_text(json.dumps({"questions": [{**row, "question": "One cup?"}]}))
+    ...     _ = answer_rows.write_text(json.dumps({"annotations": [{**row, "answers": [{"answer": "yes"}] * 10}]}))
+    ...     read_vqa2(question_rows, answer_rows).questions[0].image
     'val2014/COCO_val2014_000000000042.jpg'
     """
-    asked, given = _under(questions, "questions", _Asked), _under(annotations, "annotations", _Answers)
-    ids = _distinct(questions, "question_id", [row.question_id for row in asked])
-    answers = dict(zip(_distinct(annotations, "question_id", [row.question_id for row in given]), given, strict=True))
+    question_rows, answer_rows = _under(questions, "questions", _Asked), _under(annotations, "annotations", _Answers)
+    ids = _distinct(questions, "question_id", [row.question_id for row in question_rows])
+    answers = dict(
+        zip(_distinct(annotations, "question_id", [row.question_id for row in answer_rows]), answer_rows, strict=True)
+    )
     if unpaired := sorted(set(ids) ^ answers.keys()):
-        raise DataError(f"{annotations} and {questions} differ: question_id {unpaired[0]} stands in one of them only")
-    found: list[Question] = []
-    for id_, row in zip(ids, asked, strict=True):
+        raise DataError(f"{annotations} and {questions} differ: question_id {unpaired[0]} is in one of them only")
+    joined: list[Question] = []
+    for id_, row in zip(ids, question_rows, strict=True):
         own = answers[id_]
         if own.image_id != row.image_id:
             raise DataError(
-                f"{annotations}: question_id {id_}: field 'image_id': {own.image_id}, asked of {row.image_id}"
+                f"{annotations}: question_id {id_}: field 'image_id': {own.image_id}, question_rows of {row.image_id}"
             )
         image = f"{split}/COCO_{split}_{row.image_id:012d}.jpg"
-        found.append(Question(id_, row.question, image, tuple(answer.answer for answer in own.answers)))
-    return QuestionSet(questions.stem, tuple(found))
+        joined.append(Question(id_, row.question, image, tuple(answer.answer for answer in own.answers)))
+    return QuestionSet(questions.stem, tuple(joined))
 
 
 def read_boxes(path: Path) -> BoxSet:
@@ -231,27 +233,27 @@ def read_boxes(path: Path) -> BoxSet:
     ...     read_boxes(path).boxes[0].box
     (0.0, 0.0, 9.0, 9.0)
     """
-    found: list[Box] = []
+    boxes: list[Box] = []
     for number, row in _rows(path, _Box):
         if min(row.bbox[2:]) <= 0:
             raise DataError(f"{path}: row {number}: field 'bbox': {row.bbox} has no area (x, y, width, height)")
         size = (row.width, row.height)
         # One object is referred to by several phrases, so `ref_id` alone is no id.
-        found.append(Box(str(number), row.text, row.image, _box(row.bbox), size, tuple(map(_box, row.dets))))
-    return BoxSet(path.stem, tuple(found))
+        boxes.append(Box(str(number), row.text, row.image, _box(row.bbox), size, tuple(map(_box, row.dets))))
+    return BoxSet(path.stem, tuple(boxes))
 
 
 def _rows(path: Path, row: type[R]) -> Iterator[tuple[int, R]]:
-    for number, found in enumerate(read_list(path)):
-        yield number, checked(row, found, f"{path}: row {number}")
+    for number, content in enumerate(read_list(path)):
+        yield number, check_row(row, content, f"{path}: row {number}")
 
 
 def _under(path: Path, key: str, row: type[R]) -> list[R]:
     """The rows of the list that a file's object holds under a key; the file's other keys are its licence and date."""
-    found = read_mapping(path).get(key)
-    if not isinstance(found, list) or not found:
+    rows = read_mapping(path).get(key)
+    if not isinstance(rows, list) or not rows:
         raise DataError(f"{path}: field {key!r}: expected a list of rows")
-    return [checked(row, one, f"{path}: {key}: row {number}") for number, one in enumerate(found)]
+    return [check_row(row, one, f"{path}: {key}: row {number}") for number, one in enumerate(rows)]
 
 
 def _box(sides: list[float]) -> tuple[float, float, float, float]:
@@ -260,9 +262,9 @@ def _box(sides: list[float]) -> tuple[float, float, float, float]:
 
 
 def _distinct(path: Path, field: str, values: list[str]) -> tuple[str, ...]:
-    seen: dict[str, int] = {}
+    first_row: dict[str, int] = {}
     for number, value in enumerate(values):
-        if value in seen:
-            raise DataError(f"{path}: row {number}: field {field!r}: {value} stands in row {seen[value]} already")
-        seen[value] = number
-    return tuple(seen)
+        if value in first_row:
+            raise DataError(f"{path}: row {number}: field {field!r}: {value} is in row {first_row[value]} already")
+        first_row[value] = number
+    return tuple(first_row)

@@ -1,4 +1,4 @@
-"""VLUE's tasks as benchmarks: each out of domain, on images of MaRVL, and in domain, on the set it was fine-tuned on."""
+"""VLUE's tasks as benchmarks: out of domain, on images of MaRVL, and in domain, on the set of the fine-tuning."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ VLUE_VQA = Benchmark(
 
 VLUE_GROUNDING = Benchmark(
     name="vlue-grounding",
-    title="VLUE visual grounding, out of domain: the box of a phrase; announced, but the file is not in VLUE's repository",
+    title="VLUE visual grounding, out of domain: the box of a phrase; announced, but the file is not in VLUE's "
+    "repository",
     items=1_313,
     task="grounding",
     source="the authors of https://github.com/MichaelZhouwang/VLUE (it is not in their repository)",

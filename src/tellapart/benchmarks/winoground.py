@@ -19,7 +19,7 @@ from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.benchmarks.parquet import ParquetTable
-from tellapart.data.annotations import expect_count, made, string
+from tellapart.data.annotations import expect_count, make_item, string
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet
 from tellapart.data.rows import read_jsonl
@@ -44,8 +44,8 @@ def _load(place: Locations) -> PairSet:
     else:
         files = find_files(folder, _LINES)
         read = FolderImages(place.pictures("winoground", "images"))
-        found = ((f"{files[0]}:{line}", row) for line, row in read_jsonl(files[0]))
-        rows = ((where, row, [f"{string(row, side, where)}.png" for side in _SIDES]) for where, row in found)
+        read_rows = ((f"{files[0]}:{line}", row) for line, row in read_jsonl(files[0]))
+        rows = ((where, row, [f"{string(row, side, where)}.png" for side in _SIDES]) for where, row in read_rows)
     items, lines = [], {}
     for where, row, images in rows:
         items.append(_item(row, where, *images))
@@ -58,7 +58,7 @@ def _item(row: Mapping[str, Any], where: str, *images: str) -> Item:
     number = str(row.get("id", ""))
     if number not in _IDS:
         raise DataError(f"{where}: field 'id': expected a number from 0 to {_ITEMS - 1}, got {row.get('id')!r:.60}")
-    return made(
+    return make_item(
         where,
         id=number,
         images=images,
@@ -80,7 +80,8 @@ WINOGROUND = Benchmark(
     shape=(2, 2),
     source="https://huggingface.co/datasets/facebook/winoground",
     licence="META IMAGES RESEARCH LICENSE: gated, no redistribution",
-    citation="Thrush et al., Winoground: Probing Vision and Language Models for Visio-Linguistic Compositionality, CVPR 2022",
+    citation="Thrush et al., Winoground: Probing Vision and Language Models for Visio-Linguistic Compositionality, "
+    "CVPR 2022",
     files=(f"{_PARQUET}|{_LINES}",),
     images="Winoground's own 800, with the captions",
     hub=Hub("facebook/winoground", "5a77092c28e51558c5586e9c5eb71a7e17a5e43f", (_PARQUET,), gated=True),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from tellapart.data.scores import named
+from tellapart.data.scores import join_names
 from tellapart.errors import RunError
 from tellapart.metrics.registry import METRICS
 from tellapart.records.result import IDS_ONLY, IMPORTED, BenchmarkResult
@@ -162,12 +162,12 @@ def _outcomes(first: Path, second: Path, benchmark: str, metrics: Sequence[str])
     if alone := sorted(id_ for _, id_ in of.keys() ^ {(sample.unit, sample.id) for sample in a}):
         raise RunError(
             f"{benchmark} is not the same in both: {first} and {second} hold samples of different items "
-            f"({named(alone)} in one alone); measure both on the same pairs"
+            f"({join_names(alone)} in one alone); measure both on the same pairs"
         )
     pairs = [(sample, of[sample.unit, sample.id]) for sample in a]
     if moved := [x.id for x, y in pairs if x.cluster != y.cluster]:
         raise RunError(
-            f"{benchmark}: items have other clusters in {first} than in {second}: {named(moved)}; measure both anew"
+            f"{benchmark}: items have other clusters in {first} than in {second}: {join_names(moved)}; measure both anew"
         )
     columns = {}
     for metric in metrics:

@@ -212,7 +212,8 @@ def _folder(store: Path) -> Path:
 def _made_folder(store: EmbeddingStore) -> Path:
     if store.path is None:
         raise StoreError(
-            "--no-cache keeps embeddings in one process's memory, and several ranks must merge theirs; leave it out, or "
+            "--no-cache keeps embeddings in one process's memory, and several ranks must merge theirs; leave it out, "
+            "or "
             "start one process"
         )
     folder = _folder(store.path)

@@ -222,7 +222,8 @@ def _apart(name: str, settings: TimingSettings) -> Timing:
             return pool.submit(time_model, name, settings).result()
         except BrokenProcessPool as error:
             raise RunError(
-                f"{name}: the process that timed it was killed, as a rule because memory ran out; free some, or lower --batch-size"
+                f"{name}: the process that timed it was killed, as a rule because memory ran out; free some, or lower "
+                "--batch-size"
             ) from error
 
 

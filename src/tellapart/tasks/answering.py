@@ -38,8 +38,8 @@ def ask(
         part = slice(start, start + session.batch)
         # Neighbouring records often share an image: each is decoded once for the batch.
         decoded = {reference: session.pixels(reference) for own in images[part] for reference in own}
-        shown = [[decoded[reference] for reference in own] for own in images[part]]
-        answers += model.answer(shown, prompts[part], max_new_tokens=longest)
+        pictures = [[decoded[reference] for reference in own] for own in images[part]]
+        answers += model.answer(pictures, prompts[part], max_new_tokens=longest)
         if session.progress:
             session.progress("answers", len(answers), len(prompts))
     return answers

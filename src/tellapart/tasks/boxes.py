@@ -1,7 +1,7 @@
 """Visual grounding: the box of what a phrase refers to, right where it overlaps the gold box by half of their union.
 
-A predicted box is x, y, width, height in pixels of the image as its file is, the corner with the smallest x and y first.
-Box heads that put out centre and size as shares of the image (DETR, X-VLM) go through
+A predicted box is x, y, width, height in pixels of the image as its file is, the corner with the smallest x and y
+first. Box heads that put out centre and size as shares of the image (DETR, X-VLM) go through
 `tellapart.metrics.boxes.from_centres`.
 """
 
@@ -88,17 +88,17 @@ def find_boxes(model: BoxAnswerer, records: BoxSet, session: Session) -> list[Si
     'find_boxes'
     """
     prompt = model.task_prompt("grounding")
-    asked = [prompt.fill(text=row.text) for row in records.boxes]
-    answers = ask(model, [(row.image,) for row in records.boxes], asked, session, longest=128)
-    found: list[Sides] = []
+    prompts = [prompt.fill(text=row.text) for row in records.boxes]
+    answers = ask(model, [(row.image,) for row in records.boxes], prompts, session, longest=128)
+    boxes: list[Sides] = []
     for row, answer in zip(records.boxes, answers, strict=True):
         corners = model.read_box(answer, session.pixels(row.image))
         if corners is None:
-            found.append(_NOWHERE)
+            boxes.append(_NOWHERE)
         else:
             x1, y1, x2, y2 = corners
-            found.append((x1, y1, x2 - x1, y2 - y1))
-    return found
+            boxes.append((x1, y1, x2 - x1, y2 - y1))
+    return boxes
 
 
 def measure_boxes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[Units, ...]:
@@ -116,27 +116,27 @@ def measure_boxes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[Units,
             cluster=row.image,
             images=(row.image,),
             texts=(row.text,),
-            output=list(said),
+            output=list(predicted),
             gold=", ".join(f"{side:g}" for side in row.box),
         )
-        for row, said in zip(records.boxes, predictions, strict=True)
+        for row, predicted in zip(records.boxes, predictions, strict=True)
     )
-    found = (
+    values = (
         PerItem(name=_ACCURACY.name, strict=box_accuracy(predictions, gold), binary=True),
         PerItem(name=_PLAIN.name, strict=box_accuracy(predictions, gold, rule="plain"), binary=True),
         PerItem(name=_MEAN_IOU.name, strict=intersection_over_union(predictions, gold)),
     )
-    return (Units("phrase", units, found),)
+    return (Units("phrase", units, values),)
 
 
 def _notes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[str, ...]:
-    flat = sum(min(said[2:]) <= 0 for said in predictions)
+    flat = sum(min(box_[2:]) <= 0 for box_ in predictions)
     outside = sum(
-        said[0] >= row.size[0] or said[1] >= row.size[1] or said[0] + said[2] <= 0 or said[1] + said[3] <= 0
-        for row, said in zip(records.boxes, predictions, strict=True)
-        if min(said[2:]) > 0
+        box_[0] >= row.size[0] or box_[1] >= row.size[1] or box_[0] + box_[2] <= 0 or box_[1] + box_[3] <= 0
+        for row, box_ in zip(records.boxes, predictions, strict=True)
+        if min(box_[2:]) > 0
     )
-    small = bool(predictions) and max(max(map(abs, said)) for said in predictions) <= 1 and flat < len(predictions)
+    small = bool(predictions) and max(max(map(abs, box_)) for box_ in predictions) <= 1 and flat < len(predictions)
     return (
         *((f"{flat:,} of {len(predictions):,} boxes have no area, and are wrong",) if flat else ()),
         *((f"{outside:,} of {len(predictions):,} boxes lie outside their image",) if outside else ()),

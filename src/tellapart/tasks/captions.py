@@ -76,24 +76,25 @@ def measure_captions(records: CaptionSet, predictions: Sequence[str]) -> tuple[U
         MetricError: a single image, of which CIDEr is not defined.
 
     >>> records = CaptionSet("c", ("1", "2"), ("a.png", "b.png"), (("A dog.",), ("Two cats sit.",)))
-    >>> [(one.name, round(one.over(one.strict), 3)) for one in measure_captions(records, ["a dog", "Two cats sit"])[0].values]
+    >>> (units,) = measure_captions(records, ["a dog", "Two cats sit"])
+    >>> [(one.name, round(one.over(one.strict), 3)) for one in units.values]
     [('bleu_1', 1.0), ('bleu_2', 1.0), ('bleu_3', 1.0), ('bleu_4', 0.032), ('rouge_l', 1.0), ('cider', 6.25)]
     """
     references = dict(zip(records.ids, records.references, strict=True))
     scores = caption_scores(dict(zip(records.ids, predictions, strict=True)), references)
     units = tuple(
-        Unit(id=id_, cluster=image, images=(image,), output=said, gold="; ".join(given))
-        for id_, image, said, given in zip(records.ids, records.images, predictions, records.references, strict=True)
+        Unit(id=id_, cluster=image, images=(image,), output=caption, gold="; ".join(given))
+        for id_, image, caption, given in zip(records.ids, records.images, predictions, records.references, strict=True)
     )
-    found = [
+    values = [
         PerItem(name=metric.name, strict=scores.bleu_statistics, reduce=_bleu_of(n, len(units)))
         for n, metric in enumerate(_BLEU)
     ]
-    found += [
+    values += [
         PerItem(name=_ROUGE_L.name, strict=scores.rouge_l),
         PerItem(name=_CIDER.name, strict=scores.cider),
     ]
-    return (Units("image", units, tuple(found)),)
+    return (Units("image", units, tuple(values)),)
 
 
 def _bleu_of(order: int, items: int) -> Reduce:
@@ -105,7 +106,7 @@ def _bleu_of(order: int, items: int) -> Reduce:
 
 
 def _notes(_records: CaptionSet, predictions: Sequence[str]) -> tuple[str, ...]:
-    empty = sum(not said.strip() for said in predictions)
+    empty = sum(not caption.strip() for caption in predictions)
     same = len(predictions) - len(set(predictions))
     return (
         *((f"{empty:,} of {len(predictions):,} captions are empty",) if empty else ()),

@@ -1,7 +1,7 @@
-"""Forced choice in words: which of two captions fits the image, asked in both orders; and what the order alone is worth.
+"""Forced choice in words: which of two captions fits the image, asked in both orders, with the bias of the order.
 
-Predictions are read as every task's are: two rows an item, `ID/1` with the true caption first and `ID/2` with it second.
-A prediction is `1` or `2`, or the chosen caption word for word; anything else chose neither, and is counted.
+Predictions are read as every task's are: two rows an item, `ID/1` with the true caption first and `ID/2` with it
+second. A prediction is `1` or `2`, or the chosen caption word for word; anything else chose neither, and is counted.
 SugarCrepe's own `gpt-4v-results` folder is read, too.
 """
 
@@ -18,8 +18,8 @@ import numpy as np
 
 from tellapart.benchmarks.sugarcrepe_answers import read_both_orders
 from tellapart.data.choices import Choice, ChoiceSet
-from tellapart.data.scores import named
-from tellapart.data.task_records import aligned
+from tellapart.data.scores import join_names
+from tellapart.data.task_records import align
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.order_bias import order_bias
@@ -70,18 +70,18 @@ class Chosen:
     left_out: tuple[str, ...] = ()
 
 
-def parse_choice(said: str, first: str, second: str) -> int:
+def parse_choice(answer: str, first: str, second: str) -> int:
     """Return 1 or 2 for the caption that was chosen, 0 where the answer chooses neither.
 
     A number, alone or after "option", "caption" or "answer", names the place; a caption word for word, ends and case
     aside, names itself.
 
-    >>> parse_choice("(2)", "a red cup", "a blue cup"), parse_choice("A red cup", "a red cup", "a blue cup"), parse_choice("both", "x", "y")
-    (2, 1, 0)
+    >>> [parse_choice(answer, "a red cup", "a blue cup") for answer in ("(2)", "A red cup", "both")]
+    [2, 1, 0]
     """
-    if place := _PLACE.fullmatch(said):
+    if place := _PLACE.fullmatch(answer):
         return int(place[1])
-    plain = said.strip().strip("\"'.").lower()
+    plain = answer.strip().strip("\"'.").lower()
     of = {first.strip().strip("\"'.").lower(): 1, second.strip().strip("\"'.").lower(): 2}
     return of.get(plain, 0) if len(of) == 2 else 0
 
@@ -107,12 +107,12 @@ def read_choices(path: Path, records: ChoiceSet) -> Chosen:
     if path.is_dir():
         return _published(path, records)
     ids = [f"{choice.id}/{order}" for choice in records.choices for order in (1, 2)]
-    said = read_predictions(path, ids, text, "answer")
+    answers = read_predictions(path, ids, text, "answer")
     first, second = [], []
     for row, choice in enumerate(records.choices):
-        place = parse_choice(said[2 * row], choice.true, choice.false)
+        place = parse_choice(answers[2 * row], choice.true, choice.false)
         first.append({1: 1, 2: -1, 0: 0}[place])
-        place = parse_choice(said[2 * row + 1], choice.false, choice.true)
+        place = parse_choice(answers[2 * row + 1], choice.false, choice.true)
         second.append({1: -1, 2: 1, 0: 0}[place])
     return Chosen(tuple(first), tuple(second))
 
@@ -132,7 +132,7 @@ def _published(folder: Path, records: ChoiceSet) -> Chosen:
     known = {choice.id for choice in records.choices}
     left_out = tuple(sorted(answers.keys() - known))
     try:
-        both = aligned([choice.id for choice in records.choices], {id_: answers[id_] for id_ in answers.keys() & known})
+        both = align([choice.id for choice in records.choices], {id_: answers[id_] for id_ in answers.keys() & known})
     except DataError as error:
         raise ScoreError(f"{folder}: {error}") from error
     return Chosen(tuple(one for one, _ in both), tuple(other for _, other in both), left_out)
@@ -146,13 +146,13 @@ def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
     >>> {one.name: one.strict.tolist() for one in measure_choices(cups, Chosen((1,), (-1,)))[0].values}
     {'both_orders': [0.0], 'order_bias': [1.0], 'true_first': [1.0], 'true_second': [0.0], 'chose_first': [1.0]}
     """
-    found = order_bias(np.array(chosen.true_first), np.array(chosen.true_second))
+    bias = order_bias(np.array(chosen.true_first), np.array(chosen.true_second))
     values = {
-        "both_orders": found.both,
-        "order_bias": found.difference,
-        "true_first": found.true_first,
-        "true_second": found.true_second,
-        "chose_first": found.chose_first,
+        "both_orders": bias.both,
+        "order_bias": bias.difference,
+        "true_first": bias.true_first,
+        "true_second": bias.true_second,
+        "chose_first": bias.chose_first,
     }
     units = tuple(
         Unit(
@@ -187,7 +187,7 @@ def _notes(records: ChoiceSet, chosen: Chosen) -> tuple[str, ...]:
     if neither := sum(choice == 0 for choice in (*chosen.true_first, *chosen.true_second)):
         notes.append(f"{neither:,} of {2 * len(records.choices):,} answers chose neither caption, and count as wrong")
     if chosen.left_out:
-        notes.append(f"answers to items that the benchmark does not hold were left out: {named(chosen.left_out)}")
+        notes.append(f"answers to items that the benchmark does not hold were left out: {join_names(chosen.left_out)}")
     return tuple(notes)
 
 
@@ -236,7 +236,8 @@ CHOICE = Task(
         images=("image",),
         bare=_bare,
         metrics=("both_orders", "true_first", "true_second"),
-        send="`prediction` is 1 or 2: the caption that fits the image. Every item is listed twice (ID/1 and ID/2), with its\n"
+        send="`prediction` is 1 or 2: the caption that fits the image. Every item is listed twice (ID/1 and ID/2), "
+        "with its\n"
         "captions in both orders; ask anew for each.",
         nothing=lambda size: Chosen((0,) * size, (0,) * size),
         restore=_restore,

@@ -1,10 +1,10 @@
 """Pictures against classes: every model's scores of both, and files that were made elsewhere.
 
-A model that ranks by the cosine of its vectors (CLIP) is given one vector a class: the mean of its prompts' unit vectors, made
-a unit vector again. Of every other model the scores of a class's prompts are averaged.
+A model that ranks by the cosine of its vectors (CLIP) is given one vector a class: the mean of its prompts' unit
+vectors, made a unit vector again. Of every other model the scores of a class's prompts are averaged.
 
-A `.npz` file holds `image_ids` and `classes` (strings) with `scores`, `(image, class)`. A file of predictions names one class
-for each picture.
+A `.npz` file holds `image_ids` and `classes` (strings) with `scores`, `(image, class)`. A file of predictions names one
+class for each picture.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tellapart.data.classification import ClassificationSet
 from tellapart.data.item import Item
 from tellapart.data.npz import read_arrays
 from tellapart.data.pairset import PairSet
-from tellapart.data.scores import named
-from tellapart.data.task_records import aligned
+from tellapart.data.scores import join_names
+from tellapart.data.task_records import align
 from tellapart.errors import DataError, ScoreError
-from tellapart.metrics.classification import Placed, place_labels
+from tellapart.metrics.classification import LabelRanks, rank_labels
 from tellapart.metrics.cosines import cosines
 from tellapart.metrics.retrieval import Ranks
 from tellapart.models.content_hash import image_hashes, text_hash
@@ -41,18 +41,18 @@ __all__ = ["Classified", "class_vectors", "classify_pairs", "classify_vectors", 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Classified:
-    """Where the true classes stand.
+    """The places of the true classes in the rankings.
 
     Attributes:
         placed: of each picture, in the set's order.
         scored: every class has a score; otherwise one class was named, and only the first place is known.
         unread: predictions that name no class, and count as wrong.
 
-    >>> Classified(place_labels([[0.9, 0.1]], [0])).scored
+    >>> Classified(rank_labels([[0.9, 0.1]], [0])).scored
     True
     """
 
-    placed: Placed
+    placed: LabelRanks
     scored: bool = True
     unread: int = 0
 
@@ -76,7 +76,7 @@ def classify_vectors(model: DualEncoder, records: ClassificationSet, session: Se
     images = stored_vectors(model, session, [hash_of[picture.image] for picture in records.pictures])
     prompts = [stored_vectors(model, session, [text_hash(prompt) for prompt in row]) for row in records.prompts]
     table = _similarity(model, images, class_vectors(prompts))
-    return Classified(place_labels(table, [picture.label for picture in records.pictures]))
+    return Classified(rank_labels(table, [picture.label for picture in records.pictures]))
 
 
 def class_vectors(prompts: Sequence[Vectors]) -> Vectors:
@@ -125,7 +125,7 @@ def classify_pairs(model: Model, records: ClassificationSet, session: Session) -
         values = scored.scores.values[:, 0].copy()
         values[rows, labels], values[:, 0] = values[:, 0].copy(), values[rows, labels].copy()
         total += values
-    return Classified(place_labels(total / len(records.templates), labels))
+    return Classified(rank_labels(total / len(records.templates), labels))
 
 
 def _true_first(records: ClassificationSet, prompts: Sequence[str]) -> tuple[Item, ...]:
@@ -183,7 +183,7 @@ def read_classes(path: Path, records: ClassificationSet) -> Classified:
     if scores.shape != (len(rows), len(columns)):
         raise ScoreError(f"{path}: `scores` must be {len(rows)} by {len(columns)}; got shape {scores.shape}")
     try:
-        return Classified(place_labels(scores[np.ix_(rows, columns)], labels))
+        return Classified(rank_labels(scores[np.ix_(rows, columns)], labels))
     except ScoreError as error:
         raise ScoreError(f"{path}: {error}") from error
 
@@ -196,9 +196,9 @@ def _order(path: Path, name: str, arrays: dict[str, NDArray[Any]], wanted: Seque
     place = {str(id_): number for number, id_ in enumerate(given)}
     if len(place) < len(given):
         twice = sorted({str(id_) for number, id_ in enumerate(given) if place[str(id_)] != number})
-        raise ScoreError(f"{path}: {name} hold {len(twice)} twice: {named(twice)}")
+        raise ScoreError(f"{path}: {name} hold {len(twice)} twice: {join_names(twice)}")
     try:
-        return aligned(wanted, place, name)
+        return align(wanted, place, name)
     except DataError as error:
         raise ScoreError(f"{path}: {error}") from error
 
@@ -210,7 +210,7 @@ def _read_names(path: Path, records: ClassificationSet, ids: list[str], labels: 
 
 
 def named_classes(said: Sequence[int], labels: Sequence[int]) -> Classified:
-    """Return where the true classes stand if one class is named for each picture, and nothing is known of the others.
+    """Return the places of the true classes if one class is named for each picture, and nothing is known of the others.
 
     Args:
         said: the named class's place, from 0; -1 for what names no class.
@@ -222,7 +222,7 @@ def named_classes(said: Sequence[int], labels: Sequence[int]) -> Classified:
     first = np.array(said, dtype=np.int64)
     wrong = (first != np.array(labels)).astype(np.int64)
     ranks = Ranks(wrong, np.zeros_like(wrong), np.ones_like(wrong))
-    return Classified(Placed(ranks, first), scored=False, unread=int((first < 0).sum()))
+    return Classified(LabelRanks(ranks, first), scored=False, unread=int((first < 0).sum()))
 
 
 def _plain(name: str) -> str:

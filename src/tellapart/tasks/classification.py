@@ -1,7 +1,7 @@
 """Zero-shot classification: which of a set's classes, put into words, is a picture of?
 
-A tie with the true class is never right; beside it stands what ties broken at random would get, which is chance for a model
-that says the same of every class.
+A tie with the true class is never right; its tie-neutral value is what ties broken at random would get, which is chance
+for a model that says the same of every class.
 """
 
 from __future__ import annotations
@@ -35,42 +35,43 @@ _RECALL = Metric(
 )
 
 
-def measure_classes(records: ClassificationSet, found: Classified) -> tuple[Units, ...]:
+def measure_classes(records: ClassificationSet, classified: Classified) -> tuple[Units, ...]:
     """Measure places: top-1, top-5 where there are more than five classes, and the mean over classes of unequal size.
 
     Pictures are tagged with their class, so the results by `class` are its recalls.
 
     >>> from tellapart.data.classification import Picture
     >>> from tellapart.metrics.classification import place_labels
-    >>> pets = ClassificationSet("pets", ("cat", "dog"), ("{}",), tuple(Picture(str(k), f"{k}.png", 0) for k in range(2)))
+    >>> pictures = tuple(Picture(str(k), f"{k}.png", 0) for k in range(2))
+    >>> pets = ClassificationSet("pets", ("cat", "dog"), ("{}",), pictures)
     >>> measured = measure_classes(pets, Classified(place_labels([[0.9, 0.1], [0.5, 0.5]], [0, 0])))
     >>> [(one.name, one.strict.tolist(), one.neutral.tolist()) for one in measured[0].values]
     [('top1_accuracy', [1.0, 0.0], [1.0, 0.5])]
     """
-    ranks, size = found.placed.ranks, len(records.classes)
-    depths = {_TOP1.name: 1} | ({_TOP5.name: 5} if size > 5 and found.scored else {})
+    ranks, size = classified.placed.ranks, len(records.classes)
+    depths = {_TOP1.name: 1} | ({_TOP5.name: 5} if size > 5 and classified.scored else {})
     per_picture = tuple(
         PerItem(
             name=name,
             strict=ranks.recall(k),
-            neutral=ranks.tie_neutral_recall(k) if found.scored else None,
+            neutral=ranks.tie_neutral_recall(k) if classified.scored else None,
             chance=k / size,
             binary=True,
         )
         for name, k in depths.items()
     )
-    tagged = tuple(_units(records, found))
+    tagged = tuple(_units(records, classified))
     measured = [Units("image", tagged, per_picture)]
     labels = np.array([picture.label for picture in records.pictures])
     if len(set(np.bincount(labels)[np.unique(labels)].tolist())) > 1:
         untagged = tuple(replace(unit, tags={}) for unit in tagged)
-        measured.append(Units("image of its class", untagged, (_mean_recall(labels, found, size),)))
+        measured.append(Units("image of its class", untagged, (_mean_recall(labels, classified, size),)))
     return tuple(measured)
 
 
-def _mean_recall(labels: NDArray[np.int64], found: Classified, size: int) -> PerItem:
-    ranks = found.placed.ranks
-    neutral = class_recall_table(ranks.tie_neutral_recall(1), labels, size) if found.scored else None
+def _mean_recall(labels: NDArray[np.int64], classified: Classified, size: int) -> PerItem:
+    ranks = classified.placed.ranks
+    neutral = class_recall_table(ranks.tie_neutral_recall(1), labels, size) if classified.scored else None
     return PerItem(
         name=_RECALL.name,
         strict=class_recall_table(ranks.recall(1), labels, size),
@@ -81,8 +82,8 @@ def _mean_recall(labels: NDArray[np.int64], found: Classified, size: int) -> Per
     )
 
 
-def _units(records: ClassificationSet, found: Classified) -> Iterator[Unit]:
-    for picture, first in zip(records.pictures, found.placed.first.tolist(), strict=True):
+def _units(records: ClassificationSet, classified: Classified) -> Iterator[Unit]:
+    for picture, first in zip(records.pictures, classified.placed.first.tolist(), strict=True):
         own = records.classes[picture.label]
         yield Unit(
             id=picture.id,
@@ -101,16 +102,18 @@ def _template(records: ClassificationSet) -> Iterator[Mapping[str, Any]]:
         yield {"unit": "image", "id": picture.id, "prediction": None, "image": picture.image}
 
 
-def _notes(records: ClassificationSet, found: Classified) -> tuple[str, ...]:
+def _notes(records: ClassificationSet, classified: Classified) -> tuple[str, ...]:
     counts = np.bincount([picture.label for picture in records.pictures], minlength=len(records.classes))
-    notes = [f"prompts averaged for each class: {'; '.join(records.templates)}"] if found.scored else []
+    notes = [f"prompts averaged for each class: {'; '.join(records.templates)}"] if classified.scored else []
     if counts.max() * len(counts) > counts.sum():
         share = counts.max() / counts.sum()
         notes.append(
             f"always naming {records.classes[int(counts.argmax())]!r} would be right for {share:.1%} of the images"
         )
-    if found.unread:
-        notes.append(f"{found.unread:,} of {len(records.pictures):,} predictions name no class, and count as wrong")
+    if classified.unread:
+        notes.append(
+            f"{classified.unread:,} of {len(records.pictures):,} predictions name no class, and count as wrong"
+        )
     return tuple(notes)
 
 
@@ -133,6 +136,7 @@ CLASSIFICATION = Task(
         *((kind, classify_pairs) for kind in (PairScorer, Generator, TextScorer, KeyReader)),
     ),
     models="a model that scores images with texts",
-    todo="name a class, as the rows of unit `class` do, in `prediction` of the others; or score every image with every class, and write .npz arrays "
+    todo="name a class, as the rows of unit `class` do, in `prediction` of the others; or score every image with "
+    "every class, and write .npz arrays "
     "image_ids, classes and scores",
 )

@@ -3,8 +3,8 @@
 Frames are taken at 5 a second, from 0: `ffmpeg -i VIDEO.mp4 -vf fps=5 -start_number 0 FRAMES/VIDEO/%d.jpg`, so that
 `FRAMES/VIDEO/7.jpg` shows second 1.4. Similarities made elsewhere come as `.jsonl`, one moment a line: `id`, and under
 `before` and `after` the similarity of each frame to the caption of what is before and to that of what is after. With
-`times` (seconds, rising, one a frame) a line may be about any other frames; without, about those at 5 a second up to the
-`duration` that `tellapart export` writes.
+`times` (seconds, rising, one a frame) a line may be about any other frames; without, about those at 5 a second up to
+the `duration` that `tellapart export` writes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tellapart.data.item import Item
 from tellapart.data.moments import Moment, MomentSet
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
-from tellapart.data.scores import named
-from tellapart.data.task_records import aligned
+from tellapart.data.scores import join_names
+from tellapart.data.task_records import align
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.moments import boundary_scores, boundary_times, frame_times
 from tellapart.models.protocols import Model
@@ -76,8 +76,8 @@ def read_frame_scores(path: Path, records: MomentSet) -> list[FrameScores]:
         records: the moments.
 
     Raises:
-        ScoreError: another suffix; ids are missing, unknown or repeated; of some moments there are not as many numbers as
-            frames, times that do not rise, or something else than numbers. The first ten ids are named.
+        ScoreError: another suffix; ids are missing, unknown or repeated; of some moments there are not as many numbers
+            as frames, times that do not rise, or something else than numbers. The first ten ids are named.
         DataError: a line is no JSON object, or holds NaN or infinity.
 
     >>> from tellapart.data.moments import Moment
@@ -89,25 +89,25 @@ def read_frame_scores(path: Path, records: MomentSet) -> list[FrameScores]:
     if path.suffix != ".jsonl":
         raise ScoreError(f"{path}: similarities of frames are read from .jsonl files; got {path.suffix!r}")
     length = {moment.id: len(frame_times(records.duration(moment.video), _RATE)) for moment in records.moments}
-    found: dict[str, FrameScores] = {}
+    by_moment: dict[str, FrameScores] = {}
     twice: list[str] = []
     wrong: dict[str, list[str]] = {}
     for line, row in read_jsonl(path):
         id_ = row.get("id", row.get("boundary_id"))
         if not isinstance(id_, str) or not id_:
-            raise ScoreError(f"{path}:{line}: no id; it stands under 'id' or 'boundary_id'")
-        if id_ in found:
+            raise ScoreError(f"{path}:{line}: no id; it is expected under 'id' or 'boundary_id'")
+        if id_ in by_moment:
             twice.append(id_)
         problem, scores = _frame_scores(row, length.get(id_))
         if problem:
             wrong.setdefault(problem, []).append(id_)
-        found[id_] = scores
+        by_moment[id_] = scores
     if twice:
-        raise ScoreError(f"{path}: {len(twice)} moments stand there twice: {named(twice)}; give one line for each")
+        raise ScoreError(f"{path}: {len(twice)} moments are repeated: {join_names(twice)}; give one line for each")
     for problem, ids in wrong.items():
-        raise ScoreError(f"{path}: {len(ids)} of {len(found)} moments with {problem}: {named(ids)}")
+        raise ScoreError(f"{path}: {len(ids)} of {len(by_moment)} moments with {problem}: {join_names(ids)}")
     try:
-        return aligned([moment.id for moment in records.moments], found, "similarities of frames")
+        return align([moment.id for moment in records.moments], by_moment, "similarities of frames")
     except DataError as error:
         raise ScoreError(f"{path}: {error}") from error
 
@@ -165,9 +165,9 @@ def score_frames(model: Model, records: MomentSet, session: Session) -> list[Fra
     for moment in records.moments:
         of_video.setdefault(moment.video, []).append(moment)
     frames = {video: _frames(records, video, session) for video in of_video}
-    told = session.progress or _nobody
+    progress = session.progress or _nobody
     total, done = len(records.moments), 0
-    found: dict[str, FrameScores] = {}
+    by_moment: dict[str, FrameScores] = {}
     videos = list(of_video)
     for start in range(0, len(videos), _VIDEOS):
         moments = [moment for video in videos[start : start + _VIDEOS] for moment in of_video[video]]
@@ -177,11 +177,11 @@ def score_frames(model: Model, records: MomentSet, session: Session) -> list[Fra
         for moment in moments:
             count = len(frames[moment.video])
             before, after = scores[row : row + count].T.astype(np.float64)
-            found[moment.id] = FrameScores(np.arange(count) / _RATE, before, after)
+            by_moment[moment.id] = FrameScores(np.arange(count) / _RATE, before, after)
             row += count
         done += len(moments)
-        told("moments", done, total)
-    return [found[moment.id] for moment in records.moments]
+        progress("moments", done, total)
+    return [by_moment[moment.id] for moment in records.moments]
 
 
 def _frames(records: MomentSet, video: str, session: Session) -> list[str]:
@@ -205,4 +205,4 @@ def _items(moments: Sequence[Moment], frames: Mapping[str, Sequence[str]]) -> It
 
 
 def _nobody(stage: str, done: int, total: int, /) -> None:
-    """Listen to progress for nobody."""
+    """Ignore the progress."""

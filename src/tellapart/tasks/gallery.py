@@ -23,8 +23,8 @@ __all__ = ["rank_gallery"]
 def rank_gallery(model: DualEncoder, records: RetrievalSet, session: Session) -> Retrieval:
     """Encode a gallery and rank it both ways.
 
-    A model that says so of itself (`ranks_by_cosine`) is ranked by the exact cosine of its vectors, in seconds and without
-    the matrix of scores; any other by its own `similarity`, block by block.
+    A model that says so of itself (`ranks_by_cosine`) is ranked by the exact cosine of its vectors, in seconds and
+    without the matrix of scores; any other by its own `similarity`, block by block.
 
     Raises:
         DataError: an image is missing or cannot be decoded.

@@ -129,7 +129,7 @@ def measure_moments(records: MomentSet, predictions: Sequence[FrameScores]) -> t
         for moment, gold, own in zip(records.moments, records.gold, predictions, strict=True)
     )
     of_tolerance = [float(mean(column)) for column in chance.T]
-    found = [
+    values = [
         PerItem(
             name=_ACCURACY[0].name,
             strict=strict.mean(axis=1),
@@ -137,13 +137,13 @@ def measure_moments(records: MomentSet, predictions: Sequence[FrameScores]) -> t
             chance=float(mean(of_tolerance)),
         )
     ]
-    found += [
+    values += [
         PerItem(name=metric.name, strict=strict[:, k], neutral=neutral[:, k], chance=of_tolerance[k], binary=True)
         for k, metric in enumerate(_ACCURACY[1:])
     ]
-    found.append(PerItem(name=_F1[0].name, strict=f1.mean(axis=1)))
-    found += [PerItem(name=metric.name, strict=f1[:, k]) for k, metric in enumerate(_F1[1:])]
-    return (Units("moment", units, tuple(found)),)
+    values.append(PerItem(name=_F1[0].name, strict=f1.mean(axis=1)))
+    values += [PerItem(name=metric.name, strict=f1[:, k]) for k, metric in enumerate(_F1[1:])]
+    return (Units("moment", units, tuple(values)),)
 
 
 MOMENTS = Task(

@@ -65,24 +65,24 @@ def _template(records: PairSet) -> Iterator[Mapping[str, Any]]:
 
 def _read(path: Path, records: PairSet) -> BothOrders:
     ids = [f"{item.id}/{order}" for item in records.items for order in (1, 2)]
-    said = read_answers(path, ids, "question")
-    return BothOrders(tuple(item.id for item in records.items), tuple(said[0::2]), tuple(said[1::2]))
+    answers = read_answers(path, ids, "question")
+    return BothOrders(tuple(item.id for item in records.items), tuple(answers[0::2]), tuple(answers[1::2]))
 
 
 def _ask(model: Chooser, records: PairSet, session: Session) -> BothOrders:
     return ask_both_orders(model, records, batch_size=session.batch, progress=session.progress)
 
 
-def measure_pairings(records: PairSet, said: BothOrders) -> tuple[Units, ...]:
+def measure_pairings(records: PairSet, answers: BothOrders) -> tuple[Units, ...]:
     """Measure pairings in both orders.
 
     >>> from tellapart.data.item import Item
     >>> one = PairSet("s", (Item(id="a", images=("0.png", "1.png"), texts=("x", "y")),), Path("."))
-    >>> found = measure_pairings(one, BothOrders(("a",), ("1;2",), ("1;2",)))[0].values
-    >>> {each.name: each.strict.tolist() for each in found}["group_score_both_orders"]
+    >>> per_item = measure_pairings(one, BothOrders(("a",), ("1;2",), ("1;2",)))[0].values
+    >>> {each.name: each.strict.tolist() for each in per_item}["group_score_both_orders"]
     [0.0]
     """
-    values = said.measure()
+    values = answers.measure()
     values["pairing_bias"] = values.pop("order_bias")
     units = tuple(
         Unit(
@@ -94,17 +94,17 @@ def measure_pairings(records: PairSet, said: BothOrders) -> tuple[Units, ...]:
             output=[first, second],
             gold="1;2, then 2;1",
         )
-        for item, first, second in zip(records.items, said.in_order, said.swapped, strict=True)
+        for item, first, second in zip(records.items, answers.in_order, answers.swapped, strict=True)
     )
-    found = tuple(
+    per_item = tuple(
         PerItem(name=name, strict=values[name], chance=metric.chance(), binary=name in _RIGHT_OR_WRONG)
         for name, metric in _METRICS.items()
     )
-    return (Units("item", units, found),)
+    return (Units("item", units, per_item),)
 
 
-def _notes(records: PairSet, said: BothOrders) -> tuple[str, ...]:
-    unread = round(2 * float(said.unparseable.sum()))
+def _notes(records: PairSet, answers: BothOrders) -> tuple[str, ...]:
+    unread = round(2 * float(answers.unparseable.sum()))
     return (f"{unread:,} of {2 * len(records):,} answers cannot be read, and count as wrong",) if unread else ()
 
 

@@ -238,7 +238,8 @@ PAIRS = Task(
     check=_check,
     part=own_part,
     models="a model that scores images with texts",
-    refusal="it gives no scores; a model that answers in words is asked which caption belongs to which image by -b pairing:{name}",
+    refusal="it gives no scores; a model that answers in words is asked which caption belongs to which image by -b "
+    "pairing:{name}",
     todo="fill in `score`",
     images=lambda pairs: (image for item in pairs.items for image in item.images),
     accepts=("scores", "answers"),

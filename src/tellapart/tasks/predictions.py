@@ -1,8 +1,8 @@
 """Predictions made elsewhere: labels, texts and boxes, one a record, read from jsonl, csv and json.
 
 - `.jsonl`: one object a line; `.json`: a list of them; `.csv`: a header and rows.
-- The record's id stands under `id`, or as the task's own tools call it: `question_id`, `image_id`, `ref_id`.
-- The prediction stands under `prediction`, or `label`, `answer`, `caption`, `bbox`. Other keys are not looked at, so a
+- The record's id is the key `id`, or as the task's own tools call it: `question_id`, `image_id`, `ref_id`.
+- The prediction is the key `prediction`, or `label`, `answer`, `caption`, `bbox`. Other keys are not looked at, so a
   filled template of `tellapart export`, and a file of samples of a run, are read too.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.data.rows import read_csv, read_json, read_jsonl
-from tellapart.data.task_records import aligned
+from tellapart.data.task_records import align
 from tellapart.errors import DataError, ScoreError
 
 __all__ = ["box", "label", "read_predictions", "text"]
@@ -25,7 +25,7 @@ _LARGEST = 1e9  # pixels: beyond any image; NaN is not at most that either
 _LABELS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
 
 
-def label(found: Any) -> bool:
+def label(value: Any) -> bool:
     """Return a label: true or false, 1 or 0, yes or no, in any case.
 
     Raises:
@@ -34,15 +34,15 @@ def label(found: Any) -> bool:
     >>> label("True"), label(0)
     (True, False)
     """
-    if isinstance(found, bool):
-        return found
-    read = _LABELS.get(str(found).strip().lower()) if isinstance(found, str | int) else None
+    if isinstance(value, bool):
+        return value
+    read = _LABELS.get(str(value).strip().lower()) if isinstance(value, str | int) else None
     if read is None:
-        raise ValueError(f"a label is true or false; got {found!r:.60}")
+        raise ValueError(f"a label is true or false; got {value!r:.60}")
     return read
 
 
-def text(found: Any) -> str:
+def text(value: Any) -> str:
     """Return a text as it is; a number is its digits. An empty text is an answer, too.
 
     Raises:
@@ -51,14 +51,14 @@ def text(found: Any) -> str:
     >>> text("two"), text(2)
     ('two', '2')
     """
-    if isinstance(found, str):
-        return found
-    if isinstance(found, int) and not isinstance(found, bool):
-        return str(found)
-    raise ValueError(f"a prediction here is a text; got {found!r:.60}")
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise ValueError(f"a prediction here is a text; got {value!r:.60}")
 
 
-def box(found: Any) -> tuple[float, float, float, float]:
+def box(value: Any) -> tuple[float, float, float, float]:
     """Return a box: x, y, width, height in pixels; in a csv file as a JSON list.
 
     Raises:
@@ -68,7 +68,7 @@ def box(found: Any) -> tuple[float, float, float, float]:
     ((1.0, 2.0, 3.0, 4.0), (1.0, 2.0, 3.0, 4.0))
     """
     try:
-        sides = json.loads(found) if isinstance(found, str) else found
+        sides = json.loads(value) if isinstance(value, str) else value
     except json.JSONDecodeError:
         sides = None
     if (
@@ -78,7 +78,7 @@ def box(found: Any) -> tuple[float, float, float, float]:
             isinstance(side, int | float) and not isinstance(side, bool) and abs(side) <= _LARGEST for side in sides
         )
     ):
-        raise ValueError(f"a box is [x, y, width, height] in pixels; got {found!r:.60}")
+        raise ValueError(f"a box is [x, y, width, height] in pixels; got {value!r:.60}")
     x, y, width, height = map(float, sides)
     return x, y, width, height
 
@@ -108,16 +108,16 @@ def read_predictions(path: Path, ids: Sequence[str], read: Callable[[Any], Any],
     }
     if path.suffix not in readers:
         raise ScoreError(f"{path}: predictions are read from .jsonl, .csv or .json files; got {path.suffix!r}")
-    found: dict[str, Any] = {}
+    by_id: dict[str, Any] = {}
     for where, row in readers[path.suffix](path):
         if row.get("unit", noun) != noun:
             continue
         id_ = _id(row, where)
-        if id_ in found:
+        if id_ in by_id:
             raise ScoreError(f"{where}: a second prediction for id {id_}; give one for each")
-        found[id_] = _prediction(row, read, where)
+        by_id[id_] = _prediction(row, read, where)
     try:
-        return aligned(ids, found)
+        return align(ids, by_id)
     except DataError as error:
         raise ScoreError(f"{path}: {error}") from error
 
@@ -133,10 +133,10 @@ def _lines(
 
 
 def _listed(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    found = read_json(path)
-    if not isinstance(found, list):
-        raise ScoreError(f"{path}: a list of objects is expected, one a prediction; got {type(found).__name__}")
-    for number, row in enumerate(found):
+    content = read_json(path)
+    if not isinstance(content, list):
+        raise ScoreError(f"{path}: a list of objects is expected, one a prediction; got {type(content).__name__}")
+    for number, row in enumerate(content):
         if not isinstance(row, dict):
             raise ScoreError(f"{path}: row {number}: expected an object; got {type(row).__name__}")
         yield f"{path}: row {number}", row
@@ -144,16 +144,18 @@ def _listed(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def _id(row: Mapping[str, Any], where: str) -> str:
     for key in _IDS:
-        found = row.get(key)
-        if isinstance(found, str | int) and not isinstance(found, bool) and found != "":
-            return str(found)
-    raise ScoreError(f"{where}: no id; it stands under {' or '.join(repr(key) for key in _IDS)}")
+        value = row.get(key)
+        if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
+            return str(value)
+    raise ScoreError(f"{where}: no id; it is expected under {' or '.join(repr(key) for key in _IDS)}")
 
 
 def _prediction(row: Mapping[str, Any], read: Callable[[Any], Any], where: str) -> Any:
     key = next((key for key in _PREDICTIONS if row.get(key) is not None), None)
     if key is None:
-        raise ScoreError(f"{where}: no prediction; it stands under {' or '.join(repr(key) for key in _PREDICTIONS)}")
+        raise ScoreError(
+            f"{where}: no prediction; it is expected under {' or '.join(repr(key) for key in _PREDICTIONS)}"
+        )
     try:
         return read(row[key])
     except ValueError as error:

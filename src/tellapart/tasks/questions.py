@@ -70,8 +70,8 @@ def answer_questions(model: Answerer, records: QuestionSet, session: Session) ->
     'answer_questions'
     """
     prompt = model.task_prompt("vqa")
-    asked = [prompt.fill(question=row.question) for row in records.questions]
-    return ask(model, [(row.image,) for row in records.questions], asked, session)
+    prompts = [prompt.fill(question=row.question) for row in records.questions]
+    return ask(model, [(row.image,) for row in records.questions], prompts, session)
 
 
 def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tuple[Units, ...]:
@@ -83,13 +83,13 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
         DataError: a question has several answers; those are `vqa2`'s.
 
     >>> asked = [Question("0", "One cup?", "a.png", ("yes",)), Question("1", "One cup?", "b.png", ("no",))]
-    >>> [(units.noun, one.name, one.strict.tolist()) for units in measure_one_answer(QuestionSet("v", tuple(asked)), ["yes", "Yes"])
-    ...     for one in units.values]
-    [('question', 'exact_match', [1.0, 0.0]), ('question', 'exact_match_cleaned', [1.0, 0.0]), ('pair of questions', 'pair_accuracy', [0.0])]
+    >>> measured = measure_one_answer(QuestionSet("v", tuple(asked)), ["yes", "Yes"])
+    >>> {one.name: one.strict.tolist() for units in measured for one in units.values}
+    {'exact_match': [1.0, 0.0], 'exact_match_cleaned': [1.0, 0.0], 'pair_accuracy': [0.0]}
     """
     rows, gold = records.questions, records.gold
     right = exact_match(predictions, gold)
-    cleaned = exact_match([_clean(said) for said in predictions], [_clean(answer) for answer in gold])
+    cleaned = exact_match([_clean(answer_) for answer_ in predictions], [_clean(answer) for answer in gold])
     questions = Units(
         "question",
         _units(rows, predictions, gold),
@@ -129,7 +129,7 @@ def measure_people(records: QuestionSet, predictions: Sequence[str]) -> tuple[Un
     """
     rows = records.questions
     people = [row.answers for row in rows]
-    units = _units(rows, predictions, [", ".join(dict.fromkeys(given)) for given in people])
+    units = _units(rows, predictions, [", ".join(dict.fromkeys(answers)) for answers in people])
     return (
         Units(
             "question",
@@ -166,8 +166,8 @@ def linked_images(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 def _units(rows: Sequence[Question], predictions: Sequence[str], gold: Sequence[str]) -> tuple[Unit, ...]:
     return tuple(
-        Unit(id=row.id, cluster=row.image, images=(row.image,), texts=(row.question,), output=said, gold=answer)
-        for row, said, answer in zip(rows, predictions, gold, strict=True)
+        Unit(id=row.id, cluster=row.image, images=(row.image,), texts=(row.question,), output=predicted, gold=answer)
+        for row, predicted, answer in zip(rows, predictions, gold, strict=True)
     )
 
 
@@ -176,7 +176,7 @@ def _clean(answer: str) -> str:
 
 
 def _notes(_records: QuestionSet, predictions: Sequence[str]) -> tuple[str, ...]:
-    empty = int(np.sum([not said.strip() for said in predictions]))
+    empty = int(np.sum([not answer.strip() for answer in predictions]))
     return (f"{empty:,} of {len(predictions):,} answers are empty",) if empty else ()
 
 
@@ -185,10 +185,10 @@ def _linked_images(rows: Sequence[Question]) -> list[str]:
 
     If only pairs were kept together, the split would show which they are.
     """
-    asked: dict[str, list[Question]] = defaultdict(list)
+    by_question: dict[str, list[Question]] = defaultdict(list)
     for row in rows:
-        asked[row.question.lower().strip()].append(row)
-    linked = linked_images([(own[0].image, own[1].image) for own in asked.values() if len(own) == 2])
+        by_question[row.question.lower().strip()].append(row)
+    linked = linked_images([(own[0].image, own[1].image) for own in by_question.values() if len(own) == 2])
     return [linked.get(row.image, row.image) for row in rows]
 
 

@@ -1,7 +1,7 @@
 """Ranking agreement: does a model rank images as people do, and does its ranking move when the caption is edited?
 
-Scores made elsewhere come as `.jsonl`: `{"id": ..., "scores": [...], "edited": [...]}`, a score for each candidate in the
-order of the set, and, where the query has an edit, for the edited caption.
+Scores made elsewhere come as `.jsonl`: `{"id": ..., "scores": [...], "edited": [...]}`, a score for each candidate in
+the order of the set, and, where the query has an edit, for the edited caption.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tellapart.data.choices import Ranking, RankingSet
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
-from tellapart.data.task_records import aligned
+from tellapart.data.task_records import align
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
@@ -69,8 +69,8 @@ def read_candidate_scores(path: Path, records: RankingSet) -> list[CandidateScor
     """Read a score for each candidate of each query, in the order of the set.
 
     Raises:
-        ScoreError: another suffix; a row without scores, with not one finite number a candidate, or without those of the
-            edit; ids that are missing, unknown or repeated.
+        ScoreError: another suffix; a row without scores, with not one finite number a candidate, or without those of
+            the edit; ids that are missing, unknown or repeated.
         DataError: the file is not what its format says.
 
     >>> read_candidate_scores(Path("s.csv"), RankingSet("h", (Ranking("0", "a", "", ("x", "y"), (1.0, 2.0)),)))
@@ -80,31 +80,31 @@ def read_candidate_scores(path: Path, records: RankingSet) -> list[CandidateScor
     if path.suffix != ".jsonl":
         raise ScoreError(f"{path}: scores of candidates are read from .jsonl files; got {path.suffix!r}")
     of = {ranking.id: ranking for ranking in records.rankings}
-    found: dict[str, CandidateScores] = {}
+    by_query: dict[str, CandidateScores] = {}
     for line, row in read_jsonl(path):
         where, id_ = f"{path}:{line}", str(row.get("id"))
-        if id_ in found:
+        if id_ in by_query:
             raise ScoreError(f"{where}: a second row for id {id_}; give one for each")
         size = len(of[id_].candidates) if id_ in of else None
         scores = _numbers(row, "scores", size, where)
         edited = _numbers(row, "edited", size, where) if id_ in of and of[id_].edited else ()
-        found[id_] = CandidateScores(scores, edited)
+        by_query[id_] = CandidateScores(scores, edited)
     try:
-        return aligned([ranking.id for ranking in records.rankings], found, "scores")
+        return align([ranking.id for ranking in records.rankings], by_query, "scores")
     except DataError as error:
         raise ScoreError(f"{path}: {error}") from error
 
 
 def _numbers(row: Mapping[str, Any], key: str, size: int | None, where: str) -> tuple[float, ...]:
-    given = row.get(key)
-    finite = isinstance(given, list) and all(
-        isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one) for one in given
+    scores = row.get(key)
+    finite = isinstance(scores, list) and all(
+        isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one) for one in scores
     )
-    if not isinstance(given, list) or not finite or (size is not None and len(given) != size):
+    if not isinstance(scores, list) or not finite or (size is not None and len(scores) != size):
         raise ScoreError(
-            f"{where}: field {key!r}: expected {size or 'some'} finite numbers, one a candidate; got {given!r:.60}"
+            f"{where}: field {key!r}: expected {size or 'some'} finite numbers, one a candidate; got {scores!r:.60}"
         )
-    return tuple(map(float, given))
+    return tuple(map(float, scores))
 
 
 def score_candidates(model: Model, records: RankingSet, session: Session) -> list[CandidateScores]:
@@ -117,7 +117,7 @@ def score_candidates(model: Model, records: RankingSet, session: Session) -> lis
     >>> score_candidates.__name__
     'score_candidates'
     """
-    found: dict[str, NDArray[np.float32]] = {}
+    columns_of: dict[str, NDArray[np.float32]] = {}
     for edited in (True, False):  # pair sets hold items of one shape
         own = [ranking for ranking in records.rankings if bool(ranking.edited) == edited]
         items = [
@@ -130,17 +130,17 @@ def score_candidates(model: Model, records: RankingSet, session: Session) -> lis
         pairs = PairSet(records.name, tuple(items), Path(), read=session.pictures)
         scored = score(model, pairs, store=session.store, batch_size=session.batch, progress=session.progress)
         columns = iter(scored.scores.values[:, 0])
-        found |= {ranking.id: np.stack([next(columns) for _ in ranking.candidates]) for ranking in own}
+        columns_of |= {ranking.id: np.stack([next(columns) for _ in ranking.candidates]) for ranking in own}
     return [
         CandidateScores(
-            tuple(map(float, found[ranking.id][:, 0])),
-            tuple(map(float, found[ranking.id][:, 1])) if ranking.edited else (),
+            tuple(map(float, columns_of[ranking.id][:, 0])),
+            tuple(map(float, columns_of[ranking.id][:, 1])) if ranking.edited else (),
         )
         for ranking in records.rankings
     ]
 
 
-def measure_rankings(records: RankingSet, given: Sequence[CandidateScores]) -> tuple[Units, ...]:
+def measure_rankings(records: RankingSet, scores: Sequence[CandidateScores]) -> tuple[Units, ...]:
     """Measure rankings: agreement with people for every query, movement for those with an edit.
 
     >>> houses = RankingSet("houses", (Ranking("0", "on the right", "on the left", ("a", "b", "c"), (1.0, 2.0, 3.0)),))
@@ -149,21 +149,21 @@ def measure_rankings(records: RankingSet, given: Sequence[CandidateScores]) -> t
     [('kendall', [1.0]), ('spearman', [1.0]), ('moved_by_edit', [1.0]), ('kendall_with_edit', [-1.0])]
     """
     agreed = [
-        agreement_with_people(one.scores, ranking.people) for ranking, one in zip(records.rankings, given, strict=True)
+        agreement_with_people(one.scores, ranking.people) for ranking, one in zip(records.rankings, scores, strict=True)
     ]
     queries = Units(
         "query",
-        tuple(_unit(ranking, list(one.scores)) for ranking, one in zip(records.rankings, given, strict=True)),
+        tuple(_unit(ranking, list(one.scores)) for ranking, one in zip(records.rankings, scores, strict=True)),
         (
             PerItem(name=_KENDALL.name, strict=np.array([one.kendall or 0.0 for one in agreed]), chance=0.0),
             PerItem(name=_SPEARMAN.name, strict=np.array([one.spearman or 0.0 for one in agreed]), chance=0.0),
         ),
     )
-    edits = [(ranking, one) for ranking, one in zip(records.rankings, given, strict=True) if ranking.edited]
+    edits = [(ranking, one) for ranking, one in zip(records.rankings, scores, strict=True) if ranking.edited]
     if not edits:
         return (queries,)
     moved = [movement(one.scores, one.edited) for _, one in edits]
-    kept = np.array([one.agreement.kendall if one.agreement.kendall is not None else 1.0 for one in moved])
+    agreements = np.array([one.agreement.kendall if one.agreement.kendall is not None else 1.0 for one in moved])
     return (
         queries,
         Units(
@@ -171,7 +171,7 @@ def measure_rankings(records: RankingSet, given: Sequence[CandidateScores]) -> t
             tuple(_unit(ranking, list(one.edited)) for ranking, one in edits),
             (
                 PerItem(name=_MOVED.name, strict=np.array([one.share_of_largest for one in moved])),
-                PerItem(name=_KEPT.name, strict=kept),
+                PerItem(name=_KEPT.name, strict=agreements),
             ),
         ),
     )
@@ -188,8 +188,8 @@ def _unit(ranking: Ranking, scores: list[float]) -> Unit:
     )
 
 
-def _notes(records: RankingSet, given: Sequence[CandidateScores]) -> tuple[str, ...]:
-    flat = sum(len(np.unique(np.array(one.scores, np.float32))) == 1 for one in given)
+def _notes(records: RankingSet, scores: Sequence[CandidateScores]) -> tuple[str, ...]:
+    flat = sum(len(np.unique(np.array(one.scores, np.float32))) == 1 for one in scores)
     return (
         (f"{flat:,} of {len(records.rankings):,} queries: all candidates tie, which agrees with no order",)
         if flat

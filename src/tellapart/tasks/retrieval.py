@@ -1,7 +1,7 @@
 """Retrieval both ways over a whole gallery: recall at 1, 5 and 10, a tie never in the model's favour.
 
-Scores made elsewhere come as `.npz`: `image_ids` and `caption_ids` (strings, as `tellapart export` lists them), and either
-`scores`, `(image, caption)`, or the embeddings `images` and `captions`, whose cosines are then the scores.
+Scores made elsewhere come as `.npz`: `image_ids` and `caption_ids` (strings, as `tellapart export` lists them), and
+either `scores`, `(image, caption)`, or the embeddings `images` and `captions`, whose cosines are then the scores.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.npz import read_arrays
-from tellapart.data.scores import named
+from tellapart.data.scores import join_names
 from tellapart.data.task_records import RetrievalSet
 from tellapart.errors import ScoreError
 from tellapart.metrics.metric import Metric
@@ -95,12 +95,12 @@ def _order(path: Path, noun: str, ids: NDArray[Any], size: int) -> NDArray[np.in
     wanted = [str(k) for k in range(size)]
     known = set(wanted)
     for names, how in (
-        ([id_ for k, id_ in enumerate(listed) if row[id_] != k], "stand there twice"),
+        ([id_ for k, id_ in enumerate(listed) if row[id_] != k], "are repeated"),
         ([id_ for id_ in listed if id_ not in known], f"are no {noun} of this gallery"),
         ([id_ for id_ in wanted if id_ not in row], "are missing"),
     ):
         if names:
-            raise ScoreError(f"{path}: {len(names)} {noun} ids {how}: {named(names)}")
+            raise ScoreError(f"{path}: {len(names)} {noun} ids {how}: {join_names(names)}")
     return np.array([row[id_] for id_ in wanted])
 
 
@@ -110,11 +110,12 @@ def _expect_rows(path: Path, name: str, array: NDArray[Any], sizes: tuple[int, .
         raise ScoreError(f"{path}: `{name}` must be a matrix of {wanted} rows for its ids; got shape {array.shape}")
 
 
-def measure_retrieval(records: RetrievalSet, found: Retrieval) -> tuple[Units, ...]:
+def measure_retrieval(records: RetrievalSet, ranked: Retrieval) -> tuple[Units, ...]:
     """Measure ranks: a unit for each image query, and one for each caption query, both clustered by image.
 
     >>> gallery = RetrievalSet.of("two", ["a.png", "b.png"], [["a cat"], ["a dog"]])
-    >>> [units.values[0].strict.tolist() for units in measure_retrieval(gallery, scores_both_ways([[2, 1], [2, 1]], [(0, 0), (1, 1)]))]
+    >>> ranked = scores_both_ways([[2, 1], [2, 1]], [(0, 0), (1, 1)])
+    >>> [units.values[0].strict.tolist() for units in measure_retrieval(gallery, ranked)]
     [[1.0, 0.0], [0.0, 0.0]]
     """
     images, captions = len(records.images), len(records.captions)
@@ -123,8 +124,8 @@ def measure_retrieval(records: RetrievalSet, found: Retrieval) -> tuple[Units, .
     of_image: dict[int, list[str]] = {}
     for image, caption in records.pairs:
         of_image.setdefault(image, []).append(records.captions[caption])
-    from_images = _outputs(found.image_to_text, set(records.pairs))
-    from_captions = _outputs(found.text_to_image, {(caption, image) for image, caption in records.pairs})
+    from_images = _outputs(ranked.image_to_text, set(records.pairs))
+    from_captions = _outputs(ranked.text_to_image, {(caption, image) for image, caption in records.pairs})
     image_units = tuple(
         Unit(id=str(row), cluster=reference, images=(reference,), output=output, gold="; ".join(of_image[row]))
         for row, (reference, output) in enumerate(zip(records.images, from_images, strict=True))
@@ -139,17 +140,17 @@ def measure_retrieval(records: RetrievalSet, found: Retrieval) -> tuple[Units, .
         Units(
             "image query",
             image_units,
-            (*_recalls("i2t", found.image_to_text, true_of_image, captions), _mean_recall(records, found)),
+            (*_recalls("i2t", ranked.image_to_text, true_of_image, captions), _mean_recall(records, ranked)),
         ),
-        Units("caption query", caption_units, tuple(_recalls("t2i", found.text_to_image, true_of_caption, images))),
+        Units("caption query", caption_units, tuple(_recalls("t2i", ranked.text_to_image, true_of_caption, images))),
     )
 
 
 def _outputs(ranks: Ranks, true: Set[tuple[int, int]]) -> Iterator[dict[str, Any]]:
     """Yield each query's rank and the first of its gallery: id, score, and whether it is a true one."""
     for query, rank in enumerate(ranks.rank.tolist()):
-        kept = () if ranks.first is None else ranks.first.of(query)
-        first = [{"id": str(entry), "score": score, "true": (query, entry) in true} for entry, score in kept]
+        entries = () if ranks.first is None else ranks.first.of(query)
+        first = [{"id": str(entry), "score": score, "true": (query, entry) in true} for entry, score in entries]
         yield {"rank": rank, "first": first}
 
 
@@ -166,8 +167,8 @@ def _recalls(side: str, ranks: Ranks, true: NDArray[np.int64], gallery: int) -> 
     ]
 
 
-def _mean_recall(records: RetrievalSet, found: Retrieval) -> PerItem:
-    """The mean of the six, over images: each carries its captions' recalls, so that both sides are resampled together."""
+def _mean_recall(records: RetrievalSet, ranked: Retrieval) -> PerItem:
+    """Return the mean of the six over images; each carries its captions' recalls, so both are resampled together."""
     owner = np.full(len(records.captions), -1)
     for image, caption in reversed(records.pairs):
         owner[caption] = image
@@ -179,10 +180,12 @@ def _mean_recall(records: RetrievalSet, found: Retrieval) -> PerItem:
 
     return PerItem(
         name=_MEAN.name,
-        strict=table([found.image_to_text.recall(k) for k in DEPTHS], [found.text_to_image.recall(k) for k in DEPTHS]),
+        strict=table(
+            [ranked.image_to_text.recall(k) for k in DEPTHS], [ranked.text_to_image.recall(k) for k in DEPTHS]
+        ),
         neutral=table(
-            [found.image_to_text.tie_neutral_recall(k) for k in DEPTHS],
-            [found.text_to_image.tie_neutral_recall(k) for k in DEPTHS],
+            [ranked.image_to_text.tie_neutral_recall(k) for k in DEPTHS],
+            [ranked.text_to_image.tie_neutral_recall(k) for k in DEPTHS],
         ),
         reduce=_mean_of_six,
     )
@@ -198,7 +201,8 @@ def _notes(records: RetrievalSet, _found: Retrieval) -> tuple[str, ...]:
     misses = unavoidable_misses(records.images, records.captions, records.pairs)
     sizes = ("image queries", len(records.images)), ("caption queries", len(records.captions))
     return tuple(
-        f"at least {missed:,} of {size:,} {noun} cannot be won at 1 by any model: the gallery holds the same content twice"
+        f"at least {missed:,} of {size:,} {noun} cannot be won at 1 by any model: the gallery holds the same content "
+        "twice"
         for missed, (noun, size) in zip(misses, sizes, strict=True)
         if missed
     )
@@ -207,13 +211,13 @@ def _notes(records: RetrievalSet, _found: Retrieval) -> tuple[str, ...]:
 def _select(records: RetrievalSet, rows: Sequence[int]) -> RetrievalSet:
     """Keep some images and the captions that belong to them: a smaller gallery, and so an easier one."""
     place = {row: k for k, row in enumerate(rows)}
-    kept = [(place[image], caption) for image, caption in records.pairs if image in place]
-    captions = {caption: k for k, caption in enumerate(sorted({caption for _, caption in kept}))}
+    pairs = [(place[image], caption) for image, caption in records.pairs if image in place]
+    captions = {caption: k for k, caption in enumerate(sorted({caption for _, caption in pairs}))}
     return RetrievalSet(
         records.name,
         tuple(records.images[row] for row in rows),
         tuple(records.captions[caption] for caption in captions),
-        tuple((image, captions[caption]) for image, caption in kept),
+        tuple((image, captions[caption]) for image, caption in pairs),
     )
 
 
@@ -233,5 +237,6 @@ RETRIEVAL = Task(
     notes=_notes,
     runners=((DualEncoder, rank_gallery),),
     models="a dual encoder",
-    todo="score every image with every caption, and write .npz arrays image_ids, caption_ids and scores (or images and captions)",
+    todo="score every image with every caption, and write .npz arrays image_ids, caption_ids and scores (or images "
+    "and captions)",
 )

@@ -50,14 +50,16 @@ def measure_statements(records: StatementSet, predictions: Sequence[bool | None]
 
     >>> from tellapart.data.task_records import Statement
     >>> rows = tuple(Statement(str(k), "Both show a dog.", f"{k}a.png", f"{k}b.png", k == 0) for k in range(2))
-    >>> [(units.noun, one.name, one.strict.tolist()) for units in measure_statements(StatementSet("n", rows), [True, True])
-    ...     for one in units.values]
-    [('statement', 'accuracy', [1.0, 0.0]), ('sentence', 'consistency', [0.0]), ('sentence of both labels', 'consistency_both_labels', [0.0])]
+    >>> measured = measure_statements(StatementSet("n", rows), [True, True])
+    >>> {one.name: one.strict.tolist() for units in measured for one in units.values}
+    {'accuracy': [1.0, 0.0], 'consistency': [0.0], 'consistency_both_labels': [0.0]}
     """
     rows = records.statements
     # An answer that is neither counts as the wrong label.
-    given = [not row.label if said is None else said for row, said in zip(rows, predictions, strict=True)]
-    right = label_accuracy(given, [row.label for row in rows])
+    labels = [
+        not row.label if predicted is None else predicted for row, predicted in zip(rows, predictions, strict=True)
+    ]
+    right = label_accuracy(labels, [row.label for row in rows])
     statements = Units(
         "statement",
         tuple(
@@ -66,14 +68,14 @@ def measure_statements(records: StatementSet, predictions: Sequence[bool | None]
                 cluster=row.sentence,
                 images=(row.left, row.right),
                 texts=(row.sentence,),
-                output=said,
+                output=predicted,
                 gold=str(row.label).lower(),
             )
-            for row, said in zip(rows, predictions, strict=True)
+            for row, predicted in zip(rows, predictions, strict=True)
         ),
         (PerItem(name=_ACCURACY.name, strict=right, chance=_ACCURACY.chance(), binary=True),),
     )
-    found = [statements]
+    measured = [statements]
     for noun, metric, groups in (
         ("sentence", _CONSISTENCY, records.sentence_groups()),
         ("sentence of both labels", _BALANCED, records.sentence_groups(both_labels=True)),
@@ -83,10 +85,10 @@ def measure_statements(records: StatementSet, predictions: Sequence[bool | None]
             units = tuple(Unit(id=sentence, cluster=sentence, texts=(sentence,)) for sentence in sentences)
             guessed = float(np.mean([0.5 ** len(group) for group in groups]))
             right_on_all = group_accuracy(right, groups)
-            found.append(
+            measured.append(
                 Units(noun, units, (PerItem(name=metric.name, strict=right_on_all, chance=guessed, binary=True),))
             )
-    return tuple(found)
+    return tuple(measured)
 
 
 def answer_statements(model: Answerer, records: StatementSet, session: Session) -> list[bool | None]:
@@ -110,12 +112,12 @@ def answer_statements(model: Answerer, records: StatementSet, session: Session) 
     """
     prompt = model.task_prompt("nlvr2")
     images = [(row.left, row.right) for row in records.statements]
-    said = ask(model, images, [prompt.fill(sentence=row.sentence) for row in records.statements], session)
-    return [parse_verdict(answer) for answer in said]
+    answers = ask(model, images, [prompt.fill(sentence=row.sentence) for row in records.statements], session)
+    return [parse_verdict(answer) for answer in answers]
 
 
 def _notes(records: StatementSet, predictions: Sequence[bool | None]) -> tuple[str, ...]:
-    neither = sum(said is None for said in predictions)
+    neither = sum(label is None for label in predictions)
     if not neither:
         return ()
     return (f"{neither:,} of {len(records.statements):,} answers are neither true nor false, and count as wrong",)

@@ -1,7 +1,7 @@
 """The declaration of a task: what a model must put out for each record, and how that becomes numbers.
 
-Minimal pairs are one task among others. Adding a task is one file here and one line in `tellapart.catalog.TASKS`; adding
-a benchmark of it is one file under `benchmarks/` and one line.
+Minimal pairs are one task among others. Adding a task is one file here and one line in `tellapart.catalog.TASKS`;
+adding a benchmark of it is one file under `benchmarks/` and one line.
 """
 
 from __future__ import annotations
@@ -163,7 +163,8 @@ class Task:
         models: the kinds of model, in words.
         refusal: said of a model of no such kind; `{output}`, `{models}` and `{name}` (the benchmark's) are filled in.
         todo: what to do with an exported file, in words.
-        images: takes records to the references of their images; those that `hiding` or the template's rows name if None.
+        images: takes records to the references of their images; those that `hiding` or the template's rows name if
+            None.
         accepts: what a board that hides the labels can take: `scores`, `answers`, `predictions`; empty if nothing.
         hiding: how records of this task are hidden; None for pairs, which are shuffled, and where nothing is accepted.
 
@@ -236,7 +237,7 @@ class Task:
         return list(dict.fromkeys(named))
 
     def part_of(self, model: Model, records: Any, rank: int, ranks: int) -> Any:
-        """Return what one of several processes computes of the records; None if nothing, or nothing that a store keeps."""
+        """Return what one of several processes computes of the records; None if nothing that a store keeps."""
         if self.part is not None:
             return self.part(model, records, rank, ranks)
         stored = next((run for kind, run in self.runners if kind in SCORERS and isinstance(model, kind)), None)

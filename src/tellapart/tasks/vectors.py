@@ -1,4 +1,4 @@
-"""The vectors that a dual encoder made of images and texts, taken from the store, and the table of their similarities."""
+"""Vectors of images and texts from the store, and the table of their similarities."""
 
 from __future__ import annotations
 
