@@ -74,7 +74,7 @@ def test_export_writes_a_site_and_says_where(write_run, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="is no folder; `tellapart run --out"):
+    with pytest.raises(RunError, match="is not a folder; `tellapart run --out"):
         CliRunner().invoke(
             board_app, ["export", "--runs", str(tmp_path / "gone"), "--out", str(tmp_path)], catch_exceptions=False
         )

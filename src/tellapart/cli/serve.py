@@ -25,13 +25,13 @@ board_app.command("user")(user_command)
 
 Runs = Annotated[
     list[Path] | None,
-    typer.Option("--runs", help="A folder of run folders; ./runs if nothing else is named. Repeatable."),
+    typer.Option("--runs", help="A folder of run folders; ./runs by default. Repeatable."),
 ]
 BoardFile = Annotated[Path | None, typer.Option("--board", help="A board file (TOML).")]
 Database = Annotated[
     str | None,
     typer.Option(
-        "--database", help="sqlite:///FILE or postgresql://HOST/NAME; board.sqlite among the runs if not given."
+        "--database", help="sqlite:///FILE or postgresql://HOST/NAME; board.sqlite among the runs by default."
     ),
 ]
 
@@ -41,7 +41,7 @@ def serve_command(
     board: BoardFile = None,
     *,
     host: Annotated[str, typer.Option("--host", help="0.0.0.0 for the whole network.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 for any that is free.")] = 8421,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 for any free one.")] = 8421,
     database: Database = None,
     name: Annotated[
         list[str] | None,
@@ -50,7 +50,7 @@ def serve_command(
         ),
     ] = None,
     proxy: Annotated[
-        str, typer.Option("--proxy", help="Addresses of proxies that are believed about whom they serve, by commas.")
+        str, typer.Option("--proxy", help="Addresses of proxies whose X-Forwarded-For is trusted, separated by commas.")
     ] = "127.0.0.1",
 ) -> None:
     """Show runs in the browser: leaderboards, models, items, comparisons, the Pareto front."""
@@ -137,7 +137,7 @@ def _open_board(
     folders = tuple(runs or ()) or settings.runs or ((Path("runs"),) if board is None else ())
     for folder in folders:
         if not folder.is_dir():
-            raise RunError(f"{folder} is no folder; `tellapart run --out {folder}/mine` makes a first run in it")
+            raise RunError(f"{folder} is not a folder; `tellapart run --out {folder}/mine` makes a first run in it")
     settings = settings.model_copy(update={"runs": (*folders, *more)})
     beside = folders[0] if folders else board.parent if board is not None else Path()
     with Store(database_url(database or settings.database, beside)) as store:
