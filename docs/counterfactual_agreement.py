@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.builders.captions.rewriting import replaced
+from tellapart.builders.captions.rewriting import replace_word
 from tellapart.builders.captions.similarity import MeanPooledEncoder, cosines
 from tellapart.builders.captions.tagging import NOUNS, REPLACEMENTS, NltkTagger, Word
 from tellapart.builders.captions.wordnet import WordNet
@@ -72,7 +72,7 @@ def align(rows: Sequence[Sequence[str]], tagger: NltkTagger) -> tuple[list[Pair]
         counts["noun_before_and_after"] += words[place].tag in NOUNS and others[place].tag in REPLACEMENTS
         for wording in ("rejoined", "kept"):
             counts[f"same_text_{wording}"] += (
-                replaced(caption, words, place, others[place].text, wording) == released  # type: ignore[arg-type]
+                replace_word(caption, words, place, others[place].text, wording) == released  # type: ignore[arg-type]
             )
         pairs.append(Pair(name, caption, released, words, place, others[place]))
     return pairs, dict(counts)
@@ -133,7 +133,7 @@ def choice_of(pairs: Sequence[Pair], some: Sequence[Pair], parts: tuple[MeanPool
                 known[pair.new.text] -= 1  # its own, which it is to be told from
             for new, n in known.most_common(most):
                 if n > 0:
-                    drafts.setdefault(replaced(pair.caption, pair.words, place, new, "rejoined"), place)
+                    drafts.setdefault(replace_word(pair.caption, pair.words, place, new, "rejoined"), place)
         others = [text for text in drafts if text != pair.released]
         near = alike(encoder, pair.caption, others) if others else np.zeros(0)
         texts = [pair.released, *(t for t, value in zip(others, near, strict=True) if LOW < value <= HIGH)]

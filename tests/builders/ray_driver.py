@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tellapart.builders.pipeline import build
-from tellapart.builders.ray_executor import RayCluster
+from tellapart.builders.ray_executor import RayExecutor
 from tellapart.errors import RunError
 
 #: So that the death of a node is noticed within a second.
@@ -32,12 +32,12 @@ def main(recipe: Path, out: Path) -> None:
                     cluster.remove_node(second, allow_graceful=False)
 
         refused = []
-        for wrong in (RayCluster("auto", version="0"), RayCluster("auto", gpus=1.0)):
+        for wrong in (RayExecutor("auto", version="0"), RayExecutor("auto", gpus=1.0)):
             try:
                 next(wrong.perform(abs, [1]))
             except RunError as error:
                 refused.append(str(error))
-        built = build(recipe, out, crew=RayCluster("auto"), progress=progress)
+        built = build(recipe, out, executor=RayExecutor("auto"), progress=progress)
         alive = sum(node["Alive"] for node in ray.nodes())
     finally:
         ray.shutdown()

@@ -17,7 +17,7 @@ import pytest
 from tellapart.builders.pipeline import build, journal_of
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, MissingDependencyError, RunError
-from tellapart.report.browser import shown
+from tellapart.report.browser import open_in_browser
 
 BUILDERS = ("squares", "flaky", "dying", "broken", "needy", "misnamed", "twice", "barren")
 Start = Callable[..., subprocess.Popen[str]]
@@ -306,6 +306,8 @@ def test_parquet_holds_the_images_and_says_so_to_datasets(command, recipe: Calla
 def test_an_export_leaves_a_full_folder_alone(command, recipe: Callable[..., Path], tmp_path: Path) -> None:
     ran = command("build", recipe(), "--out", "set", "--imagefolder", recipe().parent)
     assert (ran.code, "holds something already; name a new folder" in ran.err) == (2, True)
+    ran = command("build", recipe(), "--out", "set", "--parquet", "gone/set.parquet")
+    assert (ran.code, "gone/set.parquet cannot be written: there is no folder gone" in ran.err) == (2, True)
 
 
 def test_the_command_audits_what_it_built_and_ends_with_the_page(
@@ -349,15 +351,15 @@ def test_a_page_is_shown_to_a_terminal_with_a_display_alone(tmp_path: Path, monk
     for name, value in (("BROWSER", f"{browser} %s"), ("DISPLAY", ":9")):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("webbrowser._tryorder", None)  # it is found anew, with BROWSER first
-    assert not shown(page)
+    assert not open_in_browser(page)
     leader, follower = os.openpty()
     try:
         with os.fdopen(follower, "w") as terminal, monkeypatch.context() as patched:
             patched.setattr(sys, "stdout", terminal)
-            assert shown(page)
+            assert open_in_browser(page)
             assert opened.read_text().strip() == page.as_uri()
             patched.delenv("DISPLAY")
             patched.delenv("WAYLAND_DISPLAY", raising=False)
-            assert not shown(page)
+            assert not open_in_browser(page)
     finally:
         os.close(leader)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tellapart.builders.builder import Failed, Made, Rejected
-from tellapart.builders.executor import Lost, Processes
+from tellapart.builders.executor import Lost, ProcessExecutor
 from tellapart.builders.journal import Journal
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
@@ -34,7 +34,7 @@ def test_every_kind_of_outcome_comes_back(tmp_path: Path) -> None:
         assert (first.item, first.redrawn) == (made("a", "images/a.png", b"").item, ("dark",))
         assert journal.outcome("b") == outcomes["b"]
         assert journal.outcome("c") == outcomes["c"]
-        assert journal.decided() == {"a", "b"}
+        assert journal.decided_ids() == {"a", "b"}
         assert dict(journal.images({"images/a.png"})) == {"images/a.png": b"\0\xff"}
         with pytest.raises(KeyError, match="'d'"):
             journal.outcome("d")
@@ -45,7 +45,7 @@ def test_every_kind_of_outcome_comes_back(tmp_path: Path) -> None:
 def test_another_recipe_may_have_the_journal_only_as_long_as_nothing_is_decided(tmp_path: Path) -> None:
     for fingerprint in ("1", "2"):
         with Journal(tmp_path / "journal", fingerprint) as journal:
-            assert journal.decided() == set()
+            assert journal.decided_ids() == set()
             journal.record("a", Failed("OSError: x"))
     with Journal(tmp_path / "journal", "3") as journal:
         journal.record("a", Rejected("step", "reason"))
@@ -68,10 +68,12 @@ def test_a_full_disk_is_an_error_and_what_was_committed_stays(tmp_path: Path) ->
         journal.record("a", Rejected("step", "reason"))
         journal.commit()
         journal._file.execute("PRAGMA max_page_count = 1")
-        with pytest.raises(RunError, match=r"cannot be written .*full.*; what is in it stays: make room, and go on"):
+        with pytest.raises(
+            RunError, match=r"cannot be written .*full.*; its content is kept: make room, and run it again to go on"
+        ):
             journal.record("b", made("b", "b.png", b"0" * 100_000))
     with Journal(tmp_path / "journal", "1") as journal:
-        assert journal.decided() == {"a"}
+        assert journal.decided_ids() == {"a"}
 
 
 DIES = """
@@ -96,8 +98,8 @@ def test_a_process_that_is_killed_while_it_writes_leaves_whole_outcomes_alone(tm
     done = subprocess.run([sys.executable, "-c", DIES, str(path)], check=False)
     assert done.returncode == -signal.SIGKILL
     with Journal(path, "1") as journal:
-        assert journal.decided() in ({"kept"}, {"kept", "lost"})  # the second if its half second was over
-        whole = {"a.png"} if "lost" in journal.decided() else set()
+        assert journal.decided_ids() in ({"kept"}, {"kept", "lost"})  # the second if its half second was over
+        whole = {"a.png"} if "lost" in journal.decided_ids() else set()
         assert journal.images(whole) == dict.fromkeys(whole, b"0" * 20_000_000)
         (count,) = journal._file.execute("SELECT COUNT(*) FROM image").fetchone()
         assert count == len(whole)
@@ -110,7 +112,7 @@ def killing(job: int) -> bytes:
 
 
 def test_the_death_of_a_worker_is_the_answer_to_its_own_job() -> None:
-    answers = dict(Processes(2).perform(killing, range(5)))
+    answers = dict(ProcessExecutor(2).perform(killing, range(5)))
     assert isinstance(answers.pop(2), Lost)
     assert answers == {job: bytes([job]) * 300_000 for job in (0, 1, 3, 4)}
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tellapart.builders.attempt import Plan, attempt, sources_of
+from tellapart.builders.attempt import WorkerPlan, attempt, sources_of
 from tellapart.builders.builder import Candidate
 from tellapart.builders.pipeline import build
-from tellapart.builders.ray_executor import RayCluster
+from tellapart.builders.ray_executor import RayExecutor
 from tellapart.builders.recipe_file import open_builder, read_recipe_file
 from tellapart.errors import MissingDependencyError, RunError
 
@@ -68,15 +68,15 @@ def test_an_address_where_nothing_answers_is_an_error_at_once() -> None:
         taken.bind(("127.0.0.1", 0))  # bound, and deaf
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(RunError, match=rf"no Ray cluster answers at '{address}' \(.*refused\); start one with"):
-            next(RayCluster(address).perform(abs, [1]))
+            next(RayExecutor(address).perform(abs, [1]))
     with pytest.raises(RunError, match="'nowhere' is no address of a Ray cluster: local, auto or HOST:PORT"):
-        next(RayCluster("nowhere").perform(abs, [1]))
+        next(RayExecutor("nowhere").perform(abs, [1]))
 
 
 def test_without_ray_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingDependencyError, match=r'run: pip install "tellapart\[ray\]"'):
-        next(RayCluster("local").perform(abs, [1]))
+        next(RayExecutor("local").perform(abs, [1]))
 
 
 def test_a_worker_with_other_inputs_or_another_version_refuses_to_work(site: Path, tmp_path: Path) -> None:
@@ -91,4 +91,4 @@ def test_a_worker_with_other_inputs_or_another_version_refuses_to_work(site: Pat
     ):
         told = tuple(sorted((sources | wrong).items()))
         with pytest.raises(RunError, match=says):
-            attempt(Candidate("square-000", 0), Plan(read.model_dump_json(), tmp_path, "0123", told))
+            attempt(Candidate("square-000", 0), WorkerPlan(read.model_dump_json(), tmp_path, "0123", told))

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tellapart.builders.item_filters import FILTERS
-from tellapart.builders.recipe_file import RecipeFile, open_builder, read_recipe_file
-from tellapart.builders.selections import SELECTIONS, Selection, selection_type
-from tellapart.catalog import BUILDERS, load
+from tellapart.builders.builder import Made
+from tellapart.builders.item_filters import ItemFilter
+from tellapart.builders.recipe_file import RecipeFile, open_builder, open_filters, open_selections, read_recipe_file
+from tellapart.builders.selections import Selection
+from tellapart.catalog import BUILDERS, FILTERS, SELECTIONS, load
+from tellapart.data.item import Item
 from tellapart.errors import DataError, TellapartError, UnknownNameError
 
 RIGHT = 'name = "few"\nbuilder = "negatives"\n[options]\ncaptions = "c.csv"\nimages = "."\n'
@@ -123,5 +125,39 @@ def test_the_page_on_building_names_every_builder_option_and_filter() -> None:
     assert {name for name in named if f"`{name}`" not in page} == set()
 
 
-def test_every_selection_of_the_catalogue_is_one() -> None:
-    assert {name for name in SELECTIONS if not issubclass(selection_type(name), Selection)} == set()
+def test_every_filter_and_selection_of_the_catalogue_is_one() -> None:
+    assert {name for name in FILTERS if not issubclass(load("filter", name), ItemFilter)} == set()
+    assert {name for name in SELECTIONS if not issubclass(load("selection", name), Selection)} == set()
+
+
+RULES = """
+from tellapart.builders.item_filters import ItemFilter
+from tellapart.builders.selections import Selection
+
+class Quiet(ItemFilter):
+    def fault(self, outcome):
+        return "a shouted caption" if any(text.isupper() for text in outcome.item.texts) else None
+
+class First(Selection):
+    count: int
+
+    def left_out(self, items, *, seed, home):
+        return {item.id: "not among the first" for item in items[self.count :]}
+"""
+
+
+def test_another_package_adds_a_filter_and_a_selection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    about = tmp_path / "more_rules-1.dist-info"
+    about.mkdir()
+    (tmp_path / "more_rules.py").write_text(RULES)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: more-rules\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(
+        "[tellapart.filters]\nquiet = more_rules:Quiet\n[tellapart.selections]\nfirst = more_rules:First\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    rules = {"filters": [{"name": "quiet"}], "selections": [{"name": "first", "count": 1}]}
+    recipe = RecipeFile(name="few", builder="negatives", **rules)
+    ((_, quiet),), ((_, first),) = open_filters(recipe, "r.toml"), open_selections(recipe, "r.toml")
+    items = [Item(id=name, images=("a.png",), texts=("A DOG", "a cat")) for name in "ab"]
+    assert quiet.fault(Made(items[0], {})) == "a shouted caption"
+    assert first.left_out(items, seed=0, home=tmp_path) == {"b": "not among the first"}

@@ -6,16 +6,15 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tellapart import catalog
 from tellapart.audit.audit import audit
-from tellapart.builders import recipe_file, selections
 from tellapart.builders.pipeline import build
-from tellapart.builders.selections import SELECTIONS, Distinct, PerCluster, Selection
+from tellapart.builders.selections import Distinct, PerCluster, Selection
 from tellapart.data.folder import read_pair_set
 from tellapart.data.item import Item
 from tellapart.errors import DataError, RunError
@@ -45,9 +44,8 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
     """Write a recipe of swapped captions of two pictures, whose selections may be `Named`, too."""
     from PIL import Image
 
-    more = MappingProxyType({**SELECTIONS, "named": f"{__name__}:Named"})
-    for module in (selections, recipe_file):
-        monkeypatch.setattr(module, "SELECTIONS", more)
+    more = {**catalog.SELECTIONS, "named": f"{__name__}:Named"}
+    monkeypatch.setitem(catalog._BUILT_IN, "selection", more)
     for shade, name in enumerate(("a.png", "b.png")):
         Image.new("RGB", (24, 24), (200 * shade, 90, 40)).save(tmp_path / name)
     (tmp_path / "captions.csv").write_text(CAPTIONS)

@@ -1,4 +1,4 @@
-"""What a builder is: a source of candidates, and how one of them becomes an item of a pair set or is rejected."""
+"""The protocol of builders: a source of candidates, each of which becomes an item of a pair set or is rejected."""
 
 from __future__ import annotations
 
@@ -16,11 +16,7 @@ __all__ = ["Builder", "BuilderType", "Candidate", "Failed", "Made", "Outcome", "
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What may become one item: its id, which is also the item's, and what the builder needs to make it.
-
-    >>> Candidate("counting-000", {"aspect": "counting", "index": 0}).id
-    'counting-000'
-    """
+    """A possible item: its id, which will be the item's, and the data that the builder makes it from."""
 
     id: str
     data: Any
@@ -28,11 +24,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """An item and its images' bytes by reference; `redrawn` says why earlier draws of the same item were thrown away.
-
-    >>> Made(Item(id="a", images=("images/a.png",), texts=("x", "y")), {"images/a.png": b""}).redrawn
-    ()
-    """
+    """An item and its images' bytes by reference; `redrawn` holds why earlier draws of the item were thrown away."""
 
     item: Item
     images: Mapping[str, bytes]
@@ -41,11 +33,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A candidate that makes no item: at which step, and why; the same on every run.
-
-    >>> Rejected("swap", "one object only").reason
-    'one object only'
-    """
+    """A candidate that makes no item: at which step, and why; the same on every run."""
 
     step: str
     reason: str
@@ -53,11 +41,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A candidate that an error kept from being decided: another try may decide it.
-
-    >>> Failed("OSError: disk full").error
-    'OSError: disk full'
-    """
+    """A candidate that an error kept from being decided: another try may decide it."""
 
     error: str
 
@@ -67,11 +51,7 @@ Outcome = Made | Rejected | Failed
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a builder starts from: its checked options, the recipe's seed, and the folder that paths are relative to.
-
-    >>> Start(None, 1, Path(".")).seed
-    1
-    """
+    """A builder's arguments: its validated options, the recipe's seed, and the folder that paths are relative to."""
 
     options: Any
     seed: int
@@ -79,10 +59,10 @@ class Start:
 
 
 class Builder(Protocol):
-    """A source of candidates and the way from one to an item.
+    """A source of candidates, and the maker of their items.
 
-    Whatever `make` does depends on the candidate and on what the builder started from, never on the order of work, on
-    other candidates or on the process. Every worker process has a builder of its own, made once.
+    What `make` returns depends on the candidate and on the `Start` alone, never on the order of work, on other
+    candidates or on the process. Every worker process makes one builder of its own.
 
     >>> class Doubles:
     ...     about, inputs, models = {"title": "Doubles"}, {}, {}
@@ -97,7 +77,7 @@ class Builder(Protocol):
 
     @property
     def about(self) -> Mapping[str, JsonValue]:
-        """What the set's card says of it: title, description, licence, source, citation."""
+        """The set's title, description, licence, source and citation, for its card."""
 
     @property
     def inputs(self) -> Mapping[str, str]:
@@ -115,12 +95,7 @@ class Builder(Protocol):
 
 
 class BuilderType(Protocol):
-    """What a name of `catalog.BUILDERS` leads to: the model of a builder's options, and how to make the builder.
-
-    >>> from tellapart.catalog import load
-    >>> sorted(load("builder", "negatives").Options.model_fields)
-    ['captions', 'images', 'kinds', 'other_captions', 'uniform']
-    """
+    """An entry of `catalog.BUILDERS`: the model of a builder's options, and the call that makes the builder."""
 
     @property
     def Options(self) -> type[BaseModel]:  # noqa: N802  (a class)

@@ -1,4 +1,4 @@
-"""Worker processes that outlive the death of one of them: the job it had is named, the others go on."""
+"""Worker processes that survive the death of one of them: its job is reported as lost, the others go on."""
 
 from __future__ import annotations
 
@@ -10,119 +10,105 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["Crew", "Lost", "Processes"]
+__all__ = ["Executor", "Lost", "ProcessExecutor", "Results"]
 
 Job = TypeVar("Job")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
-class Lost(Exception):  # noqa: N818  (an answer of a crew, which no one raises)
-    """A worker died before it answered: killed, out of memory, or crashed in native code.
-
-    >>> str(Lost("exit code -9"))
-    'its worker process died (exit code -9)'
-    """
+class Lost(Exception):  # noqa: N818  (yielded in place of a result, never raised)
+    """The result of a job whose worker died: killed, out of memory, or crashed in native code."""
 
     def __init__(self, how: str) -> None:
         super().__init__(f"its worker process died ({how})")
 
 
-class Crew(Protocol):
-    """Whoever answers jobs: `Processes` of this machine, or a `RayCluster`.
+Results = Generator[tuple[Job, Result | Lost], None, None]
 
-    >>> crew: Crew = Processes(1)
-    >>> list(crew.perform(len, ["abc"]))
-    [('abc', 3)]
-    """
 
-    def perform(
-        self, task: Callable[[Job], Answer], jobs: Sequence[Job]
-    ) -> Generator[tuple[Job, Answer | Lost], None, None]:
-        """Yield each job with its answer, in whatever order they finish; a job whose worker died comes with `Lost`.
+class Executor(Protocol):
+    """Applies a task to jobs: a `ProcessExecutor` on this machine, or a `RayExecutor` on a cluster."""
 
-        An exception that the task raises ends it all, and is raised here; so does closing the generator.
+    def perform(self, task: Callable[[Job], Result], jobs: Sequence[Job]) -> Results[Job, Result]:
+        """Yield each job with its result, in the order in which they finish; a job whose worker died comes with `Lost`.
+
+        An exception that the task raises ends all work, and is raised here; closing the generator ends all work, too.
 
         Args:
             task: can be pickled; depends on its job alone.
-            jobs: what to do.
+            jobs: the task's arguments, one each.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Processes:
-    """Some processes on this machine; with one, the work is done in this process.
+class ProcessExecutor:
+    """Processes on this machine; with one worker, the work is done in this process.
 
-    >>> sorted(Processes(1).perform(abs, [-3, 2]))
+    >>> sorted(ProcessExecutor(1).perform(abs, [-3, 2]))
     [(-3, 3), (2, 2)]
     """
 
     workers: int
 
-    def perform(
-        self, task: Callable[[Job], Answer], jobs: Sequence[Job]
-    ) -> Generator[tuple[Job, Answer | Lost], None, None]:
-        """Yield each job with its answer, as a `Crew` does.
-
-        >>> next(Processes(1).perform(abs, [-3, 2]))
-        (-3, 3)
-        """
+    def perform(self, task: Callable[[Job], Result], jobs: Sequence[Job]) -> Results[Job, Result]:
+        """Yield each job with its result, as an `Executor` does."""
         if self.workers <= 1 or not jobs:
             for job in jobs:
                 yield job, task(job)
             return
         waiting = list(reversed(jobs))
-        crew = [_Worker(task) for _ in range(min(self.workers, len(jobs)))]
+        workers = [_WorkerProcess(task) for _ in range(min(self.workers, len(jobs)))]
         try:
-            for worker in crew:
-                worker.give(waiting.pop())
-            while busy := {worker.connection: worker for worker in crew if worker.busy}:
+            for worker in workers:
+                worker.send(waiting.pop())
+            while busy := {worker.connection: worker for worker in workers if worker.busy}:
                 for ready in wait(list(busy)):
                     worker = busy[ready]  # type: ignore[index]
-                    job, answer = worker.take()
-                    if isinstance(answer, Lost):
-                        crew[crew.index(worker)] = worker = _Worker(task)
-                    # The next job first, so that the worker is at work while this answer is dealt with.
+                    job, result = worker.receive()
+                    if isinstance(result, Lost):
+                        workers[workers.index(worker)] = worker = _WorkerProcess(task)
+                    # The next job first, so that the worker is at work while this result is dealt with.
                     if waiting:
-                        worker.give(waiting.pop())
-                    yield job, answer
+                        worker.send(waiting.pop())
+                    yield job, result
         finally:
-            for worker in crew:
+            for worker in workers:
                 worker.stop()
 
 
-class _Worker(Generic[Job, Answer]):
-    """One process with a pipe to it: at most one job is with it, so its death is that job's."""
+class _WorkerProcess(Generic[Job, Result]):
+    """One process and a pipe to it; it has at most one job, so its death is that job's."""
 
-    def __init__(self, task: Callable[[Job], Answer]) -> None:
+    def __init__(self, task: Callable[[Job], Result]) -> None:
         # Spawned, not forked: renderers and torch keep threads that do not survive a fork.
         context = multiprocessing.get_context("spawn")
-        self.connection, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(task, theirs), daemon=True)
+        self.connection, child_end = context.Pipe()
+        self._process = context.Process(target=_serve, args=(task, child_end), daemon=True)
         self._process.start()
-        theirs.close()  # theirs alone from now on: when they die, the pipe ends
+        child_end.close()  # the child alone holds it from now on: when the child dies, the pipe ends
         self._jobs: list[Job] = []
 
     @property
     def busy(self) -> bool:
         return bool(self._jobs)
 
-    def give(self, job: Job) -> None:
+    def send(self, job: Job) -> None:
         self._jobs = [job]
-        with suppress(BrokenPipeError, ConnectionResetError):  # it is dead already: `take` finds the pipe's end
+        with suppress(BrokenPipeError, ConnectionResetError):  # it is dead already: `receive` meets the pipe's end
             self.connection.send(job)
 
-    def take(self) -> tuple[Job, Answer | Lost]:
+    def receive(self) -> tuple[Job, Result | Lost]:
         job = self._jobs.pop()
         try:
-            fine, answer = self.connection.recv()
+            succeeded, result = self.connection.recv()
         except (EOFError, ConnectionResetError):
             self._process.join()
             self.connection.close()
             return job, Lost(f"exit code {self._process.exitcode}")
-        if not fine:
-            raise answer
-        return job, answer
+        if not succeeded:
+            raise result
+        return job, result
 
     def stop(self) -> None:
         self._process.terminate()
@@ -130,16 +116,16 @@ class _Worker(Generic[Job, Answer]):
         self.connection.close()
 
 
-def _serve(task: Callable[[Job], Answer], connection: Connection) -> None:
-    """Answer jobs until the pipe ends: when the parent closes it, or is gone."""
+def _serve(task: Callable[[Job], Result], connection: Connection) -> None:
+    """Do jobs until the pipe ends: when the parent closes it, or dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's; it stops its workers
     try:
         while True:
             job = connection.recv()
             try:
-                answer = (True, task(job))
+                reply: tuple[bool, Result | Exception] = (True, task(job))
             except Exception as error:
-                answer = (False, error)  # type: ignore[assignment]
-            connection.send(answer)
+                reply = (False, error)
+            connection.send(reply)
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return

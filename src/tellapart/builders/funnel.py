@@ -1,4 +1,4 @@
-"""A funnel: how many candidates came in, what was redrawn or rejected at which step and why, how many items came out."""
+"""Counts of a build: candidates, draws thrown away, rejections by step and reason, failures, items."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Funnel"]
 
 @dataclass
 class Funnel:
-    """Counts of a build's outcomes.
+    """The number of candidates that each step of a build let through or rejected.
 
     >>> funnel = Funnel()
     >>> funnel.count(Rejected("swap", "one object only"))
-    >>> funnel.to_record()
-    {'candidates': 1, 'redrawn': {}, 'rejected': {'swap: one object only': 1}, 'failed': 0, 'items': 0}
+    >>> funnel.rows()
+    [('candidates', '', 1), ('rejected by swap', 'one object only', 1), ('items', '', 0)]
     """
 
     candidates: int = 0
@@ -31,13 +31,7 @@ class Funnel:
     rejected: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def count(self, outcome: Outcome) -> None:
-        """Count one candidate's outcome.
-
-        >>> funnel = Funnel()
-        >>> funnel.count(Rejected("words", "a caption of more than 9 words"))
-        >>> funnel.candidates
-        1
-        """
+        """Count one candidate's outcome."""
         self.candidates += 1
         if isinstance(outcome, Made):
             self.items += 1
@@ -48,29 +42,18 @@ class Funnel:
             self.failed += 1
 
     def rows(self) -> list[tuple[str, str, int]]:
-        """Return the funnel as a table: step, reason, number; the most frequent reasons of a step first.
-
-        >>> funnel = Funnel()
-        >>> funnel.count(Rejected("swap", "one object only"))
-        >>> funnel.rows()
-        [('candidates', '', 1), ('rejected by swap', 'one object only', 1), ('items', '', 0)]
-        """
-        found = [("candidates", "", self.candidates)]
-        found += [("drawn again", reason, n) for reason, n in sorted(self.redrawn.items(), key=lambda p: (-p[1], p[0]))]
-        found += [
-            (f"rejected by {step}", reason, n)
-            for (step, reason), n in sorted(self.rejected.items(), key=lambda p: (p[0][0], -p[1], p[0][1]))
-        ]
+        """Return the funnel as a table: step, reason, number; the most frequent reasons of a step first."""
+        redrawn = sorted(self.redrawn.items(), key=lambda pair: (-pair[1], pair[0]))
+        rejected = sorted(self.rejected.items(), key=lambda pair: (pair[0][0], -pair[1], pair[0][1]))
+        rows = [("candidates", "", self.candidates)]
+        rows += [("drawn again", reason, number) for reason, number in redrawn]
+        rows += [(f"rejected by {step}", reason, number) for (step, reason), number in rejected]
         if self.failed:
-            found.append(("failed", "", self.failed))
-        return [*found, ("items", "", self.items)]
+            rows.append(("failed", "", self.failed))
+        return [*rows, ("items", "", self.items)]
 
     def to_record(self) -> dict[str, JsonValue]:
-        """Return the funnel as JSON types, for the set's card.
-
-        >>> Funnel().to_record()["items"]
-        0
-        """
+        """Return the funnel as JSON types, for the set's card."""
         return {
             "candidates": self.candidates,
             "redrawn": dict(sorted(self.redrawn.items())),
@@ -81,17 +64,7 @@ class Funnel:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Return the funnel of a card, as `to_record` wrote it.
-
-        >>> funnel = Funnel()
-        >>> funnel.count(Rejected("swap", "one object only"))
-        >>> Funnel.from_record(funnel.to_record()) == funnel
-        True
-        """
-        rejected = Counter({_split(key): n for key, n in record["rejected"].items()})
+        """Return the funnel of a card, as `to_record` wrote it."""
+        keys = [(key.partition(": "), number) for key, number in record["rejected"].items()]
+        rejected = Counter({(step, reason): number for (step, _, reason), number in keys})
         return cls(record["candidates"], record["items"], record["failed"], Counter(record["redrawn"]), rejected)
-
-
-def _split(key: str) -> tuple[str, str]:
-    step, _, reason = key.partition(": ")
-    return step, reason

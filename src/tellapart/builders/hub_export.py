@@ -1,4 +1,4 @@
-"""A pair set in the two forms that Hugging Face `datasets` loads: an `imagefolder`, and a parquet file with its images."""
+"""Export of pair sets for Hugging Face `datasets`: an `imagefolder`, or a parquet file with the images inside."""
 
 from __future__ import annotations
 
@@ -20,17 +20,8 @@ _GROUP = 100
 def write_imagefolder(pairs: PairSet, folder: Path) -> None:
     """Write `metadata.jsonl` and the images; `load_dataset("imagefolder", data_dir=...)` and tellapart read it.
 
-    Args:
-        pairs: the set.
-        folder: must not exist yet, or be empty.
-
     Raises:
         DataError: the folder holds something already, or cannot be written, or an image cannot be read.
-
-    >>> item = Item(id="a", images=("gone.png",), texts=("x", "y"))
-    >>> write_imagefolder(PairSet("s", (item,), Path(".")), Path(__file__).parent)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.DataError: ... holds something already; name a new folder
     """
     with atomic_folder(folder) as draft:
         with (draft / "metadata.jsonl").open("w", encoding="utf-8", newline="\n") as lines:
@@ -52,29 +43,19 @@ def _row(item: Item) -> dict[str, Any]:
 def write_parquet(pairs: PairSet, path: Path) -> None:
     """Write one parquet file: `id`, `image_k` with its bytes, `caption_k`, `cluster`, and tags and provenance as JSON.
 
-    Args:
-        pairs: the set.
-        path: the file; replaced when all of the new one is written.
-
     Raises:
         DataError: an image cannot be read, or the file cannot be written.
         MissingDependencyError: pyarrow is not installed.
-
-    >>> item = Item(id="a", images=("gone.png",), texts=("x", "y"))
-    >>> write_parquet(PairSet("s", (item,), Path(".")), Path("no such folder/s.parquet"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: no such folder/s.parquet cannot be written: there is no folder no such folder
     """
     if not path.parent.is_dir():
         raise DataError(f"{path} cannot be written: there is no folder {path.parent}")
     arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
     images, texts = pairs.shape
     image = arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())])
+    strings = [*(f"caption_{k}" for k in range(texts)), "cluster", "tags", "provenance"]
     fields = [("id", arrow.string()), *((f"image_{k}", image) for k in range(images))]
-    fields += [
-        (name, arrow.string()) for name in (*(f"caption_{k}" for k in range(texts)), "cluster", "tags", "provenance")
-    ]
-    # What `datasets` needs to decode the images of itself.
+    fields += [(name, arrow.string()) for name in strings]
+    # `datasets` reads from this which columns to decode as images.
     features = {
         name: {"_type": "Image"} if kind == image else {"dtype": "string", "_type": "Value"} for name, kind in fields
     }
@@ -93,5 +74,5 @@ def _record(pairs: PairSet, item: Item) -> dict[str, Any]:
     row: dict[str, Any] = {"id": item.id, "cluster": item.cluster}
     row |= {f"image_{k}": {"bytes": pairs.read_bytes(name), "path": name} for k, name in enumerate(item.images)}
     row |= {f"caption_{k}": text for k, text in enumerate(item.texts)}
-    told = {"tags": item.tags, "provenance": item.provenance}
-    return row | {key: json.dumps(value, ensure_ascii=False, sort_keys=True) for key, value in told.items()}
+    objects = {"tags": item.tags, "provenance": item.provenance}
+    return row | {key: json.dumps(value, ensure_ascii=False, sort_keys=True) for key, value in objects.items()}

@@ -1,7 +1,7 @@
-"""A build's journal: one SQLite file beside the set that says of every candidate what became of it, and keeps its images.
+"""The journal of a build: one SQLite file beside the set, with every candidate's outcome and the images of items.
 
-Each outcome is there whole or not at all, under its candidate's id, whenever the process is stopped and however. One
-process at a time holds the file. It is removed when the set stands.
+A build that was stopped, however, reads its journal and goes on where it was. Each outcome is written atomically, under
+its candidate's id. One process at a time holds the file, and a finished build removes it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tellapart.builders.builder import Failed, Made, Outcome, Rejected
 from tellapart.data.item import Item
 from tellapart.errors import DataError, RunError
 
-__all__ = ["Images", "Journal"]
+__all__ = ["Journal", "JournalImages"]
 
 #: Seconds of work that may be lost when the process is killed: outcomes are committed, and synced, this often.
 _PERIOD = 0.5
@@ -32,21 +31,21 @@ CREATE TABLE IF NOT EXISTS image (reference TEXT PRIMARY KEY, sha256 TEXT NOT NU
 
 
 class Journal:
-    """The outcomes of one recipe's candidates.
+    """The outcomes of one recipe's candidates, on disk.
 
     Args:
-        path: the file; made if it is not there.
+        path: the file; made if it does not exist.
         fingerprint: of the recipe; a journal in which another recipe decided candidates is refused.
 
     Raises:
-        RunError: the file belongs to another recipe, to another process that is at work, or is no journal.
+        RunError: the file belongs to another recipe, is open in another process, or is no journal.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with Journal(Path(folder) / "journal", "0123") as journal:
     ...         journal.record("a", Rejected("swap", "one object only"))
     ...     with Journal(Path(folder) / "journal", "0123") as journal:
-    ...         print(journal.decided(), journal.outcome("a").reason)
+    ...         print(journal.decided_ids(), journal.outcome("a").reason)
     {'a'} one object only
     """
 
@@ -59,17 +58,17 @@ class Journal:
             self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._file.execute("PRAGMA synchronous = FULL")
             self._file.executescript("BEGIN EXCLUSIVE;" + _TABLES + "COMMIT;")
-            if not self.decided():  # nothing would be lost: a recipe that was put right begins anew
+            if not self.decided_ids():  # nothing would be lost: a recipe that was corrected begins anew
                 self._file.executescript("BEGIN; DELETE FROM outcome; DELETE FROM image; DELETE FROM about; COMMIT;")
             self._file.execute("INSERT OR IGNORE INTO about VALUES ('fingerprint', ?)", (fingerprint,))
-            (found,) = self._file.execute("SELECT value FROM about WHERE key = 'fingerprint'").fetchone()
+            (owner,) = self._file.execute("SELECT value FROM about WHERE key = 'fingerprint'").fetchone()
         except sqlite3.DatabaseError as error:
             self._file.close()
             raise RunError(_refusal(path, error)) from error
-        if found != fingerprint:
+        if owner != fingerprint:
             self._file.close()
             raise RunError(
-                f"{path} was begun with another recipe, other inputs or another version ({found}, now {fingerprint}); "
+                f"{path} was begun with another recipe, other inputs or another version ({owner}, now {fingerprint}); "
                 "name another --out, or delete it to begin anew"
             )
         self._committed = time.monotonic()
@@ -78,18 +77,11 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Commit what was recorded, and let go of the file.
-
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     Journal(Path(folder) / "journal", "0123").close()
-        """
+        """Commit the recorded outcomes, and release the file."""
         if self._closed:
             return
         self._closed = True
@@ -99,44 +91,33 @@ class Journal:
             self._file.close()
 
     def commit(self) -> None:
-        """Put what was recorded on the disk.
+        """Write the recorded outcomes to the disk.
 
         Raises:
-            RunError: the disk does not take it.
-
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "journal", "0123") as journal:
-        ...     journal.commit()
+            RunError: the disk does not take them.
         """
         if self._file.in_transaction:
             self._write("COMMIT")
         self._committed = time.monotonic()
 
     def record(self, name: str, outcome: Outcome) -> None:
-        """Record what became of a candidate; it replaces what was recorded of it before.
+        """Record a candidate's outcome, in place of an earlier one.
 
         Raises:
             DataError: one of its images has a reference under which another item left another image.
             RunError: the disk does not take it.
-
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "journal", "0123") as journal:
-        ...     journal.record("a", Failed("OSError: disk full"))
-        ...     journal.record("a", Rejected("swap", "one object only"))
-        ...     type(journal.outcome("a")).__name__
-        'Rejected'
         """
         if not self._file.in_transaction:
             self._write("BEGIN")
         if isinstance(outcome, Made):
             for reference, data in outcome.images.items():
-                self._keep(name, reference, data)
-        told = json.dumps(_told(outcome), ensure_ascii=False, allow_nan=False)
-        self._write("INSERT OR REPLACE INTO outcome VALUES (?, ?, ?)", name, type(outcome).__name__.lower(), told)
+                self._record_image(name, reference, data)
+        fields = json.dumps(_fields(outcome), ensure_ascii=False, allow_nan=False)
+        self._write("INSERT OR REPLACE INTO outcome VALUES (?, ?, ?)", name, type(outcome).__name__.lower(), fields)
         if time.monotonic() - self._committed >= _PERIOD:
             self.commit()
 
-    def _keep(self, name: str, reference: str, data: bytes) -> None:
+    def _record_image(self, name: str, reference: str, data: bytes) -> None:
         digest = hashlib.sha256(data).hexdigest()
         row = self._file.execute("SELECT sha256 FROM image WHERE reference = ?", (reference,)).fetchone()
         if row is None:
@@ -149,72 +130,39 @@ class Journal:
             self._file.execute(statement, values)
         except sqlite3.Error as error:
             raise RunError(
-                f"{self._path} cannot be written ({error}); what is in it stays: make room, and go on"
+                f"{self._path} cannot be written ({error}); its content is kept: make room, and run it again to go on"
             ) from error
 
-    def decided(self) -> set[str]:
-        """Return the ids of candidates that became items or were rejected; a failed one is to be tried again.
-
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "journal", "0123") as journal:
-        ...     journal.record("a", Failed("OSError: disk full"))
-        ...     journal.decided()
-        set()
-        """
+    def decided_ids(self) -> set[str]:
+        """Return the ids of candidates that became items or were rejected; a failed one will be tried again."""
         return {name for (name,) in self._file.execute("SELECT id FROM outcome WHERE kind != 'failed'")}
 
     def outcome(self, name: str) -> Outcome:
-        """Return what became of a candidate; an item comes without its images' bytes.
+        """Return a candidate's outcome; an item comes without its images' bytes.
 
         Raises:
-            KeyError: nothing was recorded of it.
-
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "journal", "0123") as journal:
-        ...     journal.record("a", Made(Item(id="a", images=("a.png",), texts=("x", "y")), {"a.png": b"png"}))
-        ...     journal.outcome("a").item.texts
-        ('x', 'y')
+            KeyError: none was recorded.
         """
         row = self._file.execute("SELECT kind, told FROM outcome WHERE id = ?", (name,)).fetchone()
         if row is None:
             raise KeyError(name)
-        kind, told = row[0], json.loads(row[1])
+        kind, fields = row[0], json.loads(row[1])
         if kind == "made":
-            return Made(Item.model_validate(told["item"]), {}, tuple(told["redrawn"]))
-        return Rejected(**told) if kind == "rejected" else Failed(**told)
+            return Made(Item.model_validate(fields["item"]), {}, tuple(fields["redrawn"]))
+        return Rejected(**fields) if kind == "rejected" else Failed(**fields)
 
-    def images(self, references: set[str]) -> Images:
-        """Return some of the images, each read when it is asked for.
-
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "journal", "0123") as journal:
-        ...     journal.record("a", Made(Item(id="a", images=("a.png",), texts=("x", "y")), {"a.png": b"png"}))
-        ...     dict(journal.images({"a.png"}))
-        {'a.png': b'png'}
-        """
-        return Images(self._file, references)
+    def images(self, references: set[str]) -> JournalImages:
+        """Return some of the images, each read from the file when it is asked for."""
+        return JournalImages(self._file, references)
 
     def remove(self) -> None:
-        """Close the journal and delete its file.
-
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     Journal(Path(folder) / "journal", "0123").remove()
-        ...     list(Path(folder).iterdir())
-        []
-        """
+        """Close the journal and delete its file."""
         self.close()
         self._path.unlink()
 
 
-class Images(Mapping[str, bytes]):
-    """Images of a journal by reference: what `write_pair_set` takes.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "journal", "0123") as journal:
-    ...     len(journal.images(set()))
-    0
-    """
+class JournalImages(Mapping[str, bytes]):
+    """Images of a journal by reference, as `write_pair_set` takes them; one at a time is in memory."""
 
     def __init__(self, file: sqlite3.Connection, references: set[str]) -> None:
         self._file = file
@@ -233,7 +181,7 @@ class Images(Mapping[str, bytes]):
         return len(self._references)
 
 
-def _told(outcome: Outcome) -> dict[str, object]:
+def _fields(outcome: Outcome) -> dict[str, object]:
     """Return an outcome as JSON types, without images."""
     if isinstance(outcome, Made):
         return {"item": outcome.item.model_dump(mode="json"), "redrawn": list(outcome.redrawn)}

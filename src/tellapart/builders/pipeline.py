@@ -1,7 +1,7 @@
-"""Build a pair set from a recipe: candidates, made and filtered one by one, journalled, selected, and written as one folder.
+"""Build a pair set from a recipe: make and filter each candidate, record its outcome, select items, write the folder.
 
-Every candidate's outcome depends on the recipe and on the candidate alone, and what is selected on the outcomes alone. So
-the set is the same, byte for byte, for any number of workers and however often the build was stopped and begun again.
+Every candidate's outcome depends on the recipe and on the candidate alone, and the selections on the outcomes alone. So
+the set is the same, byte for byte, for any number of workers, and however often the build was stopped and run again.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tellapart.builders.attempt import Plan, attempt, sources_of
+from tellapart.builders.attempt import WorkerPlan, attempt, sources_of
 from tellapart.builders.builder import Builder, Candidate, Failed, Made, Outcome, Rejected
-from tellapart.builders.executor import Crew, Lost, Processes
+from tellapart.builders.executor import Executor, Lost, ProcessExecutor
 from tellapart.builders.funnel import Funnel
 from tellapart.builders.journal import Journal
 from tellapart.builders.recipe_file import RecipeFile, open_builder, open_selections, read_recipe_file
@@ -27,17 +27,17 @@ from tellapart.data.progress import Progress
 from tellapart.data.rows import read_object
 from tellapart.errors import DataError, RunError
 
-__all__ = ["Built", "build", "journal_of"]
-
-"""Called with the stage, what is done of it, and the total."""
+__all__ = ["BuildResult", "build", "journal_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
-    """What a build left: the set's folder, its funnel, and how many outcomes an earlier, stopped build had found.
+class BuildResult:
+    """A built set.
 
-    >>> Built(Path("set"), Funnel(), 3).resumed
-    3
+    Attributes:
+        folder: of the set.
+        funnel: the number of candidates by outcome.
+        resumed: how many outcomes came from an earlier build that was stopped.
     """
 
     folder: Path
@@ -46,13 +46,9 @@ class Built:
 
 
 def journal_of(out: Path) -> Path:
-    """Return where a build keeps its journal until the set stands: beside the set's folder.
-
-    >>> journal_of(Path("sets/kitchen")).name
-    '.kitchen.journal'
-    """
-    whole = out.resolve()  # "." has no name of its own
-    return whole.with_name(f".{whole.name}.journal")
+    """Return the path of a build's journal: beside the set's folder, until the set is written."""
+    folder = out.resolve()  # "." has no name of its own
+    return folder.with_name(f".{folder.name}.journal")
 
 
 def build(
@@ -60,43 +56,39 @@ def build(
     out: Path,
     *,
     workers: int = 1,
-    crew: Crew | None = None,
+    executor: Executor | None = None,
     limit: int | None = None,
     progress: Progress | None = None,
-) -> Built:
-    """Build the pair set of a recipe; what an earlier build of it did is not done again.
+) -> BuildResult:
+    """Build the pair set of a recipe; outcomes that an earlier build of it journalled are reused.
 
     Args:
         recipe: a TOML file.
-        out: the set's folder: new, empty, or this very set, which is then left as it is.
+        out: the set's folder: new, empty, or this very set, which is then left unchanged.
         workers: processes; the set does not depend on it.
-        crew: who does the work in their stead, such as a `RayCluster`.
+        executor: does the work in place of processes, such as a `RayExecutor`.
         limit: try only the first so many candidates.
-        progress: told how far the build is.
+        progress: called after each candidate.
 
     Raises:
         DataError: the recipe is not valid, an input cannot be read, every candidate was rejected, or the folder holds
             something else.
         UnknownNameError: no such builder, filter or selection.
-        RunError: the journal is of another recipe or in use; more candidates failed than the recipe allows; the crew
-            cannot be reached, or has other inputs.
+        RunError: the journal is of another recipe or in use; more candidates failed than the recipe allows; the
+            executor cannot be reached, or has other inputs.
         MissingDependencyError: the builder needs a package that is not installed.
-
-    >>> build(Path("missing.toml"), Path("set"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: missing.toml: cannot be read (No such file or directory)
     """
-    opened, told = _open(recipe), progress or _silent
+    opened, report = _open(recipe), progress or _ignore_progress
     candidates = _candidates(opened.builder, opened.recipe.builder)[:limit]
     if (out / "card.json").is_file():
-        return _standing(out, opened.fingerprint, len(candidates))
+        return _existing_set(out, opened.fingerprint, len(candidates))
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise DataError(f"{out} holds something already; build a pair set in a new folder")
     with Journal(journal_of(out), opened.fingerprint) as journal:
-        resumed = _work(opened, journal, candidates, crew or Processes(workers), told)
+        resumed = _decide(opened, journal, candidates, executor or ProcessExecutor(workers), report)
         outcomes = {candidate.id: journal.outcome(candidate.id) for candidate in candidates}
         _refuse_failures(outcomes, opened.recipe.max_failed, journal_of(out))
-        items = _select(opened, outcomes, told)
+        items = _select(opened, outcomes, report)
         funnel = Funnel()
         for outcome in outcomes.values():
             funnel.count(outcome)
@@ -104,14 +96,14 @@ def build(
             why = ", ".join(f"{step} {reason} {n}".replace("  ", " ") for step, reason, n in funnel.rows()[1:-1])
             raise DataError(f"none of {len(candidates)} candidates became an item ({why}); nothing is written")
         images = journal.images({reference for item in items for reference in item.images})
-        write_pair_set(out, items, images, _card(opened, funnel), progress=partial(told, "writing"))
+        write_pair_set(out, items, images, _card(opened, funnel), progress=partial(report, "writing"))
         journal.remove()
-    return Built(out, funnel, resumed)
+    return BuildResult(out, funnel, resumed)
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
-    """A recipe with all that it names, opened in this process; `inputs` and `models` are the selections', too."""
+class _OpenedRecipe:
+    """A recipe with its builder and selections; `inputs` and `models` are those of both."""
 
     recipe: RecipeFile
     home: Path
@@ -122,50 +114,52 @@ class _Opened:
     fingerprint: str
 
 
-def _open(path: Path) -> _Opened:
+def _open(path: Path) -> _OpenedRecipe:
     recipe, home = read_recipe_file(path), path.parent
     builder, selections = open_builder(recipe, home), open_selections(recipe, str(path))
     inputs, models = dict(builder.inputs), dict(builder.models)
-    for place, (_, selection) in enumerate(selections):
-        inputs |= {f"selections[{place}]: {name}": value for name, value in selection.inputs(home).items()}
-        models |= {f"selections[{place}]: {name}": value for name, value in selection.models(home).items()}
+    for index, (_, selection) in enumerate(selections):
+        inputs |= {f"selections[{index}]: {name}": value for name, value in selection.inputs(home).items()}
+        models |= {f"selections[{index}]: {name}": value for name, value in selection.models(home).items()}
     fingerprint = recipe.fingerprint(inputs, models, metadata.version("tellapart"))
-    return _Opened(recipe, home, builder, selections, inputs, models, fingerprint)
+    return _OpenedRecipe(recipe, home, builder, selections, inputs, models, fingerprint)
 
 
 def _candidates(builder: Builder, name: str) -> list[Candidate]:
-    found = list(builder.candidates())
-    seen: set[str] = set()
-    for candidate in found:
-        if candidate.id in seen:
+    candidates = list(builder.candidates())
+    ids: set[str] = set()
+    for candidate in candidates:
+        if candidate.id in ids:
             raise DataError(f"builder {name!r} gives two candidates the id {candidate.id!r}; ids must be distinct")
-        seen.add(candidate.id)
-    if not found:
+        ids.add(candidate.id)
+    if not candidates:
         raise DataError(f"builder {name!r} found no candidates in its inputs; look at the recipe's [options]")
-    return found
+    return candidates
 
 
-def _work(opened: _Opened, journal: Journal, candidates: Sequence[Candidate], crew: Crew, told: Progress) -> int:
-    """Decide all candidates that are not decided yet, the failed ones again; return how many were."""
-    decided = journal.decided()
-    left = [candidate for candidate in candidates if candidate.id not in decided]
-    resumed = done = len(candidates) - len(left)
+def _decide(
+    opened: _OpenedRecipe, journal: Journal, candidates: Sequence[Candidate], executor: Executor, report: Progress
+) -> int:
+    """Make all candidates that are not decided yet, the failed ones again; return how many were decided before."""
+    decided = journal.decided_ids()
+    waiting = [candidate for candidate in candidates if candidate.id not in decided]
+    resumed = done = len(candidates) - len(waiting)
     # Absolute: another machine's processes have a working folder of their own.
     home, recipe = opened.home.absolute(), opened.recipe.model_dump_json()
-    task = partial(attempt, plan=Plan(recipe, home, opened.fingerprint, sources_of(opened.builder)))
-    told("candidates", done, len(candidates))
+    task = partial(attempt, plan=WorkerPlan(recipe, home, opened.fingerprint, sources_of(opened.builder)))
+    report("candidates", done, len(candidates))
     for _ in range(opened.recipe.retries + 1):
         failed: list[Candidate] = []
-        with closing(crew.perform(task, left)) as answers:
-            for candidate, answer in answers:
-                outcome = Failed(f"Lost: {answer}") if isinstance(answer, Lost) else answer
+        with closing(executor.perform(task, waiting)) as results:
+            for candidate, result in results:
+                outcome = Failed(f"Lost: {result}") if isinstance(result, Lost) else result
                 journal.record(candidate.id, outcome)
                 if isinstance(outcome, Failed):
                     failed.append(candidate)
                 else:
                     done += 1
-                told("candidates", done, len(candidates))
-        left = failed
+                report("candidates", done, len(candidates))
+        waiting = failed
     journal.commit()
     return resumed
 
@@ -173,29 +167,29 @@ def _work(opened: _Opened, journal: Journal, candidates: Sequence[Candidate], cr
 def _refuse_failures(outcomes: Mapping[str, Outcome], allowed: int, journal: Path) -> None:
     failed = [(name, outcome.error) for name, outcome in outcomes.items() if isinstance(outcome, Failed)]
     if len(failed) > allowed:
-        shown = "; ".join(f"{name}: {error:.200}" for name, error in failed[:3])
+        first = "; ".join(f"{name}: {error:.200}" for name, error in failed[:3])
         raise RunError(
-            f"{len(failed)} of {len(outcomes)} candidates failed ({shown}); the others are kept in {journal}: run the "
+            f"{len(failed)} of {len(outcomes)} candidates failed ({first}); the others are kept in {journal}: run the "
             "same command again to retry the failed ones alone, or allow them with the recipe's max_failed"
         )
 
 
-def _select(opened: _Opened, outcomes: dict[str, Outcome], told: Progress) -> list[Item]:
-    """Return the items that every selection lets stay; the outcome of one that does not becomes a rejection."""
+def _select(opened: _OpenedRecipe, outcomes: dict[str, Outcome], report: Progress) -> list[Item]:
+    """Return the items that pass every selection; the outcome of one that does not becomes a rejection."""
     items = [outcome.item for outcome in outcomes.values() if isinstance(outcome, Made)]
     for done, (name, selection) in enumerate(opened.selections):
-        told("selections", done, len(opened.selections))
+        report("selections", done, len(opened.selections))
         left_out = dict(selection.left_out(items, seed=opened.recipe.seed, home=opened.home))
         if unknown := sorted(left_out.keys() - {item.id for item in items}):
             raise DataError(f"selection {name!r} leaves out {unknown[0]!r}, which is none of the items it was given")
         outcomes |= {key: Rejected(name, reason) for key, reason in left_out.items()}
         items = [item for item in items if item.id not in left_out]
-    told("selections", len(opened.selections), len(opened.selections))
+    report("selections", len(opened.selections), len(opened.selections))
     return items
 
 
-def _card(opened: _Opened, funnel: Funnel) -> dict[str, Any]:
-    """Return what the set says of itself: nothing of when, where or by how many processes it was built."""
+def _card(opened: _OpenedRecipe, funnel: Funnel) -> dict[str, Any]:
+    """Return the set's card; it says nothing of when, where or by how many processes the set was built."""
     return {
         "name": opened.recipe.name,
         **opened.builder.about,
@@ -209,13 +203,13 @@ def _card(opened: _Opened, funnel: Funnel) -> dict[str, Any]:
     }
 
 
-def _standing(out: Path, fingerprint: str, candidates: int) -> Built:
-    """Return the set that stands already, if it is this recipe's; a journal that a killed build left behind goes."""
+def _existing_set(out: Path, fingerprint: str, candidates: int) -> BuildResult:
+    """Return the set in the folder, if it is this recipe's; a journal that a killed build left is removed."""
     card = read_object(out / "card.json")
-    told = card.get("funnel")
-    if card.get("recipe_fingerprint") != fingerprint or not isinstance(told, dict):
+    record = card.get("funnel")
+    if card.get("recipe_fingerprint") != fingerprint or not isinstance(record, dict):
         raise DataError(f"{out} is another pair set already; build this one in a new folder")
-    funnel = Funnel.from_record(told)
+    funnel = Funnel.from_record(record)
     if funnel.candidates != candidates:
         raise DataError(
             f"{out} was built from {funnel.candidates} candidates of this recipe, not {candidates}; "
@@ -223,8 +217,8 @@ def _standing(out: Path, fingerprint: str, candidates: int) -> Built:
         )
     if journal_of(out).exists():
         Journal(journal_of(out), fingerprint).remove()
-    return Built(out, funnel, candidates)
+    return BuildResult(out, funnel, candidates)
 
 
-def _silent(_stage: str, _done: int, _total: int) -> None:
-    """Tell nobody."""
+def _ignore_progress(_stage: str, _done: int, _total: int) -> None:
+    """Do nothing."""

@@ -1,4 +1,4 @@
-"""What pydantic refused, in one line: the first problem, the field that has it and what stands there."""
+"""Validation of tables with pydantic, and its errors in one line: the first problem, its field and its value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from tellapart.catalog import nearest
 from tellapart.errors import DataError
 
-__all__ = ["Problem", "checked"]
+__all__ = ["Problem", "validate_table"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -29,13 +29,13 @@ _WORDS: Mapping[str, str] = MappingProxyType(
 
 
 class Problem(NamedTuple):
-    """The first thing that is wrong.
+    """The first problem of a validation.
 
     Attributes:
         field: its place, such as `captions[1]` or `box.left`; empty for the whole.
         kind: what pydantic calls the problem.
-        says: what is wrong, as a clause.
-        got: what stands there, behind a comma; empty where nothing does.
+        message: what is wrong, as a clause.
+        value: ", got ..." with the value; empty where there is none.
 
     >>> from pydantic import BaseModel
     >>> class Row(BaseModel):
@@ -49,8 +49,8 @@ class Problem(NamedTuple):
 
     field: str
     kind: str
-    says: str
-    got: str
+    message: str
+    value: str
 
     @classmethod
     def first(cls, error: ValidationError) -> Self:
@@ -60,33 +60,35 @@ class Problem(NamedTuple):
         field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
         empty = problem["type"] in {"too_short", "string_too_short"} and not problem["input"]
         own = problem["msg"].removeprefix("Value error, ")
-        says = "is empty" if empty else _WORDS.get(problem["type"], own[:1].lower() + own[1:])
-        got = "" if problem["type"] == "missing" else f", got {problem['input']!r:.60}"
-        return cls(field, problem["type"], says, got)
+        message = "is empty" if empty else _WORDS.get(problem["type"], own[:1].lower() + own[1:])
+        value = "" if problem["type"] == "missing" else f", got {problem['input']!r:.60}"
+        return cls(field, problem["type"], message, value)
 
     def __str__(self) -> str:
-        return f"field {self.field!r}: {self.says}{self.got}" if self.field else self.says
+        return f"field {self.field!r}: {self.message}{self.value}" if self.field else self.message
 
 
-def checked(model: type[Model], values: Mapping[str, Any], where: str) -> Model:
-    """Validate a table of a recipe; an unknown key is answered with the nearest known one.
+def validate_table(model: type[Model], values: Any, where: str) -> Model:
+    """Return a table of a TOML file as its model; an unknown key is answered with the nearest known one.
 
     Raises:
         DataError: a key is unknown or missing, or a value is out of range; the message begins with `where`.
 
     >>> class Recipe(BaseModel):
     ...     builder: str
-    >>> checked(Recipe, {"bilder": "scenes"}, "recipe.toml")
+    >>> validate_table(Recipe, {"builder": "scenes"}, "recipe.toml")
+    Recipe(builder='scenes')
+    >>> validate_table(Recipe, {"bilder": "scenes"}, "recipe.toml")
     Traceback (most recent call last):
     tellapart.errors.DataError: recipe.toml: unknown key 'bilder'; did you mean 'builder'? the keys are builder
     """
-    for key in values:
+    for key in values if isinstance(values, Mapping) else ():
         if key not in model.model_fields:
             hint = nearest(key, model.model_fields) or ";"
             raise DataError(f"{where}: unknown key {key!r}{hint} the keys are {', '.join(model.model_fields)}")
     try:
-        return model.model_validate(dict(values))
-    except ValidationError as invalid:
-        key, _, says, got = Problem.first(invalid)
-        # What has no key is of the whole table.
-        raise DataError(f"{where}: key {key!r}: {says}{got}" if key else f"{where}: {says}") from invalid
+        return model.model_validate(values)
+    except ValidationError as error:
+        key, _, message, value = Problem.first(error)
+        # A problem without a key is one of the whole table.
+        raise DataError(f"{where}: key {key!r}: {message}{value}" if key else f"{where}: {message}") from error

@@ -15,11 +15,11 @@ import pytest
 
 from tellapart.audit.audit import audit
 from tellapart.builders.builder import Rejected
+from tellapart.builders.caption_files import read_captions
 from tellapart.builders.captions import pairs_file
 from tellapart.builders.captions.counterfactuals import CounterfactualCaptions
 from tellapart.builders.captions.pairs_file import write_caption_pairs
-from tellapart.builders.captions.rewriting import Counterfactual, counterfactual
-from tellapart.builders.captions.sources import read_captions
+from tellapart.builders.captions.rewriting import Counterfactual, counterfactuals
 from tellapart.builders.captions.stages import CaptionOptions, Stages, open_stages
 from tellapart.builders.executor import Lost
 from tellapart.builders.pipeline import build, journal_of
@@ -37,6 +37,10 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def words(text: str) -> list[str]:
     return text.lower().replace(",", " ,").replace(".", " .").split()
+
+
+def counterfactual(text: str, stages: Stages, options: CaptionOptions) -> Counterfactual | Rejected:
+    return counterfactuals([text], stages, options)[0]
 
 
 def opened(recipe: Path) -> tuple[Stages, CaptionOptions]:
@@ -208,7 +212,7 @@ def test_neither_workers_nor_blocks_nor_their_order_change_the_pairs(
 ) -> None:
     path = recipe()
     write_caption_pairs(path, tmp_path / "one.jsonl")
-    monkeypatch.setattr(pairs_file, "Processes", Backwards)
+    monkeypatch.setattr(pairs_file, "ProcessExecutor", Backwards)
     write_caption_pairs(path, tmp_path / "three.jsonl", workers=3, block=2)
     assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "three.jsonl").read_bytes()
 
@@ -220,7 +224,7 @@ def test_a_worker_that_dies_is_named_with_its_caption(
         yield jobs[0], Lost("exit code -9")
 
     monkeypatch.setattr(Backwards, "perform", perform)
-    monkeypatch.setattr(pairs_file, "Processes", Backwards)
+    monkeypatch.setattr(pairs_file, "ProcessExecutor", Backwards)
     with pytest.raises(
         RunError, match=r"caption 'a_0': its worker process died \(exit code -9\); what is done is kept in"
     ):
@@ -256,8 +260,8 @@ def test_a_set_without_images_says_how_to_have_the_captions_alone(recipe: Write,
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.txt", "1_0 a dog\n", r"a.txt:1: expected an id, a tab and a caption; got '1_0 a dog'"),
-        ("a.txt", "1_0\ta dog\n1_0\ta cat\n", r"a.txt:2: id '1_0' stands twice"),
+        ("a.txt", "1_0 a dog\n", r"a.txt:1: has 1 fields between tabs; expected id and caption"),
+        ("a.txt", "1_0\ta dog\n1_0\ta cat\n", r"a.txt:2: id '1_0' appears twice"),
         ("a.jsonl", '{"captions": "a dog"}\n', r"a.jsonl:1: column 'caption' is missing or empty; is it 'captions'\?"),
         ("a.jsonl", '{"caption": "a dog", "image": "../a.png"}\n', r"a.jsonl:1: column 'image': "),
         ("a.jsonl", '{"caption": "a dog", "image": 3}\n', r"column 'image': expected a path, got 3"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tellapart.builders.captions.sources import read_captions
+from tellapart.builders.caption_files import read_captions
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT.parent / "shared/data/coco_counterfactuals"

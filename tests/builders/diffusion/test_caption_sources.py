@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tellapart.builders.diffusion.caption_pairs import CaptionPair, read_caption_pairs
+from tellapart.builders.caption_files import CaptionPair, read_caption_pairs
 from tellapart.builders.diffusion.eq_sd import ASPECTS, eq_sd_pairs, families
 from tellapart.errors import DataError
 
@@ -40,7 +40,7 @@ def test_the_cluster_is_the_coco_image_where_the_id_names_one(tmp_path: Path) ->
     ("name", "text", "match"),
     [
         ("a.csv", "id,caption_0\n1,a cat\n", r"a\.csv:2: column 'caption_1' is missing or empty; got id, caption_0"),
-        ("a.csv", "id,caption_0,caption_1\n1,a,b\n1,c,d\n", r"a\.csv:3: id '1' stands twice"),
+        ("a.csv", "id,caption_0,caption_1\n1,a,b\n1,c,d\n", r"a\.csv:3: id '1' appears twice"),
         ("a.csv", "id,caption_0,caption_1\n", r"a\.csv lists no caption pairs"),
         ("a.csv", "id,caption_0,caption_1\n../1,a,b\n", r"a\.csv:2: column 'id' cannot name a file.* leaves"),
         ("a.csv", "id,caption_0,caption_1,image_0\n1,a,b,../x.png\n", r"a\.csv:2: column 'image_0': .* leaves"),

@@ -13,13 +13,11 @@ from tellapart.builders.diffusion.image_filters import (
     STEPS,
     Keep,
     PairSimilarity,
-    as_scorer,
-    pair_similarities,
+    measure_pair,
+    open_scorer,
     unit_vectors,
 )
 from tellapart.errors import ModelError
-from tellapart.models.find import find_model
-from tellapart.models.reference import Blind
 
 COSINES = st.floats(-1, 1)
 SIMILARITIES = st.builds(
@@ -60,11 +58,11 @@ def test_a_pair_on_every_threshold_stays_and_a_tie_is_not_nearer() -> None:
 
 
 def test_similarities_are_the_cosines_of_the_models_own_vectors() -> None:
-    model = as_scorer(find_model("demo-encoder"))
+    model = open_scorer("demo-encoder", "cpu")
     captions, pairs = ("a red mug", "two blue bowls"), pictures(3)
     seen, told = unit_vectors(model, [image for pair in pairs for image in pair], captions)
     np.testing.assert_allclose([np.linalg.norm(v) for v in (*seen, *told)], 1, atol=1e-6)
-    for k, found in enumerate(pair_similarities(model, pairs, captions)):
+    for k, found in enumerate(measure_pair(model, pair, captions) for pair in pairs):
         first, second = seen[2 * k], seen[2 * k + 1]
         own = model.similarity(seen[2 * k : 2 * k + 2].astype(np.float32), told.astype(np.float32))
         np.testing.assert_allclose(found.own, np.diag(own), atol=1e-6)
@@ -75,21 +73,19 @@ def test_similarities_are_the_cosines_of_the_models_own_vectors() -> None:
         assert found.directional == pytest.approx(expected, abs=1e-6)
 
 
-def test_what_does_not_change_has_no_direction_and_others_in_the_batch_move_nothing() -> None:
-    model = as_scorer(find_model("demo-encoder"))
-    same, (pair, other) = pictures(1)[0][0], pictures(2, seed=1)
-    found = pair_similarities(model, [(same, same), pair, other], ("a red mug", "a blue mug"))
-    assert found[0].directional == 0
-    assert found[0].images == pytest.approx(1)
-    assert found[1:2] == pair_similarities(model, [pair], ("a red mug", "a blue mug"))
-    assert found[1].directional == pytest.approx(
-        pair_similarities(model, [(pair[1], pair[0])], ("a blue mug", "a red mug"))[0].directional
-    )
+def test_no_change_has_no_direction_and_both_sides_swapped_have_the_same() -> None:
+    model = open_scorer("demo-encoder", "cpu")
+    same, (first, second) = pictures(1)[0][0], pictures(1, seed=1)[0]
+    unchanged = measure_pair(model, (same, same), ("a red mug", "a blue mug"))
+    assert (unchanged.directional, unchanged.images) == (0, pytest.approx(1))
+    forward = measure_pair(model, (first, second), ("a red mug", "a blue mug"))
+    backward = measure_pair(model, (second, first), ("a blue mug", "a red mug"))
+    assert forward.directional == pytest.approx(backward.directional)
 
 
 def test_a_scorer_of_pairs_is_refused() -> None:
     with pytest.raises(ModelError, match="scorer 'blind' is no dual encoder; name one that encodes"):
-        as_scorer(Blind())
+        open_scorer("blind", "cpu")
 
 
 def test_vectors_of_two_spaces_are_refused() -> None:
@@ -106,4 +102,4 @@ def test_vectors_of_two_spaces_are_refused() -> None:
             return np.zeros((len(images), len(texts)), np.float32)
 
     with pytest.raises(ModelError, match="scorer 'two-spaces' has images of 4 and texts of 3 dimensions"):
-        pair_similarities(as_scorer(TwoSpaces()), pictures(1), ("a", "b"))  # type: ignore[arg-type]
+        measure_pair(TwoSpaces(), pictures(1)[0], ("a", "b"))  # type: ignore[arg-type]

@@ -150,7 +150,7 @@ def test_a_device_that_is_not_there_is_refused(folders: Path) -> None:
     import torch
 
     gone = "mps" if torch.cuda.is_available() else "cuda"
-    with pytest.raises(ModelError, match=f"device '{gone}' is not to be had: torch .* sees none; use device 'auto'"):
+    with pytest.raises(ModelError, match=f"device '{gone}' is not available: torch .* sees no .*GPU; use device 'cpu'"):
         opened(folders / "sd", device=gone)
     auto = opened(folders / "sd", device="auto").device
     assert auto == ("cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu")

@@ -18,7 +18,7 @@ from tellapart.builders.diffusion.prompt_to_prompt import PromptToPrompt
 from tellapart.builders.pipeline import build
 from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode
-from tellapart.data.validation import checked
+from tellapart.data.validation import validate_table
 from tellapart.errors import DataError
 
 CAPTIONS = """id,caption_0,caption_1
@@ -45,7 +45,7 @@ def options(**more: Any) -> dict[str, Any]:
 
 
 def builder(home: Path, **more: Any) -> PromptToPrompt:
-    return PromptToPrompt(Start(checked(PromptToPrompt.Options, options(**more), "here"), 1, home))
+    return PromptToPrompt(Start(validate_table(PromptToPrompt.Options, options(**more), "here"), 1, home))
 
 
 def recipe(home: Path, **more: Any) -> Path:
@@ -162,7 +162,7 @@ def test_options_that_cannot_be_are_refused(home: Path, more: dict[str, Any], ma
 def test_the_recipes_in_the_documents_are_whole(name: str) -> None:
     path = Path(__file__).parents[3] / "docs" / "recipes" / f"{name}.toml"
     values = tomllib.loads(path.read_text())
-    found = checked(PromptToPrompt.Options, values["options"], name)
+    found = validate_table(PromptToPrompt.Options, values["options"], name)
     assert values["builder"] == "prompt-to-prompt"
     if name == "prompt-to-prompt":  # what the paper ran
         assert (found.samples, found.steps, found.keep) == (

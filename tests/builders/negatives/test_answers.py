@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellapart.builders.builder import Rejected
-from tellapart.builders.negatives.answers import Answer, check, parse
+from tellapart.builders.negatives.answers import RewriteReply, check, parse
 from tellapart.builders.negatives.instructions import NONE, TASKS, conversation
 from tellapart.builders.negatives.rewrites import KINDS, rewrites
 from tellapart.builders.negatives.wording import uniform, words
@@ -18,7 +18,7 @@ from tellapart.builders.negatives.wording import uniform, words
 SUGARCREPE = Path(__file__).parents[4] / "shared/data/sugarcrepe/data"
 
 
-def reason(outcome: Answer | Rejected | None) -> str:
+def reason(outcome: RewriteReply | Rejected | None) -> str:
     assert isinstance(outcome, Rejected), outcome
     return f"{outcome.step}: {outcome.reason}"
 
@@ -34,7 +34,7 @@ def test_every_example_that_the_model_is_shown_passes_its_own_checks() -> None:
             if example.answer == NONE:
                 assert reason(found) == "model: no such change, it says"
             else:
-                assert isinstance(found, Answer)
+                assert isinstance(found, RewriteReply)
                 assert check(kind, example.caption, found) is None
         assert sum(example.answer == NONE for example in task.examples) == 1
 
@@ -60,7 +60,7 @@ def test_a_reply_of_another_form_is_rejected(reply: str, why: str) -> None:
 
 
 def test_blanks_around_lines_and_blank_lines_do_not_count() -> None:
-    assert parse("\n CHANGE: + red \r\n\n CAPTION: A red car. \n", "add_att") == Answer(("red",), "A red car.")
+    assert parse("\n CHANGE: + red \r\n\n CAPTION: A red car. \n", "add_att") == RewriteReply(("red",), "A red car.")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_blanks_around_lines_and_blank_lines_do_not_count() -> None:
     ],
 )
 def test_the_change_that_was_noted_is_found(kind: str, caption: str, change: tuple[str, ...], false: str) -> None:
-    assert check(kind, caption, Answer(change, false)) is None
+    assert check(kind, caption, RewriteReply(change, false)) is None
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_the_change_that_was_noted_is_found(kind: str, caption: str, change: tup
     ],
 )
 def test_any_other_caption_is_rejected(kind: str, caption: str, change: tuple[str, ...], false: str, why: str) -> None:
-    assert reason(check(kind, caption, Answer(change, false))) == f"check: {why}"
+    assert reason(check(kind, caption, RewriteReply(change, false))) == f"check: {why}"
 
 
 WORDS = st.sampled_from(
@@ -108,7 +108,7 @@ def test_whatever_a_rule_changes_passes_as_an_answer(caption: str, kind: str) ->
     for each in rewrites(caption, kind):
         change = " ".join(each.change.split()[:2]) if kind == "add_att" else each.change  # its noun is noted, too
         answer = parse(f"CHANGE: {change}\nCAPTION: {each.text}", kind)
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, RewriteReply)
         assert check(kind, caption, answer) is None
 
 
@@ -122,7 +122,7 @@ def test_an_answer_that_passes_is_never_the_caption_and_shares_all_but_the_phras
     before: list[str], after: list[str], kind: str, data: st.DataObject
 ) -> None:
     phrases = tuple(" ".join(data.draw(st.lists(WORDS, min_size=1, max_size=3))) for _ in range(1 + (kind[0] != "a")))
-    if check(kind, " ".join(before), Answer(phrases, " ".join(after))) is None:
+    if check(kind, " ".join(before), RewriteReply(phrases, " ".join(after))) is None:
         one, other = words(" ".join(before)), words(" ".join(after))
         assert one != other
         grown = {"add": len(words(phrases[0])), "swap": 0}.get(kind.partition("_")[0])
@@ -151,5 +151,5 @@ def test_most_of_sugarcrepe_s_replacements_are_one_phrase_for_another() -> None:
                 min(len(one), len(other)) - start,
             )
             phrases = " ".join(one[start : len(one) - end]), " ".join(other[start : len(other) - end])
-            good += all(phrases) and check(kind, row["caption"], Answer(phrases, row["negative_caption"])) is None
+            good += all(phrases) and check(kind, row["caption"], RewriteReply(phrases, row["negative_caption"])) is None
         assert good / len(rows) > 0.9

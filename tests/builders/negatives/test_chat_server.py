@@ -125,7 +125,9 @@ def test_a_reply_that_was_cut_off_says_so_and_none_is_empty(server: Any) -> None
 
 def test_what_a_recipe_lacks_is_said_before_anything_is_asked(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TEST_CHAT_KEY", raising=False)
-    with pytest.raises(ModelError, match="the environment variable TEST_CHAT_KEY is to hold its key and is not set"):
+    with pytest.raises(
+        ModelError, match="its key is read from the environment variable TEST_CHAT_KEY, which is not set"
+    ):
         open_chat(options(server, key_variable="TEST_CHAT_KEY"))
     with pytest.raises(ModelError, match="is a server; say which of its models with the key 'name'"):
         open_chat(options(server, name=""))

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tellapart.builders.negatives.false_captions import contradiction
 from tellapart.builders.negatives.lexicon import ATTRIBUTES, OBJECTS, RELATIONS, plural
 from tellapart.builders.negatives.negatives import Negatives
-from tellapart.builders.negatives.other_captions import contradiction
 from tellapart.builders.negatives.rewrites import KINDS, rewrites
 from tellapart.builders.pipeline import build
 from tellapart.builders.recipe_file import RecipeFile, open_builder
@@ -222,7 +222,7 @@ def test_other_captions_forbid_what_they_say_or_name(
         ("image,caption\na.png,\n", r"captions.csv:2: column 'caption' is missing or empty$"),
         ("image,captions\na.png,a dog\n", r"captions.csv:2: column 'caption' is missing or empty; is it 'captions'\?"),
         ("image,caption\n../a.png,a dog\n", r"captions.csv:2: column 'image': '../a.png' leaves"),
-        ("id,image,caption\nx,a.png,a dog\nx,a.png,a cat\n", r"captions.csv:3: id 'x' stands twice"),
+        ("id,image,caption\nx,a.png,a dog\nx,a.png,a cat\n", r"captions.csv:3: id 'x' appears twice"),
         ("image,caption\n", r"captions.csv lists no captions"),
     ],
 )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from tellapart.builders.negatives.refine import Refine, balanced, text_accuracy
+from tellapart.builders.negatives.refine import Refine, balance
 from tellapart.data.item import Item
 from tellapart.errors import DataError
 from tellapart.models.text.find import Length, score_captions
@@ -27,25 +27,28 @@ GAPS = st.tuples(st.integers(0, 40), st.integers(1, 3)).flatmap(
 )
 
 
+def text_accuracy(gaps: NDArray[np.float64]) -> float:
+    """How often a scorer prefers the true caption, a tie counting half."""
+    return float((np.sign(gaps) + 1).mean() / 2)
+
+
 def names(gaps: NDArray[np.float64]) -> list[str]:
     return [f"item-{k}" for k in range(len(gaps))]
 
 
 @given(GAPS, st.integers(1, 8), st.integers(0, 3))
 def test_every_scorer_is_exactly_at_chance(gaps: NDArray[np.float64], bins: int, seed: int) -> None:
-    stays = balanced(gaps, names(gaps), bins, seed)
+    stays = balance(gaps, names(gaps), bins, seed)
     left = gaps[stays]
     for axis in range(gaps.shape[1]):
         assert (left[:, axis] > 0).sum() == (left[:, axis] < 0).sum()
-    if len(left):
-        assert [text_accuracy(left[:, axis]) for axis in range(gaps.shape[1])] == [0.5] * gaps.shape[1]
 
 
 @given(GAPS, st.integers(1, 8))
 def test_no_more_is_left_out_than_the_balance_needs(gaps: NDArray[np.float64], bins: int) -> None:
     # What is balanced by itself stays whole: a set with its own mirror image.
     both = np.concatenate([gaps, -gaps])
-    assert balanced(both, names(both), bins, 0).all()
+    assert balance(both, names(both), bins, 0).all()
 
 
 @given(GAPS, st.integers(1, 8), st.randoms(use_true_random=False))
@@ -53,20 +56,20 @@ def test_the_order_of_the_items_does_not_matter(gaps: NDArray[np.float64], bins:
     ids = names(gaps)
     order = list(range(len(ids)))
     random.shuffle(order)
-    first = {name for name, kept in zip(ids, balanced(gaps, ids, bins, 7), strict=True) if kept}
+    first = {name for name, kept in zip(ids, balance(gaps, ids, bins, 7), strict=True) if kept}
     ids = [ids[place] for place in order]
-    assert {name for name, kept in zip(ids, balanced(gaps[order], ids, bins, 7), strict=True) if kept} == first
+    assert {name for name, kept in zip(ids, balance(gaps[order], ids, bins, 7), strict=True) if kept} == first
 
 
 @given(GAPS, st.integers(1, 8))
 def test_true_and_false_may_change_places(gaps: NDArray[np.float64], bins: int) -> None:
     # As many stay when all captions change sides: nothing favours the true ones.
-    assert balanced(gaps, names(gaps), bins, 0).sum() == balanced(-gaps, names(gaps), bins, 0).sum()
+    assert balance(gaps, names(gaps), bins, 0).sum() == balance(-gaps, names(gaps), bins, 0).sum()
 
 
 def test_the_seed_chooses_within_a_cell() -> None:
     gaps = np.array([[1.0]] * 20 + [[-1.0]] * 5)
-    chosen = [frozenset(np.flatnonzero(balanced(gaps, names(gaps), 3, seed)).tolist()) for seed in (0, 0, 1)]
+    chosen = [frozenset(np.flatnonzero(balance(gaps, names(gaps), 3, seed)).tolist()) for seed in (0, 0, 1)]
     assert chosen[0] == chosen[1] != chosen[2]
     assert all(len(some) == 10 for some in chosen)
 
@@ -74,7 +77,7 @@ def test_the_seed_chooses_within_a_cell() -> None:
 def test_a_weighted_sum_of_two_scorers_is_near_chance_too() -> None:
     rng = np.random.default_rng(0)
     gaps = rng.normal([0.6, 0.4], [1.0, 2.0], (4000, 2)) @ np.array([[1.0, 0.7], [0.0, 1.0]])
-    left = gaps[balanced(gaps, names(gaps), 10, 0)]
+    left = gaps[balance(gaps, names(gaps), 10, 0)]
     assert len(left) > 1500
     for angle in np.linspace(0, np.pi, 37):
         weights = np.array([np.cos(angle), np.sin(angle) / 2])

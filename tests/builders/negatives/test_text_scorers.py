@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tellapart.builders import recipe_file, selections
+from tellapart import models as models_room
 from tellapart.builders.negatives.thresholds import Quantile, Similarity
 from tellapart.builders.pipeline import build
 from tellapart.data.folder import read_pair_set
@@ -265,7 +265,7 @@ def test_captions_too_much_or_too_little_alike_are_left_out() -> None:
     left_out = Similarity(model="demo-encoder", minimum=0.45).left_out(items, seed=0, home=Path())
     assert left_out == {"same": "captions too much alike", "near": "captions too little alike"}
     assert list(Similarity(model="demo-encoder").models(Path())) == ["demo-encoder"]
-    models = Path(selections.__file__).parents[1] / "models"  # a path is relative to the recipe
+    models = Path(models_room.__file__).parent  # a path is relative to the recipe
     assert Similarity(model="onnx:demo_encoder").left_out(items, seed=0, home=models) == {
         "same": "captions too much alike"
     }
@@ -276,12 +276,8 @@ def test_captions_too_much_or_too_little_alike_are_left_out() -> None:
 
 
 def test_a_recipe_s_selections_leave_a_set_in_which_length_is_blind(
-    captions: Callable[[list[tuple[str, str]]], Path], monkeypatch: pytest.MonkeyPatch
+    captions: Callable[[list[tuple[str, str]]], Path],
 ) -> None:
-    places = {"quantile": "thresholds:Quantile", "refine": "refine:Refine", "similarity": "thresholds:Similarity"}
-    known = {**selections.SELECTIONS, **{k: f"tellapart.builders.negatives.{v}" for k, v in places.items()}}
-    for module in (selections, recipe_file):
-        monkeypatch.setattr(module, "SELECTIONS", known)
     nouns = ["dog", "cat", "elephant", "giraffe", "bus", "car", "boat", "cow", "horse", "airplane", "zebra", "pig"]
     home = captions([(f"{k}.png", f"A {noun} in front of a {nouns[k - 3]}") for k, noun in enumerate(nouns)])
     recipe = home / "recipe.toml"

@@ -1,1 +1,1 @@
-"""Counterfactual captions: one noun of a caption replaced, so that the sentence stays likely and means something else."""
+"""Counterfactual captions: one noun replaced, so that the sentence stays likely and means something else."""

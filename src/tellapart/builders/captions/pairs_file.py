@@ -1,7 +1,7 @@
 """Caption pairs without images: a JSONL file that the builders of images start from.
 
-Each line holds `id`, `caption_0`, `caption_1`, `cluster` and how the pair came about. While it is made, what was decided
-stands in `.NAME.journal` beside it, one line for each caption; the same call goes on after a Ctrl-C or a `kill -9`.
+Each line holds `id`, `caption_0`, `caption_1`, `cluster` and how the pair was made. Until the file is finished, every
+decided caption is a line of `.NAME.journal` beside it; the same call goes on after a Ctrl-C or a `kill -9`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -18,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.builders.builder import Rejected
-from tellapart.builders.captions.counterfactuals import told
+from tellapart.builders.caption_files import SourceCaption, file_digest, read_captions
 from tellapart.builders.captions.rewriting import counterfactuals
-from tellapart.builders.captions.sources import SourceCaption, read_captions
 from tellapart.builders.captions.stages import CaptionOptions, Stages, open_stages
-from tellapart.builders.executor import Lost, Processes
+from tellapart.builders.executor import Lost, ProcessExecutor
 from tellapart.builders.recipe_file import read_recipe_file
-from tellapart.data.validation import checked
+from tellapart.data.atomic import atomic_file
+from tellapart.data.progress import Progress
+from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, RunError
 
 __all__ = ["PairsWritten", "write_caption_pairs"]
@@ -34,11 +36,7 @@ _BUILDER = "counterfactual-captions"
 
 @dataclass(frozen=True, slots=True)
 class PairsWritten:
-    """What was written: the file, its pairs, the rejected captions by step and reason, and what an earlier call had decided.
-
-    >>> PairsWritten(Path("pairs.jsonl"), 2, {("nouns", "the caption has no noun"): 1}, 0).pairs
-    2
-    """
+    """A written file, its pairs, the rejected captions by step and reason, and how many an earlier call had decided."""
 
     path: Path
     pairs: int
@@ -53,45 +51,42 @@ def write_caption_pairs(
     workers: int = 1,
     limit: int | None = None,
     block: int = 16,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> PairsWritten:
-    """Make the counterfactual captions of a recipe and write them as JSONL; filters and selections are left to the images' builder.
+    """Write the counterfactual captions of a recipe as JSONL; filters and selections are left to the images' builder.
 
     Args:
         recipe: of the builder `counterfactual-captions`; its `images` are not read.
-        out: a file that is not there yet.
+        out: a new file.
         workers: processes; the file does not depend on them.
         limit: only the first so many captions.
-        block: captions that are done together, for the sake of speed; the file does not depend on it.
-        progress: told how far it is: the stage, what is done of it, the total.
+        block: captions that are done together, for speed; the file does not depend on it.
+        progress: called after each block.
 
     Raises:
-        DataError: the recipe or the captions are not what they must be, the file is there already, or none is left.
-        ModelError: a stage is not to be had, or cannot read a caption.
+        DataError: the recipe or the captions are not valid, the file exists already, or no caption has a
+            counterfactual.
+        ModelError: a stage cannot be opened, or cannot read a caption.
         RunError: the journal is of another recipe, or a worker died.
-
-    >>> write_caption_pairs(Path("missing.toml"), Path("pairs.jsonl"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: missing.toml: cannot be read (No such file or directory)
     """
-    options, path = _options(recipe)
+    options, path = _read_options(recipe)
     if out.exists():
         raise DataError(f"{out} is there already; name another file, or delete it")
     captions = read_captions(path)[:limit]
     models = dict(open_stages(options, recipe.parent).models)
-    facts = [options.model_dump(), hashlib.sha256(path.read_bytes()).hexdigest(), models]
-    key = hashlib.sha256(json.dumps([*facts, metadata.version("tellapart")], sort_keys=True).encode()).hexdigest()
+    facts = [options.model_dump(), *file_digest(path).values(), models, metadata.version("tellapart")]
+    key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     journal = out.with_name(f".{out.name}.journal")
-    decided = _decided(journal, key)
+    decided = _read_journal(journal, key)
     resumed = done = sum(caption.id in decided for caption in captions)
-    left = [caption for caption in captions if caption.id not in decided]
-    blocks = [left[start : start + block] for start in range(0, len(left), block)]
+    waiting = [caption for caption in captions if caption.id not in decided]
+    blocks = [waiting[start : start + block] for start in range(0, len(waiting), block)]
     task = partial(_decide, options=options, home=recipe.parent, key=key)
-    with journal.open("ab") as file, closing(Processes(workers).perform(task, blocks)) as answers:
-        for some, rows in answers:
+    with journal.open("ab") as file, closing(ProcessExecutor(workers).perform(task, blocks)) as results:
+        for group, rows in results:
             if isinstance(rows, Lost):
                 raise RunError(
-                    f"caption {some[0].id!r}: {rows}; what is done is kept in {journal}: run it again to go on"
+                    f"caption {group[0].id!r}: {rows}; what is done is kept in {journal}: run it again to go on"
                 )
             file.write(b"".join(map(_line, rows)))
             file.flush()  # to the kernel, so that a killed process loses no whole line
@@ -102,11 +97,11 @@ def write_caption_pairs(
     return _finish(out, journal, [decided[caption.id] for caption in captions], resumed)
 
 
-def _options(recipe: Path) -> tuple[CaptionOptions, Path]:
-    read = read_recipe_file(recipe)
-    if read.builder != _BUILDER:
-        raise DataError(f"{recipe}: caption pairs are made by the builder {_BUILDER!r}, not {read.builder!r}")
-    options = checked(CaptionOptions, read.options, f"{recipe}: [options]")
+def _read_options(recipe: Path) -> tuple[CaptionOptions, Path]:
+    content = read_recipe_file(recipe)
+    if content.builder != _BUILDER:
+        raise DataError(f"{recipe}: caption pairs are made by the builder {_BUILDER!r}, not {content.builder!r}")
+    options = validate_table(CaptionOptions, content.options, f"{recipe}: [options]")
     return options, recipe.parent / options.captions
 
 
@@ -119,18 +114,18 @@ def _stages(options: CaptionOptions, home: Path, key: str) -> Stages:  # noqa: A
 def _decide(captions: Sequence[SourceCaption], options: CaptionOptions, home: Path, key: str) -> list[dict[str, Any]]:
     """Return of each caption its pair as a row, or the step and reason of its rejection."""
     rows: list[dict[str, Any]] = []
-    found = counterfactuals([caption.text for caption in captions], _stages(options, home, key), options)
-    for caption, one in zip(captions, found, strict=True):
-        if isinstance(one, Rejected):
-            rows.append({"id": caption.id, "step": one.step, "reason": one.reason})
+    rewritings = counterfactuals([caption.text for caption in captions], _stages(options, home, key), options)
+    for caption, rewriting in zip(captions, rewritings, strict=True):
+        if isinstance(rewriting, Rejected):
+            rows.append({"id": caption.id, "step": rewriting.step, "reason": rewriting.reason})
         else:
-            pair = {"id": caption.id, "caption_0": caption.text, "caption_1": one.text, "cluster": caption.cluster}
-            rows.append(pair | told(one))
+            pair = {"id": caption.id, "caption_0": caption.text, "caption_1": rewriting.text}
+            rows.append(pair | {"cluster": caption.cluster} | rewriting.to_record())
     return rows
 
 
-def _decided(journal: Path, key: str) -> dict[str, dict[str, Any]]:
-    """Read what was decided, without a last line that was cut; begin a journal where there is none."""
+def _read_journal(journal: Path, key: str) -> dict[str, dict[str, Any]]:
+    """Read the decided captions, without a last line that was cut; begin a journal where there is none."""
     whole = journal.read_bytes().rpartition(b"\n")[0] if journal.exists() else b""
     if not whole:
         journal.parent.mkdir(parents=True, exist_ok=True)
@@ -146,20 +141,15 @@ def _decided(journal: Path, key: str) -> dict[str, dict[str, Any]]:
 
 
 def _finish(out: Path, journal: Path, rows: list[dict[str, Any]], resumed: int) -> PairsWritten:
-    rejected: dict[tuple[str, str], int] = {}
-    for row in rows:
-        if "step" in row:
-            why = (row["step"], row["reason"])
-            rejected[why] = rejected.get(why, 0) + 1
+    rejected = Counter((row["step"], row["reason"]) for row in rows if "step" in row)
     pairs = [row for row in rows if "step" not in row]
     if not pairs:
-        said = ", ".join(f"{step}: {reason} {n}" for (step, reason), n in rejected.items())
-        raise DataError(f"none of {len(rows)} captions has a counterfactual ({said}); nothing is written")
-    whole = out.with_name(f".{out.name}.whole")
-    whole.write_bytes(b"".join(map(_line, pairs)))
-    whole.replace(out)
+        reasons = ", ".join(f"{step}: {reason} {n}" for (step, reason), n in rejected.items())
+        raise DataError(f"none of {len(rows)} captions has a counterfactual ({reasons}); nothing is written")
+    with atomic_file(out) as draft:
+        draft.write_bytes(b"".join(map(_line, pairs)))
     journal.unlink()
-    return PairsWritten(out, len(pairs), rejected, resumed)
+    return PairsWritten(out, len(pairs), dict(rejected), resumed)
 
 
 def _line(row: dict[str, Any]) -> bytes:

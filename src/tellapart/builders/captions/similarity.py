@@ -1,4 +1,4 @@
-"""How alike two sentences are: the cosine of their vectors, the mean over the tokens of an encoder of transformers.
+"""The similarity of sentences: the cosine of their vectors, the mean over the tokens of an encoder of transformers.
 
 Source: Reimers and Gurevych, Sentence-BERT, EMNLP 2019 (mean pooling), as all-MiniLM-L6-v2 is used.
 """
@@ -6,7 +6,7 @@ Source: Reimers and Gurevych, Sentence-BERT, EMNLP 2019 (mean pooling), as all-M
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,26 +16,7 @@ from tellapart.models.torch_backend import Runtime
 from tellapart.models.torch_forward import forward
 from tellapart.models.vectors import normalise
 
-__all__ = ["MeanPooledEncoder", "SentenceEncoder", "cosines"]
-
-
-class SentenceEncoder(Protocol):
-    """What makes a vector of length one of a sentence.
-
-    >>> class Lengths:
-    ...     fingerprint = "lengths:1"
-    ...     def encode(self, texts): return np.ones((len(texts), 1), np.float32)
-    >>> encoder: SentenceEncoder = Lengths()
-    >>> encoder.encode(["a cat"]).tolist()
-    [[1.0]]
-    """
-
-    @property
-    def fingerprint(self) -> str:
-        """Changes whenever its answers may."""
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return a vector of length one for each text: float32 `(text, dimension)`."""
+__all__ = ["MeanPooledEncoder", "cosines"]
 
 
 def cosines(one: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -44,17 +25,12 @@ def cosines(one: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np
     >>> cosines(np.array([1, 0], np.float32), np.eye(2, dtype=np.float32)).tolist()
     [1.0, 0.0]
     """
-    found: NDArray[np.float32] = (others * one).sum(axis=1, dtype=np.float32)
-    return found
+    products: NDArray[np.float32] = (others * one).sum(axis=1, dtype=np.float32)
+    return products
 
 
 class MeanPooledEncoder:
-    """An encoder of transformers whose token vectors are averaged, padding left out, and scaled to length one.
-
-    >>> MeanPooledEncoder.load("nowhere/at/all", Runtime("cpu"))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: nowhere/at/all has no tokenizer that can be read (...
-    """
+    """An encoder of transformers whose token vectors are averaged, padding left out, and scaled to length one."""
 
     def __init__(self, text_model: TextModel) -> None:
         self._text_model, self.fingerprint = text_model, text_model.fingerprint()
@@ -64,7 +40,7 @@ class MeanPooledEncoder:
         """Load a folder or a hub id; every forward pass has so many rows.
 
         Raises:
-            ModelError: it is not to be had, or its weights do not fit.
+            ModelError: it cannot be loaded, or its weights do not fit.
             MissingDependencyError: torch or transformers is not installed.
         """
         return cls(TextModel.load("AutoModel", source, runtime, unused=("pooler",), rows=rows))
@@ -76,14 +52,14 @@ class MeanPooledEncoder:
             ModelError: a text is longer than the model's context.
         """
         rows = self._text_model.ids(texts)
-        found = np.zeros((len(rows), int(self._text_model.model.config.hidden_size)), np.float32)
-        for places, inputs in self._text_model.batches(rows):
-            found[places] = self._pooled(inputs)[: len(places)]
-        return normalise(found)
+        vectors = np.zeros((len(rows), int(self._text_model.model.config.hidden_size)), np.float32)
+        for positions, inputs in self._text_model.batches(rows):
+            vectors[positions] = self._pool(inputs)[: len(positions)]
+        return normalise(vectors)
 
-    def _pooled(self, inputs: dict[str, Any]) -> NDArray[np.float32]:
+    def _pool(self, inputs: dict[str, Any]) -> NDArray[np.float32]:
         mask, model = inputs["attention_mask"], self._text_model.model
         with forward(self._text_model.source, model):
             states = model(**inputs).last_hidden_state.float()  # (row, token, dimension)
-            found: NDArray[np.float32] = ((states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)).cpu().numpy()
-        return found
+            means: NDArray[np.float32] = ((states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)).cpu().numpy()
+        return means

@@ -1,4 +1,4 @@
-"""The stages of a recipe by their names: who tags, who proposes, who compares, who judges, and which relations are refused."""
+"""The stages of `counterfactual-captions`: its options, and the taggers, models and WordNet that they name."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tellapart.builders.captions.replacing import MaskedLanguageModel, Replacer
-from tellapart.builders.captions.similarity import MeanPooledEncoder, SentenceEncoder
-from tellapart.builders.captions.tagging import NltkTagger, Tagger
+from tellapart.builders.captions.replacing import MaskedLanguageModel
+from tellapart.builders.captions.similarity import MeanPooledEncoder
+from tellapart.builders.captions.tagging import NltkTagger
 from tellapart.builders.captions.wordnet import WordNet
 from tellapart.errors import ModelError
 from tellapart.models.options import ModelOptions
@@ -24,10 +24,8 @@ from tellapart.models.torch_backend import runtime
 
 __all__ = ["OFF", "CaptionOptions", "Stages", "open_stages"]
 
-OFF = "off"
-"""The name of a stage that is left out."""
+OFF = "off"  # the name of a stage that is left out
 
-_TAGGERS = "nltk:FOLDER of NLTK's data"
 _TINY = "tinystories:"
 
 
@@ -35,30 +33,25 @@ class CaptionOptions(BaseModel):
     """The recipe's `[options]`. Paths are relative to the recipe; a model is a folder or a hub id.
 
     Attributes:
-        captions: a file of captions (`sources.read_captions`).
-        images: the folder that their column `image` is relative to; a pair set needs it, a file of caption pairs does not.
+        captions: a file of captions (`caption_files.read_captions`).
+        images: the folder that their column `image` is relative to; only a pair set needs it.
         tagger: `nltk:FOLDER`.
         masked_lm: a masked language model of transformers.
         similarity: an encoder of transformers whose tokens are averaged (all-MiniLM-L6-v2), or `off`.
-        language_model: a causal language model of transformers, `tinystories:PATH`, or `off`: the most probable word stays.
+        language_model: a causal language model of transformers, `tinystories:PATH`, or `off`, which chooses the most
+            probable word.
         wordnet: the folder of WordNet's files, or `off`.
         wordnet_senses: of each noun, only so many of the most frequent; 0 is all of them.
         choices: of the masked language model for each noun.
-        minimum: the similarity must lie above it,
-        maximum: and not above this.
-        wording: `kept` replaces the word and leaves the rest of the caption as it is; `rejoined` joins the tokenizer's words
-            anew, as the authors do, with what that does to quotation marks and contractions.
-        device: of the models.
-        dtype: of the models.
-        rows: sentences that the masked language model and the encoder read together; more of
-            them suit a GPU. The last bits of a number depend on it.
+        minimum, maximum: the similarity must be above the first and not above the second.
+        wording: `kept` replaces the word and leaves the rest of the caption unchanged; `rejoined` joins the tokenizer's
+            words anew, as the authors do, which changes quotation marks and contractions.
+        device, dtype: of the models.
+        rows: sentences that the masked language model and the encoder read together; more of them suit a GPU. The last
+            bits of a number depend on it.
 
     Raises:
         pydantic.ValidationError: an unknown key, a value out of range, or a range of similarity that is empty.
-
-    >>> CaptionOptions(captions="captions.jsonl", tagger="nltk:nltk_data", masked_lm="FacebookAI/roberta-base",
-    ...                similarity="off", language_model="off").choices
-    10
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -88,67 +81,54 @@ class CaptionOptions(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """What makes a counterfactual; None stands for a stage that is left out.
+    """The opened stages; None for one that the recipe leaves out."""
 
-    >>> Stages(None, None, None, None, None).models
-    {}
-    """
-
-    tagger: Tagger
-    replacer: Replacer
-    encoder: SentenceEncoder | None
+    tagger: NltkTagger
+    replacer: MaskedLanguageModel
+    encoder: MeanPooledEncoder | None
     language_model: TextScorer | None
     wordnet: WordNet | None
 
     @property
     def models(self) -> Mapping[str, str]:
-        """Stage -> what it is, by its fingerprint."""
-        named: Mapping[str, Any] = {
+        """Each stage's fingerprint, by the option's name."""
+        stages: Mapping[str, Any] = {
             "tagger": self.tagger,
             "masked_lm": self.replacer,
             "similarity": self.encoder,
             "language_model": self.language_model,
             "wordnet": self.wordnet,
         }
-        return {name: stage.fingerprint for name, stage in named.items() if stage is not None}
+        return {name: stage.fingerprint for name, stage in stages.items() if stage is not None}
 
 
 def open_stages(options: CaptionOptions, home: Path) -> Stages:
     """Open the stages that a recipe names; one that is open already in this process is not read again.
 
-    Args:
-        options: name them.
-        home: what paths are relative to.
-
     Raises:
-        ModelError: no such stage, or its files are not what they must be.
+        ModelError: no such stage, or its files are missing or damaged.
         MissingDependencyError: a package is not installed.
-
-    >>> open_stages(CaptionOptions(captions="a.csv", tagger="guess", masked_lm="m", similarity="off",
-    ...                            language_model="off"), Path("."))
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: no tagger 'guess'; name nltk:FOLDER of NLTK's data
     """
     kind, _, folder = options.tagger.partition(":")
     if kind != "nltk" or not folder:
-        raise ModelError(f"no tagger {options.tagger!r}; name {_TAGGERS}")
+        raise ModelError(f"no tagger {options.tagger!r}; name nltk:FOLDER of NLTK's data")
     where = runtime(ModelOptions(device=options.device, dtype=options.dtype))
 
-    def model(kind: Callable[..., Any], name: str, *more: int) -> Any:
-        place = home / Path(name).expanduser()
-        return _opened(kind, str(place) if place.is_dir() else name, where, *more, stamp=_stamp(place))
+    def model(load: Callable[..., Any], name: str, *more: int) -> Any:
+        path = home / Path(name).expanduser()
+        return _open_once(load, str(path) if path.is_dir() else name, where, *more, stamp=_stamp(path))
 
-    def file(kind: Callable[[Path], Any], name: str) -> Any:
-        place = home / Path(name).expanduser()
-        return _opened(kind, place, stamp=_stamp(place))
+    def file(load: Callable[[Path], Any], name: str) -> Any:
+        path = home / Path(name).expanduser()
+        return _open_once(load, path, stamp=_stamp(path))
 
-    # The small ones first: a missing file is told before a large model is read.
+    # The small ones first: a missing file is reported before a large model is read.
     tagger = file(NltkTagger.load, folder)
     wordnet = None if options.wordnet == OFF else file(WordNet, options.wordnet)
     encoder = None if options.similarity == OFF else model(MeanPooledEncoder.load, options.similarity, options.rows)
     judge: TextScorer | None = None
     if options.language_model.startswith(_TINY):
-        judge = file(_stories, options.language_model.removeprefix(_TINY))
+        judge = file(_load_tinystories, options.language_model.removeprefix(_TINY))
     elif options.language_model != OFF:
         judge = model(CausalLikelihood.from_second_token, options.language_model)
     replacer = model(MaskedLanguageModel.load, options.masked_lm, options.rows)
@@ -156,16 +136,16 @@ def open_stages(options: CaptionOptions, home: Path) -> Stages:
 
 
 @lru_cache(maxsize=16)
-def _opened(kind: Callable[..., Any], *places: Any, stamp: int) -> Any:  # noqa: ARG001
+def _open_once(load: Callable[..., Any], *arguments: Any, stamp: int) -> Any:  # noqa: ARG001
     """Open a stage once; files that changed since are opened anew."""
-    return kind(*places)
+    return load(*arguments)
 
 
-def _stories(path: Path) -> TinyStories:
+def _load_tinystories(path: Path) -> TinyStories:
     return TinyStories.load(path, per_token=True)
 
 
-def _stamp(place: Path) -> int:
+def _stamp(path: Path) -> int:
     """Return when a file, or the newest of a folder, was last written, in nanoseconds; 0 where there is none."""
-    files = [place, *place.rglob("*")] if place.is_dir() else [place]
+    files = [path, *path.rglob("*")] if path.is_dir() else [path]
     return max((file.stat().st_mtime_ns for file in files if file.exists()), default=0)

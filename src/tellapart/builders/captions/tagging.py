@@ -1,9 +1,9 @@
 """Words of a caption with their part of speech: NLTK's tokenizer and perceptron tagger, read from JSON and text alone.
 
-A folder of NLTK data is read directly: no pickle of it is ever opened, and no path of the process decides what is found.
+A folder of NLTK data is read directly: no pickle of it is opened, and NLTK's search paths play no part.
 
-    tokenizers/punkt_tab/english/                    abbrev_types.txt collocations.tab ortho_context.tab sent_starters.txt
-    taggers/averaged_perceptron_tagger_eng/          averaged_perceptron_tagger_eng.{weights,tagdict,classes}.json
+    tokenizers/punkt_tab/english/            abbrev_types.txt collocations.tab ortho_context.tab sent_starters.txt
+    taggers/averaged_perceptron_tagger_eng/  averaged_perceptron_tagger_eng.{weights,tagdict,classes}.json
 
 `python -m nltk.downloader -d FOLDER punkt_tab averaged_perceptron_tagger_eng` fetches both.
 """
@@ -14,17 +14,17 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from tellapart.errors import ModelError, require
 
-__all__ = ["NOUNS", "REPLACEMENTS", "NltkTagger", "Tagger", "Word"]
+__all__ = ["NOUNS", "REPLACEMENTS", "NltkTagger", "Word"]
 
 NOUNS = frozenset({"NN", "NNS"})
-"""Penn tags of what is replaced. Source: the authors' `counter_caption_generation_perplexity.py`."""
+"""Penn tags of the words that are replaced. Source: the authors' `counter_caption_generation_perplexity.py`."""
 
 REPLACEMENTS = NOUNS | {"NNP"}
-"""Penn tags of what may stand there instead. Source: the same."""
+"""Penn tags of the words that may replace them. Source: the same."""
 
 _PUNKT = "tokenizers/punkt_tab/english"
 _TAGGER = "taggers/averaged_perceptron_tagger_eng/averaged_perceptron_tagger_eng"
@@ -33,11 +33,7 @@ _TABLES = ("weights", "tagdict", "classes")
 
 
 class Word(NamedTuple):
-    """A word as the tokenizer writes it (a quotation mark becomes two others), its Penn tag, and where it stands.
-
-    >>> Word("cat", "NN", 2, 5).tag
-    'NN'
-    """
+    """A word as the tokenizer writes it (quotation marks change), its Penn tag, and its span in the text."""
 
     text: str
     tag: str
@@ -45,35 +41,12 @@ class Word(NamedTuple):
     end: int
 
 
-class Tagger(Protocol):
-    """What divides a text into words and says their part of speech.
-
-    >>> class Nouns:
-    ...     fingerprint = "nouns:1"
-    ...     def read(self, text): return [Word(text, "NN", 0, len(text))]
-    >>> tagger: Tagger = Nouns()
-    >>> tagger.read("cat")[0].tag
-    'NN'
-    """
-
-    @property
-    def fingerprint(self) -> str:
-        """Changes whenever its answers may."""
-
-    def read(self, text: str) -> list[Word]:
-        """Return the words of a text, in their order."""
-
-
 class NltkTagger:
     """NLTK's `word_tokenize` and `pos_tag`, with the data of one folder.
 
     Raises:
-        ModelError: a file is missing, or is not what NLTK's data are.
+        ModelError: a file is missing, or is not one of NLTK's.
         MissingDependencyError: nltk is not installed.
-
-    >>> NltkTagger.load(Path("no such folder"))
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: no such folder/tokenizers/punkt_tab/english/abbrev_types.txt: No such file or directory; fetch it with: python -m nltk.downloader -d 'no such folder' punkt_tab averaged_perceptron_tagger_eng
     """
 
     def __init__(self, sentences: Any, words: Any, tagger: Any, fingerprint: str) -> None:
@@ -85,7 +58,7 @@ class NltkTagger:
         """Read a folder of NLTK data.
 
         Raises:
-            ModelError: a file is missing, or is not what NLTK's data are.
+            ModelError: a file is missing, or is not one of NLTK's.
             MissingDependencyError: nltk is not installed.
         """
         names = [f"{_PUNKT}/{name}" for name in _TEXTS] + [f"{_TAGGER}.{name}.json" for name in _TABLES]
@@ -98,13 +71,14 @@ class NltkTagger:
             sentences, tagger = _punkt(texts), _perceptron(tables)
         except (ValueError, TypeError, AttributeError) as error:
             raise ModelError(
-                f"{folder} does not hold NLTK's data of punkt_tab and averaged_perceptron_tagger_eng ({error}); fetch them anew"
+                f"{folder} does not hold NLTK's data of punkt_tab and averaged_perceptron_tagger_eng ({error}); "
+                "fetch them anew"
             ) from error
         words = require("nltk.tokenize.destructive", extra="captions").NLTKWordTokenizer()
         return cls(sentences, words, tagger, f"nltk {version}:{digest[:16]}")
 
     def read(self, text: str) -> list[Word]:
-        """Return the words of a text, in their order: sentence by sentence, as `word_tokenize` does it; tagged as one."""
+        """Return the words of a text, in their order: split by sentence, as `word_tokenize` does, and tagged as one."""
         words: list[str] = []
         spans: list[tuple[int, int]] = []
         for start, end in self._sentences.span_tokenize(text):
@@ -126,7 +100,7 @@ def _read(folder: Path, name: str) -> bytes:
 
 
 def _punkt(texts: Sequence[str]) -> Any:
-    """Make the splitter of sentences of its four files' texts."""
+    """Return the splitter of sentences, from the texts of its four files."""
     punkt = require("nltk.tokenize.punkt", extra="captions")
     abbreviations, collocations, contexts, starters = (text.splitlines() for text in texts)
     parameters = punkt.PunktParameters()
@@ -142,7 +116,7 @@ def _punkt(texts: Sequence[str]) -> Any:
 
 
 def _perceptron(tables: Sequence[Any]) -> Any:
-    """Make the tagger of its weights, its words with one tag alone, and its tags."""
+    """Return the tagger, from its weights, its words with one tag alone, and its tags."""
     weights, single, tags = tables
     tagger = require("nltk.tag.perceptron", extra="captions").PerceptronTagger(load=False)
     tagger.model.weights, tagger.tagdict = dict(weights), dict(single)

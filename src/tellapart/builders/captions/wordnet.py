@@ -1,7 +1,8 @@
-"""How two nouns are related in WordNet, read from its own files: the same thing, a kind of the other, or neither.
+"""Relations of nouns in WordNet, read from its own files: the same thing, a kind of the other, or neither.
 
-A counterfactual whose new noun is a kind of the old one (girl for child) may still be true of the picture: 15 % of the errors
-that people found in COCO-Counterfactuals, whose authors leave an ontology to future work (Le et al., 2023, error analysis).
+A counterfactual whose new noun is a kind of the old one (girl for child) may still be true of the picture: 15 % of the
+errors that people found in COCO-Counterfactuals, whose authors leave an ontology to future work (Le et al., 2023, error
+analysis).
 
     data.noun    offset file pos count(hex) {word id}... count {pointer offset pos fields}... | gloss
     index.noun   lemma pos senses pointers {pointer}... senses tagged {offset}...
@@ -23,7 +24,7 @@ __all__ = ["Relation", "WordNet"]
 
 Relation = Literal["synonym", "hyponym", "hypernym"]
 
-#: Endings of plurals and what stands for them in the singular (morphy's rules of detachment).
+#: Endings of plurals, and of their singulars (morphy's rules of detachment).
 _ENDINGS = (
     ("s", ""), ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"), ("men", "man"), ("ies", "y"),
 )  # fmt: skip
@@ -34,9 +35,8 @@ _KIND_OF = frozenset({"@", "@i"})  # a kind of, an instance of
 class WordNet:
     """The nouns of a folder of WordNet's files.
 
-    >>> WordNet(Path("no such folder"))
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: no such folder/index.noun: No such file or directory; name the folder of WordNet's files (index.noun and data.noun)
+    Raises:
+        ModelError: a file cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -52,29 +52,21 @@ class WordNet:
         self._irregular = {word: base for word, base, *_ in map(str.split, irregular.decode("utf-8").splitlines())}
 
     def senses(self, word: str) -> list[str]:
-        """Return the synsets of a noun in any number, the most frequent first; none if it is not known.
-
-        >>> files = getfixture("tmp_path")
-        >>> _ = (files / "index.noun").write_text("dog n 1 0 1 0 00000001  \\n")
-        >>> _ = (files / "data.noun").write_text("00000001 05 n 01 dog 0 000 | barks\\n")
-        >>> WordNet(files).senses("Dogs")
-        ['00000001']
-        """
-        found: list[str] = []
+        """Return the synsets of a noun in singular or plural, the most frequent first; none if it is not known."""
+        synsets: list[str] = []
         for lemma in self._lemmas(word.lower()):
             fields = self._index.get(lemma, "").split()
             if fields:
-                found += fields[-int(fields[1]) :]
-        return list(dict.fromkeys(found))
+                synsets += fields[-int(fields[1]) :]
+        return list(dict.fromkeys(synsets))
 
     def relation(self, word: str, other: str, senses: int | None = None) -> Relation | None:
-        """Return how `other` is related to `word`: another name of it, a kind of it, or what it is a kind of.
+        """Return how `other` is related to `word`: another name of it, a kind of it, or the kind that it belongs to.
 
         Args:
-            word: a noun.
-            other: a noun.
-            senses: of each, only so many of the most frequent; all if not given. A rare sense (dog: a fellow) makes a dog
-                a kind of person.
+            word, other: nouns.
+            senses: of each, only so many of the most frequent; all if not given. A rare sense (dog: a fellow) makes a
+                dog a kind of person.
 
         >>> files = getfixture("tmp_path")
         >>> _ = (files / "index.noun").write_text("dog n 1 1 @ 1 0 00000001  \\nanimal n 1 0 1 0 00000002  \\n")
@@ -91,28 +83,28 @@ class WordNet:
         return "hypernym" if set(two) & self._above(one) else None
 
     def _lemmas(self, word: str) -> Iterator[str]:
-        """Yield the forms under which a noun may stand in the index: its own, the irregular, the regular ones."""
+        """Yield the forms that may be in the index: the noun's own, the irregular, the regular ones."""
         yield word
         if word in self._irregular:
             yield self._irregular[word]
             return
-        for ending, instead in _ENDINGS:
+        for ending, singular in _ENDINGS:
             if word.endswith(ending) and len(word) > len(ending) and not word.endswith("ss"):
-                yield word.removesuffix(ending) + instead
+                yield word.removesuffix(ending) + singular
 
     def _above(self, synsets: Sequence[str]) -> set[str]:
-        found: set[str] = set()
+        ancestors: set[str] = set()
         waiting = list(synsets)
         while waiting:
             for parent in self._parents(waiting.pop()):
-                if parent not in found:
-                    found.add(parent)
+                if parent not in ancestors:
+                    ancestors.add(parent)
                     waiting.append(parent)
-        return found
+        return ancestors
 
     def _parents(self, synset: str) -> list[str]:
         fields = self._data[synset].partition(" | ")[0].split()
-        pointers = 3 + 2 * int(fields[2], 16)  # behind file, part of speech, count, and a word and an id for each word
+        pointers = 3 + 2 * int(fields[2], 16)  # after file, part of speech, count, and a word and an id for each word
         ends = range(pointers + 1, pointers + 1 + 4 * int(fields[pointers]), 4)
         return [fields[at + 1] for at in ends if fields[at] in _KIND_OF]
 
@@ -127,6 +119,6 @@ def _read(path: Path) -> bytes:
 
 
 def _lines(data: bytes) -> Mapping[str, str]:
-    """Return the lines by their first field, a lemma or an offset, and without it; the licence's begin with a blank."""
+    """Return the lines by their first field, a lemma or an offset; those of the licence begin with a blank."""
     lines = (line.partition(" ") for line in data.decode("utf-8").splitlines() if not line.startswith(" "))
     return {key.replace("_", " "): rest for key, _, rest in lines}

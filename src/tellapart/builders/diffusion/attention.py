@@ -1,11 +1,11 @@
-"""Prompt-to-Prompt: two captions are drawn side by side, and the second picture takes attention maps of the first.
+"""Prompt-to-Prompt: two captions are drawn side by side, and the second picture takes attention maps from the first.
 
 Self-attention maps hold a picture's layout; cross-attention maps say where each word goes. Both are shared by attention
 processors of diffusers, for a part of the steps.
 
-Source: Hertz et al., Prompt-to-Prompt (arXiv 2208.01626), whose released code maps words (replace) or aligned tokens (refine);
-Brooks et al., instruct-pix2pix, whose code shares self-attention alone, with and without the caption, in a random part of the
-steps. The code here is tellapart's own.
+Source: Hertz et al., Prompt-to-Prompt (arXiv 2208.01626), whose released code maps words (replace) or aligned tokens
+(refine); Brooks et al., instruct-pix2pix, whose code shares self-attention alone, with and without the caption, in a
+random part of the steps. The code here is tellapart's own.
 """
 
 from __future__ import annotations
@@ -27,15 +27,12 @@ __all__ = ["Sharing", "TokenMap", "sharing_attention", "token_map"]
 
 @dataclass(frozen=True, slots=True)
 class TokenMap:
-    """Which cross-attention maps of the first caption each token of the second one takes.
+    """The cross-attention maps of the first caption that each token of the second one takes.
 
     Attributes:
         rule: `replace` where the captions have as many words, `refine` where they do not.
         source: float32 `(length, length)`; column `j` weighs the first caption's maps for token `j` of the second.
         share: float32 `(length,)`: 1 where the mix is taken, 0 where the token keeps its own map.
-
-    >>> TokenMap("refine", np.eye(2, dtype=np.float32), np.ones(2, np.float32)).rule
-    'refine'
     """
 
     rule: Literal["replace", "refine"]
@@ -46,13 +43,13 @@ class TokenMap:
 def token_map(first: Sequence[Sequence[int]], second: Sequence[Sequence[int]], length: int) -> TokenMap:
     """Map the tokens of one caption to those of another.
 
-    With as many words on both sides, a word takes the maps of the word in its place: token by token, or their sum in equal parts
-    where the words have different numbers of tokens (replace); so a pixel's attention to a word stays what it was. Else the tokens that both have in the same order take the other's
-    maps, and new ones keep their own (refine). The end of the text and the filling behind it are aligned at the end.
+    With as many words on both sides, a word takes the maps of the word in its position: token by token, or their sum in
+    equal parts where the words have different numbers of tokens (replace); so a pixel's attention to a word does not
+    change. Else the tokens that both have in the same order take the other's maps, and new ones keep their own
+    (refine). The end of the text and the padding after it are aligned at the end.
 
     Args:
-        first: the token ids of each word of the first caption, without those of begin and end.
-        second: the same of the second caption.
+        first, second: the token ids of each word of a caption, without those of begin and end.
         length: tokens that the text encoder reads, begin and end included.
 
     Raises:
@@ -70,12 +67,12 @@ def token_map(first: Sequence[Sequence[int]], second: Sequence[Sequence[int]], l
     source[0, 0] = 1  # the begin
     if len(first) == len(second):
         rule: Literal["replace", "refine"] = "replace"
-        at = [1, 1]
+        starts = [1, 1]
         for words in zip(first, second, strict=True):
-            here, there = (slice(start, start + len(word)) for start, word in zip(at, words, strict=True))
+            here, there = (slice(start, start + len(word)) for start, word in zip(starts, words, strict=True))
             alike = len(words[0]) == len(words[1])
             source[here, there] = np.eye(len(words[0])) if alike else 1 / max(len(words[1]), 1)
-            at = [here.stop, there.stop]
+            starts = [here.stop, there.stop]
     else:
         rule = "refine"
         flat = [[token for word in words for token in word] for words in (first, second)]
@@ -89,10 +86,10 @@ def token_map(first: Sequence[Sequence[int]], second: Sequence[Sequence[int]], l
 
 
 class Sharing:
-    """What is shared at the present step; the attention processors ask it.
+    """The pairs that share attention maps at the present step; the attention processors ask it.
 
-    A batch holds `n` pairs without their captions, then the same with them: `(2, n, 2)` pictures, of which the last axis is
-    first and second. In each, the first never takes anything from the second.
+    A batch holds `n` pairs without their captions, then the same with them: `(2, n, 2)` pictures, of which the last
+    axis is first and second. In each, the first never takes anything from the second.
 
     Args:
         steps: of the whole schedule.
@@ -100,9 +97,6 @@ class Sharing:
         cross_fraction: the same of cross-attention.
         tokens: how cross-attention maps go from one caption to the other.
 
-    >>> sharing = Sharing(5, [0.5, 0.0], [0.0, 0.0], token_map([[5]], [[6]], 4))
-    >>> [(sharing.begin(step), sharing.of_self.tolist())[1] for step in range(3)]
-    [[True, False], [True, False], [False, False]]
     """
 
     def __init__(
@@ -116,13 +110,8 @@ class Sharing:
     def begin(self, step: int) -> None:
         """Go to a step, counted from 0.
 
-        Self-attention is shared while `p > step / (steps - 1)`, as in instruct-pix2pix (its `len(sigmas) - 2`), so p = 1
-        leaves out the last step; cross-attention in the first `int(p * steps)` steps, as in Hertz et al.
-
-        >>> sharing = Sharing(4, [0.0], [0.5], token_map([[5]], [[6]], 4))
-        >>> sharing.begin(2)
-        >>> sharing.of_cross
-        array([False])
+        Self-attention is shared while `p > step / (steps - 1)`, as in instruct-pix2pix (its `len(sigmas) - 2`), so p =
+        1 leaves out the last step; cross-attention in the first `int(p * steps)` steps, as in Hertz et al.
         """
         own, cross = self._fractions
         self.of_self: NDArray[np.bool_] = own > step / max(self._steps - 1, 1)
@@ -131,57 +120,52 @@ class Sharing:
     def share_self(self, queries: Any, keys: Any) -> tuple[Any, Any]:
         """Give the second pictures the queries and keys of the first.
 
-        A map is made of queries and keys alone, so this is the same as copying the map, which thus is never made: any
-        memory-saving attention will do. Tensors are `(2 * n * 2, heads, length, width)`.
+        A map is made of queries and keys alone, so this equals copying the map, which is never made: memory-saving
+        attention can be used. Tensors are `(2 * n * 2, heads, length, width)`.
 
         >>> torch = import_torch()
         >>> sharing = Sharing(2, [0.9], [0.0], token_map([[5]], [[6]], 4))
-        >>> q, _ = sharing.share_self(torch.arange(4.0).reshape(4, 1, 1, 1), torch.zeros(4, 1, 1, 1))
-        >>> q.flatten().tolist()
+        >>> queries, _ = sharing.share_self(torch.arange(4.0).reshape(4, 1, 1, 1), torch.zeros(4, 1, 1, 1))
+        >>> queries.flatten().tolist()
         [0.0, 0.0, 2.0, 2.0]
         """
         if not self.of_self.any():
             return queries, keys
         shared = []
         for tensor in (queries, keys):
-            whole = tensor.clone().view(2, len(self.of_self), 2, *tensor.shape[1:])
-            whole[:, self.of_self, 1] = whole[:, self.of_self, 0]
-            shared.append(whole.view(tensor.shape))
+            pairs = tensor.clone().view(2, len(self.of_self), 2, *tensor.shape[1:])
+            pairs[:, self.of_self, 1] = pairs[:, self.of_self, 0]
+            shared.append(pairs.view(tensor.shape))
         return shared[0], shared[1]
 
     def share_cross(self, maps: Any) -> Any:
         """Give the second pictures' words the maps of the first one's, where the caption is read.
 
         Maps are `(2 * n * 2, heads, pixels, tokens)`.
-
-        >>> torch = import_torch()
-        >>> sharing = Sharing(1, [0.0], [1.0], token_map([[5]], [[6]], 3))
-        >>> maps = torch.arange(12.0).reshape(4, 1, 1, 3)
-        >>> sharing.share_cross(maps)[3].flatten().tolist()  # what the third has
-        [6.0, 7.0, 8.0]
         """
         torch = import_torch()
         source, share = (torch.as_tensor(a).to(maps) for a in (self._tokens.source, self._tokens.share))
-        whole = maps.clone().view(2, len(self.of_cross), 2, *maps.shape[1:])
-        own = whole[1, self.of_cross, 1]
-        whole[1, self.of_cross, 1] = (whole[1, self.of_cross, 0] @ source) * share + own * (1 - share)
-        return whole.view(maps.shape)
+        pairs = maps.clone().view(2, len(self.of_cross), 2, *maps.shape[1:])
+        own = pairs[1, self.of_cross, 1]
+        pairs[1, self.of_cross, 1] = (pairs[1, self.of_cross, 0] @ source) * share + own * (1 - share)
+        return pairs.view(maps.shape)
 
 
 class _Processor:
-    """Attention as diffusers computes it, but for what is shared."""
+    """Attention as diffusers computes it, with shared maps."""
 
     def __init__(self, sharing: Sharing) -> None:
         self._sharing = sharing
 
     def __call__(self, attn: Any, hidden_states: Any, encoder_hidden_states: Any = None, *_: Any, **__: Any) -> Any:
         attention = import_torch().nn.functional.scaled_dot_product_attention
-        read = hidden_states if encoder_hidden_states is None else encoder_hidden_states
+        context = hidden_states if encoder_hidden_states is None else encoder_hidden_states
 
         def by_head(states: Any) -> Any:  # (batch, length, heads * width) -> (batch, heads, length, width)
             return states.view(*states.shape[:2], attn.heads, -1).transpose(1, 2)
 
-        queries, keys, values = by_head(attn.to_q(hidden_states)), by_head(attn.to_k(read)), by_head(attn.to_v(read))
+        queries = by_head(attn.to_q(hidden_states))
+        keys, values = by_head(attn.to_k(context)), by_head(attn.to_v(context))
         if attn.upcast_attention:
             queries, keys, values = queries.float(), keys.float(), values.float()
         if encoder_hidden_states is None:
@@ -197,13 +181,10 @@ class _Processor:
 
 @contextmanager
 def sharing_attention(unet: Any, sharing: Sharing) -> Iterator[None]:
-    """Have a denoiser's attention share maps for as long as this lasts.
+    """Have a denoiser's attention share maps within this context.
 
     Raises:
         ModelError: an attention layer is none of Stable Diffusion's plain ones.
-
-    >>> sharing_attention.__name__
-    'sharing_attention'
     """
     for name, layer in unet.named_modules():
         if hasattr(layer, "processor") and any(

@@ -1,4 +1,4 @@
-"""The builder `generated-images`: pictures of captions, as BiVLC's candidates (four a caption) and as TROHN-Img (one)."""
+"""The builder `generated-images`: pictures of captions, as BiVLC's candidates (four a caption) or TROHN-Img's (one)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,14 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from tellapart.builders.builder import Candidate, Made, Rejected, Start
-from tellapart.builders.diffusion.caption_pairs import CaptionPair, read_caption_pairs
-from tellapart.builders.diffusion.image_filters import as_scorer, unit_vectors
+from tellapart.builders.caption_files import CaptionPair, file_digest, read_caption_pairs
+from tellapart.builders.diffusion.image_filters import open_scorer, unit_vectors
 from tellapart.builders.diffusion.loading import DiffusionModel, open_checkpoint
 from tellapart.builders.diffusion.pictures import PictureFile
 from tellapart.builders.diffusion.sampling import Schedule, random_numbers, room_for, sample_images
 from tellapart.data.images import decode, resolve
-from tellapart.data.item import Item
 from tellapart.errors import DataError
-from tellapart.models.find import find_model
-from tellapart.models.options import ModelOptions
-from tellapart.models.protocols import DualEncoder, Pixels
+from tellapart.models.protocols import Pixels
 
 __all__ = ["GeneratedImages"]
 
@@ -32,19 +29,16 @@ class GeneratedImages:
     """Draw pictures of captions: to choose among, or as the second picture of a pair.
 
     With `layout = "candidates"` an item is one caption by its pictures, which `tellapart annotate export` of the survey
-    `best-image` shows to people. With `layout = "pairs"` it is two pictures by two captions; of several pictures of a caption the
-    first stands, or the one that a scorer finds nearest. The first caption's picture is `given` (column `image_0`, below the
-    folder `images`) or `drawn`.
+    `best-image` shows to people. With `layout = "pairs"` it is two pictures by two captions; of several pictures of a
+    caption the first is taken, or the one nearest to it by a scorer. The first caption's picture is `given` (column
+    `image_0`, below the folder `images`) or `drawn`.
 
     Raises:
-        DataError: the captions cannot be read, or a given picture is not named; a scorer is missing, or has nothing to do.
-        ModelError: the diffusion model or the scorer cannot be had.
+        DataError: the captions cannot be read, or a given picture is not named; a scorer is missing, or has no use.
+        ModelError: the diffusion model or the scorer cannot be loaded.
         MissingDependencyError: diffusers is not installed.
 
     Source: BiVLC, sections on dataset construction and TROHN-Img, and its code; unlike there, every picture has a seed.
-
-    >>> GeneratedImages.Options(captions="pairs.csv", model={"name": "sdxl"}).guidance
-    5.0
     """
 
     class Options(BaseModel):
@@ -57,15 +51,13 @@ class GeneratedImages:
             positive: whether the first caption's picture is `given` or `drawn`.
             count: pictures of each caption (BiVLC: 4; TROHN-Img: 1).
             choose: the `first` picture of a caption, or the `nearest` to it by the scorer.
-            scorer: a dual encoder that `tellapart run -m` knows, and where it computes (`auto`: where the pipeline does).
-            suffix: what the prompt has behind the caption, whose last full stop is left out.
+            scorer: a dual encoder that `tellapart run -m` knows, and where it computes (`auto`: where the pipeline
+                does).
+            suffix: appended to the caption without its last full stop, which makes the prompt.
             model: the pipeline; with `unet` (DPO's, say) its denoiser.
             steps, side, batch: see `sampling.Schedule`; the sampler is the pipeline's own.
             guidance: how much the prompt counts.
-            picture: how pictures are written (BiVLC: JPEG of 512 pixels a side).
-
-        >>> GeneratedImages.Options(captions="pairs.csv", model={"name": "sdxl"}).count
-        4
+            picture: size and format of the files (BiVLC: JPEG of 512 pixels a side).
         """
 
         model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -91,7 +83,7 @@ class GeneratedImages:
         self._options, self._seed = options, start.seed
         path = start.home / options.captions
         self._pairs = read_caption_pairs(path)
-        self._inputs = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
+        self.inputs: Mapping[str, str] = file_digest(path)
         self._folder = start.home / options.images
         if options.layout == "candidates" and options.count < 2:
             raise DataError("[options] count: there is nothing to choose among fewer than 2 candidates of a caption")
@@ -99,42 +91,36 @@ class GeneratedImages:
             lacking = [pair.id for pair in self._pairs.values() if not pair.image]
             if lacking:
                 raise DataError(
-                    f"{path}: {len(lacking)} pairs have no column 'image_0' (first {lacking[0]!r}); add it, or draw the first "
-                    'caption\'s picture, too: [options] positive = "drawn"'
+                    f"{path}: {len(lacking)} pairs have no column 'image_0' (first {lacking[0]!r}); add it, or draw "
+                    'the first caption\'s picture, too: [options] positive = "drawn"'
                 )
         chooses = options.layout == "pairs" and options.choose == "nearest"
         if chooses != bool(options.scorer):
             raise DataError(
-                '[options] scorer: it is needed for layout = "pairs" with choose = "nearest", and for nothing else; got '
-                f"{options.scorer!r}"
+                '[options] scorer: it is needed for layout = "pairs" with choose = "nearest", and for nothing else; '
+                f"got {options.scorer!r}"
             )
         self._checkpoint = open_checkpoint(options.model, start.home)
         device = self._checkpoint.device if options.scorer_device == "auto" else options.scorer_device
-        self._scorer: DualEncoder | None = None
-        if chooses:
-            self._scorer = as_scorer(find_model(options.scorer, ModelOptions(device=device)))
+        self._scorer = open_scorer(options.scorer, device) if chooses else None
         self._schedule = Schedule(steps=options.steps, side=options.side, batch=options.batch)
 
     @property
     def about(self) -> Mapping[str, JsonValue]:
-        """What the card says."""
+        """Title, description, licence, source and citation for the card."""
         pairs = self._options.layout == "pairs"
         shape = "2x2 items" if pairs else f"{self._options.count}x1 items, candidates to choose among"
         first = "; the first picture is a given one" if pairs and self._options.positive == "given" else ""
         return {
             "title": "Pictures generated from captions",
-            "description": f"{shape}: pictures are drawn from the captions{first}. No person has looked at them, and no safety "
-            "checker has run: look at them before you measure with them or show them. A made picture beside a natural one can "
-            "be told by its looks alone.",
+            "description": f"{shape}: pictures are drawn from the captions{first}. No person has looked at them, and "
+            "no safety checker has run: look at them before you measure with them or show them. A made picture beside "
+            "a natural one can be told by its looks alone.",
             "licence": "that of the captions, of the given pictures and of the diffusion model's outputs",
             "source": "drawn by tellapart's builder `generated-images` from captions of the user",
-            "citation": "Miranda et al., BiVLC, NeurIPS 2024; Podell et al., SDXL, 2023; Wallace et al., Diffusion-DPO, 2023",
+            "citation": "Miranda et al., BiVLC, NeurIPS 2024; Podell et al., SDXL, 2023; Wallace et al., "
+            "Diffusion-DPO, 2023",
         }
-
-    @property
-    def inputs(self) -> Mapping[str, str]:
-        """The captions file with its SHA-256; a given picture's is in the provenance of its item."""
-        return self._inputs
 
     @property
     def models(self) -> Mapping[str, str]:
@@ -161,7 +147,7 @@ class GeneratedImages:
         """
         pair = self._pairs[candidate.data["pair"]]
         sides = self._drawn_sides if self._options.layout == "pairs" else (candidate.data["side"],)
-        # What the suffix adds may be cut off; nothing of the caption may.
+        # The suffix may be cut off; nothing of the caption may.
         if not all(room_for(self._pipeline, pair.captions[side]) for side in sides):
             return Rejected("caption", "longer than the text encoder reads")
         if self._options.layout == "candidates":
@@ -188,52 +174,37 @@ class GeneratedImages:
         pictures, seeds = self._draw(pair, side)
         picture = self._options.picture
         images = {f"images/{name}_{k}{picture.suffix}": picture.encode(p) for k, p in enumerate(pictures)}
-        told: dict[str, JsonValue] = {"pair": pair.id, "caption": side, "noise_seeds": [*seeds], **self._how()}
+        provenance = {"pair": pair.id, "caption": side, "noise_seeds": [*seeds], **self._settings()}
         texts = (pair.captions[side],)
-        return Made(
-            Item(
-                id=name, images=tuple(images), texts=texts, tags=dict(pair.tags), cluster=pair.cluster, provenance=told
-            ),
-            images,
-        )
+        return Made(pair.item(name, images=tuple(images), texts=texts, provenance=provenance), images)
 
     def _pair(self, name: str, pair: CaptionPair) -> Made:
         picture = self._options.picture
         images: dict[str, bytes] = {}
-        drawn: list[JsonValue] = []
-        told: dict[str, JsonValue] = {"pair": pair.id, "drawn": drawn, **self._how()}
+        draws: list[JsonValue] = []
+        provenance: dict[str, JsonValue] = {"pair": pair.id, "drawn": draws, **self._settings()}
         if self._options.positive == "given":
             data = resolve(self._folder, pair.image).read_bytes()
             decode(data, pair.image)
             images[f"images/{name}_0{PurePosixPath(pair.image).suffix.lower()}"] = data
-            told |= {"image": pair.image, "image_sha256": hashlib.sha256(data).hexdigest()}
+            provenance |= {"image": pair.image, "image_sha256": hashlib.sha256(data).hexdigest()}
         for side in self._drawn_sides:
             pictures, seeds = self._draw(pair, side)
             cosines = self._cosines(pictures, pair.captions[side])
-            k = int(np.argmax(cosines)) if cosines is not None else 0
-            found: list[JsonValue] | None = None if cosines is None else [round(float(c), 6) for c in cosines]
-            drawn.append({"caption": side, "candidate": k, "noise_seed": seeds[k], "cosines": found})
+            k = int(np.argmax(cosines)) if cosines is not None else 0  # of equal ones the first
+            rounded: list[JsonValue] | None = None if cosines is None else [round(float(c), 6) for c in cosines]
+            draws.append({"caption": side, "candidate": k, "noise_seed": seeds[k], "cosines": rounded})
             images[f"images/{name}_{side}{picture.suffix}"] = picture.encode(pictures[k])
-        return Made(
-            Item(
-                id=name,
-                images=tuple(images),
-                texts=pair.captions,
-                tags=dict(pair.tags),
-                cluster=pair.cluster,
-                provenance=told,
-            ),
-            images,
-        )
+        return Made(pair.item(name, images=tuple(images), texts=pair.captions, provenance=provenance), images)
 
     def _cosines(self, pictures: Sequence[Pixels], caption: str) -> NDArray[np.float64] | None:
-        """Return each picture's cosine with the caption; of equal ones the first is chosen."""
+        """Return each picture's cosine with the caption, if there is a scorer."""
         if self._scorer is None:
             return None
-        seen, told = unit_vectors(self._scorer, pictures, [caption])
-        found: NDArray[np.float64] = (seen * told).sum(axis=1)
-        return found
+        image_vectors, text_vectors = unit_vectors(self._scorer, pictures, [caption])
+        cosines: NDArray[np.float64] = (image_vectors * text_vectors).sum(axis=1)
+        return cosines
 
-    def _how(self) -> dict[str, JsonValue]:
+    def _settings(self) -> dict[str, JsonValue]:
         options = self._options
         return {"guidance": options.guidance, "steps": options.steps, "suffix": options.suffix}

@@ -1,7 +1,8 @@
 """Pairs of captions after EqBen's Eq-SD: one object, scene or attribute changes in a short prompt.
 
-Source: EqBen, appendix B.5 and Figure 15 (its examples in Figure 16: "A painting of cat wearing a cap.", "A pencil sketch of
-train."). Slips of the figure are corrected: "earing a scarf", "a sunglasses", "an Van Gogh", "heavy raining", "aside the river".
+Source: EqBen, appendix B.5 and Figure 15 (its examples in Figure 16: "A painting of cat wearing a cap.", "A pencil
+sketch of train."). Slips of the figure are corrected: "earing a scarf", "a sunglasses", "an Van Gogh", "heavy raining",
+"aside the river".
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from tellapart.builders.diffusion.caption_pairs import CaptionPair
+from tellapart.builders.caption_files import CaptionPair
 from tellapart.errors import DataError
 
 __all__ = ["ASPECTS", "Aspect", "SceneRule", "eq_sd_pairs", "families"]
@@ -77,8 +78,6 @@ def families(aspect: Aspect, scene_rule: SceneRule = "added") -> list[Pairs]:
     ('A photo of duck on the ground.', 'A photo of chicken on the ground.')
     >>> families("scene")[3][0], families("scene", "swapped")[3][0]
     (('A photo of beach.', 'A photo of beach at sunset.'), ('A photo of beach at sunset.', 'A photo of beach at fog.'))
-    >>> [len(family) for family in families("attribute")]
-    [60, 24, 60]
     """
     if aspect == "object":
         return [
@@ -89,11 +88,11 @@ def families(aspect: Aspect, scene_rule: SceneRule = "added") -> list[Pairs]:
             for objects, scenes in _OBJECTS
         ]
     if aspect == "scene":
-        found = []
+        rows = []
         for thing, scenes in _SCENES.items():
             chosen = combinations(scenes, 2) if scene_rule == "swapped" else product(("",), scenes)
-            found.append([(_caption("a photo of", thing, a), _caption("a photo of", thing, b)) for a, b in chosen])
-        return found
+            rows.append([(_caption("a photo of", thing, a), _caption("a photo of", thing, b)) for a, b in chosen])
+        return rows
     return [
         [
             (_caption("a", medium, "of", thing, a), _caption("a", medium, "of", thing, b))
@@ -108,14 +107,9 @@ def families(aspect: Aspect, scene_rule: SceneRule = "added") -> list[Pairs]:
 
 
 def eq_sd_pairs(items: Mapping[Aspect, int], seed: int, scene_rule: SceneRule = "added") -> dict[str, CaptionPair]:
-    """Draw pairs of captions: a family by chance, then a pair of it, then which of the two comes first; no pair twice.
+    """Draw pairs of captions by chance: a family, then a pair of it, then which of the two comes first; no pair twice.
 
-    More items of an aspect leave the first ones as they are.
-
-    Args:
-        items: how many of each aspect.
-        seed: the recipe's.
-        scene_rule: as in `families`.
+    More items of an aspect leave the first ones unchanged. `scene_rule` is as in `families`.
 
     Raises:
         DataError: an aspect has not as many pairs.
@@ -124,21 +118,21 @@ def eq_sd_pairs(items: Mapping[Aspect, int], seed: int, scene_rule: SceneRule = 
     >>> list(pairs), list(eq_sd_pairs({"object": 2}, seed=1).values())[0] == pairs["object-000"]
     (['object-000', 'attribute-000'], True)
     """
-    found: dict[str, CaptionPair] = {}
+    pairs: dict[str, CaptionPair] = {}
     for aspect, count in items.items():
         rows = families(aspect, scene_rule)
         if count > (most := sum(map(len, rows))):
             raise DataError(f"eq_sd: {count} pairs of aspect {aspect!r} are asked for; Figure 15 has {most}")
         rng = np.random.default_rng(list(hashlib.sha256(f"eq-sd:{seed}:{aspect}".encode()).digest()))
-        drawn: dict[tuple[int, int], bool] = {}
-        while len(drawn) < count:
+        draws: dict[tuple[int, int], bool] = {}
+        while len(draws) < count:
             row = int(rng.integers(len(rows)))
-            drawn.setdefault((row, int(rng.integers(len(rows[row])))), bool(rng.integers(2)))
-        for index, ((row, place), turned) in enumerate(drawn.items()):
-            captions = rows[row][place][::-1] if turned else rows[row][place]
+            draws.setdefault((row, int(rng.integers(len(rows[row])))), bool(rng.integers(2)))
+        for index, ((row, column), turned) in enumerate(draws.items()):
+            captions = rows[row][column][::-1] if turned else rows[row][column]
             name = f"{aspect}-{index:03d}"
-            found[name] = CaptionPair(name, (captions[0], captions[1]), name, {"aspect": aspect})
-    return found
+            pairs[name] = CaptionPair(name, (captions[0], captions[1]), name, {"aspect": aspect})
+    return pairs
 
 
 def _caption(*parts: str) -> str:

@@ -1,8 +1,8 @@
 """Filters of generated pairs by a dual encoder: caption-image, image-image and directional similarity.
 
-Source: COCO-Counterfactuals, appendix B.2.2, which takes them from instruct-pix2pix with CLIP ViT-L/14. The paper lists 0.2
-between each caption and its image and 0.7 between the images; the code that it runs also asks for a directional similarity of
-0.2. Thresholds belong to a scorer: another one has another scale.
+Source: COCO-Counterfactuals, appendix B.2.2, which takes them from instruct-pix2pix with CLIP ViT-L/14. The paper lists
+0.2 between each caption and its image and 0.7 between the images; the code that it runs also asks for a directional
+similarity of 0.2. Thresholds belong to a scorer: another one has another scale.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from tellapart.errors import ModelError
-from tellapart.models.protocols import DualEncoder, Model, Pixels
+from tellapart.models.find import find_model
+from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import DualEncoder, Pixels
 from tellapart.models.vectors import normalise
 
-__all__ = ["STEPS", "Keep", "PairSimilarity", "as_scorer", "pair_similarities", "unit_vectors"]
+__all__ = ["STEPS", "Keep", "PairSimilarity", "measure_pair", "open_scorer", "unit_vectors"]
 
 STEPS = ("caption-image", "image-image", "directional")
 """The filters in their order."""
@@ -33,10 +35,8 @@ class PairSimilarity:
         own: of image 0 with caption 0, of image 1 with caption 1.
         crossed: of image 0 with caption 1, of image 1 with caption 0.
         images: of the two images.
-        directional: of the change from image 0 to image 1 with the change from caption 0 to caption 1; 0 where nothing changes.
-
-    >>> PairSimilarity((0.3, 0.3), (0.2, 0.1), 0.8, 0.4).directional
-    0.4
+        directional: of the change from image 0 to image 1 with the change from caption 0 to caption 1; 0 where nothing
+            changes.
     """
 
     own: tuple[float, float]
@@ -50,20 +50,21 @@ class PairSimilarity:
         >>> PairSimilarity((0.3, 0.3), (0.2, 0.1), 0.8, 0.4).to_record()["own"]
         [0.3, 0.3]
         """
-        told: dict[str, JsonValue] = {}
-        for name, value in asdict(self).items():
-            told[name] = [round(v, 6) for v in value] if isinstance(value, tuple) else round(value, 6)
-        return told
+        return {
+            name: [round(v, 6) for v in value] if isinstance(value, tuple) else round(value, 6)
+            for name, value in asdict(self).items()
+        }
 
 
 class Keep(BaseModel):
     """The table `[options.keep]` of a recipe: which generated pairs stay.
 
     Attributes:
-        rule: `code` asks for the directional threshold, too, as the code of the paper does (the default); `paper` does not.
+        rule: `code` asks for the directional threshold, too, as the code of the paper does (the default); `paper` does
+            not.
         caption_image, image_image, directional: the thresholds; a pair on one stays.
-        choose: how a caption and its image are found to fit: by the `threshold` (the default), by `argmax` (each image is
-            nearer its own caption than the other one; a tie is not), or by `both`.
+        choose: the test of a caption and its image: the `threshold` (the default), `argmax` (each image is nearer its
+            own caption than the other one; a tie is not), or `both`.
         best: how many pairs of one pair of captions become items, the highest directional similarity first.
 
     >>> Keep().step_failed(PairSimilarity((0.3, 0.1), (0.2, 0.1), 0.8, 0.4))
@@ -81,35 +82,28 @@ class Keep(BaseModel):
     choose: Literal["threshold", "argmax", "both"] = "threshold"
     best: int = Field(default=1, ge=1)
 
-    def step_failed(self, found: PairSimilarity) -> str | None:
-        """Return the first of `STEPS` that a pair does not pass, or None.
-
-        >>> Keep(choose="argmax").step_failed(PairSimilarity((0.3, 0.3), (0.3, 0.1), 0.8, 0.4))
-        'caption-image'
-        """
-        near = self.choose == "argmax" or min(found.own) >= self.caption_image
-        nearer = self.choose == "threshold" or all(a > b for a, b in zip(found.own, found.crossed, strict=True))
+    def step_failed(self, pair: PairSimilarity) -> str | None:
+        """Return the first of `STEPS` that a pair does not pass, or None."""
+        near = self.choose == "argmax" or min(pair.own) >= self.caption_image
+        nearer = self.choose == "threshold" or all(a > b for a, b in zip(pair.own, pair.crossed, strict=True))
         if not (near and nearer):
             return "caption-image"
-        if found.images < self.image_image:
+        if pair.images < self.image_image:
             return "image-image"
-        return "directional" if self.rule == "code" and found.directional < self.directional else None
+        return "directional" if self.rule == "code" and pair.directional < self.directional else None
 
 
-def as_scorer(model: Model) -> DualEncoder:
-    """Return a model as a scorer of pairs.
+def open_scorer(name: str, device: str) -> DualEncoder:
+    """Open a model as a scorer of pairs.
 
     Raises:
-        ModelError: it is no dual encoder, so it has no vectors whose change could have a direction.
-
-    >>> from tellapart.models.reference import Constant
-    >>> as_scorer(Constant())
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: scorer 'constant' is no dual encoder; name one that encodes images and texts apart, such as open_clip:ARCH/TAG
+        ModelError: it cannot be opened, or is no dual encoder: its vectors' change has no direction.
     """
+    model = find_model(name, ModelOptions(device=device))
     if not isinstance(model, DualEncoder):
         raise ModelError(
-            f"scorer {model.name!r} is no dual encoder; name one that encodes images and texts apart, such as open_clip:ARCH/TAG"
+            f"scorer {model.name!r} is no dual encoder; name one that encodes images and texts apart, such as "
+            "open_clip:ARCH/TAG"
         )
     return model
 
@@ -120,54 +114,39 @@ def unit_vectors(
     """Encode images and texts to vectors of length one in one space: float64 `(images, n)` and `(texts, n)`.
 
     Raises:
-        ModelError: images and texts have not as many dimensions, so they have no cosine.
-
-    >>> from tellapart.models.find import find_model
-    >>> seen, told = unit_vectors(find_model("demo-encoder"), [np.zeros((8, 8, 3), np.uint8)], ["a red mug", "a blue mug"])
-    >>> len(seen), len(told), seen.shape[1] == told.shape[1]
-    (1, 2, True)
+        ModelError: image and text vectors differ in their number of dimensions, so they have no cosine.
     """
-    seen = normalise(scorer.encode_images(images)).astype(np.float64)
-    told = normalise(scorer.encode_texts(texts)).astype(np.float64)
-    if told.shape[1] != seen.shape[1]:
+    image_vectors = normalise(scorer.encode_images(images)).astype(np.float64)
+    text_vectors = normalise(scorer.encode_texts(texts)).astype(np.float64)
+    if text_vectors.shape[1] != image_vectors.shape[1]:
         raise ModelError(
-            f"scorer {scorer.name!r} has images of {seen.shape[1]} and texts of {told.shape[1]} dimensions; name one with one "
-            "vector of each, in one space"
+            f"scorer {scorer.name!r} has images of {image_vectors.shape[1]} and texts of {text_vectors.shape[1]} "
+            "dimensions; name one with one vector of each, in one space"
         )
-    return seen, told
+    return image_vectors, text_vectors
 
 
-def pair_similarities(
-    scorer: DualEncoder, images: Sequence[tuple[Pixels, Pixels]], captions: tuple[str, str]
-) -> list[PairSimilarity]:
-    """Measure generated pairs of one pair of captions, on vectors of length one.
+def measure_pair(scorer: DualEncoder, images: tuple[Pixels, Pixels], captions: tuple[str, str]) -> PairSimilarity:
+    """Measure a generated pair on vectors of length one.
 
-    The scorer prepares images as it always does; instruct-pix2pix resizes them to 224 without a crop, which is the same for
-    square ones.
+    The scorer prepares images as it always does; instruct-pix2pix resizes them to 224 without a crop, which is the same
+    for square ones.
 
     Raises:
-        ModelError: the scorer's image and text vectors have not as many dimensions.
+        ModelError: as `unit_vectors`.
 
-    >>> from tellapart.models.find import find_model
     >>> black, white = np.zeros((2, 16, 16, 3), np.uint8) + np.array([0, 255], np.uint8).reshape(2, 1, 1, 1)
-    >>> (found,) = pair_similarities(find_model("demo-encoder"), [(black, white)], ("a red mug", "a blue mug"))
-    >>> found.images < 1
+    >>> pair = measure_pair(open_scorer("demo-encoder", "cpu"), (black, white), ("a red mug", "a blue mug"))
+    >>> pair.images < 1
     True
     """
-    if not images:
-        return []
-    seen, told = unit_vectors(scorer, [image for pair in images for image in pair], captions)
-    return [_similarity(pair, told) for pair in seen.reshape(len(images), 2, -1)]
-
-
-def _similarity(seen: NDArray[np.float64], told: NDArray[np.float64]) -> PairSimilarity:
-    # Sums in one fixed order, pair by pair: no neighbour moves a bit.
-    cosines = (seen[:, None, :] * told[None, :, :]).sum(axis=2)
-    ways = seen[1] - seen[0], told[1] - told[0]
-    lengths = float(np.sqrt((ways[0] ** 2).sum() * (ways[1] ** 2).sum()))
+    image_vectors, text_vectors = unit_vectors(scorer, images, captions)
+    cosines = (image_vectors[:, None, :] * text_vectors[None, :, :]).sum(axis=2)
+    image_change, text_change = image_vectors[1] - image_vectors[0], text_vectors[1] - text_vectors[0]
+    lengths = float(np.sqrt((image_change**2).sum() * (text_change**2).sum()))
     return PairSimilarity(
         (float(cosines[0, 0]), float(cosines[1, 1])),
         (float(cosines[0, 1]), float(cosines[1, 0])),
-        float((seen[0] * seen[1]).sum()),
-        float((ways[0] * ways[1]).sum()) / lengths if lengths else 0.0,
+        float((image_vectors[0] * image_vectors[1]).sum()),
+        float((image_change * text_change).sum()) / lengths if lengths else 0.0,
     )

@@ -1,7 +1,8 @@
-"""Diffusion pipelines from a folder or the hub: at one revision, from safetensors alone, without code of their own.
+"""Loading of diffusion pipelines from a folder or the hub: at one revision, from safetensors, without foreign code.
 
-The safety checker of Stable Diffusion 1 is not loaded: it would put a black picture in place of one that it suspects, and a
-black picture is no item. People must look at what was made before it is shown to others; cards say so.
+The safety checker of Stable Diffusion 1 is not loaded: it would put a black picture in place of one that it suspects,
+and a black picture is no item. People must look at the pictures before they are shown to others; the sets' cards say
+this.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from tellapart.data.rows import read_object
-from tellapart.errors import DataError, ModelError, require
+from tellapart.errors import DataError, ModelError, first_line, require
 from tellapart.models.huggingface.files import quiet, silent
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.options import ModelOptions
+from tellapart.models.torch_backend import import_torch, runtime
 
 __all__ = ["PIPELINES", "Checkpoint", "DiffusionModel", "open_checkpoint", "quiet_diffusion"]
 
@@ -44,9 +46,6 @@ class DiffusionModel(BaseModel):
         vae: the same for the autoencoder (vae-ft-mse, say).
         device: `auto` takes CUDA, then Apple's, then the CPU.
         dtype: of weights and activations.
-
-    >>> DiffusionModel(name="models/sd").device
-    'auto'
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -64,16 +63,13 @@ class DiffusionModel(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Files that were found and checked; nothing is in memory yet.
+    """The checked files of a pipeline, not in memory yet.
 
     Attributes:
         kind: the pipeline's class, one of `PIPELINES`.
         folders: of the pipeline, and of the parts that replace its own, by name.
         revisions: of each of them: a commit of the hub, or the SHA-256 of a folder's files.
         device, dtype, variant: as in `DiffusionModel`, `auto` decided.
-
-    >>> Checkpoint("StableDiffusionPipeline", {"pipeline": Path("sd")}, {}, "cpu", "float32").device
-    'cpu'
     """
 
     kind: str
@@ -85,11 +81,7 @@ class Checkpoint:
 
     @property
     def versions(self) -> dict[str, str]:
-        """What decides the pixels, by name: revisions, the library, and where and in which type it computes.
-
-        >>> sorted(Checkpoint("StableDiffusionPipeline", {}, {"pipeline": "0123"}, "cpu", "float32").versions)
-        ['diffusers', 'pipeline', 'torch']
-        """
+        """All that decides the pixels, by name: revisions, the library, and its device and number type."""
         torch = f"{metadata.version('torch')}, {self.device}, {self.dtype}"
         return {**self.revisions, "diffusers": metadata.version("diffusers"), "torch": torch}
 
@@ -99,26 +91,23 @@ class Checkpoint:
         Raises:
             ModelError: the files are damaged or do not fit each other.
             MissingDependencyError: diffusers is not installed.
-
-        >>> Checkpoint("StableDiffusionPipeline", {"pipeline": Path("gone")}, {}, "cpu", "float32").load.__name__
-        'load'
         """
         torch = import_torch()
         diffusers = require("diffusers", extra="diffusion")
-        given: dict[str, Any] = {"use_safetensors": True, "local_files_only": True, "variant": self.variant or None}
+        options: dict[str, Any] = {"use_safetensors": True, "local_files_only": True, "variant": self.variant or None}
         parts: dict[str, Any] = {}
         try:
             with quiet_diffusion():
                 for part, name in (("unet", "UNet2DConditionModel"), ("vae", "AutoencoderKL")):
                     if part in self.folders:
-                        place = self.folders[part]
-                        subfolder = part if (place / part).is_dir() else None
-                        parts[part] = getattr(diffusers, name).from_pretrained(place, subfolder=subfolder, **given)
+                        folder = self.folders[part]
+                        subfolder = part if (folder / part).is_dir() else None
+                        parts[part] = getattr(diffusers, name).from_pretrained(folder, subfolder=subfolder, **options)
                 if self.kind == "StableDiffusionPipeline":
                     parts |= {"safety_checker": None, "requires_safety_checker": False}
                 else:
                     parts["add_watermarker"] = False
-                pipeline = getattr(diffusers, self.kind).from_pretrained(self.folders["pipeline"], **given, **parts)
+                pipeline = getattr(diffusers, self.kind).from_pretrained(self.folders["pipeline"], **options, **parts)
                 pipeline.set_progress_bar_config(disable=True)
                 return pipeline.to(self.device, getattr(torch, self.dtype))
         except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
@@ -128,33 +117,21 @@ class Checkpoint:
 
 
 def open_checkpoint(model: DiffusionModel, home: Path, kinds: Sequence[str] = PIPELINES) -> Checkpoint:
-    """Find a pipeline's files, the hub's cache before the hub, and check them.
-
-    Args:
-        model: what the recipe names.
-        home: the folder that its paths are relative to.
-        kinds: the pipelines that will do.
+    """Find a pipeline's files, the hub's cache before the hub, and check that it is of one of these kinds.
 
     Raises:
-        ModelError: there is no such folder; a hub id comes without a commit, or cannot be fetched; the pipeline is of another
-            kind, brings code of its own, or has weights in pickles alone; the device is not to be had.
+        ModelError: there is no such folder; a hub id comes without a commit, or cannot be fetched; the pipeline is of
+            another kind, brings code of its own, or has weights in pickles alone; the device is not available.
         MissingDependencyError: diffusers, torch or huggingface_hub is not installed.
-
-    >>> open_checkpoint(DiffusionModel(name="gone"), Path("."))
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: gone is no folder, and no id of the hub (owner/name)
     """
     require("diffusers", extra="diffusion")
-    wanted = {"pipeline": (model.name, model.revision)}
-    wanted |= {"unet": (model.unet, model.unet_revision)} if model.unet else {}
-    wanted |= {"vae": (model.vae, model.vae_revision)} if model.vae else {}
+    parts = {"pipeline": (model.name, model.revision)}
+    parts |= {"unet": (model.unet, model.unet_revision)} if model.unet else {}
+    parts |= {"vae": (model.vae, model.vae_revision)} if model.vae else {}
     folders, revisions = {}, {}
-    for part, (name, revision) in wanted.items():
-        check = (
-            partial(_check_pipeline, kinds=kinds, given=set(wanted))
-            if part == "pipeline"
-            else partial(_check_part, part)
-        )
+    for part, (name, revision) in parts.items():
+        whole = part == "pipeline"
+        check = partial(_check_pipeline, kinds=kinds, replaced=set(parts)) if whole else partial(_check_part, part)
         folders[part], revisions[part] = _find(name, revision, home, model.variant, check)
         check(folders[part], model.variant)
     kind = str(read_object(folders["pipeline"] / "model_index.json")["_class_name"])
@@ -163,18 +140,14 @@ def open_checkpoint(model: DiffusionModel, home: Path, kinds: Sequence[str] = PI
 
 @contextmanager
 def quiet_diffusion() -> Iterator[None]:
-    """Keep the libraries' reports off the terminal, and numpy 2's warning of how diffusers makes arrays of tensors.
-
-    >>> quiet_diffusion.__name__
-    'quiet_diffusion'
-    """
+    """Keep the libraries' reports off the terminal, and numpy 2's warning of how diffusers makes arrays of tensors."""
     with silent(require("diffusers", extra="diffusion").utils.logging), quiet(), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         yield
 
 
 def _find(name: str, revision: str, home: Path, variant: str, check: Callable[[Path, str], None]) -> tuple[Path, str]:
-    """Return a folder and what tells its state."""
+    """Return a folder with its revision: the hub's commit, or the SHA-256 of its files."""
     local = home / Path(name).expanduser()
     if local.is_dir():
         return local, _digest(local)
@@ -193,24 +166,23 @@ def _find(name: str, revision: str, home: Path, variant: str, check: Callable[[P
         check(cached, variant)
         return cached, revision
     except (hub.errors.LocalEntryNotFoundError, OSError, ValueError):
-        pass  # it is not in the cache
+        pass  # the cache lacks it
     except ModelError as error:
-        problem = error  # a part of it is not, perhaps
+        problem = error  # the cache may lack a part of it
     try:
-        fetched = hub.snapshot_download(
-            name, revision=revision, allow_patterns=patterns, ignore_patterns=[f"{unused}/*" for unused in _UNUSED]
-        )
+        skipped = [f"{part}/*" for part in _UNUSED]
+        fetched = hub.snapshot_download(name, revision=revision, allow_patterns=patterns, ignore_patterns=skipped)
     except (hub.errors.HfHubHTTPError, hub.errors.LocalEntryNotFoundError, OSError, ValueError) as error:
-        reason = str(error).strip().partition("\n")[0]
         raise problem or ModelError(
-            f"{name} at {revision[:12]} is no folder, the hub's cache lacks it, and it cannot be fetched ({reason:.200}); "
-            f"fetch it where there is a network (hf download {name} --revision {revision}) or name a folder"
+            f"{name} at {revision[:12]} is no folder, the hub's cache lacks it, and it cannot be fetched "
+            f"({first_line(error):.200}); fetch it where there is a network (hf download {name} --revision {revision}) "
+            "or name a folder"
         ) from error
     return Path(fetched), revision
 
 
-def _check_pipeline(folder: Path, variant: str, *, kinds: Sequence[str], given: set[str]) -> None:
-    """Check that a pipeline is one of these, of known parts with safe weights."""
+def _check_pipeline(folder: Path, variant: str, *, kinds: Sequence[str], replaced: set[str]) -> None:
+    """Check that a pipeline is of one of these kinds, with known parts and safe weights."""
     try:
         index = read_object(folder / "model_index.json")
     except DataError as error:
@@ -218,11 +190,11 @@ def _check_pipeline(folder: Path, variant: str, *, kinds: Sequence[str], given: 
     kind = index.get("_class_name")
     if kind not in kinds:
         raise ModelError(f"{folder} is a {kind}; use a {' or a '.join(kinds)}")
-    for part, made in index.items():
-        if part.startswith("_") or part in _UNUSED | given or not isinstance(made, list) or made[0] is None:
+    for part, origin in index.items():  # origin: library and class
+        if part.startswith("_") or part in _UNUSED | replaced or not isinstance(origin, list) or origin[0] is None:
             continue
-        if made[0] not in _LIBRARIES:
-            raise ModelError(f"{folder}: its {part} is code of its own ({made[0]}), which is not run")
+        if origin[0] not in _LIBRARIES:
+            raise ModelError(f"{folder}: its {part} is code of its own ({origin[0]}), which is not run")
         if not (folder / part).is_dir():
             raise ModelError(f"{folder} has no {part}; its model_index.json names one: copy or fetch it again")
         if (folder / part / "config.json").is_file():
@@ -244,7 +216,7 @@ def _check_weights(folder: Path, variant: str) -> None:
 
 
 def _digest(folder: Path) -> str:
-    """Return the SHA-256 of a folder's files that count, and of their names."""
+    """Return the SHA-256 of the files that a pipeline reads, and of their names."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
@@ -256,9 +228,6 @@ def _digest(folder: Path) -> str:
 
 def _device(name: str) -> str:
     torch = import_torch()
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if name == "auto":
-        return next(device for device, found in there.items() if found)
-    if not there[name]:
-        raise ModelError(f"device {name!r} is not to be had: torch {torch.__version__} sees none; use device 'auto'")
-    return name
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    return runtime(ModelOptions(device=name)).device

@@ -1,4 +1,4 @@
-"""Generated pictures as files: how large, in which format."""
+"""Generated pictures as files: their size and format."""
 
 from __future__ import annotations
 
@@ -17,11 +17,8 @@ class PictureFile(BaseModel):
 
     Attributes:
         side: in pixels, resized from the size that was drawn; 0 leaves it (BiVLC: 512).
-        format: `png` keeps every pixel; `jpeg` is what natural pictures beside it mostly are.
+        format: `png` keeps every pixel; `jpeg` is the format of most natural pictures.
         quality: of a JPEG.
-
-    >>> PictureFile(format="jpeg").suffix
-    '.jpg'
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -32,20 +29,11 @@ class PictureFile(BaseModel):
 
     @property
     def suffix(self) -> str:
-        """Of the file's name.
-
-        >>> PictureFile().suffix
-        '.png'
-        """
+        """The ending of the file's name."""
         return ".png" if self.format == "png" else ".jpg"
 
     def encode(self, pixels: Pixels) -> bytes:
-        """Return a picture's file, of pixels uint8 `(height, width, 3)`.
-
-        >>> import numpy as np
-        >>> PictureFile().encode(np.zeros((2, 2, 3), np.uint8))[1:4]
-        b'PNG'
-        """
+        """Return a picture's file, of pixels uint8 `(height, width, 3)`."""
         from PIL import Image
 
         image = Image.fromarray(pixels)

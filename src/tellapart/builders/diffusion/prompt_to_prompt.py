@@ -1,9 +1,8 @@
-"""The builder `prompt-to-prompt`: two captions, two pictures that differ as the captions do, chosen from many by a scorer."""
+"""The builder `prompt-to-prompt`: pairs of pictures that differ as two captions do, chosen from many by a scorer."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -11,16 +10,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from tellapart.builders.builder import Candidate, Made, Rejected, Start
-from tellapart.builders.diffusion.caption_pairs import CaptionPair, read_caption_pairs
+from tellapart.builders.caption_files import CaptionPair, file_digest, read_caption_pairs
 from tellapart.builders.diffusion.eq_sd import Aspect, SceneRule, eq_sd_pairs
-from tellapart.builders.diffusion.image_filters import STEPS, Keep, PairSimilarity, as_scorer, pair_similarities
+from tellapart.builders.diffusion.image_filters import STEPS, Keep, PairSimilarity, measure_pair, open_scorer
 from tellapart.builders.diffusion.loading import DiffusionModel, open_checkpoint
 from tellapart.builders.diffusion.pictures import PictureFile
 from tellapart.builders.diffusion.sampling import Draw, Schedule, random_numbers, room_for, sample_pairs
-from tellapart.data.item import Item
 from tellapart.errors import DataError
-from tellapart.models.find import find_model
-from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Pixels
 
 __all__ = ["PromptToPrompt"]
@@ -32,13 +28,13 @@ class _Sample:
 
     index: int
     draw: Draw
-    found: PairSimilarity
+    similarity: PairSimilarity
     pictures: tuple[Pixels, Pixels]
 
 
 @dataclass(frozen=True, slots=True)
-class _Sampled:
-    """All that became of one pair of captions: what passed, best first, and at which step each of the others did not."""
+class _Samples:
+    """The samples of one pair of captions that passed, best first, and the step at which each of the others failed."""
 
     pair: str
     passed: tuple[_Sample, ...]
@@ -46,21 +42,19 @@ class _Sampled:
 
 
 class PromptToPrompt:
-    """Draw many pairs of pictures for each pair of captions from shared noise and attention, filter them, and keep the best.
+    """Draw many pairs of pictures for each pair of captions from shared noise and attention, and keep the best.
 
-    Captions come from a file (`captions`, see `caption_pairs.read_caption_pairs`) or from Eq-SD's grammar (`eq_sd`). A candidate
-    is a pair of captions, with `keep.best` above 1 also a rank among its pairs of pictures. Ranks of one pair of captions are
-    drawn once where one process makes them one after the other; several processes may each draw them, with the same outcome.
+    Captions come from a file (`captions`, see `caption_files.read_caption_pairs`) or from Eq-SD's grammar (`eq_sd`). A
+    candidate is a pair of captions, with `keep.best` above 1 also a rank among its pairs of pictures. Ranks of one pair
+    of captions are drawn once if one process makes them one after the other; several processes may each draw them, with
+    the same outcome.
 
     Raises:
         DataError: the captions cannot be read, or not one source of them is named.
-        ModelError: the diffusion model or the scorer cannot be had.
+        ModelError: the diffusion model or the scorer cannot be loaded.
         MissingDependencyError: diffusers is not installed.
 
     Source: COCO-Counterfactuals, appendix B.2.2; EqBen, appendix B.5.
-
-    >>> PromptToPrompt.Options(model={"name": "sd"}, scorer="demo-encoder", eq_sd={"object": 3}).samples
-    100
     """
 
     class Options(BaseModel):
@@ -71,15 +65,13 @@ class PromptToPrompt:
             eq_sd: instead of a file, how many pairs of each aspect of Eq-SD's grammar.
             scene_rule: of that grammar's scenes, see `eq_sd.families`.
             model: the pipeline, a `StableDiffusionPipeline`.
-            scorer: a dual encoder that `tellapart run -m` knows, and where it computes (`auto`: where the pipeline does).
+            scorer: a dual encoder that `tellapart run -m` knows, and where it computes (`auto`: where the pipeline
+                does).
             samples: pairs of pictures drawn for each pair of captions.
             steps, sampler, side, batch: see `sampling.Schedule`.
-            guidance, self_fraction, cross_fraction: lowest and highest value of what each draw takes evenly between them.
+            guidance, self_fraction, cross_fraction: lowest and highest value; each draw takes one evenly between them.
             keep: the filters.
-            picture: how pictures are written.
-
-        >>> PromptToPrompt.Options(model={"name": "sd"}, scorer="demo-encoder").self_fraction
-        [0.1, 0.9]
+            picture: size and format of the files.
         """
 
         model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -112,30 +104,29 @@ class PromptToPrompt:
                 raise DataError(
                     f"[options] {name}: expected [lowest, highest], fractions within 0 and 1; got [{low}, {high}]"
                 )
-        self._inputs: dict[str, str] = {}
+        self.inputs: Mapping[str, str] = {}
         if options.captions:
             path = start.home / options.captions
             self._pairs = read_caption_pairs(path)
-            self._inputs[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+            self.inputs = file_digest(path)
         else:
             self._pairs = eq_sd_pairs(options.eq_sd, start.seed, options.scene_rule)
         self._checkpoint = open_checkpoint(options.model, start.home, ("StableDiffusionPipeline",))
         device = self._checkpoint.device if options.scorer_device == "auto" else options.scorer_device
-        self._scorer = as_scorer(find_model(options.scorer, ModelOptions(device=device)))
+        self._scorer = open_scorer(options.scorer, device)
         self._schedule = Schedule(options.steps, options.sampler, options.side, options.batch)
-        self._sampled: _Sampled | None = None
+        self._sampled: _Samples | None = None
 
     @property
     def about(self) -> Mapping[str, JsonValue]:
-        """What the card says."""
-        keep = self._options.keep
-        asked = "caption-image, image-image" + (" and directional" if keep.rule == "code" else "")
+        """Title, description, licence, source and citation for the card."""
+        steps = "caption-image, image-image" + (" and directional" if self._options.keep.rule == "code" else "")
         return {
             "title": "Pairs drawn by Prompt-to-Prompt",
             "description": f"2x2 items: both pictures are drawn from the same noise and share attention maps; of "
-            f"{self._options.samples} pairs of pictures those that pass filters by {asked} similarity stay, the highest "
-            "directional similarity first. No person has looked at them, and no safety checker has run: look at them before "
-            "you measure with them or show them.",
+            f"{self._options.samples} pairs of pictures those that pass filters by {steps} similarity stay, the "
+            "highest directional similarity first. No person has looked at them, and no safety checker has run: look "
+            "at them before you measure with them or show them.",
             "licence": "that of the diffusion model's outputs",
             "source": "drawn by tellapart's builder `prompt-to-prompt`"
             + (", captions after EqBen's Figure 15" if self._options.eq_sd else ""),
@@ -144,17 +135,12 @@ class PromptToPrompt:
         }
 
     @property
-    def inputs(self) -> Mapping[str, str]:
-        """The captions file, if there is one, with its SHA-256."""
-        return self._inputs
-
-    @property
     def models(self) -> Mapping[str, str]:
         """The pipeline's revisions, the scorer's fingerprint, and the libraries that compute."""
         return {**self._checkpoint.versions, "scorer": f"{self._options.scorer} {self._scorer.fingerprint}"}
 
     def candidates(self) -> Sequence[Candidate]:
-        """Return every pair of captions, as often as pairs of pictures of it may stay."""
+        """Return every pair of captions, once for each rank of its pairs of pictures."""
         best = self._options.keep.best
         return [
             Candidate(name if best == 1 else f"{name}-{rank}", {"pair": name, "rank": rank})
@@ -180,26 +166,26 @@ class PromptToPrompt:
             return Rejected(max(sampled.failed, key=STEPS.index), f"none of {self._options.samples} samples passed")
         if rank >= len(sampled.passed):
             return Rejected("best", "fewer samples passed than are wanted")
-        return self._made(candidate.id, pair, sampled, rank)
+        return self._item(candidate.id, pair, sampled, rank)
 
     @cached_property
     def _pipeline(self) -> Any:
         return self._checkpoint.load()
 
-    def _sample(self, pair: CaptionPair) -> _Sampled:
-        """Draw every sample of a pair of captions; pictures that a filter rejects are forgotten at once."""
+    def _sample(self, pair: CaptionPair) -> _Samples:
+        """Draw every sample of a pair of captions; rejected pictures are not kept in memory."""
         draws = [self._draw(pair.id, index) for index in range(self._options.samples)]
         passed: list[_Sample] = []
         failed: list[str] = []
-        drawn = sample_pairs(self._pipeline, pair.captions, draws, self._schedule)
-        for (index, draw), pictures in zip(enumerate(draws), drawn, strict=True):
-            (found,) = pair_similarities(self._scorer, [pictures], pair.captions)
-            if (step := self._options.keep.step_failed(found)) is None:
-                passed.append(_Sample(index, draw, found, pictures))
+        samples = sample_pairs(self._pipeline, pair.captions, draws, self._schedule)
+        for (index, draw), pictures in zip(enumerate(draws), samples, strict=True):
+            similarity = measure_pair(self._scorer, pictures, pair.captions)
+            if (step := self._options.keep.step_failed(similarity)) is None:
+                passed.append(_Sample(index, draw, similarity, pictures))
             else:
                 failed.append(step)
-        passed.sort(key=lambda sample: (-sample.found.directional, sample.index))
-        return _Sampled(pair.id, tuple(passed[: self._options.keep.best]), tuple(failed))
+        passed.sort(key=lambda sample: (-sample.similarity.directional, sample.index))
+        return _Samples(pair.id, tuple(passed[: self._options.keep.best]), tuple(failed))
 
     def _draw(self, name: str, index: int) -> Draw:
         rng, options = random_numbers(self._seed, name, index), self._options
@@ -210,31 +196,21 @@ class PromptToPrompt:
         )
         return Draw(seed, guidance, own, cross)
 
-    def _made(self, name: str, pair: CaptionPair, sampled: _Sampled, rank: int) -> Made:
+    def _item(self, name: str, pair: CaptionPair, sampled: _Samples, rank: int) -> Made:
         sample, options = sampled.passed[rank], self._options
-        images = dict(self._files(name, sample.pictures))
-        draw = sample.draw
-        item = Item(
-            id=name,
-            images=tuple(images),
-            texts=pair.captions,
-            tags=dict(pair.tags),
-            cluster=pair.cluster,
-            provenance={
-                "pair": pair.id,
-                "sample": sample.index,
-                "rank": rank,
-                "noise_seed": draw.seed,
-                "self_fraction": round(draw.self_fraction, 6),
-                "cross_fraction": round(draw.cross_fraction, 6),
-                "guidance": round(draw.guidance, 6),
-                "steps": options.steps,
-                "sampler": options.sampler,
-                "similarity": sample.found.to_record(),
-            },
-        )
+        picture, draw = options.picture, sample.draw
+        images = {f"images/{name}_{k}{picture.suffix}": picture.encode(p) for k, p in enumerate(sample.pictures)}
+        provenance = {
+            "pair": pair.id,
+            "sample": sample.index,
+            "rank": rank,
+            "noise_seed": draw.seed,
+            "self_fraction": round(draw.self_fraction, 6),
+            "cross_fraction": round(draw.cross_fraction, 6),
+            "guidance": round(draw.guidance, 6),
+            "steps": options.steps,
+            "sampler": options.sampler,
+            "similarity": sample.similarity.to_record(),
+        }
+        item = pair.item(name, images=tuple(images), texts=pair.captions, provenance=provenance)
         return Made(item, images, tuple(f"sample: {step}" for step in sampled.failed) if rank == 0 else ())
-
-    def _files(self, name: str, pictures: tuple[Pixels, Pixels]) -> Iterator[tuple[str, bytes]]:
-        for side, pixels in enumerate(pictures):
-            yield f"images/{name}_{side}{self._options.picture.suffix}", self._options.picture.encode(pixels)

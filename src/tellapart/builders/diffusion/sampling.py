@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tellapart.builders.diffusion.attention import Sharing, sharing_attention, token_map
 from tellapart.builders.diffusion.loading import quiet_diffusion
@@ -21,15 +22,12 @@ _SCHEDULERS = {"euler-ancestral": "EulerAncestralDiscreteScheduler", "ddim": "DD
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What one pair of pictures is drawn with.
+    """The parameters of one pair of pictures.
 
     Attributes:
         seed: of the first noise and of all that the steps add: the same for both pictures.
         guidance: how much the caption counts.
         self_fraction, cross_fraction: parts of the steps in which attention maps are shared.
-
-    >>> Draw(seed=1, guidance=7.5, self_fraction=0.5).cross_fraction
-    0.0
     """
 
     seed: int
@@ -40,16 +38,13 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How pictures are denoised.
+    """The denoising of pictures.
 
     Attributes:
         steps: of the sampler.
         sampler: `euler-ancestral` (instruct-pix2pix) or `ddim` (Hertz et al.).
         side: of the pictures, in pixels; 0 for the model's own.
         batch: pairs in one forward pass. A picture's last bits depend on it, so it belongs to the recipe.
-
-    >>> Schedule().steps
-    100
     """
 
     steps: int = 100
@@ -59,32 +54,17 @@ class Schedule:
 
 
 def random_numbers(seed: int, name: str, index: int) -> np.random.Generator:
-    """Return the random numbers of one draw of one item: no other item, draw or process has a part in them.
-
-    >>> int(random_numbers(1, "a", 0).integers(2**32)) == int(random_numbers(1, "a", 1).integers(2**32))
-    False
-    """
+    """Return the random numbers of one draw of one item: no other item, draw or process changes them."""
     return np.random.default_rng(list(hashlib.sha256(f"{seed}:{name}:{index}".encode()).digest()))
 
 
 def words_of(tokenizer: Any, caption: str) -> list[list[int]]:
-    """Return the token ids of each word of a caption, as the text encoder is given them.
-
-    >>> class Letters:
-    ...     def __call__(self, text, add_special_tokens):
-    ...         return type("Encoding", (), {"input_ids": [ord(letter) for letter in text]})
-    >>> words_of(Letters(), "a b")
-    [[97], [98]]
-    """
+    """Return the token ids of each word of a caption, as the text encoder gets them."""
     return [list(tokenizer(word, add_special_tokens=False).input_ids) for word in caption.split()]
 
 
 def room_for(pipeline: Any, caption: str) -> bool:
-    """Return whether a pipeline's text encoder, and its second one if it has two, reads a caption to its end.
-
-    >>> room_for.__name__
-    'room_for'
-    """
+    """Return whether a pipeline's text encoder, and its second one if it has two, reads a caption to its end."""
     tokenizers = [getattr(pipeline, name, None) for name in ("tokenizer", "tokenizer_2")]
     return all(
         len(tokenizer(caption, truncation=False, verbose=False).input_ids) <= tokenizer.model_max_length
@@ -98,23 +78,20 @@ def sample_pairs(
 ) -> Iterator[tuple[Pixels, Pixels]]:
     """Yield a pair of pictures for each draw, in their order.
 
-    Every forward pass has the same shape, the last one filled up, so a pair does not depend on how many are drawn. All noise
-    comes from a generator of the draw's own, on the CPU, so it does not depend on the device or the batch either.
+    Every forward pass has the same shape, the last one filled up, so a pair does not depend on how many are drawn. All
+    noise comes from a generator of the draw's own, on the CPU, so it does not depend on the device or the batch either.
 
     Args:
         pipeline: a `StableDiffusionPipeline`.
         captions: of the first and the second picture; neither is longer than the text encoder reads.
         draws: one for each pair.
-        schedule: steps, sampler, size and batch.
+        schedule: of all.
 
     Yields:
         RGB pictures, uint8 `(side, side, 3)`.
 
     Raises:
         ModelError: the denoiser's attention is not Stable Diffusion's.
-
-    >>> list(sample_pairs(None, ("a cat", "a dog"), [], Schedule()))
-    []
     """
     if not draws:
         return
@@ -122,7 +99,7 @@ def sample_pairs(
     with torch.inference_mode():
         texts = _texts(pipeline, captions)
         for batch, real in fixed_batches(draws, schedule.batch):
-            pictures = _denoised(pipeline, texts, captions, batch, schedule)
+            pictures = _denoise(pipeline, texts, captions, batch, schedule)
             yield from zip(pictures[0 : 2 * real : 2], pictures[1 : 2 * real : 2], strict=True)
 
 
@@ -135,16 +112,13 @@ def sample_images(
 
     Args:
         pipeline: a `StableDiffusionPipeline` or a `StableDiffusionXLPipeline`.
-        prompt: what is to be seen.
+        prompt: the text to draw.
         seeds: one for each picture.
-        schedule: steps, side and batch; its sampler is not used.
+        schedule: its sampler is not used.
         guidance: how much the prompt counts.
 
     Yields:
         RGB pictures, uint8 `(side, side, 3)`.
-
-    >>> list(sample_images(None, "a cat", [], Schedule(), 5.0))
-    []
     """
     torch = import_torch()
     for batch, real in fixed_batches(seeds, schedule.batch):
@@ -159,24 +133,23 @@ def sample_images(
                 generator=generators,
                 output_type="np",
             ).images
-        yield from list((floats * 255).round().astype(np.uint8))[:real]
+        yield from _bytes(floats)[:real]
 
 
 def _texts(pipeline: Any, captions: tuple[str, str]) -> Any:
     """Encode no caption, the first and the second, each by itself: (3, 1, tokens, width)."""
-    torch = import_torch()
-    found = [pipeline.encode_prompt(caption, pipeline.device, 1, True) for caption in captions]
-    return torch.stack([found[0][1], found[0][0], found[1][0]])
+    (first, without), (second, _) = (pipeline.encode_prompt(text, pipeline.device, 1, True) for text in captions)
+    return import_torch().stack([without, first, second])
 
 
-def _denoised(
+def _denoise(
     pipeline: Any, texts: Any, captions: tuple[str, str], draws: Sequence[Draw], schedule: Schedule
 ) -> list[Pixels]:
     """Draw one batch: first and second picture of each draw in turn."""
     torch = import_torch()
     unet, device, dtype, n = pipeline.unet, pipeline.device, pipeline.unet.dtype, len(draws)
     scheduler = _scheduler(pipeline, schedule)
-    # One generator for each picture, the same seed for both of a pair: they share all noise, also what the steps add.
+    # One generator for each picture, the same seed for both of a pair: they share all noise, also that of the steps.
     generators = [torch.Generator("cpu").manual_seed(draw.seed) for draw in draws for _ in range(2)]
     side = schedule.side // pipeline.vae_scale_factor or unet.config.sample_size
     shape = (1, unet.config.in_channels, side, side)
@@ -190,13 +163,16 @@ def _denoised(
     with sharing_attention(unet, sharing):
         for step, time in enumerate(scheduler.timesteps):
             sharing.begin(step)
-            given = scheduler.scale_model_input(torch.cat([latents] * 2), time)
-            without, with_caption = unet(given, time, encoder_hidden_states=context, return_dict=False)[0].chunk(2)
+            scaled = scheduler.scale_model_input(torch.cat([latents] * 2), time)
+            without, with_caption = unet(scaled, time, encoder_hidden_states=context, return_dict=False)[0].chunk(2)
             guided = without + guidance * (with_caption - without)
             latents = scheduler.step(guided, time, latents, generator=generators, return_dict=False)[0]
     images = pipeline.vae.decode(latents / pipeline.vae.config.scaling_factor, return_dict=False)[0]
-    floats = pipeline.image_processor.postprocess(images, output_type="np")
-    return list((floats * 255).round().astype(np.uint8))
+    return _bytes(pipeline.image_processor.postprocess(images, output_type="np"))
+
+
+def _bytes(pictures: NDArray[np.float32]) -> list[Pixels]:
+    return list((pictures * 255).round().astype(np.uint8))
 
 
 def _scheduler(pipeline: Any, schedule: Schedule) -> Any:
@@ -204,6 +180,6 @@ def _scheduler(pipeline: Any, schedule: Schedule) -> Any:
 
     config = {**pipeline.scheduler.config, "timestep_spacing": "linspace"}  # as k-diffusion spaces them
     with quiet_diffusion():
-        made = getattr(diffusers, _SCHEDULERS[schedule.sampler]).from_config(config)
-        made.set_timesteps(schedule.steps, device=pipeline.device)
-    return made
+        scheduler = getattr(diffusers, _SCHEDULERS[schedule.sampler]).from_config(config)
+        scheduler.set_timesteps(schedule.steps, device=pipeline.device)
+    return scheduler

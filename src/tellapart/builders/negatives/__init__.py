@@ -1,1 +1,1 @@
-"""False captions that are hard to tell from true ones: by rule, by a language model, and balanced by text-only scorers."""
+"""False captions that are hard to tell from true ones: by rule or language model, balanced by text-only scorers."""

@@ -1,4 +1,4 @@
-"""A language model's answer, read strictly: two lines of one form, and a change that is the one it says it is."""
+"""Strict reading of a language model's reply: two lines of one form, and a caption with exactly the noted change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tellapart.builders.builder import Rejected
 from tellapart.builders.negatives.instructions import NONE
 from tellapart.builders.negatives.wording import words
 
-__all__ = ["Answer", "check", "parse"]
+__all__ = ["RewriteReply", "check", "parse"]
 
 _FORM = re.compile(r"CHANGE: (?P<change>[^\n]+)\nCAPTION: (?P<caption>[^\n]+)")
 _SIGNS = {"replace": " -> ", "swap": " <-> "}
@@ -34,61 +34,61 @@ _AGREEING = frozenset(
 _MOST_AGREEING = 2
 
 
-class Answer(NamedTuple):
-    """The phrases of the change, as the model noted them, and the false caption.
-
-    >>> Answer(("dog", "cat"), "A cat.").phrases
-    ('dog', 'cat')
-    """
+class RewriteReply(NamedTuple):
+    """The phrases of the change, as the model noted them, and the false caption."""
 
     phrases: tuple[str, ...]
     caption: str
 
+    def change(self, kind: str) -> str:
+        """Return the change as the model is asked to note it.
 
-def parse(reply: str, kind: str) -> Answer | Rejected:
-    """Read a reply; whatever is not of the form, to the letter, is rejected at the step `parse`.
+        >>> RewriteReply(("dog", "cat"), "A cat.").change("replace_obj")
+        'dog -> cat'
+        """
+        sign = _SIGNS.get(kind.partition("_")[0])
+        return sign.join(self.phrases) if sign else f"+ {self.phrases[0]}"
+
+
+def parse(reply: str, kind: str) -> RewriteReply | Rejected:
+    """Read a reply; one that is not of the form, to the letter, is rejected at the step `parse`.
 
     Args:
-        reply: what the model wrote; blanks around lines and blank lines do not count.
+        reply: the model's text; blanks around lines and blank lines do not count.
         kind: one of SugarCrepe's seven; decides how the change is noted.
 
     >>> parse("CHANGE: dog -> cat\\nCAPTION: A cat.", "replace_obj")
-    Answer(phrases=('dog', 'cat'), caption='A cat.')
+    RewriteReply(phrases=('dog', 'cat'), caption='A cat.')
     >>> parse("Sure! Here is one: A cat.", "replace_obj").reason
     'not of the form'
     """
     plain = "\n".join(stripped for line in reply.splitlines() if (stripped := line.strip()))
     if plain.rstrip(".") == NONE:
         return Rejected("model", "no such change, it says")
-    found = _FORM.fullmatch(plain)
-    if found is None:
+    lines = _FORM.fullmatch(plain)
+    if lines is None:
         return Rejected("parse", "not of the form" if plain else "empty")
-    change, sign = found["change"].strip(), _SIGNS.get(kind.partition("_")[0])
+    change, sign = lines["change"].strip(), _SIGNS.get(kind.partition("_")[0])
     phrases = tuple(change.split(sign)) if sign else (change.removeprefix("+ "),)
     noted = len(phrases) == 2 if sign else change.startswith("+ ")
     # A swap's sign holds the other's.
     if not noted or not all(words(phrase) for phrase in phrases) or any(">" in phrase for phrase in phrases):
         return Rejected("parse", "the change is not noted in its form")
-    return Answer(tuple(phrase.strip() for phrase in phrases), found["caption"].strip())
+    return RewriteReply(tuple(phrase.strip() for phrase in phrases), lines["caption"].strip())
 
 
-def check(kind: str, true: str, answer: Answer) -> Rejected | None:
-    """Reject an answer whose caption is not the true one with exactly the change that it notes, at the step `check`.
+def check(kind: str, true: str, reply: RewriteReply) -> Rejected | None:
+    """Reject a reply whose caption is not the true one with exactly the change that it notes, at the step `check`.
 
     Words are compared without case and signs; "a" and "an" are one. Two verbs or pronouns may change besides, to agree.
 
-    Args:
-        kind: one of SugarCrepe's seven.
-        true: the caption that the model was given.
-        answer: what it made of it.
-
-    >>> check("replace_obj", "A dog on a bed.", Answer(("dog", "owl"), "An owl on a bed.")) is None
+    >>> check("replace_obj", "A dog on a bed.", RewriteReply(("dog", "owl"), "An owl on a bed.")) is None
     True
-    >>> check("replace_obj", "A dog on a bed.", Answer(("dog", "owl"), "An owl on a rug.")).reason
+    >>> check("replace_obj", "A dog on a bed.", RewriteReply(("dog", "owl"), "An owl on a rug.")).reason
     'another change than the one noted'
     """
-    before, after = words(true), words(answer.caption)
-    phrases = [words(phrase) for phrase in answer.phrases]
+    before, after = words(true), words(reply.caption)
+    phrases = [words(phrase) for phrase in reply.phrases]
     if before == after:
         return Rejected("check", "the caption itself")
     if max(map(len, phrases)) > _LONGEST:
@@ -97,10 +97,10 @@ def check(kind: str, true: str, answer: Answer) -> Rejected | None:
     if way != "swap" and _DENIALS & set(phrases[-1]):
         return Rejected("check", "denies")
     if way == "swap":
-        changed = _swapped(before, *phrases)
+        rewritten = _swaps(before, *phrases)
     else:
-        changed = _replaced(before, *phrases) if way == "replace" else _replaced(before, [], phrases[0])
-    fits = any(_agrees(after, text) for text in changed)
+        rewritten = _replacements(before, *phrases) if way == "replace" else _replacements(before, [], phrases[0])
+    fits = any(_agrees(after, text) for text in rewritten)
     return None if fits else Rejected("check", "another change than the one noted")
 
 
@@ -108,12 +108,12 @@ def _places(text: Sequence[str], phrase: Sequence[str]) -> Iterator[int]:
     return (k for k in range(len(text) - len(phrase) + 1) if list(text[k : k + len(phrase)]) == list(phrase))
 
 
-def _replaced(text: list[str], old: list[str], new: list[str]) -> Iterator[list[str]]:
+def _replacements(text: list[str], old: list[str], new: list[str]) -> Iterator[list[str]]:
     """Yield the text with each one of a phrase's places given to another; an empty phrase is everywhere."""
     return (text[:k] + new + text[k + len(old) :] for k in _places(text, old))
 
 
-def _swapped(text: list[str], one: list[str], other: list[str]) -> Iterator[list[str]]:
+def _swaps(text: list[str], one: list[str], other: list[str]) -> Iterator[list[str]]:
     """Yield the text with each two places of two phrases exchanged."""
     spans = [(k, k + len(one), other) for k in _places(text, one)]
     spans += [(k, k + len(other), one) for k in _places(text, other)]

@@ -1,4 +1,4 @@
-"""A language model as one callable: messages in, a reply out; local weights or a server, by the recipe's words."""
+"""The protocol of chat models, messages in and a reply out, and the options that name one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,7 @@ __all__ = ["Chat", "ChatOptions", "Message", "Reply"]
 
 
 class Message(NamedTuple):
-    """One turn of a conversation.
-
-    >>> Message("user", "Hello")._asdict()
-    {'role': 'user', 'content': 'Hello'}
-    """
+    """One turn of a conversation."""
 
     role: Literal["system", "user", "assistant"]
     content: str
@@ -24,11 +20,7 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model answered, and whether it was cut off at the limit of tokens.
-
-    >>> Reply("NONE").cut
-    False
-    """
+    """A model's answer, and whether it was cut off at the limit of tokens."""
 
     text: str
     cut: bool = False
@@ -54,7 +46,7 @@ class Chat(Protocol):
         """Return the reply; it depends on the messages and, if the model draws, on the seed alone.
 
         Raises:
-            ModelError: there is no reply to be had; another try may get one.
+            ModelError: the model gives no reply; another try may get one.
         """
 
 
@@ -64,16 +56,13 @@ class ChatOptions(BaseModel):
     Attributes:
         source: a folder or a hub id of a causal model of transformers, or the address of a server that speaks OpenAI's
             chat completions (`http://localhost:8000/v1`).
-        name: of the model on the server; of none else.
+        name: of the model on the server; only for a server.
         key_variable: the environment variable that holds the server's key; empty for a server that wants none.
         temperature: 0 takes the likeliest token, above it tokens are drawn, with a seed of the candidate's own.
         max_tokens: of a reply; one that is cut off is rejected.
         timeout: seconds that a server may take to answer.
         tries: requests to the server before a candidate fails.
         device, dtype: of a local model.
-
-    >>> ChatOptions(source="http://localhost:8000/v1", name="small").temperature
-    0.0
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -90,9 +79,5 @@ class ChatOptions(BaseModel):
 
     @property
     def served(self) -> bool:
-        """Whether the model is a server's.
-
-        >>> ChatOptions(source="models/small").served
-        False
-        """
+        """Whether the model is a server's."""
         return self.source.startswith(("http://", "https://"))

@@ -17,18 +17,14 @@ __all__ = ["LocalChat"]
 
 
 class LocalChat:
-    """A causal model and its tokenizer; conversations are written by its chat template, or as plain turns without one.
+    """A causal model and its tokenizer; without a chat template, a conversation is read as plain turns.
 
-    They are answered one by one: neither neighbours nor the order of work change a reply.
+    Conversations are answered one by one: neither neighbours nor the order of work change a reply.
 
     Args:
         options: temperature, limit of tokens, device.
         model: in evaluation mode, on its device.
         tokenizer: the model's.
-
-    >>> LocalChat.load(ChatOptions(source=str(getfixture("tmp_path"))))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: ... has no tokenizer that can be read (...
     """
 
     def __init__(self, options: ChatOptions, model: Any, tokenizer: Any) -> None:
@@ -38,11 +34,11 @@ class LocalChat:
         ends = own.eos_token_id if own.eos_token_id is not None else tokenizer.eos_token_id
         self._ends: list[int] = ends if isinstance(ends, list) else [ends] if ends is not None else []
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else next(iter(self._ends), None)
-        drawn = {"temperature": options.temperature, "top_k": 0} if options.temperature else {}
-        # In place of the checkpoint's own, with which the library would fill in whatever a call leaves out.
+        sampling = {"temperature": options.temperature, "top_k": 0} if options.temperature else {}
+        # In place of the checkpoint's own, from which the library would take every value that a call leaves out.
         model.generation_config = import_transformers().GenerationConfig(
             do_sample=options.temperature > 0, num_beams=1, max_new_tokens=options.max_tokens, pad_token_id=pad,
-            eos_token_id=self._ends or None, bos_token_id=own.bos_token_id, **drawn,
+            eos_token_id=self._ends or None, bos_token_id=own.bos_token_id, **sampling,
         )  # fmt: skip
 
     @classmethod
@@ -53,9 +49,9 @@ class LocalChat:
             ModelError: a file is missing, or the weights are not those of a causal model.
             MissingDependencyError: torch or transformers is not installed.
         """
-        place = runtime(ModelOptions(device=options.device, dtype=options.dtype))
+        where = runtime(ModelOptions(device=options.device, dtype=options.dtype))
         tokenizer = load_tokenizer(options.source)
-        return cls(options, load_weights("AutoModelForCausalLM", options.source, place), tokenizer)
+        return cls(options, load_weights("AutoModelForCausalLM", options.source, where), tokenizer)
 
     @cached_property
     def models(self) -> Mapping[str, str]:
@@ -75,8 +71,8 @@ class LocalChat:
         ids = self._encode(messages)
         if self._context is not None and len(ids) + self._options.max_tokens > self._context:
             raise ModelError(
-                f"{self._options.source}: conversation and reply take {len(ids)} + {self._options.max_tokens} tokens and "
-                f"its context holds {self._context}; give fewer max_tokens or examples, or another model"
+                f"{self._options.source}: conversation and reply take {len(ids)} + {self._options.max_tokens} tokens "
+                f"and its context holds {self._context}; give fewer max_tokens or examples, or another model"
             )
         row = torch.tensor([ids], device=self._model.device)
         devices = [self._model.device] if self._model.device.type == "cuda" else []

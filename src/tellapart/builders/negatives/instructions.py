@@ -1,4 +1,4 @@
-"""What a language model is told: tellapart's own words and examples for SugarCrepe's seven kinds of false caption."""
+"""Prompts for a language model: tellapart's own words and examples for SugarCrepe's seven kinds of false caption."""
 
 from __future__ import annotations
 
@@ -10,16 +10,12 @@ from tellapart.builders.negatives.chat import Message
 
 __all__ = ["NONE", "TASKS", "Example", "Task", "conversation"]
 
-#: What the model writes when no change of the kind can be made.
+#: The model's reply when no change of the kind can be made.
 NONE = "NONE"
 
 
 class Example(NamedTuple):
-    """A caption with the answer that is wanted; no change and no false caption where none can be made.
-
-    >>> Example("A dog.", "dog -> cat", "A cat.").answer
-    'CHANGE: dog -> cat\\nCAPTION: A cat.'
-    """
+    """A caption with the right answer; no change and no false caption where none can be made."""
 
     caption: str
     change: str = ""
@@ -27,26 +23,24 @@ class Example(NamedTuple):
 
     @property
     def answer(self) -> str:
-        """The answer in the form that is asked for."""
+        """The answer in the form that the rules ask for."""
         return f"CHANGE: {self.change}\nCAPTION: {self.false}" if self.change else NONE
 
 
 class Task(NamedTuple):
-    """One kind of change: what is to be done, how it is noted, and examples.
-
-    >>> TASKS["add_att"].form
-    '+ NEW'
-    """
+    """One kind of change: what to do, how to note it, and examples."""
 
     what: str
     form: str
     examples: tuple[Example, ...]
 
 
-_RULES = """You edit captions of photographs. You are given a true caption and write one that is false of the same photograph.
+_RULES = """\
+You edit captions of photographs. You are given a true caption and write one that is false of the same photograph.
 {what}
-Change nothing else: every other word stays, in its place. The new caption is fluent English and describes a scene that could \
-well be photographed, as likely as the true one. Do not deny anything ("no", "not"), and do not say the same in other words.
+Change nothing else: every other word stays, in its place. The new caption is fluent English and describes a scene \
+that could well be photographed, as likely as the true one. Do not deny anything ("no", "not"), and do not say the \
+same in other words.
 Answer with exactly two lines, the change as {form}, then the whole new caption:
 CHANGE: {form}
 CAPTION: the new caption
@@ -54,91 +48,76 @@ If the caption allows no such change, answer with the single word NONE."""
 
 _REPLACE, _SWAP, _ADD = "OLD -> NEW", "ONE <-> OTHER", "+ NEW"
 
+
+def _task(what: str, form: str, *examples: Example) -> Task:
+    return Task(what, form, examples)
+
+
 TASKS: Mapping[str, Task] = MappingProxyType(
     {
-        "replace_obj": Task(
+        "replace_obj": _task(
             "Replace one thing or being by another of a kind that would be seen in such a place; "
             "the two must not be the same thing under two names, nor the one a kind of the other.",
             _REPLACE,
-            (
-                Example("A girl reads a magazine on the sofa.", "magazine -> letter", "A girl reads a letter on the sofa."),
-                Example(
-                    "Three ducks swim across the pond at dusk", "ducks -> otters", "Three otters swim across the pond at dusk"
-                ),
-                Example("It is very windy today."),
-            ),
+            Example("A girl reads a magazine on the sofa.", "magazine -> letter",
+                    "A girl reads a letter on the sofa."),
+            Example("Three ducks swim across the pond at dusk", "ducks -> otters",
+                    "Three otters swim across the pond at dusk"),
+            Example("It is very windy today."),
         ),
-        "replace_att": Task(
+        "replace_att": _task(
             "Replace one property of a thing (colour, size, material, state, age, number) by another that excludes it.",
             _REPLACE,
-            (
-                Example("A striped towel hangs over a chair.", "striped -> plain", "A plain towel hangs over a chair."),
-                Example("Four candles stand on the window sill.", "Four -> Six", "Six candles stand on the window sill."),
-                Example("A man is talking to a nurse."),
-            ),
+            Example("A striped towel hangs over a chair.", "striped -> plain", "A plain towel hangs over a chair."),
+            Example("Four candles stand on the window sill.", "Four -> Six",
+                    "Six candles stand on the window sill."),
+            Example("A man is talking to a nurse."),
         ),
-        "replace_rel": Task(
+        "replace_rel": _task(
             "Replace one action, or one position of a thing to another, by one that excludes it; the things stay.",
             _REPLACE,
-            (
-                Example("A boy climbs over the fence.", "climbs over -> leans on", "A boy leans on the fence."),
-                Example("A basket under the table", "under -> on", "A basket on the table"),
-                Example("A portrait of a goat."),
-            ),
+            Example("A boy climbs over the fence.", "climbs over -> leans on", "A boy leans on the fence."),
+            Example("A basket under the table", "under -> on", "A basket on the table"),
+            Example("A portrait of a goat."),
         ),
-        "swap_obj": Task(
-            "Exchange two things or beings of the caption with each other, so that the sentence says something else; only a "
-            "verb may change its ending to agree. A list of equals (\"a cup and a fork\") says the same when exchanged: such "
-            "a caption allows no change.",
+        "swap_obj": _task(
+            "Exchange two things or beings of the caption with each other, so that the sentence says something else; "
+            'only a verb may change its ending to agree. A list of equals ("a cup and a fork") says the same when '
+            "exchanged: such a caption allows no change.",
             _SWAP,
-            (
-                Example(
-                    "A nurse watches while the patient writes.", "nurse <-> patient", "A patient watches while the nurse writes."
-                ),
-                Example(
-                    "A kitten is hiding behind two puppies.",
-                    "A kitten <-> two puppies",
-                    "Two puppies are hiding behind a kitten.",
-                ),
-                Example("A kettle and a pan."),
-            ),
+            Example("A nurse watches while the patient writes.", "nurse <-> patient",
+                    "A patient watches while the nurse writes."),
+            Example("A kitten is hiding behind two puppies.", "A kitten <-> two puppies",
+                    "Two puppies are hiding behind a kitten."),
+            Example("A kettle and a pan."),
         ),
-        "swap_att": Task(
-            "Exchange the properties of two different things with each other, so that each gets the other's; the things stay "
-            "in their places.",
+        "swap_att": _task(
+            "Exchange the properties of two different things with each other, so that each gets the other's; the "
+            "things stay in their places.",
             _SWAP,
-            (
-                Example(
-                    "A tall vase beside a narrow mirror.", "tall <-> narrow", "A narrow vase beside a tall mirror."
-                ),
-                Example(
-                    "The boy in green hugs the boy in yellow.", "green <-> yellow", "The boy in yellow hugs the boy in green."
-                ),
-                Example("A rusty gate in a field."),
-            ),
+            Example("A tall vase beside a narrow mirror.", "tall <-> narrow",
+                    "A narrow vase beside a tall mirror."),
+            Example("The boy in green hugs the boy in yellow.", "green <-> yellow",
+                    "The boy in yellow hugs the boy in green."),
+            Example("A rusty gate in a field."),
         ),
-        "add_obj": Task(
-            "Add one thing or being that the caption does not name and that would be seen in such a place, in a few words at "
-            "one spot. Only a verb may change its ending to agree.",
+        "add_obj": _task(
+            "Add one thing or being that the caption does not name and that would be seen in such a place, in a few "
+            "words at one spot. Only a verb may change its ending to agree.",
             _ADD,
-            (
-                Example("A farmer leads a mule.", "+ and a calf", "A farmer leads a mule and a calf."),
-                Example("A kite is in the sky.", "+ and a balloon", "A kite and a balloon are in the sky."),
-                Example(
-                    "There is bread on the counter.", "+ and a jar of honey", "There is bread and a jar of honey on the counter."
-                ),
-                Example("What a sunny day!"),
-            ),
+            Example("A farmer leads a mule.", "+ and a calf", "A farmer leads a mule and a calf."),
+            Example("A kite is in the sky.", "+ and a balloon", "A kite and a balloon are in the sky."),
+            Example("There is bread on the counter.", "+ and a jar of honey",
+                    "There is bread and a jar of honey on the counter."),
+            Example("What a sunny day!"),
         ),
-        "add_att": Task(
-            "Add one visible property (colour, size, material, state, age) to a thing that has none, in a word or two right "
-            "before it.",
+        "add_att": _task(
+            "Add one visible property (colour, size, material, state, age) to a thing that has none, in a word or two "
+            "right before it.",
             _ADD,
-            (
-                Example("A lamp stands beside a piano.", "+ crooked", "A crooked lamp stands beside a piano."),
-                Example("Two men carry a mattress upstairs", "+ torn", "Two men carry a torn mattress upstairs"),
-                Example("She is running."),
-            ),
+            Example("A lamp stands beside a piano.", "+ crooked", "A crooked lamp stands beside a piano."),
+            Example("Two men carry a mattress upstairs", "+ torn", "Two men carry a torn mattress upstairs"),
+            Example("She is running."),
         ),
     }
 )  # fmt: skip
@@ -146,11 +125,7 @@ TASKS: Mapping[str, Task] = MappingProxyType(
 
 
 def conversation(kind: str, caption: str) -> list[Message]:
-    """Return what the model is given for one caption: the rules, the examples as turns, and the caption.
-
-    Args:
-        kind: one of `TASKS`.
-        caption: the true one.
+    """Return the conversation for one true caption: the rules, the examples as turns, and the caption.
 
     >>> [message.role for message in conversation("add_att", "A dog.")][-3:]
     ['user', 'assistant', 'user']

@@ -1,7 +1,7 @@
-"""Words that rules may exchange without a tagger: each has one reading in its place, and rivals that exclude it.
+"""Words that rules may exchange without a tagger: each has one reading where it appears, and rivals that exclude it.
 
-Left out on purpose: words with another part of speech in captions ("orange", "glass", "watch", "park" after a verb), words
-that name the same thing (couch and sofa, bicycle and bike), and kinds with their own kind (food and pizza).
+Left out on purpose: words with another part of speech in captions ("orange", "glass", "watch", "park" after a verb),
+words that name the same thing (couch and sofa, bicycle and bike), and kinds with their own kind (food and pizza).
 """
 
 from __future__ import annotations
@@ -41,13 +41,17 @@ OBJECTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "dog", "cat", "horse", "cow", "elephant", "giraffe", "zebra", "bear", "bird", "goat", "rabbit", "monkey",
             "lion", "tiger", "pig",
         ),
-        "vehicle": ("car", "truck", "bus", "train", "motorcycle", "bicycle", "boat", "airplane", "helicopter", "tractor"),
+        "vehicle": (
+            "car", "truck", "bus", "train", "motorcycle", "bicycle", "boat", "airplane", "helicopter", "tractor",
+        ),
         "furniture": ("chair", "table", "bed", "couch", "bench", "bookshelf"),
         "container": ("cup", "bowl", "plate", "bottle", "vase", "basket", "bucket"),
         "cutlery": ("fork", "knife", "spoon"),
         "food": ("pizza", "sandwich", "cake", "donut", "salad", "banana", "apple", "carrot", "cookie"),
         "clothing": ("shirt", "jacket", "hat", "tie", "skirt", "sweater", "scarf"),
-        "device": ("laptop", "keyboard", "television", "camera", "clock", "lamp", "toaster", "microwave", "refrigerator"),
+        "device": (
+            "laptop", "keyboard", "television", "camera", "clock", "lamp", "toaster", "microwave", "refrigerator",
+        ),
         "room": ("kitchen", "bathroom", "bedroom"),
         "outdoors": ("beach", "forest", "desert"),
         "sport": ("frisbee", "kite", "surfboard", "skateboard", "snowboard", "racket"),
@@ -81,31 +85,16 @@ ATTRIBUTES: tuple[tuple[str, ...], ...] = (
 )
 """Attributes that exclude one another."""
 
+_OPPOSITES = (
+    ("in front of", "behind"), ("on top of", "underneath"), ("above", "below"), ("inside", "outside"),
+    ("to the left of", "to the right of"), ("on the left of", "on the right of"), ("with", "without"),
+    ("pushing", "pulling"), ("throwing", "catching"),
+)  # fmt: skip
+
 RELATIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "in front of": "behind",
-        "behind": "in front of",
-        "on top of": "underneath",
-        "underneath": "on top of",
-        "under": "on top of",
-        "beneath": "on top of",
-        "above": "below",
-        "below": "above",
-        "inside": "outside",
-        "outside": "inside",
-        "into": "out of",
-        "to the left of": "to the right of",
-        "to the right of": "to the left of",
-        "on the left of": "on the right of",
-        "on the right of": "on the left of",
-        "pushing": "pulling",
-        "pulling": "pushing",
-        "entering": "leaving",
-        "throwing": "catching",
-        "catching": "throwing",
-        "with": "without",
-        "without": "with",
-    }
+    dict(_OPPOSITES)
+    | {other: one for one, other in _OPPOSITES}
+    | {"under": "on top of", "beneath": "on top of", "into": "out of", "entering": "leaving"}
 )
 """Relations before a noun phrase, and what excludes them."""
 
@@ -118,8 +107,8 @@ POSTURES: tuple[tuple[str, ...], ...] = (("sitting", "standing", "lying"), ("sit
 """Postures that exclude one another; before a preposition only."""
 
 BEFORE_NOUN = _words(
-    "a an the this that these those his her their its my our your one two three four five six several some many both each "
-    "another"
+    "a an the this that these those his her their its my our your one two three four five six several some many both "
+    "each another"
 )
 """What a noun phrase begins with."""
 
@@ -127,12 +116,12 @@ PRONOUNS = _words("he she his her hers him himself herself")
 """Words that say which person is meant."""
 
 _PREPOSITIONS = _words(
-    "on in at by near next beside behind under underneath beneath above below over inside outside into onto with without "
-    "from to of for through across around along against between among toward towards up down off during"
+    "on in at by near next beside behind under underneath beneath above below over inside outside into onto with "
+    "without from to of for through across around along against between among toward towards up down off during"
 )
 _AFTER_NOUN = _PREPOSITIONS | _words(
-    "and or but while as that which who whose where when is are was were has have had can will sits stands lies rides holds "
-    "looks walks runs eats plays"
+    "and or but while as that which who whose where when is are was were has have had can will sits stands lies rides "
+    "holds looks walks runs eats plays"
 )
 _FUNCTION = (
     BEFORE_NOUN | PRONOUNS | _AFTER_NOUN | _words("not no some there here it they them be been being also other")
@@ -151,7 +140,7 @@ def plural(noun: str) -> str:
 
 
 def singular(word: str) -> str:
-    """Return the singular of a noun in lower case; of a word that this lexicon does not know, what the endings tell.
+    """Return the singular of a noun in lower case; the endings decide on a word that this lexicon does not know.
 
     >>> [singular(word) for word in ("cats", "buses", "men", "women", "berries", "grass", "dog")]
     ['cat', 'bus', 'man', 'woman', 'berry', 'grass', 'dog']
@@ -192,11 +181,9 @@ def article(word: str) -> str:
 
 
 def follows_noun(word: str | None, *, preposition: bool = False) -> bool:
-    """Say whether a lower-case word after a noun shows that the noun phrase ends there; None is the end of the caption.
+    """Return whether a lower-case word after a noun shows that the noun phrase ends there; None is the caption's end.
 
-    Args:
-        word: the next word or sign.
-        preposition: only a preposition will do.
+    With `preposition`, only a preposition counts.
 
     >>> follows_noun("on"), follows_noun("riding"), follows_noun("house"), follows_noun(None)
     (True, True, False, True)

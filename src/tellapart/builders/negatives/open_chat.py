@@ -9,16 +9,12 @@ __all__ = ["open_chat"]
 
 
 def open_chat(options: ChatOptions) -> Chat:
-    """Make the callable.
+    """Open a chat model.
 
     Raises:
         ModelError: a server without a model's name, or a folder with one; the key's variable is not set; the weights
-            are not what they must be.
+            are not those of a causal model.
         MissingDependencyError: a local model needs torch and transformers.
-
-    >>> open_chat(ChatOptions(source="http://localhost:8000/v1"))
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: http://localhost:8000/v1 is a server; say which of its models with the key 'name'
     """
     if options.served:
         from tellapart.builders.negatives.chat_server import ServedChat
@@ -30,7 +26,7 @@ def open_chat(options: ChatOptions) -> Chat:
 
     if options.name or options.key_variable:
         raise ModelError(
-            f"{options.source} is a local model; the keys 'name' and 'key_variable' are a server's, whose source begins "
-            "with http:// or https://"
+            f"{options.source} is a local model; the keys 'name' and 'key_variable' are a server's, whose source "
+            "begins with http:// or https://"
         )
     return LocalChat.load(options)

@@ -1,4 +1,4 @@
-"""Selections by a bound: false captions that a scorer finds poor, and those too near to or too far from the true ones."""
+"""Selections by a bound on a scorer's quantile, or on the similarity of the true and the false caption."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from tellapart.builders.negatives.refine import grouped_by
+from tellapart.builders.negatives.refine import ScorerSelection, group_by
 from tellapart.builders.selections import Selection
 from tellapart.data.item import Item
 from tellapart.errors import DataError, ModelError
@@ -22,7 +22,7 @@ from tellapart.models.text.find import find_text_scorer, resolve_beside, score_c
 __all__ = ["Quantile", "Similarity"]
 
 
-class Quantile(Selection):
+class Quantile(ScorerSelection):
     """Keep the false captions that every scorer puts at or above its quantile: the plausible and the well-formed ones.
 
     Source: TROHN-Text keeps what reaches the 0.645 quantile of Vera and of a CoLA classifier, in each subtype (BiVLC's
@@ -31,8 +31,7 @@ class Quantile(Selection):
     Attributes:
         scorers: names of `tellapart.models.text.find.SCORERS`.
         q: the quantile.
-        minimum: a score that must be reached besides, whatever the quantile is; of a single scorer.
-        by: the tag whose values have a quantile each; empty for one of the whole set.
+        minimum: a score that must be reached besides; only with a single scorer.
 
     Raises:
         pydantic.ValidationError: a minimum for several scorers.
@@ -42,10 +41,8 @@ class Quantile(Selection):
     {'a': 'words below the 0.5 quantile'}
     """
 
-    scorers: list[str] = Field(min_length=1)
     q: float = Field(default=0.645, ge=0.0, le=1.0)
     minimum: float | None = None
-    by: str = "subset"
 
     @model_validator(mode="after")
     def _one_minimum(self) -> Self:
@@ -53,28 +50,24 @@ class Quantile(Selection):
             raise ValueError("a minimum is of one scorer; name each in a [[selections]] of its own")
         return self
 
-    def models(self, home: Path) -> Mapping[str, str]:
-        """Return the scorers with their fingerprints."""
-        return {scorer.name: scorer.fingerprint for scorer in (find_text_scorer(name, home) for name in self.scorers)}
-
     def left_out(self, items: Sequence[Item], *, seed: int, home: Path) -> dict[str, str]:  # noqa: ARG002
-        """Return what lies below a bound, with the first one.
+        """Return the items below a bound, with the first one that they miss.
 
         Raises:
             DataError: an item is not of one image by two texts.
-            ModelError: a scorer cannot be had, or gave a number that is not finite.
+            ModelError: a scorer cannot be loaded, or gave a number that is not finite.
         """
-        found: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         for name in self.scorers:
             form, false = name.partition(":")[0], score_captions(find_text_scorer(name, home), items)[:, 1]
-            for places in grouped_by(items, self.by):
-                bound = np.quantile(false[places], self.q)
-                for place in places:
-                    if self.minimum is not None and false[place] < self.minimum:
-                        found.setdefault(items[place].id, f"{form} below {self.minimum:g}")
-                    elif false[place] < bound:
-                        found.setdefault(items[place].id, f"{form} below the {self.q:g} quantile")
-        return found
+            for rows in group_by(items, self.by):
+                bound = np.quantile(false[rows], self.q)
+                for row in rows:
+                    if self.minimum is not None and false[row] < self.minimum:
+                        reasons.setdefault(items[row].id, f"{form} below {self.minimum:g}")
+                    elif false[row] < bound:
+                        reasons.setdefault(items[row].id, f"{form} below the {self.q:g} quantile")
+        return reasons
 
 
 class Similarity(Selection):
@@ -101,27 +94,27 @@ class Similarity(Selection):
         return {encoder.name: encoder.fingerprint}
 
     def left_out(self, items: Sequence[Item], *, seed: int, home: Path) -> dict[str, str]:  # noqa: ARG002
-        """Return what lies beyond a bound.
+        """Return the items beyond a bound.
 
         Raises:
             DataError: an item has not two texts.
-            ModelError: the model cannot be had or encodes no texts.
+            ModelError: the model cannot be loaded or encodes no texts.
         """
         for item in items:
             if len(item.texts) != 2:
                 raise DataError(f"item {item.id!r} has {len(item.texts)} texts; the similarity of two is bounded")
         cosines = _cosines(_encoder(self.model, home), items)
-        found: dict[str, str] = {}
-        for item, cosine in zip(items, cosines.tolist(), strict=True):
-            if not self.minimum <= cosine < self.maximum:
-                found[item.id] = f"captions too {'little' if cosine < self.minimum else 'much'} alike"
-        return found
+        return {
+            item.id: f"captions too {'little' if cosine < self.minimum else 'much'} alike"
+            for item, cosine in zip(items, cosines.tolist(), strict=True)
+            if not self.minimum <= cosine < self.maximum
+        }
 
 
 @lru_cache(maxsize=1)
 def _encoder(name: str, home: Path) -> DualEncoder:
-    form, colon, place = name.rpartition(":")
-    model = find_model(form + colon + (resolve_beside(place, home) if colon or "/" in place else place))
+    form, colon, path = name.rpartition(":")
+    model = find_model(form + colon + (resolve_beside(path, home) if colon or "/" in path else path))
     if not isinstance(model, DualEncoder):
         raise ModelError(
             f"{name} encodes no texts by themselves; name a dual encoder, such as openai/clip-vit-base-patch32"
@@ -131,10 +124,10 @@ def _encoder(name: str, home: Path) -> DualEncoder:
 
 def _cosines(encoder: DualEncoder, items: Sequence[Item]) -> NDArray[np.float64]:
     texts = sorted({text for item in items for text in item.texts})
-    place = {text: row for row, text in enumerate(texts)}
+    rows = {text: row for row, text in enumerate(texts)}
     blocks = [encoder.encode_texts(texts[k : k + 256]) for k in range(0, len(texts), 256)]
     vectors = np.concatenate(blocks) if blocks else np.zeros((0, 1), np.float32)
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    pairs = np.array([[place[text] for text in item.texts] for item in items], int).reshape(-1, 2)
+    pairs = np.array([[rows[text] for text in item.texts] for item in items], int).reshape(-1, 2)
     cosines: NDArray[np.float64] = (units[pairs[:, 0]].astype(np.float64) * units[pairs[:, 1]]).sum(axis=1)
     return cosines

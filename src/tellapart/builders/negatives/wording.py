@@ -1,4 +1,4 @@
-"""Captions as words: how two of them are compared, and how they are brought to one form."""
+"""The words of a caption, for comparisons, and one form for all captions."""
 
 from __future__ import annotations
 

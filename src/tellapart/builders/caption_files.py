@@ -1,0 +1,235 @@
+"""Files that builders start from: captions, with or without images, and pairs of captions."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from posixpath import normpath
+from typing import Any, TypeVar
+
+from tellapart.builders.builder import Made
+from tellapart.catalog import nearest
+from tellapart.data.images import check_reference, resolve
+from tellapart.data.item import Item
+from tellapart.data.rows import read_csv, read_jsonl
+from tellapart.errors import DataError
+
+__all__ = ["CaptionPair", "ImageFolder", "SourceCaption", "file_digest", "read_caption_pairs", "read_captions"]
+
+_CAPTION_COLUMNS = ("caption", "id", "image", "cluster")
+_PAIR_COLUMNS = ("id", "caption_0", "caption_1")
+_COCO_CF_COLUMNS = ("coco-counterfactual-index", "original_caption", "counterfactual_caption")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCaption:
+    """A caption to start from.
+
+    Attributes:
+        id: unique in its file.
+        text: runs of blanks in it are one, and those around it are gone.
+        image: relative to the folder of images, in its shortest form, or None.
+        cluster: what must be resampled together: the file's column, else the image, else the id.
+        raw: the caption as the file has it.
+    """
+
+    id: str
+    text: str
+    image: str | None
+    cluster: str
+    raw: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionPair:
+    """Two captions that differ a little.
+
+    Attributes:
+        id: unique in its file.
+        captions: the first and the second one.
+        cluster: what must be resampled together; the id where nothing is known.
+        tags: of the items made of it.
+        image: a real image of the first caption, relative to the folder of images; empty if there is none.
+    """
+
+    id: str
+    captions: tuple[str, str]
+    cluster: str
+    tags: Mapping[str, str] = field(default_factory=dict)
+    image: str = ""
+
+    def item(self, name: str, **fields: Any) -> Item:
+        """Return an item of the pair's cluster and tags, with these other fields."""
+        return Item(id=name, cluster=self.cluster, tags=dict(self.tags), **fields)
+
+
+Entry = TypeVar("Entry", SourceCaption, CaptionPair)
+
+
+def read_captions(path: Path, *, with_images: bool = False) -> list[SourceCaption]:
+    """Read a file of captions.
+
+    - `.jsonl`, `.csv`: `caption`; if there are any, `id` (else the row's number), `image` and `cluster`.
+    - `.txt`: an id, a tab and a caption in each line; the id of the image up to the last `_`, then a number.
+
+    Args:
+        path: the file.
+        with_images: whether every caption must name its image.
+
+    Raises:
+        DataError: the file cannot be read, a row lacks its caption or image, or an id appears twice.
+
+    >>> file = getfixture("tmp_path") / "captions.txt"
+    >>> _ = file.write_text("179765_0\\tA  black motorcycle \\n")
+    >>> read_captions(file)
+    [SourceCaption(id='179765_0', text='A black motorcycle', image=None, cluster='179765')]
+    """
+    required = ("image", "caption") if with_images else ("caption",)
+    rows = enumerate(_rows(path, ("id", "caption"), "id and caption"), start=1)
+    return list(
+        _by_id(path, ((where, _caption(row, number, where, required)) for number, (where, row) in rows)).values()
+    )
+
+
+def read_caption_pairs(path: Path) -> dict[str, CaptionPair]:
+    """Read a file of caption pairs, by id.
+
+    - `.jsonl`, `.csv`: `id`, `caption_0`, `caption_1`; if there are any, `cluster`, `image_0` and `tags` (in a CSV, the
+      columns that begin with `tag:`). COCO-Counterfactuals' `metadata.jsonl` and `coco_counterfactuals_captions.jsonl`.
+    - `.txt`: COCO-Counterfactuals' generated captions: id, original and counterfactual between tabs.
+
+    An id of COCO-Counterfactuals, and any of the form IMAGE_NUMBER, has the image as its cluster.
+
+    Raises:
+        DataError: the file cannot be read, lacks a column, or has an id twice or no pairs at all.
+
+    >>> file = getfixture("tmp_path") / "pairs.txt"
+    >>> _ = file.write_text("7_0\\ta cat\\ta dog\\n")
+    >>> read_caption_pairs(file)
+    {'7_0': CaptionPair(id='7_0', captions=('a cat', 'a dog'), cluster='7', tags={}, image='')}
+    """
+    rows = _rows(path, _PAIR_COLUMNS, "id and two captions")
+    return _by_id(path, ((where, _pair(row, where)) for where, row in rows), "caption pair")
+
+
+class ImageFolder:
+    """The folder of the images that captions name.
+
+    Raises:
+        DataError: there is no such folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise DataError(f"{folder} is no folder; name the folder of the captions' images in [options] images")
+        self._folder = folder
+
+    def read(self, reference: str) -> bytes:
+        """Return an image's file.
+
+        Raises:
+            DataError: the image is missing or its path leaves the folder.
+        """
+        return resolve(self._folder, reference).read_bytes()
+
+    def complete(self, item: Item, reference: str) -> Made:
+        """Return an item of one image with that image; its SHA-256 joins the item's provenance.
+
+        Raises:
+            DataError: as `read`.
+        """
+        data = self.read(reference)
+        provenance = {**item.provenance, "image_sha256": hashlib.sha256(data).hexdigest()}
+        return Made(item.model_copy(update={"provenance": provenance}), {item.images[0]: data})
+
+
+def file_digest(path: Path) -> dict[str, str]:
+    """Return a file's name with its SHA-256, as `Builder.inputs` has it."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
+
+
+def _rows(path: Path, columns: tuple[str, ...], expected: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield rows with file and line; those of a text file have these columns between tabs."""
+    if path.suffix != ".txt":
+        for number, row in read_csv(path) if path.suffix == ".csv" else read_jsonl(path):
+            yield f"{path}:{number}", row
+        return
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read ({error})") from error
+    single = "caption" in columns  # the last field, which may hold tabs
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            fields = line.rstrip("\r").split("\t", 1 if single else -1)
+            if len(fields) != len(columns):
+                raise DataError(f"{path}:{number}: has {len(fields)} fields between tabs; expected {expected}")
+            cluster = {"cluster": fields[0].rpartition("_")[0]} if single else {}
+            yield f"{path}:{number}", dict(zip(columns, fields, strict=True)) | cluster
+
+
+def _by_id(path: Path, entries: Iterable[tuple[str, Entry]], kind: str = "caption") -> dict[str, Entry]:
+    by_id: dict[str, Entry] = {}
+    for where, entry in entries:
+        if entry.id in by_id:
+            raise DataError(f"{where}: id {entry.id!r} appears twice; give every {kind} its own")
+        by_id[entry.id] = entry
+    if not by_id:
+        raise DataError(f"{path} lists no {kind}s")
+    return by_id
+
+
+def _caption(row: Mapping[str, Any], number: int, where: str, required: tuple[str, ...]) -> SourceCaption:
+    for column in required:
+        if not isinstance(row.get(column), str) or not row[column].strip():
+            near = next((name for name in row if name not in _CAPTION_COLUMNS and nearest(name, [column])), None)
+            raise DataError(f"{where}: column {column!r} is missing or empty{f'; is it {near!r}?' if near else ''}")
+    image = row.get("image")
+    if image is not None:
+        _check_image(image, "image", where)
+        image = normpath(image)
+    name, text = str(row.get("id", number)), row["caption"]
+    return SourceCaption(name, " ".join(text.split()), image, str(row.get("cluster") or image or name), text)
+
+
+def _pair(row: Mapping[str, Any], where: str) -> CaptionPair:
+    columns = _COCO_CF_COLUMNS if _COCO_CF_COLUMNS[1] in row and "caption_0" not in row else _PAIR_COLUMNS
+    for column in columns:
+        if not isinstance(row.get(column), str) or not row[column].strip():
+            raise DataError(f"{where}: column {column!r} is missing or empty; got {', '.join(row)}")
+    name, first, second = (" ".join(row[column].split()) for column in columns)
+    try:
+        check_reference(f"{name}.png")
+    except DataError as error:
+        raise DataError(f"{where}: column {columns[0]!r} cannot name a file: {error}") from error
+    tags = row.get("tags") or {column.removeprefix("tag:"): row[column] for column in row if column.startswith("tag:")}
+    if not isinstance(tags, dict) or not all(isinstance(value, str) for value in tags.values()):
+        raise DataError(f"{where}: column 'tags': expected an object of strings, got {tags!r:.60}")
+    image = row.get("image_0", "") if columns is _PAIR_COLUMNS else ""
+    cluster = row.get("cluster") or _coco_image(name)
+    if not isinstance(image, str) or not isinstance(cluster, str):
+        raise DataError(
+            f"{where}: columns 'image_0' and 'cluster': expected strings, got {image!r:.60} and {cluster!r:.60}"
+        )
+    if "." not in image:  # COCO-Counterfactuals names the picture it made, not one that was given
+        image = ""
+    if image:
+        _check_image(image, "image_0", where)
+    return CaptionPair(name, (first, second), cluster, tags, image)
+
+
+def _coco_image(name: str) -> str:
+    """Return the image of an id of the form IMAGE_NUMBER, else the id."""
+    image, _, number = name.rpartition("_")
+    return image if image.isdigit() and number.isdigit() else name
+
+
+def _check_image(reference: Any, column: str, where: str) -> None:
+    if not isinstance(reference, str):
+        raise DataError(f"{where}: column {column!r}: expected a path, got {reference!r:.60}")
+    try:
+        check_reference(reference)
+    except DataError as error:
+        raise DataError(f"{where}: column {column!r}: {error}") from error
