@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tellapart.board.submissions.hidden_items import hide
 from tellapart.board.submissions.reading import read_sent
-from tellapart.board.submissions.shuffled import hide
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ScoreError, TellapartError

@@ -16,11 +16,10 @@ from PIL import Image
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.submissions.hidden import HiddenBenchmark
-from tellapart.board.submissions.hidden_records import HiddenRecords, hide_records
+from tellapart.board.submissions.hidden_items import HiddenRecords, hide_records, new_id
 from tellapart.board.submissions.prepared import prepare, read_truth
 from tellapart.board.submissions.reading import read_published
-from tellapart.board.submissions.reencode import suffix_for
-from tellapart.board.submissions.shuffled import new_id
+from tellapart.board.submissions.task_file import suffix_for
 from tellapart.data.choices import Choice, ChoiceSet
 from tellapart.errors import DataError
 from tellapart.tasks.registry import HIDEABLE, TASKS

@@ -14,7 +14,7 @@ from PIL import Image
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.submissions.hidden import HiddenBenchmark
-from tellapart.board.submissions.hidden_records import hide_records
+from tellapart.board.submissions.hidden_items import hide_records
 from tellapart.board.submissions.prepared import prepare, published_metrics
 from tellapart.board.submissions.reading import read_sent
 from tellapart.errors import DataError, ScoreError

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from tellapart.board.submissions.database import Database
+from tellapart.board.submissions.hidden_items import keyed_hash
 from tellapart.board.submissions.refused import RefusedError
-from tellapart.board.submissions.shuffled import keyed_hash
 
 __all__ = ["COOKIE", "Account", "Accounts", "Role"]
 

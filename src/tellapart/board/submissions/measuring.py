@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tellapart.board.submissions.hidden_records import HiddenRecords
+from tellapart.board.submissions.hidden_items import HiddenPairs, HiddenRecords
 from tellapart.board.submissions.rounding import round_to
-from tellapart.board.submissions.shuffled import HiddenPairs
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import Scores
 from tellapart.errors import MetricError

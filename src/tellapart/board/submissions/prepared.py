@@ -24,11 +24,9 @@ from numpy.typing import NDArray
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits
-from tellapart.board.submissions.hidden_records import HiddenRecords, hide_records
+from tellapart.board.submissions.hidden_items import HiddenPairs, HiddenRecords, hide, hide_records
 from tellapart.board.submissions.measuring import measure_sent
-from tellapart.board.submissions.reencode import suffix_for
-from tellapart.board.submissions.shuffled import HiddenPairs, hide
-from tellapart.board.submissions.task_file import write_task
+from tellapart.board.submissions.task_file import suffix_for, write_task
 from tellapart.data.atomic import atomic_file
 from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode

@@ -17,6 +17,7 @@ from typing import Any
 from tellapart.board.submissions.accounts import Account, Accounts
 from tellapart.board.submissions.database import Database
 from tellapart.board.submissions.hidden import HiddenSettings, read_hidden
+from tellapart.board.submissions.hidden_items import keyed_hash
 from tellapart.board.submissions.measuring import Split
 from tellapart.board.submissions.prepared import Prepared, prepare
 from tellapart.board.submissions.published import MeasuredSubmission, Standing, as_result, standings, write_results
@@ -30,7 +31,6 @@ from tellapart.board.submissions.rounding import (
     submissions_for_all_labels,
     submissions_for_one_label,
 )
-from tellapart.board.submissions.shuffled import keyed_hash
 from tellapart.errors import RunError, StoreError
 from tellapart.records.result import Result
 

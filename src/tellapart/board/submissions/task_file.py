@@ -1,23 +1,28 @@
-"""The task file: an archive of `items.jsonl`, `images/` and `README.txt`, without labels, and always the same bytes."""
+"""The task file: an archive of `items.jsonl`, `images/` and `README.txt`, without labels, and always the same bytes.
+
+A format, a time stamp, a quantisation table or a thumbnail would tell an edited image from its original photograph. So
+all images of a benchmark are encoded again, in one format with one setting: as PNG where every source is lossless
+(rendered scenes, EqBen's frames), else as JPEG of quality 95 without chroma subsampling, since photographs as PNG would
+be several times as large. What JPEG lost in a source stays lost.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.board.submissions.hidden import HiddenBenchmark
-from tellapart.board.submissions.hidden_records import HiddenRecords
-from tellapart.board.submissions.reencode import reencode
-from tellapart.board.submissions.shuffled import HiddenPairs
+from tellapart.board.submissions.hidden_items import HiddenPairs, HiddenRecords
 from tellapart.errors import DataError
 from tellapart.tasks.registry import TASKS
 
-__all__ = ["write_task"]
+__all__ = ["reencode", "suffix_for", "write_task"]
 
 _ZIPPED = (1980, 1, 1, 0, 0, 0)  # the earliest time stamp of a zip file, so that its bytes are always the same
 
@@ -65,11 +70,10 @@ def write_task(
     Raises:
         DataError: an image is missing, cannot be decoded, or has not the size that its labels refer to.
     """
-    about, rows = _of_records(benchmark, hidden) if isinstance(hidden, HiddenRecords) else _of_pairs(benchmark, hidden)
     sizes = hidden.sizes() if isinstance(hidden, HiddenRecords) else {}
-    listing = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    listing = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in hidden.template_rows())
     with zipfile.ZipFile(path, "w") as archive:
-        for name, data in (("README.txt", about), ("items.jsonl", listing)):
+        for name, data in (("README.txt", _readme(benchmark, hidden)), ("items.jsonl", listing)):
             archive.writestr(zipfile.ZipInfo(name, _ZIPPED), data, zipfile.ZIP_DEFLATED)
         for name in sorted(hidden.sources):
             image = pixels(hidden.sources[name])
@@ -83,14 +87,46 @@ def write_task(
             archive.writestr(zipfile.ZipInfo(name, _ZIPPED), reencode(image, Path(name).suffix))
 
 
-def _of_pairs(benchmark: HiddenBenchmark, hidden: HiddenPairs) -> tuple[str, list[object]]:
-    images, texts = hidden.items[0].shape
-    send = _SEND[benchmark.protocol].format(images=images, texts=texts)
-    rows: list[object] = [{"id": one.id, "images": one.images, "texts": one.texts} for one in hidden.bare()]
-    return _PAIRS.format(title=benchmark.title or benchmark.name, send=send), rows
+def _readme(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords) -> str:
+    title = benchmark.title or benchmark.name
+    if isinstance(hidden, HiddenRecords):
+        task = TASKS[hidden.task]
+        return _TASK.format(title=title, task=task.title, noun=task.noun, send=hidden.how.send)
+    images, texts = hidden.shape
+    return _PAIRS.format(title=title, send=_SEND[benchmark.protocol].format(images=images, texts=texts))
 
 
-def _of_records(benchmark: HiddenBenchmark, hidden: HiddenRecords) -> tuple[str, list[object]]:
-    task = TASKS[hidden.task]
-    about = _TASK.format(title=benchmark.title or benchmark.name, task=task.title, noun=task.noun, send=hidden.how.send)
-    return about, list(hidden.template_rows())
+def suffix_for(files: Iterable[bytes]) -> str:
+    """Return the suffix of all images of a benchmark: `.png`, or `.jpg` if one of them is lossy already.
+
+    Args:
+        files: the source images; none is read after the first lossy one.
+
+    >>> suffix_for([b"\\x89PNG...", b"\\xff\\xd8\\xff..."])
+    '.jpg'
+    """
+    return ".png" if all(map(_lossless, files)) else ".jpg"
+
+
+def _lossless(data: bytes) -> bool:
+    return data.startswith((b"\x89PNG", b"\x93NUMPY")) or (data.startswith(b"RIFF") and data[12:16] == b"VP8L")
+
+
+def reencode(pixels: NDArray[np.uint8], suffix: str) -> bytes:
+    """Return an image file without metadata: the same bytes for the same pixels.
+
+    Args:
+        pixels: RGB, uint8 `(height, width, 3)`.
+        suffix: as `suffix_for` returns it.
+
+    >>> reencode(np.zeros((2, 2, 3), np.uint8), ".png")[:4]
+    b'\\x89PNG'
+    """
+    from PIL import Image
+
+    stream, image = io.BytesIO(), Image.fromarray(pixels)
+    if suffix == ".png":
+        image.save(stream, "PNG")
+    else:
+        image.save(stream, "JPEG", quality=95, subsampling=0)
+    return stream.getvalue()

@@ -1,8 +1,8 @@
-"""Pair sets without their labels: new ids, and a new order of items, images and texts, all from a secret key.
+"""Items and records without their labels: new ids, image names and orders, all from a secret key.
 
 EqBen shuffles its one long list of pairs once, keeps the permutation, and publishes captions with names that reveal
 their position. Here every choice is a keyed hash (HMAC-SHA256) of its purpose: it can be made again from the key, and
-reveals nothing without it. Ids and image names are such hashes, too; images are encoded again (`reencode.py`).
+reveals nothing without it. Ids and image names are such hashes, too; images are encoded again (`task_file.py`).
 
 Items keep everything that is measured. With as many images as texts, image `k` belongs to text `k`: the images' new
 order is applied to the texts, too, and then the texts get an order of their own, which is the label.
@@ -12,17 +12,21 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.tasks.hiding import Hiding
+from tellapart.tasks.registry import HIDEABLE, TASKS
+from tellapart.tasks.task import Task
 
-__all__ = ["HiddenPairs", "hide", "image_name", "keyed_hash", "new_id", "public_ids"]
+__all__ = ["HiddenPairs", "HiddenRecords", "hide", "hide_records", "keyed_hash", "new_id"]
 
 
 def keyed_hash(key: bytes, *parts: str) -> bytes:
@@ -73,6 +77,10 @@ class HiddenPairs:
             for item, texts, images in zip(self.items, self.texts, self.images, strict=True)
         )
 
+    def template_rows(self) -> Iterator[Mapping[str, Any]]:
+        """Yield the rows of the task file."""
+        return ({"id": item.id, "images": item.images, "texts": item.texts} for item in self.bare())
+
     def restore(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return scores of the published items in the original order of images and texts.
 
@@ -114,8 +122,8 @@ def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") 
         public_share: of the items, in whole clusters, so that no private item has a public sibling.
         suffix: of the published images.
     """
-    names = {reference: image_name(key, reference, suffix) for item in pairs.items for reference in item.images}
-    public = public_ids({item.id: item.cluster for item in pairs.items}, key, public_share)
+    names = {reference: _image_name(key, reference, suffix) for item in pairs.items for reference in item.images}
+    public = _public_ids({item.id: item.cluster for item in pairs.items}, key, public_share)
     order = sorted(pairs.items, key=lambda item: keyed_hash(key, "order", item.id))
     images = [_shuffle(key, ("images", item.id), len(item.images)) for item in order]
     square = pairs.shape[0] == pairs.shape[1]
@@ -134,7 +142,7 @@ def new_id(key: bytes, id_: str) -> str:
     return keyed_hash(key, "id", id_).hex()[:24]
 
 
-def image_name(key: bytes, reference: str, suffix: str) -> str:
+def _image_name(key: bytes, reference: str, suffix: str) -> str:
     """Return the published name of an image."""
     return f"images/{keyed_hash(key, 'image', reference).hex()[:24]}{suffix}"
 
@@ -155,12 +163,8 @@ def _shuffle(key: bytes, purpose: tuple[str, str], size: int) -> tuple[int, ...]
     return tuple(sorted(range(size), key=lambda k: keyed_hash(key, *purpose, str(k))))
 
 
-def public_ids(clusters: Mapping[str, str], key: bytes, share: float) -> set[str]:
-    """Return the ids of a share of the items, in whole clusters; `clusters` takes an id to its cluster.
-
-    >>> sorted(public_ids({"a": "1", "b": "1", "c": "2", "d": "2"}, b"k", 0.5)) in (["a", "b"], ["c", "d"])
-    True
-    """
+def _public_ids(clusters: Mapping[str, str], key: bytes, share: float) -> set[str]:
+    """Return the ids of a share of the items, in whole clusters; `clusters` takes an id to its cluster."""
     members: dict[str, list[str]] = {}
     for id_, cluster in clusters.items():
         members.setdefault(cluster, []).append(id_)
@@ -170,3 +174,100 @@ def public_ids(clusters: Mapping[str, str], key: bytes, share: float) -> set[str
             continue  # the next may be smaller
         chosen.update(members[cluster])
     return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenRecords:
+    """Records in their published order, with their labels.
+
+    Attributes:
+        task: its name.
+        records: with their labels; ids and images are the published ones.
+        public: record -> whether it is in the public split.
+        sources: published image name -> the benchmark's own reference.
+
+    >>> from tellapart.data.task_records import Statement, StatementSet
+    >>> one = Statement("0", "Both show a dog.", "a.png", "b.png", True)
+    >>> list(HiddenRecords("nlvr2", StatementSet("n", (one,)), (True,), {}).template_rows())
+    [{'id': '0', 'prediction': None, 'sentence': 'Both show a dog.', 'left': 'a.png', 'right': 'b.png'}]
+    """
+
+    task: str
+    records: Any
+    public: tuple[bool, ...]
+    sources: Mapping[str, str]
+
+    @property
+    def shape(self) -> None:
+        """Images and texts of an item: records have none."""
+        return None
+
+    @property
+    def how(self) -> Hiding:
+        """How records of this task are hidden."""
+        return HIDEABLE[self.task]
+
+    @property
+    def rows(self) -> Sequence[Any]:
+        """The records one by one."""
+        rows: Sequence[Any] = getattr(self.records, self.how.rows)
+        return rows
+
+    def bare(self) -> Any:
+        """Return the records with their gold fields blank."""
+        return replace(self.records, **{self.how.rows: tuple(map(self.how.bare, self.rows))})
+
+    def template_rows(self) -> Iterator[Mapping[str, Any]]:
+        """Yield the rows of the task file, to be filled in: made of bare records, so that no label can be in them."""
+        return TASKS[self.task].template(self.bare())
+
+    def restore(self, sent: Any) -> Any:
+        """Return predictions of the records, given those of the published rows in their order."""
+        return self.how.restore(sent, getattr(self.bare(), self.how.rows), self.rows)
+
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Return width and height of the images that boxes were drawn in, by published name; empty without boxes."""
+        size = self.how.size
+        return {} if size is None else {row.image: size(row) for row in self.rows}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `from_json` reads."""
+        return {
+            "task": self.task,
+            "records": self._plain(self.records),
+            "public": self.public,
+            "sources": dict(self.sources),
+        }
+
+    def bare_to_json(self) -> dict[str, Any]:
+        """Return what `read_published` reads: the bare records, and nothing else."""
+        return {"records": self._plain(self.bare())}
+
+    def _plain(self, records: Any) -> Any:
+        return TypeAdapter(self.how.records).dump_python(records, mode="json")
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> HiddenRecords:
+        """Make it of what `to_json` returned; other content is a KeyError, TypeError or ValueError."""
+        task = content["task"]
+        records = TypeAdapter(HIDEABLE[task].records).validate_python(content["records"])
+        return cls(task, records, tuple(content["public"]), content["sources"])
+
+
+def hide_records(task: Task, records: Any, key: bytes, public_share: float, suffix: str) -> HiddenRecords:
+    """Shuffle records, and split their clusters into public and private ones, as `hide` does with pairs."""
+    how = HIDEABLE[task.name]
+    rows = sorted(getattr(records, how.rows), key=lambda row: keyed_hash(key, "order", row.id))
+    clusters = how.clusters([how.bare(row) for row in rows])
+    public = _public_ids({row.id: cluster for row, cluster in zip(rows, clusters, strict=True)}, key, public_share)
+    names = {reference: _image_name(key, reference, suffix) for reference in task.images_of(records)}
+    renamed = tuple(
+        replace(row, id=new_id(key, row.id), **{field: names[getattr(row, field)] for field in how.images})
+        for row in rows
+    )
+    return HiddenRecords(
+        task=task.name,
+        records=replace(records, **{how.rows: renamed}),
+        public=tuple(row.id in public for row in rows),
+        sources={name: reference for reference, name in names.items()},
+    )
