@@ -150,6 +150,12 @@ def test_a_text_model_that_is_none_is_an_error(name: str, error: type[Exception]
         find_text_scorer(name, Path())
 
 
+@pytest.mark.parametrize("name", ["blind", "characters"])
+def test_both_options_take_a_model_of_the_catalogue_and_a_text_scorer(captioned: Made, name: str) -> None:
+    done = audit(captioned([("a", "b c")] * 3), Options(pictures=False, text_model=name, grammar_model=name))
+    assert {f"blind: {name}", f"grammar: {name}"} <= {finding.name for finding in done.findings}
+
+
 def test_a_text_model_whose_output_is_not_one_number_a_text_is_an_error(captioned: Made) -> None:
     class Broken(Constant):
         def score_texts(self, texts):

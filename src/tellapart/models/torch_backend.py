@@ -12,12 +12,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from tellapart.errors import ModelError, first_line, require
-
-if TYPE_CHECKING:
-    from tellapart.models.options import ModelOptions
+from tellapart.models.options import ModelOptions
 
 __all__ = [
     "Runtime",
