@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from tellapart.builders.caption_files import read_captions
-from tellapart.builders.captions.replacing import Gap, MaskedLanguageModel
+from tellapart.builders.captions.replacing import MaskedLanguageModel, SentenceGap
 from tellapart.builders.captions.tagging import NOUNS, NltkTagger
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.torch_backend import Runtime
@@ -39,9 +39,11 @@ def seconds(work: Callable[[], Any]) -> float:
     return time.process_time() - start
 
 
-def gaps_of(captions: list[str], tagger: NltkTagger) -> list[list[Gap]]:
+def gaps_of(captions: list[str], tagger: NltkTagger) -> list[list[SentenceGap]]:
     """Return each caption's gaps; captions without a noun are left out."""
-    found = [[Gap(text[: w.start], text[w.end :]) for w in tagger.read(text) if w.tag in NOUNS] for text in captions]
+    found = [
+        [SentenceGap(text[: w.start], text[w.end :]) for w in tagger.read(text) if w.tag in NOUNS] for text in captions
+    ]
     return [gaps for gaps in found if gaps]
 
 
@@ -66,7 +68,7 @@ def main() -> None:
         own = MaskedLanguageModel.load(folder, Runtime("cpu"), told.rows)
         single = MaskedLanguageModel.load(folder, Runtime("cpu"), 1)
         theirs = transformers.pipeline("fill-mask", model=folder, device=-1)
-    ways: dict[str, Callable[[list[Gap]], Any]] = {
+    ways: dict[str, Callable[[list[SentenceGap]], Any]] = {
         "pipeline": lambda some: [theirs(f"{gap.before}[MASK]{gap.after}", top_k=10) for gap in some],
         "gap": lambda some: [single.fill([gap], 10) for gap in some],
         "caption": lambda some: own.fill(some, 10),

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tellapart.builders.captions.replacing import Gap, MaskedLanguageModel
+from tellapart.builders.captions.replacing import MaskedLanguageModel, SentenceGap
 from tellapart.builders.captions.similarity import MeanPooledEncoder, cosines
 from tellapart.builders.captions.stages import CaptionOptions, open_stages
 from tellapart.builders.captions.tagging import NltkTagger
@@ -66,7 +66,7 @@ def test_gaps_are_filled_as_the_librarys_own_pipeline_fills_them(parts: Path) ->
     from transformers import pipeline
 
     own = MaskedLanguageModel.load(str(parts / "masked"), CPU)
-    gaps = [Gap("a ", " sits on the table."), Gap("two ", ""), Gap("", " with a poodle")]
+    gaps = [SentenceGap("a ", " sits on the table."), SentenceGap("two ", ""), SentenceGap("", " with a poodle")]
     theirs = pipeline("fill-mask", model=str(parts / "masked"), device=-1)
     for gap, found in zip(gaps, own.fill(gaps, 24), strict=True):
         expected = {each["token_str"]: each["score"] for each in theirs(f"{gap.before}[MASK]{gap.after}", top_k=24)}
@@ -98,20 +98,22 @@ def test_a_byte_pair_piece_without_its_blank_is_no_word_and_roberta_reads_two_le
     transformers.RobertaForMaskedLM(config).save_pretrained(tmp_path / "model")
     own = MaskedLanguageModel.load(str(tmp_path / "model"), CPU)
     theirs = transformers.pipeline("fill-mask", model=str(tmp_path / "model"), device=-1)
-    (found,) = own.fill([Gap("a ", " on the table")], len(tokenizer))
+    (found,) = own.fill([SentenceGap("a ", " on the table")], len(tokenizer))
     expected = {each["token_str"]: each["score"] for each in theirs("a <mask> on the table", top_k=len(tokenizer))}
     assert {"dog", "dogs", "sits"} <= {proposal.word for proposal in found}
     for proposal in found:  # the word with its blank, not the piece without it
         assert proposal.probability == pytest.approx(expected[f" {proposal.word}"], rel=1e-4)
-    (full,) = own.fill([Gap("a dog on a table on a table on a table on the ", "")], 320)  # 16 tokens
+    (full,) = own.fill([SentenceGap("a dog on a table on a table on a table on the ", "")], 320)  # 16 tokens
     assert "dog" in {proposal.word for proposal in full}
     with pytest.raises(ModelError, match="reads 1 to 16 tokens"):
-        own.fill([Gap("a dog on a table on a table on a table on the table on a ", "")], 1)
+        own.fill([SentenceGap("a dog on a table on a table on a table on the table on a ", "")], 1)
 
 
 def test_no_stages_answer_depends_on_the_texts_beside_it(parts: Path) -> None:
     masked = MaskedLanguageModel.load(str(parts / "masked"), CPU)
-    gaps = [Gap(text[: text.rindex(" ") + 1], "") if " " in text else Gap("", " sits") for text in TEXTS]
+    gaps = [
+        SentenceGap(text[: text.rindex(" ") + 1], "") if " " in text else SentenceGap("", " sits") for text in TEXTS
+    ]
     assert masked.fill(gaps, 5) == [masked.fill([gap], 5)[0] for gap in gaps]
     encoder = MeanPooledEncoder.load(str(parts / "encoder"), CPU)
     alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
@@ -169,7 +171,7 @@ def test_what_a_model_cannot_read_is_an_error_that_names_it(parts: Path) -> None
     ):
         encoder.encode(["dog " * 40])
     with pytest.raises(ModelError, match=r"a caption holds '\[MASK\]', by which the model knows a gap"):
-        masked.fill([Gap("a [MASK] and a ", "")], 3)
+        masked.fill([SentenceGap("a [MASK] and a ", "")], 3)
     with pytest.raises(ModelError, match="its tokenizer has no mask; name a masked language model"):
         _without_mask(parts)
 

@@ -108,9 +108,9 @@ def test_without_a_language_model_the_most_probable_word_stays(recipe: Write) ->
     found = counterfactual("a cat", stages, options)
     assert isinstance(found, Counterfactual)
     assert found.perplexity is None and found.similarity is None
-    from tellapart.builders.captions.replacing import Gap
+    from tellapart.builders.captions.replacing import SentenceGap
 
-    likely = [p for p in stages.replacer.fill([Gap("a ", "")], 10)[0] if p.word in NOUNS - {"cat"}]
+    likely = [p for p in stages.replacer.fill([SentenceGap("a ", "")], 10)[0] if p.word in NOUNS - {"cat"}]
     assert found.new == likely[0].word
     assert found.probability == likely[0].probability
 

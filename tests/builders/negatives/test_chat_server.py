@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tellapart.builders.negatives import chat_server
-from tellapart.builders.negatives.chat import ChatOptions, Message, Reply
+from tellapart.builders.negatives.chat import ChatOptions, ChatReply, Message
 from tellapart.builders.negatives.open_chat import open_chat
 from tellapart.errors import ModelError
 
@@ -28,7 +28,7 @@ def test_a_request_says_all_that_the_recipe_says(server: Any, monkeypatch: pytes
     monkeypatch.setenv("TEST_CHAT_KEY", "secret-1")
     server.write = lambda body: body["messages"][-1]["content"].upper()
     chat = open_chat(options(server, key_variable="TEST_CHAT_KEY", temperature=0.5, max_tokens=7))
-    assert chat(HELLO, 2**40 + 5) == Reply("A DOG — É")
+    assert chat(HELLO, 2**40 + 5) == ChatReply("A DOG — É")
     assert server.asked == [
         {
             "path": "/v1/chat/completions",
@@ -120,7 +120,7 @@ def test_a_reply_that_was_cut_off_says_so_and_none_is_empty(server: Any) -> None
     server.finish, server.write = "length", lambda body: "CHANGE: a"
     assert open_chat(options(server))(HELLO, 1).cut
     server.finish, server.write = "stop", lambda body: None
-    assert open_chat(options(server))(HELLO, 1) == Reply("")
+    assert open_chat(options(server))(HELLO, 1) == ChatReply("")
 
 
 def test_what_a_recipe_lacks_is_said_before_anything_is_asked(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:

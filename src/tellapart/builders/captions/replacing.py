@@ -13,13 +13,13 @@ from tellapart.models.text.text_model import ROWS, TextModel
 from tellapart.models.torch_backend import Runtime, import_torch
 from tellapart.models.torch_forward import forward
 
-__all__ = ["Gap", "MaskedLanguageModel", "Proposal"]
+__all__ = ["MaskedLanguageModel", "Proposal", "SentenceGap"]
 
 #: Heads of other tasks in checkpoints of masked language models, by `model_type`.
 _OTHER_HEADS = {"bert": ("bert.pooler", "cls.seq_relationship"), "roberta": ("roberta.pooler",)}
 
 
-class Gap(NamedTuple):
+class SentenceGap(NamedTuple):
     """A sentence with one word taken out: the text before it and the text after it, blanks included."""
 
     before: str
@@ -61,7 +61,7 @@ class MaskedLanguageModel:
         heads = _OTHER_HEADS.get(read_config(source)["model_type"], ())
         return cls(TextModel.load("AutoModelForMaskedLM", source, runtime, unused=heads, rows=rows))
 
-    def fill(self, gaps: Sequence[Gap], choices: int) -> list[list[Proposal]]:
+    def fill(self, gaps: Sequence[SentenceGap], choices: int) -> list[list[Proposal]]:
         """Return the most probable words of each gap, the best first: at most `choices`.
 
         Raises:
@@ -75,7 +75,7 @@ class MaskedLanguageModel:
                 proposals[position] = self._words(gaps[position], rows[position], ids, chances)
         return proposals
 
-    def _rows(self, gaps: Sequence[Gap]) -> list[list[int]]:
+    def _rows(self, gaps: Sequence[SentenceGap]) -> list[list[int]]:
         mask = self._tokenizer.mask_token
         for gap in gaps:
             if mask in gap.before or mask in gap.after:
@@ -94,7 +94,7 @@ class MaskedLanguageModel:
         best = np.argsort(-chances, axis=1, kind="stable")[:, :choices]
         return [(ids.tolist(), row[ids].tolist()) for ids, row in zip(best, chances, strict=True)]
 
-    def _words(self, gap: Gap, row: list[int], ids: Sequence[int], chances: Sequence[float]) -> list[Proposal]:
+    def _words(self, gap: SentenceGap, row: list[int], ids: Sequence[int], chances: Sequence[float]) -> list[Proposal]:
         words = [str(self._tokenizer.decode([token])).strip() for token in ids]
         sentences = [f"{gap.before}{word}{gap.after}" for word in words]
         # Longer than the model's context is no error here: a word of several tokens is dropped anyway.

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import JsonValue
 
 from tellapart.builders.builder import Rejected
-from tellapart.builders.captions.replacing import Gap
+from tellapart.builders.captions.replacing import SentenceGap
 from tellapart.builders.captions.similarity import cosines
 from tellapart.builders.captions.stages import CaptionOptions, Stages
 from tellapart.builders.captions.tagging import NOUNS, REPLACEMENTS, Word
@@ -186,8 +186,8 @@ def _most_usual(cases: Sequence[_Case], stages: Stages) -> list[Counterfactual]:
     return chosen
 
 
-def _gap(text: str, words: Sequence[Word], index: int, wording: Literal["kept", "rejoined"]) -> Gap:
+def _gap(text: str, words: Sequence[Word], index: int, wording: Literal["kept", "rejoined"]) -> SentenceGap:
     if wording == "kept":
-        return Gap(text[: words[index].start], text[words[index].end :])
+        return SentenceGap(text[: words[index].start], text[words[index].end :])
     before = "".join(f"{word.text} " for word in words[:index])
-    return Gap(before, "".join(f" {word.text}" for word in words[index + 1 :]))
+    return SentenceGap(before, "".join(f" {word.text}" for word in words[index + 1 :]))

@@ -26,7 +26,7 @@ from tellapart.models.huggingface.files import quiet, silent
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch_backend import import_torch, runtime
 
-__all__ = ["PIPELINES", "Checkpoint", "DiffusionModel", "open_checkpoint", "quiet_diffusion"]
+__all__ = ["PIPELINES", "DiffusionCheckpoint", "DiffusionModel", "open_checkpoint", "quiet_diffusion"]
 
 PIPELINES = ("StableDiffusionPipeline", "StableDiffusionXLPipeline")
 
@@ -62,7 +62,7 @@ class DiffusionModel(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class DiffusionCheckpoint:
     """The checked files of a pipeline, not in memory yet.
 
     Attributes:
@@ -116,7 +116,7 @@ class Checkpoint:
             ) from error
 
 
-def open_checkpoint(model: DiffusionModel, home: Path, kinds: Sequence[str] = PIPELINES) -> Checkpoint:
+def open_checkpoint(model: DiffusionModel, home: Path, kinds: Sequence[str] = PIPELINES) -> DiffusionCheckpoint:
     """Find a pipeline's files, the hub's cache before the hub, and check that it is of one of these kinds.
 
     Raises:
@@ -135,7 +135,7 @@ def open_checkpoint(model: DiffusionModel, home: Path, kinds: Sequence[str] = PI
         folders[part], revisions[part] = _find(name, revision, home, model.variant, check)
         check(folders[part], model.variant)
     kind = str(read_object(folders["pipeline"] / "model_index.json")["_class_name"])
-    return Checkpoint(kind, folders, revisions, _device(model.device), model.dtype, model.variant)
+    return DiffusionCheckpoint(kind, folders, revisions, _device(model.device), model.dtype, model.variant)
 
 
 @contextmanager

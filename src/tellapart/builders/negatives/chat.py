@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Chat", "ChatOptions", "Message", "Reply"]
+__all__ = ["Chat", "ChatOptions", "ChatReply", "Message"]
 
 
 class Message(NamedTuple):
@@ -19,7 +19,7 @@ class Message(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ChatReply:
     """A model's answer, and whether it was cut off at the limit of tokens."""
 
     text: str
@@ -32,7 +32,7 @@ class Chat(Protocol):
     >>> class Echo:
     ...     models = {"echo": "1"}
     ...     def __call__(self, messages, seed):
-    ...         return Reply(messages[-1].content)
+    ...         return ChatReply(messages[-1].content)
     >>> chat: Chat = Echo()
     >>> chat([Message("user", "a dog")], 0).text
     'a dog'
@@ -42,7 +42,7 @@ class Chat(Protocol):
     def models(self) -> Mapping[str, str]:
         """Its name with its revision, for the recipe's fingerprint and the provenance of the items."""
 
-    def __call__(self, messages: Sequence[Message], seed: int, /) -> Reply:
+    def __call__(self, messages: Sequence[Message], seed: int, /) -> ChatReply:
         """Return the reply; it depends on the messages and, if the model draws, on the seed alone.
 
         Raises:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
 
-from tellapart.builders.negatives.chat import ChatOptions, Message, Reply
+from tellapart.builders.negatives.chat import ChatOptions, ChatReply, Message
 from tellapart.errors import ModelError
 from tellapart.models.huggingface.files import config_facts, import_transformers, load_tokenizer, load_weights, quiet
 from tellapart.models.options import ModelOptions
@@ -61,7 +61,7 @@ class LocalChat:
         facts = (config_facts(self._model.config), vocabulary, repr(template), self._options.dtype)
         return {kind: weights_fingerprint(self._model, *facts)[:16]}
 
-    def __call__(self, messages: Sequence[Message], seed: int, /) -> Reply:
+    def __call__(self, messages: Sequence[Message], seed: int, /) -> ChatReply:
         """Return the reply.
 
         Raises:
@@ -81,7 +81,7 @@ class LocalChat:
             out = self._model.generate(input_ids=row, attention_mask=torch.ones_like(row))[0].tolist()
         new = out[len(ids) :]
         text = str(self._tokenizer.decode(new, skip_special_tokens=True))
-        return Reply(text, cut=len(new) == self._options.max_tokens and new[-1] not in self._ends)
+        return ChatReply(text, cut=len(new) == self._options.max_tokens and new[-1] not in self._ends)
 
     def _encode(self, messages: Sequence[Message]) -> list[int]:
         if self._tokenizer.chat_template is None:

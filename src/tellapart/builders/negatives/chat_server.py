@@ -11,7 +11,7 @@ from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
-from tellapart.builders.negatives.chat import ChatOptions, Message, Reply
+from tellapart.builders.negatives.chat import ChatOptions, ChatReply, Message
 from tellapart.errors import ModelError
 
 __all__ = ["ServedChat"]
@@ -60,7 +60,7 @@ class ServedChat:
         """The model's name; a server does not say which revision it serves."""
         return {self._options.name: f"as served by {self._base}"}
 
-    def __call__(self, messages: Sequence[Message], seed: int, /) -> Reply:
+    def __call__(self, messages: Sequence[Message], seed: int, /) -> ChatReply:
         """Return the reply.
 
         Raises:
@@ -108,7 +108,7 @@ class ServedChat:
         except (OSError, HTTPException) as error:  # URLError and timeouts are OSErrors
             return 0, str(getattr(error, "reason", None) or error or type(error).__name__).encode(), 0.0
 
-    def _reply(self, answer: bytes) -> Reply:
+    def _reply(self, answer: bytes) -> ChatReply:
         try:
             completion = json.loads(answer)
         except ValueError as error:
@@ -120,7 +120,7 @@ class ServedChat:
             raise ModelError(f"{self._base} answers no chat completion: {json.dumps(completion):.200}") from error
         if text is not None and not isinstance(text, str):
             raise ModelError(f"{self._base} answers no text: {json.dumps(text):.200}")
-        return Reply(text or "", cut=reason == "length")
+        return ChatReply(text or "", cut=reason == "length")
 
 
 class _EveryStatus(urllib.request.HTTPErrorProcessor):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tellapart.builders.negatives.chat import Message
 
-__all__ = ["NONE", "TASKS", "Example", "Task", "conversation"]
+__all__ = ["NONE", "TASKS", "ChangeTask", "Example", "conversation"]
 
 #: The model's reply when no change of the kind can be made.
 NONE = "NONE"
@@ -27,7 +27,7 @@ class Example(NamedTuple):
         return f"CHANGE: {self.change}\nCAPTION: {self.false}" if self.change else NONE
 
 
-class Task(NamedTuple):
+class ChangeTask(NamedTuple):
     """One kind of change: what to do, how to note it, and examples."""
 
     what: str
@@ -49,11 +49,11 @@ If the caption allows no such change, answer with the single word NONE."""
 _REPLACE, _SWAP, _ADD = "OLD -> NEW", "ONE <-> OTHER", "+ NEW"
 
 
-def _task(what: str, form: str, *examples: Example) -> Task:
-    return Task(what, form, examples)
+def _task(what: str, form: str, *examples: Example) -> ChangeTask:
+    return ChangeTask(what, form, examples)
 
 
-TASKS: Mapping[str, Task] = MappingProxyType(
+TASKS: Mapping[str, ChangeTask] = MappingProxyType(
     {
         "replace_obj": _task(
             "Replace one thing or being by another of a kind that would be seen in such a place; "
