@@ -270,7 +270,8 @@ def test_a_mutated_file_is_read_or_is_one_error_that_names_the_row(
     try:
         read(path)
     except DataError as error:
-        assert f"rows.json: row {rows.index(target)}: field '{key}" in str(error) or "is in row" in str(error)
+        number = next(k for k, one in enumerate(rows) if one is target)
+        assert f"rows.json: row {number}: field '{key}" in str(error) or "is in row" in str(error)
 
 
 @pytest.mark.parametrize(("read", "row"), READERS)

@@ -210,7 +210,7 @@ def read_vqa2(questions: Path, annotations: Path, split: str = "val2014") -> Que
         own = answers[id_]
         if own.image_id != row.image_id:
             raise DataError(
-                f"{annotations}: question_id {id_}: field 'image_id': {own.image_id}, question_rows of {row.image_id}"
+                f"{annotations}: question_id {id_}: field 'image_id': {own.image_id}, asked of {row.image_id}"
             )
         image = f"{split}/COCO_{split}_{row.image_id:012d}.jpg"
         joined.append(Question(id_, row.question, image, tuple(answer.answer for answer in own.answers)))
