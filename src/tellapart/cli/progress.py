@@ -19,12 +19,7 @@ _WIDEST = 48
 
 
 class TerminalProgress:
-    """Bars on standard error while it is a terminal; silent otherwise.
-
-    >>> with TerminalProgress() as progress:
-    ...     update = progress.callback("model on demo")
-    ...     update("images", 3, 10)
-    """
+    """Bars on standard error while it is a terminal; silent otherwise. Leaving the block takes them off."""
 
     def __init__(self) -> None:
         self._visible = sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""Examples of a task on the page: for every noun the worst units, with what was shown, answered and right."""
+"""TaskExamples of a task on the page: for every noun the worst units, with what was shown, answered and right."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tellapart.records.result import Sample
-from tellapart.report.sections import Entry, Section
+from tellapart.report.sections import ModelEntry, Section
 
-__all__ = ["Example", "Examples", "ModelAnswer", "examples"]
+__all__ = ["ModelAnswer", "TaskExample", "TaskExamples", "examples"]
 
 #: Units of one noun that the page shows; the run's samples hold all of them.
 MOST_EXAMPLES = 40
@@ -32,7 +32,7 @@ class ModelAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class TaskExample:
     """One unit of a task."""
 
     id: str
@@ -43,7 +43,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class Examples:
+class TaskExamples:
     """The worst units of one noun.
 
     Attributes:
@@ -56,10 +56,10 @@ class Examples:
     noun: str
     metric: str
     total: int
-    rows: tuple[Example, ...]
+    rows: tuple[TaskExample, ...]
 
 
-def examples(section: Section) -> tuple[Examples, ...]:
+def examples(section: Section) -> tuple[TaskExamples, ...]:
     """Choose examples of a task: for every noun, the units with the lowest values of their first metric.
 
     Empty for pairs, which have an item browser.
@@ -76,18 +76,18 @@ def examples(section: Section) -> tuple[Examples, ...]:
             continue
         order = sorted(rows, key=lambda row: (_total(section.entries, row, metric), row))
         worst = tuple(_example(section.entries, row, metric) for row in order[:MOST_EXAMPLES])
-        tables.append(Examples(noun, metric, len(rows), worst))
+        tables.append(TaskExamples(noun, metric, len(rows), worst))
     return tuple(tables)
 
 
-def _total(entries: Sequence[Entry], row: int, metric: str) -> float:
+def _total(entries: Sequence[ModelEntry], row: int, metric: str) -> float:
     return sum(entry.samples[row].outcomes.get(metric, 0.0) for entry in entries)
 
 
-def _example(entries: Sequence[Entry], row: int, metric: str) -> Example:
+def _example(entries: Sequence[ModelEntry], row: int, metric: str) -> TaskExample:
     sample = entries[0].samples[row]
     answers = tuple(_answer(entry.samples[row], metric) for entry in entries)
-    return Example(sample.id, sample.images, sample.texts, sample.gold, answers)
+    return TaskExample(sample.id, sample.images, sample.texts, sample.gold, answers)
 
 
 def _answer(sample: Sample, metric: str) -> ModelAnswer:

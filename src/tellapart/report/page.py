@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tellapart.records.run_folder import write_text_file
 from tellapart.report import numbers
-from tellapart.report.answers import Examples, examples
+from tellapart.report.answers import TaskExamples, examples
 from tellapart.report.charts import score_bar
 from tellapart.report.items import item_table, model_table
 from tellapart.report.pictures import Album, album
@@ -84,7 +84,7 @@ class _View:
     album: Album
 
     @property
-    def examples(self) -> tuple[Examples, ...]:
+    def examples(self) -> tuple[TaskExamples, ...]:
         return examples(self.section)
 
     @property

@@ -14,7 +14,7 @@ from tellapart.report.items import margins, worst_first
 from tellapart.report.numbers import is_deviation
 from tellapart.tasks.registry import headline
 
-__all__ = ["Entry", "ReportRun", "Section", "label_runs", "sections", "shared_headline"]
+__all__ = ["ModelEntry", "ReportRun", "Section", "label_runs", "sections", "shared_headline"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class ReportRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ModelEntry:
     """One model on one benchmark.
 
     Attributes:
@@ -61,7 +61,7 @@ class Section:
 
     name: str
     anchor: str
-    entries: tuple[Entry, ...]
+    entries: tuple[ModelEntry, ...]
 
     @property
     def record(self) -> BenchmarkResult:
@@ -114,12 +114,12 @@ def sections(runs: Sequence[ReportRun]) -> tuple[Section, ...]:
     Raises:
         RunError: no run, no benchmark, or samples that do not match the record.
     """
-    entries_of: dict[tuple[str, str], list[Entry]] = {}
+    entries_of: dict[tuple[str, str], list[ModelEntry]] = {}
     for model, (run, label) in enumerate(zip(runs, label_runs([run.result.model.name for run in runs]), strict=True)):
         for benchmark, record in run.result.benchmarks.items():
             entries = entries_of.setdefault((benchmark, record.fingerprint), [])
             samples = _align(run, label, benchmark, entries[0].samples if entries else None)
-            entries.append(Entry(model, label, record, samples, run))
+            entries.append(ModelEntry(model, label, record, samples, run))
     if not entries_of:
         raise RunError(f"a report needs at least one run that measured a benchmark; got {len(runs)} runs")
     return tuple(

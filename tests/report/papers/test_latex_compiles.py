@@ -14,7 +14,7 @@ import pytest
 from tellapart.report.paper_tables import latex_text as written
 from tellapart.report.paper_tables.latex_text import fit_width, latex_packages, latex_text
 from tellapart.report.paper_tables.layouts import lay_out
-from tellapart.report.paper_tables.paper_table import Column, PaperTable, TableCell, TableRow
+from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow
 from tellapart.report.paper_tables.writing import write_latex
 
 ENGINES = [
@@ -72,7 +72,7 @@ def table_of(names: tuple[str, ...], columns: int = 3, *, bounds: bool = True) -
         for name, row in zip(names, numbers, strict=True)
     ]
     rows.append(TableRow("chance", (TableCell(None),) * columns, plain=True))
-    heads = tuple(Column(f"{names[0]} {place // 3}", f"small-quant_{place}") for place in range(columns))
+    heads = tuple(TableColumn(f"{names[0]} {place // 3}", f"small-quant_{place}") for place in range(columns))
     # A caption breaks between words, and the first name has none.
     return PaperTable(" ".join(names[1:]), ("model",), heads, tuple(rows), notes=("dagger: a", *names[1:]))
 

@@ -21,7 +21,7 @@ from tellapart.records.run_folder import read_result, read_samples
 from tellapart.report.measured import gather
 from tellapart.report.paper_tables.latex_text import latex_text
 from tellapart.report.paper_tables.layouts import lay_out
-from tellapart.report.paper_tables.paper_table import Column, PaperTable, TableCell, TableRow
+from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow
 from tellapart.report.paper_tables.writing import write_csv, write_latex, write_markdown
 from tellapart.stats.tiers import tiers
 
@@ -254,7 +254,7 @@ def test_a_name_that_a_spreadsheet_would_run_is_text_in_csv_and_numbers_stay_num
     table = PaperTable(
         "t",
         ("model",),
-        (Column("", "=x"),),
+        (TableColumn("", "=x"),),
         (TableRow('=HYPERLINK("u")', (TableCell(-1.5),)), TableRow("b;-1", (TableCell(None),))),
     )
     rows = list(csv.reader(io.StringIO(write_csv(table))))
@@ -264,7 +264,7 @@ def test_a_name_that_a_spreadsheet_would_run_is_text_in_csv_and_numbers_stay_num
 def test_intervals_of_many_columns_stand_below_their_numbers() -> None:
     rows = (TableRow("a", (TableCell(50.0, 40.0, 60.0, near=True),) * 5),)
     few, many = (
-        PaperTable("t", ("model",), (Column("", "x"),) * k, (TableRow("a", rows[0].cells[:k]),)) for k in (4, 5)
+        PaperTable("t", ("model",), (TableColumn("", "x"),) * k, (TableRow("a", rows[0].cells[:k]),)) for k in (4, 5)
     )
     beside, below = (rows_of_latex(write_latex(table, intervals=True)) for table in (few, many))
     assert beside[1][1] == r"50.00$^\dagger$ {\scriptsize [40.0, 60.0]}"
@@ -273,7 +273,7 @@ def test_intervals_of_many_columns_stand_below_their_numbers() -> None:
 
 def test_a_number_that_was_not_measured_is_a_dash_and_never_best() -> None:
     rows = (TableRow("a", (TableCell(None), TableCell(1.0))), TableRow("b", (TableCell(2.0), TableCell(None))))
-    table = PaperTable("t", ("model",), (Column("", "x"), Column("", "y")), rows)
+    table = PaperTable("t", ("model",), (TableColumn("", "x"), TableColumn("", "y")), rows)
     assert "a & -- & 1.00" in write_latex(table) and "| b | 2.00 | – |" in write_markdown(table)
     assert write_csv(table).splitlines()[1] == "a,,1.0"
 

@@ -13,7 +13,14 @@ from tellapart.records.result import BenchmarkResult, Value
 from tellapart.report.measured import MeasuredRun, first_metrics, outcomes_of, pick_benchmark, samples_of
 from tellapart.report.numbers import is_imported, plain, thousands
 from tellapart.report.paper_tables.paper_row import declared_benchmark, groups_of, numbers_of, paper_row
-from tellapart.report.paper_tables.paper_table import Column, PaperTable, TableCell, TableRow, mark_best, stack_groups
+from tellapart.report.paper_tables.paper_table import (
+    PaperTable,
+    TableCell,
+    TableColumn,
+    TableRow,
+    mark_best,
+    stack_groups,
+)
 from tellapart.stats.tiers import tiers
 
 __all__ = ["benchmark_table"]
@@ -34,7 +41,7 @@ class _Layout:
 
     tag: str
     row_of: RowOf
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     sources: tuple[_Source | None, ...]
 
 
@@ -86,7 +93,7 @@ def _paper_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> _Layout
         groups = groups_of(record, tag)
         row = paper_row(row_of, numbers_of(groups))
         if row is not None:
-            columns = tuple(Column(*_headings(name)) for name in row)
+            columns = tuple(TableColumn(*_headings(name)) for name in row)
             return _Layout(tag, row_of, columns, _sources(row_of, groups, tuple(row)))
     return None
 
@@ -100,10 +107,10 @@ def _headings(name: str) -> tuple[str, str]:
 def _plain_layout(records: Sequence[BenchmarkResult]) -> _Layout:
     names = first_metrics(records)
     recalls = {headings: metric for headings, metric in _RECALLS.items() if metric in names}
-    headed = {Column(*headings): metric for headings, metric in recalls.items()}
-    headed |= {Column("", name.replace("_", " ")): name for name in names if name not in recalls.values()}
+    headed = {TableColumn(*headings): metric for headings, metric in recalls.items()}
+    headed |= {TableColumn("", name.replace("_", " ")): name for name in names if name not in recalls.values()}
     if recalls and all("mean_recall" in record.metrics for record in records):
-        headed[Column("", "Mean")] = "mean_recall"
+        headed[TableColumn("", "Mean")] = "mean_recall"
 
     def row_of(numbers: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
         return {f"{column.group} {column.name}": 100 * numbers[ALL][name] for column, name in headed.items()}

@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from tellapart.records.result import Value
 
-__all__ = ["Column", "PaperTable", "TableCell", "TableRow", "mark_best", "stack_groups"]
+__all__ = ["PaperTable", "TableCell", "TableColumn", "TableRow", "mark_best", "stack_groups"]
 
 #: A table with more columns than this does not fit a page; its groups are set under each other.
 _MOST_COLUMNS = 18
@@ -40,7 +40,7 @@ class TableCell:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column, and the heading that it shares with its neighbours; empty if it shares none."""
 
     group: str
@@ -75,7 +75,7 @@ class PaperTable:
 
     title: str
     heads: tuple[str, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     rows: tuple[TableRow, ...]
     best_of: Literal["column", "row"] = "column"
     notes: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
         lowest: columns in which low is good (a time).
 
     >>> rows = tuple(TableRow(name, (TableCell(value),)) for name, value in {"a": 50.004, "b": 50.0, "c": 49.0}.items())
-    >>> [row.cells[0].best for row in mark_best(PaperTable("", ("model",), (Column("", "x"),), rows)).rows]
+    >>> [row.cells[0].best for row in mark_best(PaperTable("", ("model",), (TableColumn("", "x"),), rows)).rows]
     [True, True, False]
     """
     if table.best_of == "row":
@@ -127,7 +127,7 @@ def _best(cells: Sequence[TableCell], *, sign: int) -> tuple[TableCell, ...]:
 def stack_groups(table: PaperTable) -> PaperTable:
     """Set groups of the same columns under each other where a table would be wider than a page (VALSE's).
 
-    >>> columns = tuple(Column(group, str(k)) for group in ("acc_r", "acc") for k in range(12))
+    >>> columns = tuple(TableColumn(group, str(k)) for group in ("acc_r", "acc") for k in range(12))
     >>> row = TableRow("m", tuple(TableCell(float(k)) for k in range(24)))
     >>> tall = stack_groups(PaperTable("", ("model",), columns, (row,)))
     >>> len(tall.columns), [(row.block, row.cells[0].value) for row in tall.rows]
@@ -145,5 +145,5 @@ def stack_groups(table: PaperTable) -> PaperTable:
         for row in table.rows
     )
     return replace(
-        table, heads=("metric", *table.heads), columns=tuple(Column("", name) for name in names[0]), rows=rows
+        table, heads=("metric", *table.heads), columns=tuple(TableColumn("", name) for name in names[0]), rows=rows
     )

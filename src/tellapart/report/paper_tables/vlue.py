@@ -8,7 +8,7 @@ from tellapart.errors import RunError
 from tellapart.records.result import Value
 from tellapart.report.measured import MeasuredRun
 from tellapart.report.numbers import plain
-from tellapart.report.paper_tables.paper_table import Column, PaperTable, TableCell, TableRow, mark_best
+from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow, mark_best
 from tellapart.report.plots.costs import Costs
 
 __all__ = ["captions_table", "cost_table", "tasks_table"]
@@ -64,7 +64,7 @@ def tasks_table(runs: Sequence[MeasuredRun]) -> PaperTable:
         for label, benchmark, metric in lines
     ]
     measured = _measured_rows(rows, [benchmark for lines in _TASKS.values() for _, benchmark, _ in lines])
-    columns = tuple(Column("", model) for model in models)
+    columns = tuple(TableColumn("", model) for model in models)
     notes = ("bold: the best of its row; OOD: out of domain",)
     return mark_best(PaperTable("VLUE, percent", ("task", "metric"), columns, measured, best_of="row", notes=notes))
 
@@ -82,7 +82,7 @@ def captions_table(runs: Sequence[MeasuredRun]) -> PaperTable:
         for model, own in _numbers(runs).items()
     ]
     measured = _measured_rows(rows, [benchmark for benchmark, _ in _CAPTIONS.values()])
-    columns = tuple(Column("", name) for name in _CAPTIONS)
+    columns = tuple(TableColumn("", name) for name in _CAPTIONS)
     notes = ("bold: the best of its column; OOD: out of domain",)
     return mark_best(PaperTable("VLUE captions, times 100", ("model",), columns, measured, notes=notes))
 
@@ -105,7 +105,7 @@ def cost_table(runs: Sequence[MeasuredRun], costs: Costs) -> PaperTable:
             raise RunError(f"no {costs.what} of {model}; the file has {', '.join(known) or 'no model'}")
         rows.append(TableRow(model, (TableCell(100 * sum(scores) / len(scores)), TableCell(known[model]))))
     measured = _measured_rows(rows, [benchmark for benchmark, _ in _PERFORMANCE])
-    columns = (Column("", "performance"), Column("", costs.what))
+    columns = (TableColumn("", "performance"), TableColumn("", costs.what))
     notes = ("bold: the best of its column; performance: the mean of NLVR2 and VQA out of domain, percent",)
     table = PaperTable("VLUE, performance and cost", ("model",), columns, measured, notes=notes)
     return mark_best(table, lowest=(1,))

@@ -11,7 +11,7 @@ from itertools import groupby
 from tellapart.data.spreadsheet import spreadsheet_cell
 from tellapart.report.numbers import plain
 from tellapart.report.paper_tables.latex_text import fit_width, latex_packages, latex_text
-from tellapart.report.paper_tables.paper_table import Column, PaperTable, TableCell, TableRow
+from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow
 
 __all__ = ["write_csv", "write_latex", "write_markdown"]
 
@@ -61,7 +61,7 @@ def write_latex(table: PaperTable, *, intervals: bool = False) -> str:
 
 
 def _latex_headings(table: PaperTable, *, stacked: bool) -> list[str]:
-    def name_of(column: Column) -> str:
+    def name_of(column: TableColumn) -> str:
         words = re.split(r"(?<=[-_/])| ", column.name) if stacked else [column.name]
         lines = r"\\".join(map(latex_text, words))
         return rf"\shortstack[r]{{{lines}}}" if len(words) > 1 else lines
@@ -118,8 +118,9 @@ def _latex_notes(notes: Sequence[str]) -> str:
 def write_markdown(table: PaperTable, *, intervals: bool = False) -> str:
     """Return a table as GitHub's Markdown has them; a shared heading comes before each of its columns' names.
 
-    >>> from tellapart.report.paper_tables.paper_table import Column
-    >>> table = PaperTable("demo", ("model",), (Column("", "group"),), (TableRow("a", (TableCell(50.0, best=True),)),))
+    >>> from tellapart.report.paper_tables.paper_table import TableColumn
+    >>> row = TableRow("a", (TableCell(50.0, best=True),))
+    >>> table = PaperTable("demo", ("model",), (TableColumn("", "group"),), (row,))
     >>> print(write_markdown(table))
     **demo**
     <BLANKLINE>
@@ -159,9 +160,9 @@ def write_csv(table: PaperTable, *, intervals: bool = False) -> str:
     With `intervals`, each column is followed by its `low` and its `high`. A name that a spreadsheet would run as a
     formula gets an apostrophe before it.
 
-    >>> from tellapart.report.paper_tables.paper_table import Column
+    >>> from tellapart.report.paper_tables.paper_table import TableColumn
     >>> row = TableRow("a", (TableCell(50.0, 40.0, 60.0),))
-    >>> table = PaperTable("demo", ("model",), (Column("Eq-SD", "text"),), (row,))
+    >>> table = PaperTable("demo", ("model",), (TableColumn("Eq-SD", "text"),), (row,))
     >>> write_csv(table, intervals=True)
     'model,Eq-SD text,Eq-SD text low,Eq-SD text high\na,50.0,40.0,60.0\n'
     """

@@ -22,7 +22,7 @@ __all__ = [
     "FORMATS",
     "GREY",
     "PAGE",
-    "Look",
+    "PlotStyle",
     "axes_of",
     "fold",
     "legend_below",
@@ -81,7 +81,7 @@ FORMATS: dict[str, dict[str, str | None]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class PlotStyle:
     """The style of one model in all pictures: any one of the four tells it from the others."""
 
     colour: str
@@ -90,11 +90,11 @@ class Look:
     dash: str | tuple[int, tuple[int, ...]]
 
 
-def look(number: int) -> Look:
+def look(number: int) -> PlotStyle:
     """Return the look of the model of that number; the first 64 differ."""
     turn, colour = divmod(number, len(_COLOURS))
     mark = (colour + turn) % len(_COLOURS)
-    return Look(_COLOURS[colour], _HATCHES[mark], _MARKERS[mark], _DASHES[mark])
+    return PlotStyle(_COLOURS[colour], _HATCHES[mark], _MARKERS[mark], _DASHES[mark])
 
 
 def write_picture(path: Path, draw: Callable[[], Figure]) -> None:
