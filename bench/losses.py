@@ -1,9 +1,9 @@
-"""What each loss costs over plain contrast or matching: `python bench/losses.py [--batches 16 64] [--rounds 20]`.
+"""The cost of each loss over plain contrast or matching: `python bench/losses.py [--batches 16 64] [--rounds 20]`.
 
-A step encodes what the loss needs (NegCLIP's false captions, TROHN-Img's mates, a fusion encoder's crossed pairs) with a
-ViT, a text transformer and, for matching, cross-attention layers, and computes the loss. The steps to compare take turns
-on the same batch; a ratio is the median over rounds of one round's ratio, with the 95 % interval of that median. EqSim's
-paper counts forward passes: 1.026 for its dual encoder (ITC), 1.95 for its fusion encoder (its appendix A.4).
+A step encodes what the loss needs (NegCLIP's false captions, TROHN-Img's mates, a fusion encoder's crossed pairs) with
+a ViT, a text transformer and, for matching, cross-attention layers, and computes the loss. The steps to compare take
+turns on the same batch; a ratio is the median over rounds of one round's ratio, with the 95 % interval of that median.
+EqSim's paper counts forward passes: 1.026 for its dual encoder (ITC), 1.95 for its fusion encoder (its appendix A.4).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Inputs:
     false_texts: Tensor
 
 
-def made_inputs(count: int, size: Size, device: str) -> Inputs:
+def draw_inputs(count: int, size: Size, device: str) -> Inputs:
     """Return random inputs of `count` pairs."""
     generator = torch.Generator().manual_seed(count)
 
@@ -179,7 +179,7 @@ def seconds(model: Encoders, step: Callable[[], Tensor], device: str) -> tuple[f
 
 
 def median(ratios: Sequence[float]) -> tuple[float, float, float]:
-    """Return the median and the bounds of its distribution-free interval (binomial, at least 95 % from six ratios on)."""
+    """Return the median and its distribution-free interval (binomial, at least 95 % from six ratios on)."""
     ordered = sorted(ratios)
     low = int(binom.ppf(0.025, len(ordered), 0.5))
     low = max(low - 1, 0)
@@ -234,7 +234,7 @@ def main() -> None:
     print("| batch | loss | against | step, ms | forward, x | forward and backward, x |")
     print("|---|---|---|---|---|---|")
     for count in args.batches:
-        inputs = made_inputs(count, size, args.device)
+        inputs = draw_inputs(count, size, args.device)
         dual = {name: partial(dual_step, model, inputs, name) for name in DUAL}
         fusion = {name: partial(fusion_step, model, inputs, name, size.negatives) for name in FUSION}
         for steps, against in ((dual, DUAL), (fusion, FUSION)):

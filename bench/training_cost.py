@@ -1,8 +1,8 @@
-"""What a whole training step costs with each loss: `python bench/training_cost.py [--rounds 9] [--record FILE]`.
+"""The cost of a whole training step with each loss: `python bench/training_cost.py [--rounds 9] [--record FILE]`.
 
-The steps are those of `tellapart train`, from prepared images and texts to AdamW's update, on one encoder: an open_clip model
-for losses of dual encoders, a BLIP for those of fusion encoders. Losses take turns on the same batches; a ratio is the median
-over rounds of one round's CPU seconds over those of the plain loss. EqSim's paper says 1.026 (dual) and 1.95 (fusion).
+The steps are those of `tellapart train`, from prepared images and texts to AdamW's update, on one encoder: an open_clip
+model for losses of dual encoders, a BLIP for those of fusion encoders. Losses take turns on the same batches; a ratio is
+the median over rounds of one round's CPU seconds over those of the plain loss. EqSim's paper says 1.026 (dual) and 1.95 (fusion).
 """
 
 from __future__ import annotations
@@ -32,51 +32,34 @@ from tellapart.train.new_model import write_new_model
 from tellapart.train.ranks import open_accelerator
 from tellapart.train.rows import TrainingRows, read_rows
 
-#: Loss -> what it is compared with; `@3` takes three negatives a pair. NegCLIP and TROHN-Img are as published: both encode
-#: each pair's hard counterpart too, and NegCLIP a false caption of all.
+#: Loss -> what it is compared with; `@3` takes three negatives a pair. NegCLIP and TROHN-Img are as published: both
+#: encode each pair's hard counterpart too, and NegCLIP a false caption of all.
 DUAL = dict.fromkeys(("itc", "siglip", "hardneg", "cyclip", "eqsim", "negclip", "trohn-img"), "itc")
 FUSION = {"itm": "itm", "eqsim-itm": "itm", "ranking@3": "ranking@3", "eqsim-ranking@3": "ranking@3"}
 
+# fmt: off
 WORDS = [
-    "red",
-    "green",
-    "blue",
-    "grey",
-    "round",
-    "square",
-    "big",
-    "small",
-    "cup",
-    "bowl",
-    "cat",
-    "dog",
-    "left",
-    "right",
-    "of",
-    "on",
-    "under",
-    "two",
-    "three",
-    "a",
-    "the",
+    "red", "green", "blue", "grey", "round", "square", "big", "small", "cup", "bowl", "cat", "dog", "left", "right",
+    "of", "on", "under", "two", "three", "a", "the",
 ]
+# fmt: on
 TOWER = {"hidden_size": 192, "num_hidden_layers": 6, "num_attention_heads": 3, "intermediate_size": 768}
 
 
-def made_rows(folder: Path, count: int) -> TrainingRows:
+def write_rows(folder: Path, count: int) -> TrainingRows:
     """Write noise pictures with captions, a false caption and a counterpart each."""
     rng = np.random.default_rng(0)
     lines = []
     for k in range(count):
         Image.fromarray(rng.integers(0, 256, (128, 128, 3)).astype(np.uint8)).save(folder / f"{k}.png")
         caption, false = (" ".join(rng.choice(WORDS, 12)) for _ in range(2))
-        told = {
+        fields = {
             "image": f"{k}.png",
             "caption": caption,
             "negative_captions": [false],
             "negative_images": [(k + 1) % count],
         }
-        lines.append(json.dumps(told) + "\n")
+        lines.append(json.dumps(fields) + "\n")
     (folder / "rows.jsonl").write_text("".join(lines), encoding="utf-8")
     return read_rows(["rows.jsonl"], folder)
 
@@ -86,11 +69,11 @@ def dual_folder(folder: Path) -> Path:
     folder.mkdir()
     text = {"context_length": 32, "vocab_size": 49408, "width": 192, "heads": 3, "layers": 6}
     vision = {"image_size": 112, "layers": 6, "width": 192, "patch_size": 16, "head_width": 64}
-    told = {
+    config = {
         "model_cfg": {"embed_dim": 128, "vision_cfg": vision, "text_cfg": text, "init_logit_bias": -10.0},
         "preprocess_cfg": {"mean": [0.5] * 3, "std": [0.5] * 3},
     }
-    (folder / "open_clip_config.json").write_text(json.dumps(told), encoding="utf-8")
+    (folder / "open_clip_config.json").write_text(json.dumps(config), encoding="utf-8")
     return folder
 
 
@@ -121,9 +104,9 @@ def steps_of(
     optimiser = torch.optim.AdamW(encoder.module.parameters(), lr=1e-5, foreach=False)
     images = ImageLoader(rows, encoder.image, keep=True, threads=2)
 
-    def taking(told: TrainConfig) -> Callable[[int], None]:
-        accelerator = open_accelerator(told)
-        steps = kind(told, encoder, rows, accelerator, encoder.module)
+    def make_step(config: TrainConfig) -> Callable[[int], None]:
+        accelerator = open_accelerator(config)
+        steps = kind(config, encoder, rows, accelerator, encoder.module)
 
         def take(step: int) -> None:
             drawn = steps.draw([(step * size + k) % len(rows) for k in range(size)], step)
@@ -133,14 +116,14 @@ def steps_of(
 
         return take
 
-    found = {}
+    callables = {}
     for name in losses:
         loss, _, count = name.partition("@")
         values: dict[str, Any] = {"name": "cost", "model": "m", "data": {"train": ["rows.jsonl"], "keep_images": True}}
         values |= {"loss": {"name": loss}, "batch": {"size": size}, "optimiser": {"learning_rate": 1e-5, "steps": 1}}
         values |= {"matching": {"negatives": int(count or 1)}} if kind is FusionStep else {}
-        found[name] = taking(TrainConfig(**values))
-    return found
+        callables[name] = make_step(TrainConfig(**values))
+    return callables
 
 
 def measure(
@@ -156,17 +139,19 @@ def measure(
             steps[name](max(turn, 0))
             if turn >= 0:
                 took[name].append(time.process_time() - started)
-    found = {}
+    results = {}
     for name, seconds in took.items():
         ratios = sorted(own / other for own, other in zip(seconds, took[against[name]], strict=True))
-        found[name] = {
+        results[name] = {
             "seconds": round(float(np.median(seconds)), 4),
             "ratio": round(float(np.median(ratios)), 4),
             "lowest": round(ratios[0], 4),
             "highest": round(ratios[-1], 4),
         }
-        print(f"| {name} | {against[name]} | {found[name]['seconds']:.3f} | {found[name]['ratio']:.3f} |", flush=True)
-    return found
+        print(
+            f"| {name} | {against[name]} | {results[name]['seconds']:.3f} | {results[name]['ratio']:.3f} |", flush=True
+        )
+    return results
 
 
 def main() -> None:
@@ -182,7 +167,7 @@ def main() -> None:
     before = os.getloadavg()[0]
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        rows = made_rows(folder, 2 * args.dual)
+        rows = write_rows(folder, 2 * args.dual)
         print("| loss | against | CPU s a step | ratio |\n|---|---|---|---|")
         name = write_new_model(dual_folder(folder / "arch"), folder / "dual", 0)
         dual = measure(steps_of(DualStep, open_dual(name, "cpu"), rows, DUAL, args.dual), DUAL, args.rounds)

@@ -1,4 +1,4 @@
-"""What the runs came to: right or wrong item by item, means over seeds, and paired intervals."""
+"""The outcomes of the runs: right or wrong item by item, means over seeds, and paired intervals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tellapart.data.pairset import PairSet
 from tellapart.metrics.registry import METRICS
 
-__all__ = ["DRAWS", "Interval", "group", "measured", "paired", "parts", "unpacked"]
+__all__ = ["DRAWS", "Interval", "group", "paired", "parts", "summarise", "unpack"]
 
 #: Resamples of an interval.
 DRAWS = 10_000
@@ -22,7 +22,7 @@ DRAWS = 10_000
 class Interval:
     """A difference and its 95 % interval.
 
-    >>> Interval(0.1, 0.02, 0.2).told
+    >>> Interval(0.1, 0.02, 0.2).excludes_zero
     True
     """
 
@@ -31,15 +31,15 @@ class Interval:
     high: float
 
     @property
-    def told(self) -> bool:
+    def excludes_zero(self) -> bool:
         """Whether the interval leaves zero out."""
         return self.low > 0 or self.high < 0
 
 
-def measured(scores: NDArray[np.float32]) -> dict[str, Any]:
-    """Return what the record keeps of scores `(item, 2, 2)`: right or wrong by item, and mean sizes of the deviations.
+def summarise(scores: NDArray[np.float32]) -> dict[str, Any]:
+    """Return the record's facts of scores `(item, 2, 2)`: right or wrong by item, and mean sizes of the deviations.
 
-    >>> measured(np.array([[[2, 1], [0, 3]], [[0, 1], [0, 1]]], np.float32))["text_score"]
+    >>> summarise(np.array([[[2, 1], [0, 3]], [[0, 1], [0, 1]]], np.float32))["text_score"]
     '80'
     """
     right = {name: METRICS[name].per_item(scores).astype(bool) for name in ("text_score", "image_score")}
@@ -48,26 +48,26 @@ def measured(scores: NDArray[np.float32]) -> dict[str, Any]:
     return packed | {name: round(float(size), 5) for name, size in sizes.items()}
 
 
-def unpacked(told: str, count: int) -> NDArray[np.bool_]:
+def unpack(packed: str, count: int) -> NDArray[np.bool_]:
     """Return right or wrong by item, bool `(count,)`.
 
-    >>> unpacked("80", 2).tolist()
+    >>> unpack("80", 2).tolist()
     [True, False]
     """
-    return np.unpackbits(np.frombuffer(bytes.fromhex(told), np.uint8), count=count).astype(bool)
+    return np.unpackbits(np.frombuffer(bytes.fromhex(packed), np.uint8), count=count).astype(bool)
 
 
 def group(run: Mapping[str, Any], count: int) -> NDArray[np.bool_]:
-    """Return of each item whether both captions and both images are told apart, bool `(count,)`.
+    """Return which items have both captions and both images right, bool `(count,)`.
 
     >>> group({"text_score": "80", "image_score": "c0"}, 2).tolist()
     [True, False]
     """
-    return unpacked(run["text_score"], count) & unpacked(run["image_score"], count)
+    return unpack(run["text_score"], count) & unpack(run["image_score"], count)
 
 
 def parts(values: PairSet) -> dict[str, NDArray[np.bool_]]:
-    """Return which items each column of the tables is of: the aspects, all, and combinations that training had and had not.
+    """Return the items of each column of the tables: the aspects, all, and combinations in training or not.
 
     >>> from tellapart.benchmarks.find import load_pairs
     >>> {name: int(mine.sum()) for name, mine in parts(load_pairs("demo")).items()}
@@ -75,9 +75,9 @@ def parts(values: PairSet) -> dict[str, NDArray[np.bool_]]:
     """
     aspect = np.array([item.tags["aspect"] for item in values.items])
     held_out = np.array([item.tags["held_out"] == "yes" for item in values.items])
-    found = {name: aspect == name for name in ("location", "counting", "attribute")}
-    found |= {"all": np.ones(len(aspect), bool), "seen": ~held_out, "held out": held_out}
-    return {name: mask for name, mask in found.items() if mask.any()}
+    masks = {name: aspect == name for name in ("location", "counting", "attribute")}
+    masks |= {"all": np.ones(len(aspect), bool), "seen": ~held_out, "held out": held_out}
+    return {name: mask for name, mask in masks.items() if mask.any()}
 
 
 def paired(ours: Sequence[NDArray[np.bool_]], theirs: Sequence[NDArray[np.bool_]], *, seed: int = 0) -> Interval:

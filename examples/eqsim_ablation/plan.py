@@ -1,4 +1,4 @@
-"""What the ablation runs: its rows, and the configuration of each run."""
+"""The plan of the ablation: its rows, and the configuration of each run."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def methods() -> list[Method]:
     >>> methods()[0].title
     'FT'
     """
-    told = tomllib.loads((HERE / "methods.toml").read_text(encoding="utf-8"))
-    return [Method(**values) for values in told["methods"]]
+    table = tomllib.loads((HERE / "methods.toml").read_text(encoding="utf-8"))
+    return [Method(**values) for values in table["methods"]]
 
 
 def pretraining(work: Path) -> TrainConfig:
@@ -59,7 +59,7 @@ def pretraining(work: Path) -> TrainConfig:
     >>> pretraining(Path("work")).data.train
     ['folder:work/sets/train']
     """
-    return TrainConfig(**_placed("pretrain.toml", work, {"model": f"new:{HERE / 'arch'}"}))
+    return TrainConfig(**_configure("pretrain.toml", work, {"model": f"new:{HERE / 'arch'}"}))
 
 
 def fine_tuning(method: Method, seed: int, work: Path, start: str) -> TrainConfig:
@@ -81,13 +81,13 @@ def fine_tuning(method: Method, seed: int, work: Path, start: str) -> TrainConfi
         "loss": method.loss,
         "data": method.data,
     }
-    return TrainConfig(**_placed("fine_tune.toml", work, changes))
+    return TrainConfig(**_configure("fine_tune.toml", work, changes))
 
 
-def _placed(file: str, work: Path, changes: dict[str, Any]) -> dict[str, Any]:
+def _configure(file: str, work: Path, changes: dict[str, Any]) -> dict[str, Any]:
     """Read a configuration, change it, and take its sets from the work folder."""
-    told = tomllib.loads((HERE / file).read_text(encoding="utf-8"))
-    values = merge_preset({**told, "loss": {}}, {"loss": told["loss"], **changes})
+    table = tomllib.loads((HERE / file).read_text(encoding="utf-8"))
+    values = merge_preset({**table, "loss": {}}, {"loss": table["loss"], **changes})
     train, validation = (f"folder:{work / 'sets' / name}" for name in SETS)
     values["data"] |= {"train": [train], "validation": validation}
     return values

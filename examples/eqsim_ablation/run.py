@@ -1,11 +1,11 @@
 """The whole ablation: render, pre-train, fine-tune every row with every seed, measure, write the record and the page.
 
-    python -m examples.eqsim_ablation.run                  all of it; stopped, it goes on where it was
-    python -m examples.eqsim_ablation.run --limit 4 --seeds 2    a quick look: few steps, the page is printed, nothing recorded
-    python -m examples.eqsim_ablation.run --page           the page alone, from the record
+    python -m examples.eqsim_ablation.run                       all of it; stopped, it goes on where it was
+    python -m examples.eqsim_ablation.run --limit 4 --seeds 2   a quick look: few steps, the page is printed
+    python -m examples.eqsim_ablation.run --page                the page alone, from the record
 
-Weights are chosen on the validation scenes; the test pairs (`demo`) are seen once a run, after it. Pictures that are shared
-by training, validation and test are refused.
+Weights are chosen on the validation scenes; the test pairs (`demo`) are measured once a run, after it. Pictures that
+are shared by training, validation and test are refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from examples.eqsim_ablation.cost import costs
 from examples.eqsim_ablation.curves import curves, drawing
-from examples.eqsim_ablation.outcomes import measured
+from examples.eqsim_ablation.outcomes import summarise
 from examples.eqsim_ablation.page import DRAWING, PAGE, RECORD, page
 from examples.eqsim_ablation.plan import SETS, Method, fine_tuning, methods, pretraining
 from tellapart.benchmarks.find import load_pairs
@@ -46,34 +46,28 @@ from tellapart.train.training_run import run_training
 
 __all__ = ["Place", "main"]
 
-#: Whose deviations are drawn, beside the start's.
+#: Rows whose deviations are drawn, beside the start's.
 _DRAWN = ("ft", "cyclip", "eqsim", "eqsim-cosines")
 
-#: Whose cost is measured.
+#: Rows whose cost is measured.
 _TIMED = ("ft", "eqsim", "cyclip")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line.
-
-    >>> main(["--seeds", "few"])
-    Traceback (most recent call last):
-    SystemExit: 2
-    """
-    told = _parser().parse_args(arguments)
-    if told.page:
+    """Run the command line."""
+    args = _parser().parse_args(arguments)
+    if args.page:
         _write(json.loads(RECORD.read_text(encoding="utf-8")))
         return
     os.environ["OMP_NUM_THREADS"] = "1"  # for the processes to come: sums are then the same on every machine of a kind
     _one_thread()
-    work: Path = told.work
-    rows = _sets(work, told.test, told.jobs)
-    begun = pretraining(work)
-    name = _trained(begun, work / _folder("pretrain", told.limit), told.limit)
-    runs = [(method, seed) for seed in range(told.seeds) for method in methods()]
-    _each(runs, Place(work, name, told.test, told.limit), told.jobs)
-    record = _record(runs, Place(work, name, told.test, told.limit), rows)
-    if told.limit is None:
+    work: Path = args.work
+    rows = _render(work, args.test, args.jobs)
+    name = _train(pretraining(work), work / _folder("pretrain", args.limit), args.limit)
+    runs = [(method, seed) for seed in range(args.seeds) for method in methods()]
+    _run_all(runs, Place(work, name, args.test, args.limit), args.jobs)
+    record = _record(runs, Place(work, name, args.test, args.limit), rows)
+    if args.limit is None:
         RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         _write(record)
     else:
@@ -95,7 +89,7 @@ def _one_thread() -> None:
     import_torch().set_num_threads(1)
 
 
-def _sets(work: Path, test: str, jobs: int) -> TrainingRows:
+def _render(work: Path, test: str, jobs: int) -> TrainingRows:
     """Render the sets that are not there, and refuse pictures that two of training, validation and test share."""
     for name, recipe in SETS.items():
         if not (work / "sets" / name).exists():
@@ -112,23 +106,23 @@ def _folder(name: str, limit: int | None) -> str:
     return name if limit is None else f"{name}-first-{limit}"
 
 
-def _trained(config: TrainConfig, out: Path, limit: int | None) -> str:
-    """Train, or go on, or leave a finished run as it is; return the model's name."""
+def _train(config: TrainConfig, out: Path, limit: int | None) -> str:
+    """Train, go on, or skip a finished run; return the model's name."""
     if not (out / "history.json").exists():
-        began = time.process_time()
+        begin = time.process_time()
         done = run_training(config, Path(), out, resume=out.exists(), limit=limit)
-        told = {
+        history = {
             "best_step": done.state.best_step,
             "history": [[step, round(value, 4)] for step, value in done.state.history],
-            "seconds": None if done.resumed else round(time.process_time() - began, 1),
+            "seconds": None if done.resumed else round(time.process_time() - begin, 1),
         }
-        (out / "history.json").write_text(json.dumps(told), encoding="utf-8")
+        (out / "history.json").write_text(json.dumps(history), encoding="utf-8")
     return f"local-dir:{out / 'model'}"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where runs are, what they begin with, and what they are measured on.
+    """The folders, start and test pairs of the runs.
 
     Attributes:
         work: the folder of sets and runs.
@@ -154,20 +148,20 @@ class Place:
         return self.work / "runs" / _folder(f"{method.name}-{seed}", self.limit)
 
 
-def _each(runs: Iterable[tuple[Method, int]], place: Place, jobs: int) -> None:
-    """Take every run that has not been taken, some at a time."""
-    left = [(method, seed) for method, seed in runs if not (place.of(method, seed) / "scores.npy").exists()]
+def _run_all(runs: Iterable[tuple[Method, int]], place: Place, jobs: int) -> None:
+    """Do every run that is not done, some at a time."""
+    missing = [(method, seed) for method, seed in runs if not (place.of(method, seed) / "scores.npy").exists()]
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
-        asked = [pool.submit(_measured, method, seed, place) for method, seed in left]
-        for number, done in enumerate(as_completed(asked), start=1):
-            sys.stderr.write(f"{number}/{len(asked)} {done.result()}\n")
+        futures = [pool.submit(_run_one, method, seed, place) for method, seed in missing]
+        for number, done in enumerate(as_completed(futures), start=1):
+            sys.stderr.write(f"{number}/{len(futures)} {done.result()}\n")
 
 
-def _measured(method: Method, seed: int, place: Place) -> str:
-    """Take one run, keep its log and its scores, and let its weights go."""
+def _run_one(method: Method, seed: int, place: Place) -> str:
+    """Do one run, keep its log and its scores, and delete its weights."""
     out = place.of(method, seed)
     config = fine_tuning(method, seed, place.work, place.start)
-    scores = _scores(_trained(config, out, place.limit), place.test)
+    scores = _scores(_train(config, out, place.limit), place.test)
     draft = out / "draft.npy"
     np.save(draft, scores)
     draft.rename(out / "scores.npy")
@@ -182,18 +176,19 @@ def _scores(name: str, test: str) -> NDArray[np.float32]:
 
 
 def _record(runs: Sequence[tuple[Method, int]], place: Place, rows: TrainingRows) -> dict[str, Any]:
-    """Gather what all runs came to; no folder of this machine is in it."""
+    """Gather the outcomes of all runs, without any path of this machine."""
     before, bundled = _scores(place.start, place.test), _scores(DEFAULT_MODEL, place.test)
-    found, drawn = [], {"start": [before]}
+    outcomes, drawn = [], {"start": [before]}
     for method, seed in runs:
         out = place.of(method, seed)
         scores = np.load(out / "scores.npy", allow_pickle=False)
-        told = json.loads((out / "history.json").read_text(encoding="utf-8"))
-        found.append({"method": method.name, "seed": seed, **measured(scores), **told, "parts": _parts(out)})
+        history = json.loads((out / "history.json").read_text(encoding="utf-8"))
+        outcome = {"method": method.name, "seed": seed, **summarise(scores), **history, "parts": _parts(out)}
+        outcomes.append(outcome)
         if method.name in _DRAWN:
             drawn.setdefault(method.title, []).append(scores)
     timed = {method.name: method.loss for method, _ in runs if method.name in _TIMED}
-    begun = place.work / _folder("pretrain", place.limit) / "history.json"
+    start = place.work / _folder("pretrain", place.limit) / "history.json"
     return {
         "about": {
             "packages": {package: version(package) for package in ("tellapart", "torch", "open_clip_torch")},
@@ -203,16 +198,16 @@ def _record(runs: Sequence[tuple[Method, int]], place: Place, rows: TrainingRows
         },
         "test": place.test,
         "train": {"pairs": len(rows), "items": len(rows.items), "sha256": rows.fingerprint},
-        "start": measured(before) | json.loads(begun.read_text(encoding="utf-8")),
-        "bundled": measured(bundled),
-        "runs": found,
+        "start": summarise(before) | json.loads(start.read_text(encoding="utf-8")),
+        "bundled": summarise(bundled),
+        "runs": outcomes,
         "curves": curves(drawn),
         "costs": costs(place.start, rows, timed, rounds=5 if place.limit is None else 1),
     }
 
 
 def _parts(out: Path) -> dict[str, list[float]]:
-    """Return of every part of the loss its mean over the first and over the last quarter of the steps."""
+    """Return the mean of every part of the loss over the first and over the last quarter of the steps."""
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     steps: list[Mapping[str, float]] = [line for line in lines if "total" in line]
     quarter = max(1, len(steps) // 4)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from examples.eqsim_ablation import run
 from examples.eqsim_ablation.curves import drawing
-from examples.eqsim_ablation.outcomes import group, measured, paired
+from examples.eqsim_ablation.outcomes import group, paired, summarise
 from examples.eqsim_ablation.page import DRAWING, PAGE, RECORD, page
 from examples.eqsim_ablation.plan import HERE, SETS, fine_tuning, methods, pretraining
 from hypothesis import given, settings
@@ -82,7 +82,7 @@ def test_a_difference_lies_in_its_interval_and_turns_round_with_its_sides(ours: 
     assert found.low - 1e-12 <= found.value <= found.high + 1e-12
     assert math.isclose(found.value, -turned.value, abs_tol=1e-12)
     assert paired(list(ours), list(ours)) == paired(list(theirs), list(theirs))
-    assert not paired(list(ours), list(ours)).told
+    assert not paired(list(ours), list(ours)).excludes_zero
 
 
 def test_a_bootstrap_over_items_alone_has_the_textbook_width() -> None:
@@ -95,11 +95,11 @@ def test_a_bootstrap_over_items_alone_has_the_textbook_width() -> None:
 @given(arrays(np.float32, (11, 2, 2), elements=st.floats(-1, 1, width=32)))
 def test_what_the_record_keeps_gives_the_group_score_back(scores: np.ndarray) -> None:
     expected = METRICS["group_score"].per_item(scores).astype(bool)
-    assert group(measured(scores), 11).tolist() == expected.tolist()
+    assert group(summarise(scores), 11).tolist() == expected.tolist()
 
 
 def test_with_the_items_together_negclip_on_these_pairs_is_contrast() -> None:
-    """What methods.toml says of NegCLIP: an item's false captions are then the batch's true ones, each counted twice."""
+    """As methods.toml says of NegCLIP: an item's false captions are the batch's true ones, each counted twice."""
     generator = torch.Generator().manual_seed(0)
 
     def vectors() -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Laws of the order: every row once an epoch, ranks partition a batch, and a step is a function of seed and step alone."""
+"""Laws of the order: every row once an epoch, ranks partition a batch, and a step depends on seed and step alone."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def test_ranks_partition_the_batch_in_its_order(share: int, ranks: int, count: i
 
 
 @given(SEEDS, st.lists(st.integers(0, 50), min_size=1, max_size=8))
-def test_a_step_is_the_same_whatever_was_asked_before(seed: int, asked: list[int]) -> None:
+def test_a_step_is_the_same_whatever_was_asked_before(seed: int, steps: list[int]) -> None:
     order = BatchOrder(rows(30), 7, seed)
-    for step in asked:
+    for step in steps:
         assert order.batch(step) == BatchOrder(rows(30), 7, seed).batch(step)
 
 
@@ -67,14 +67,14 @@ def test_items_of_several_sizes_cannot_stay_together() -> None:
 
 
 @given(st.integers(1, 20), st.integers(0, 25), SEEDS, st.integers(0, 1000), st.integers(0, 1000))
-def test_choices_are_different_and_as_many_as_there_are(count: int, asked: int, seed: int, step: int, row: int) -> None:
+def test_choices_are_different_and_as_many_as_there_are(count: int, draws: int, seed: int, step: int, row: int) -> None:
     pool = [10 * k for k in range(count)]
-    found = draw_choices(pool, asked, seed, step, row)
-    assert len(found) == len(set(found)) == min(asked, count)
-    assert set(found) <= set(pool)
-    assert found == draw_choices(pool, asked, seed, step, row)
+    result = draw_choices(pool, draws, seed, step, row)
+    assert len(result) == len(set(result)) == min(draws, count)
+    assert set(result) <= set(pool)
+    assert result == draw_choices(pool, draws, seed, step, row)
     assert (
-        found[: asked - 1] == draw_choices(pool, max(asked - 1, 0), seed, step, row)[: max(asked - 1, 0)] or asked == 0
+        result[: draws - 1] == draw_choices(pool, max(draws - 1, 0), seed, step, row)[: max(draws - 1, 0)] or draws == 0
     )
 
 

@@ -45,8 +45,8 @@ def test_a_checkpoint_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
     state = State(2, 0.5, 1, [(1, 0.5), (2, 0.25)])
     write_checkpoint(tmp_path, module, optimiser, state, keep=1)
     other, again = trained(seed=7, steps=0)
-    found = latest_checkpoint(tmp_path)
-    assert found is not None and read_checkpoint(found, other, again) == state
+    result = latest_checkpoint(tmp_path)
+    assert result is not None and read_checkpoint(result, other, again) == state
     for each, opt in ((module, optimiser), (other, again)):
         each[2].bias.data.zero_()  # what is frozen is the start's, and in no checkpoint
         torch.manual_seed(9)
@@ -64,8 +64,8 @@ def test_the_last_ones_are_kept_and_half_written_ones_are_no_checkpoints(tmp_pat
         write_checkpoint(tmp_path, module, optimiser, State(step), keep=2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000002", "step-00000010"]
     (tmp_path / "step-00000011").mkdir()
-    found = latest_checkpoint(tmp_path)
-    assert found is not None and found.name == "step-00000010"
+    result = latest_checkpoint(tmp_path)
+    assert result is not None and result.name == "step-00000010"
 
 
 def test_a_folder_is_written_whole_or_not_at_all(tmp_path: Path) -> None:

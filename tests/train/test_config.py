@@ -1,4 +1,4 @@
-"""A wrong configuration is refused before anything is computed, and the message names file, key and the nearest known one."""
+"""A wrong configuration is refused before anything is computed; the message names file, key and the nearest known one."""
 
 from __future__ import annotations
 
@@ -40,10 +40,15 @@ def written(folder: Path, **changes: Any) -> Path:
 
 
 def test_a_file_says_all_that_it_says_and_defaults_stand_for_the_rest(tmp_path: Path) -> None:
-    told = read_config(written(tmp_path, optimiser={"betas": [0.9, 0.999], "learning_rate": 1}))
-    assert (told.optimiser.betas, told.optimiser.learning_rate, told.batch.size) == ((0.9, 0.999), 1.0, 8)
-    assert (told.seed, told.precision, told.data.share, told.validation.every) == (0, "float32", 1.0, 500)
-    assert loss_options(told.loss).k == 4
+    settings = read_config(written(tmp_path, optimiser={"betas": [0.9, 0.999], "learning_rate": 1}))
+    assert (settings.optimiser.betas, settings.optimiser.learning_rate, settings.batch.size) == ((0.9, 0.999), 1.0, 8)
+    assert (settings.seed, settings.precision, settings.data.share, settings.validation.every) == (
+        0,
+        "float32",
+        1.0,
+        500,
+    )
+    assert loss_options(settings.loss).k == 4
 
 
 @pytest.mark.parametrize(
@@ -98,14 +103,16 @@ def test_what_is_no_toml_is_said(tmp_path: Path) -> None:
 
 
 def test_the_fingerprint_is_of_what_decides_the_weights_alone() -> None:
-    told = TrainConfig(**VALUES)
+    settings = TrainConfig(**VALUES)
 
     def changed(**changes: Any) -> str:
         return TrainConfig(**(VALUES | changes)).fingerprint("data")
 
-    assert told.fingerprint("data") == changed(name="other", report={"benchmarks": ["demo"]}, log={"tensorboard": True})
+    assert settings.fingerprint("data") == changed(
+        name="other", report={"benchmarks": ["demo"]}, log={"tensorboard": True}
+    )
     others = {changed(seed=1), changed(loss={"name": "eqsim", "k": 5}), changed(batch={"size": 10})}
-    assert len({told.fingerprint("data"), told.fingerprint("other"), *others}) == 5
+    assert len({settings.fingerprint("data"), settings.fingerprint("other"), *others}) == 5
 
 
 def keys(model: type[BaseModel] = TrainConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -124,8 +131,8 @@ def test_the_page_names_every_key_with_its_default() -> None:
     said = {
         name: tomllib.loads(f"x = {value.strip('`')}")["x"] if "`" in value else value for name, value in rows.items()
     }
-    told = {name: list(value) if isinstance(value, tuple) else value for name, value in keys()}
-    assert said == {name: "" if value in (None, []) else value for name, value in told.items()}
+    settings = {name: list(value) if isinstance(value, tuple) else value for name, value in keys()}
+    assert said == {name: "" if value in (None, []) else value for name, value in settings.items()}
 
 
 def test_the_page_names_every_preset_loss_and_example() -> None:
@@ -138,15 +145,15 @@ def test_the_page_names_every_preset_loss_and_example() -> None:
 def test_the_configuration_on_the_page_is_one(tmp_path: Path) -> None:
     block = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]
     (tmp_path / "run.toml").write_text(block, encoding="utf-8")
-    told = read_config(tmp_path / "run.toml")
-    assert (told.name, told.batch.micro, told.report.alphas) == ("mine", 64, [0.0, 0.5, 1.0])
+    settings = read_config(tmp_path / "run.toml")
+    assert (settings.name, settings.batch.micro, settings.report.alphas) == ("mine", 64, [0.0, 0.5, 1.0])
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_is_a_configuration_of_benchmarks_that_exist(path: Path) -> None:
-    told = read_config(path)
-    assert told.preset is not None
-    assert {*told.report.benchmarks} <= {*names("benchmark")}
-    chosen = told.data.validation
+    settings = read_config(path)
+    assert settings.preset is not None
+    assert {*settings.report.benchmarks} <= {*names("benchmark")}
+    chosen = settings.data.validation
     assert chosen is None or chosen.startswith("folder:") or chosen in names("benchmark")
-    assert not told.data.take or len(told.data.take) == len(told.data.train)
+    assert not settings.data.take or len(settings.data.take) == len(settings.data.train)

@@ -79,28 +79,28 @@ def rows_of(model: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 @pytest.mark.parametrize("model", ACCURACIES)
 def test_the_published_probabilities_give_the_published_accuracies(model: str) -> None:
-    found = Origins(*rows_of(model)).outcomes()
-    image, text = (float(found[f"{side}_accuracy"].mean()) for side in ("image", "text"))
+    result = Origins(*rows_of(model)).outcomes()
+    image, text = (float(result[f"{side}_accuracy"].mean()) for side in ("image", "text"))
     assert (round(image, 4), round(text, 3)) == ACCURACIES[model]
 
 
 def test_pictures_of_two_origins_are_told_captions_of_one_are_not_and_so_little_is_won(tinted: Any) -> None:
     pairs = tinted(n=60)
-    found = detect(pairs, Means(), store=EmbeddingStore(None))
-    assert found.scores["image_accuracy"].value > 0.95
-    text = found.scores["text_accuracy"]
+    result = detect(pairs, Means(), store=EmbeddingStore(None))
+    assert result.scores["image_accuracy"].value > 0.95
+    text = result.scores["text_accuracy"]
     assert text.low is not None
     assert text.low < 0.5 < float(text.high or 0)
-    assert found.scores["group_score"].value < found.scores["text_score"].value + 0.01 < 0.8
-    assert (found.items, found.clusters, found.folds, found.trained_on) == (60, 60, 5, None)
-    assert type(found).model_validate_json(found.model_dump_json()) == found
+    assert result.scores["group_score"].value < result.scores["text_score"].value + 0.01 < 0.8
+    assert (result.items, result.clusters, result.folds, result.trained_on) == (60, 60, 5, None)
+    assert type(result).model_validate_json(result.model_dump_json()) == result
 
 
 def test_heads_fitted_on_another_set_judge_this_one(tinted: Any) -> None:
     here, there = tinted("here", n=40, seed=1), tinted("there", n=60, seed=2)
-    found = detect(here, Means(), store=EmbeddingStore(None), trained_on=there)
-    assert (found.trained_on, found.folds) == (there.name, None)
-    assert found.scores["image_accuracy"].value > 0.95
+    result = detect(here, Means(), store=EmbeddingStore(None), trained_on=there)
+    assert (result.trained_on, result.folds) == (there.name, None)
+    assert result.scores["image_accuracy"].value > 0.95
 
 
 def test_what_is_measured_is_not_trained_on(tinted: Any) -> None:
@@ -151,17 +151,17 @@ def test_a_feature_that_never_moves_moves_nothing() -> None:
     rng = np.random.default_rng(1)
     features, labels = rng.standard_normal((40, 3)), np.arange(40) % 2
     with_constant = np.column_stack([features, np.full(40, 0.1) + 1e-15 * rng.standard_normal(40)])
-    found = fit_head(with_constant, labels)
-    assert found.weights[3] == 0
-    assert found.probabilities(with_constant) == pytest.approx(fit_head(features, labels).probabilities(features))
+    result = fit_head(with_constant, labels)
+    assert result.weights[3] == 0
+    assert result.probabilities(with_constant) == pytest.approx(fit_head(features, labels).probabilities(features))
 
 
 @given(st.lists(st.sampled_from("abcdefghij"), min_size=12, max_size=60), st.integers(0, 5))
 def test_folds_hold_whole_clusters_and_differ_by_one_at_most(names: list[str], seed: int) -> None:
     clusters = [*names, *"abcde"]
-    found = fold_of(clusters, seed=seed)
+    result = fold_of(clusters, seed=seed)
     by_cluster = {
-        name: {int(fold) for fold, each in zip(found, clusters, strict=True) if each == name} for name in clusters
+        name: {int(fold) for fold, each in zip(result, clusters, strict=True) if each == name} for name in clusters
     }
     assert all(len(folds) == 1 for folds in by_cluster.values())
     sizes = np.bincount([folds.copy().pop() for folds in by_cluster.values()], minlength=5)

@@ -32,8 +32,8 @@ torch = import_torch()
 def run(folder: Path, out: str, model: str = "blip", **changes: Any) -> tuple[Any, dict[str, Any]]:
     """Train a tiny model on squares; what came of it, and its weights."""
     name = f"hf:{folder / model}" if (folder / model).is_dir() else MODELS[model](folder / model)
-    told = config(folder, model=name, **{"loss": {"name": "itm"}, "reading": "itm"} | changes)
-    return run_training(told, folder, folder / out), weights(folder / out)
+    settings = config(folder, model=name, **{"loss": {"name": "itm"}, "reading": "itm"} | changes)
+    return run_training(settings, folder, folder / out), weights(folder / out)
 
 
 def _rows(folder: Path) -> list[tuple[Any, str]]:
@@ -88,9 +88,13 @@ def test_matching_with_the_hardest_negatives_equals_a_plain_loop_of_the_library(
 @pytest.mark.parametrize("loss", ["itm", "ranking", "eqsim-itm", "eqsim-ranking"])
 def test_every_loss_trains_every_family_and_pieces_change_no_number(tmp_path: Path, model: str, loss: str) -> None:
     regular = {"alpha": 0.0} if "eqsim" in loss else {}
-    told: dict[str, Any] = {"loss": {"name": loss, **regular}, "matching": {"negatives": 2}, "optimiser": {"steps": 2}}
-    _, whole = run(tmp_path, "whole", model, **told)
-    _, cut = run(tmp_path, "cut", model, **told, batch={"micro": 5})
+    settings: dict[str, Any] = {
+        "loss": {"name": loss, **regular},
+        "matching": {"negatives": 2},
+        "optimiser": {"steps": 2},
+    }
+    _, whole = run(tmp_path, "whole", model, **settings)
+    _, cut = run(tmp_path, "cut", model, **settings, batch={"micro": 5})
     for one, other in zip(logged(tmp_path / "whole"), logged(tmp_path / "cut"), strict=True):
         assert one == pytest.approx(other, rel=1e-4, abs=1e-6)
     assert not regular or logged(tmp_path / "whole")[0]["v2"] > 0
@@ -106,7 +110,8 @@ def test_every_loss_trains_every_family_and_pieces_change_no_number(tmp_path: Pa
 def test_eqsim_takes_the_four_similarities_of_the_pairs_it_names(tmp_path: Path, model: str, source: str) -> None:
     _, _ = run(
         tmp_path, "run", model, loss={"name": "eqsim-itm", "alpha": 0.0, "variant": "v2-all"}, reading="itm_logit",
-        matching={"source": source, "contrast": False}, optimiser={"steps": 1}, data={"together": True}, batch={"size": 2},
+        matching={"source": source, "contrast": False}, optimiser={"steps": 1}, data={"together": True},
+        batch={"size": 2},
     )  # fmt: skip
     # A batch of one quadruple: whatever is drawn, the other pair is the negative.
     first = np.random.default_rng([0, 0]).permutation(12)[0]
@@ -137,12 +142,12 @@ def test_mined_negatives_are_the_rows_own_and_their_first_are_close(tmp_path: Pa
     mined = TrainingRows(
         tuple(replace(row, counterparts=tuple((n + k) % 24 for k in (2, 5, 9))) for n, row in enumerate(rows.rows))
     )
-    told = config(
+    settings = config(
         tmp_path, model=blip(tmp_path / "blip"), loss={"name": "eqsim-ranking"},
         matching={"source": "rows", "negatives": 3, "close": 1},
     )  # fmt: skip
-    encoder, accelerator = open_fusion(told.model, "cpu"), open_accelerator(told)
-    steps = FusionStep(told, encoder, mined, accelerator, encoder.module)
+    encoder, accelerator = open_fusion(settings.model, "cpu"), open_accelerator(settings)
+    steps = FusionStep(settings, encoder, mined, accelerator, encoder.module)
     drawn = steps.draw([3, 8, 5], 0)
     assert drawn.rows[:3] == [3, 8, 5] and len(set(drawn.rows)) == len(drawn.rows)
     assert drawn == steps.draw([3, 8, 5], 0) != steps.draw([3, 8, 5], 1)
@@ -179,19 +184,19 @@ class Stopped(Exception):  # noqa: N818
 
 @pytest.mark.parametrize("source", ["batch", "rows"])
 def test_a_run_that_stops_goes_on_to_the_same_bytes(tmp_path: Path, source: str) -> None:
-    told = config(
+    settings = config(
         tmp_path, model=blip(tmp_path / "blip"), loss={"name": "eqsim-itm"}, matching={"source": source},
         validation={"every": 1}, optimiser={"steps": 3},
     )  # fmt: skip
-    run_training(told, tmp_path, tmp_path / "whole")
+    run_training(settings, tmp_path, tmp_path / "whole")
 
     def progress(stage: str, done: int, _total: int) -> None:
         if (stage, done) == ("steps", 2):
             raise Stopped
 
     with pytest.raises(Stopped):
-        run_training(told, tmp_path, tmp_path / "stopped", progress=progress)
-    assert run_training(told, tmp_path, tmp_path / "stopped", resume=True).resumed
+        run_training(settings, tmp_path, tmp_path / "stopped", progress=progress)
+    assert run_training(settings, tmp_path, tmp_path / "stopped", resume=True).resumed
     for name in ("log.jsonl", "model/model.safetensors"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
 

@@ -79,8 +79,8 @@ def test_a_plain_function_is_declared_by_its_parameters(installed: None, tmp_pat
 
 def test_a_declaration_says_which_negatives_are_drawn(installed: None, tmp_path: Path) -> None:
     two = totals(tmp_path, "two", loss={"name": "declared"})
-    told = {"negative_captions": 2, "negative_images": "none"}
-    assert two == totals(tmp_path, "negclip", loss={"name": "negclip"}, data=told)
+    settings = {"negative_captions": 2, "negative_images": "none"}
+    assert two == totals(tmp_path, "negclip", loss={"name": "negclip"}, data=settings)
 
 
 @pytest.mark.parametrize("name", ["odd", "number"])

@@ -40,10 +40,10 @@ def ends(tmp_path: Path) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tenso
 @given(alpha=st.floats(0, 1, exclude_min=True, exclude_max=True))
 def test_every_tensor_equals_the_float64_reference(dtype: torch.dtype, alpha: float) -> None:
     before, after = torch.randn(2, 7, 5, generator=torch.Generator().manual_seed(0)).to(dtype)
-    found = interpolate({"w": before}, {"w": after}, alpha)["w"]
+    result = interpolate({"w": before}, {"w": after}, alpha)["w"]
     exact = (1 - alpha) * before.double().numpy() + alpha * after.double().numpy()
-    assert found.dtype == dtype
-    assert torch.equal(found, torch.from_numpy(exact).to(dtype))
+    assert result.dtype == dtype
+    assert torch.equal(result, torch.from_numpy(exact).to(dtype))
 
 
 def test_the_ends_are_kept_to_the_bit_also_where_a_weight_is_infinite() -> None:

@@ -1,4 +1,4 @@
-"""Training images that are pictures of a benchmark are found to the pixel, and by their looks where they were saved anew."""
+"""Training images that are pictures of a benchmark are found to the pixel, or by their looks if they were saved anew."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def noise(seed: int) -> Image.Image:
 
 def test_a_recompressed_picture_is_alike_and_a_copy_is_the_same(tmp_path: Path) -> None:
     copied, jpeg, smaller = pictures(3)
-    found = find_leaks(
+    result = find_leaks(
         rows(
             tmp_path,
             copied_png=copied,
@@ -44,20 +44,20 @@ def test_a_recompressed_picture_is_alike_and_a_copy_is_the_same(tmp_path: Path) 
         ),
         ["demo"],
     )
-    assert found == [Leak("demo", ("copied.png",), ("jpeg.jpg", "smaller.png"), found[0].images)]
-    assert found[0].images == 600
+    assert result == [Leak("demo", ("copied.png",), ("jpeg.jpg", "smaller.png"), result[0].images)]
+    assert result[0].images == 600
     with pytest.raises(
         DataError, match=r"demo: 1 training image is one of its pictures to the pixel \(copied.png\), 2 look"
     ):
-        refuse_leaks(found)
+        refuse_leaks(result)
 
 
 def test_what_shares_nothing_is_let_through_and_all_benchmarks_are_looked_at(tmp_path: Path) -> None:
     own = rows(tmp_path, a_png=noise(1), b_png=noise(2))
     seen: list[tuple[str, int, int]] = []
-    found = find_leaks(own, ["demo", "demo-objects"], lambda *told: seen.append(told))
-    assert [(leak.benchmark, leak.same, leak.alike) for leak in found] == [("demo", (), ()), ("demo-objects", (), ())]
-    refuse_leaks(found)
+    result = find_leaks(own, ["demo", "demo-objects"], lambda *settings: seen.append(settings))
+    assert [(leak.benchmark, leak.same, leak.alike) for leak in result] == [("demo", (), ()), ("demo-objects", (), ())]
+    refuse_leaks(result)
     assert ("training images", 2, 2) in seen
     assert find_leaks(own, []) == []
 

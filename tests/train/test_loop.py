@@ -30,8 +30,8 @@ torch = import_torch()
 
 
 def test_a_run_equals_a_plain_loop_of_torch(tmp_path: Path) -> None:
-    told = config(tmp_path)
-    run_training(told, tmp_path, tmp_path / "run")
+    settings = config(tmp_path)
+    run_training(settings, tmp_path, tmp_path / "run")
     # The same in the plainest way: the whole batch, cross-entropy both ways, AdamW in two groups, the schedule.
     model = open_dual(f"local-dir:{tmp_path / 'run' / 'start'}", "cpu")
     named = [p for _, p in model.module.named_parameters()]
@@ -65,10 +65,10 @@ def test_a_run_equals_a_plain_loop_of_torch(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("loss", ["eqsim", "negclip", "trohn-img", "siglip", "cyclip", "hardneg"])
 def test_every_loss_trains_and_a_gradient_cache_changes_no_number(tmp_path: Path, loss: str) -> None:
-    told = config(tmp_path, loss={"name": loss})
+    settings = config(tmp_path, loss={"name": loss})
     if loss == "siglip":
         architecture(tmp_path / "arch", init_logit_bias=-10.0)
-    run_training(told, tmp_path, tmp_path / "whole")
+    run_training(settings, tmp_path, tmp_path / "whole")
     run_training(config(tmp_path, loss={"name": loss}, batch={"micro": 3, "chunk": 2}), tmp_path, tmp_path / "cached")
     for one, other in zip(logged(tmp_path / "whole"), logged(tmp_path / "cached"), strict=True):
         assert one == pytest.approx(other, rel=1e-4, abs=1e-6)
@@ -82,14 +82,14 @@ def test_every_loss_trains_and_a_gradient_cache_changes_no_number(tmp_path: Path
 
 
 def test_training_on_a_few_pairs_learns_them(tmp_path: Path) -> None:
-    told = config(
+    settings = config(
         tmp_path,
         data={"validation": "folder:train", "together": True, "keep_images": True},
         optimiser={"learning_rate": 3e-3, "steps": 200, "epsilon": 1e-8, "weight_decay": 0.0, "warm_up": 10},
         batch={"size": 24},
         validation={"every": 100},
     )
-    finished = run_training(told, tmp_path, tmp_path / "run")
+    finished = run_training(settings, tmp_path, tmp_path / "run")
     losses = [one["total"] for one in logged(tmp_path / "run") if "total" in one]
     assert losses[-1] < losses[0] / 2  # captions that stand twice keep it from zero
     assert finished.state.best is not None and finished.state.best > 0.5
@@ -107,18 +107,18 @@ class Stopped(Exception):  # noqa: N818
 
 @pytest.mark.parametrize("stop", [1, 3, 5])
 def test_a_run_that_stops_anywhere_goes_on_to_the_same_bytes(tmp_path: Path, stop: int) -> None:
-    told = config(tmp_path, loss={"name": "negclip"}, optimiser={"steps": 6}, data={"validation": "folder:train"})
-    run_training(told, tmp_path, tmp_path / "whole")
+    settings = config(tmp_path, loss={"name": "negclip"}, optimiser={"steps": 6}, data={"validation": "folder:train"})
+    run_training(settings, tmp_path, tmp_path / "whole")
 
     def progress(stage: str, done: int, _total: int) -> None:
         if (stage, done) == ("steps", stop):
             raise Stopped
 
     with pytest.raises(Stopped):
-        run_training(told, tmp_path, tmp_path / "stopped", progress=progress)
+        run_training(settings, tmp_path, tmp_path / "stopped", progress=progress)
     with pytest.raises(RunError, match="holds this run already; add --resume"):
-        run_training(told, tmp_path, tmp_path / "stopped")
-    assert run_training(told, tmp_path, tmp_path / "stopped", resume=True).resumed
+        run_training(settings, tmp_path, tmp_path / "stopped")
+    assert run_training(settings, tmp_path, tmp_path / "stopped", resume=True).resumed
     assert (tmp_path / "whole/log.jsonl").read_bytes() == (tmp_path / "stopped/log.jsonl").read_bytes()
     for name in ("model/open_clip_model.safetensors", "checkpoints/step-00000006/optimiser.safetensors"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
@@ -180,13 +180,13 @@ def test_a_batch_that_does_not_fit_is_refused_before_the_first_step(tmp_path: Pa
 
 def test_pictures_of_a_reported_benchmark_are_refused(tmp_path: Path) -> None:
     name = f"folder:{squares(tmp_path / 'test', seed=0)}"  # the same squares as the training set
-    told = config(tmp_path, report={"benchmarks": [name]})
+    settings = config(tmp_path, report={"benchmarks": [name]})
     with pytest.raises(
         DataError, match=r"24 training images are its pictures to the pixel \(0_0.png, 0_1.png.*--allow-leak"
     ):
-        run_training(told, tmp_path, tmp_path / "run")
+        run_training(settings, tmp_path, tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    finished = run_training(told, tmp_path, tmp_path / "run", allow_leak=True)
+    finished = run_training(settings, tmp_path, tmp_path / "run", allow_leak=True)
     assert finished.comparison is not None and finished.comparison.b.endswith("start")
 
 
@@ -200,9 +200,9 @@ def test_the_start_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     really = openclip_encoder.open_openclip
     monkeypatch.setattr(openclip_encoder, "open_openclip", counted)
     benchmark = f"folder:{squares(tmp_path / 'test', count=4, seed=5)}"
-    told = config(tmp_path, report={"benchmarks": [benchmark], "alphas": [0.0]}, optimiser={"steps": 1})
+    settings = config(tmp_path, report={"benchmarks": [benchmark], "alphas": [0.0]}, optimiser={"steps": 1})
     drawn = write_new_model(tmp_path / "arch", tmp_path / "drawn", 0)
-    run_training(told.model_copy(update={"model": drawn}), tmp_path, tmp_path / "run", allow_leak=True)
+    run_training(settings.model_copy(update={"model": drawn}), tmp_path, tmp_path / "run", allow_leak=True)
     assert opened == [drawn]
 
 
@@ -221,7 +221,9 @@ def test_what_others_told_accelerate_is_kept_and_said(tmp_path: Path) -> None:
     AcceleratorState._reset_state(reset_partial_state=True)
     try:
         theirs = Accelerator(cpu=True, mixed_precision="bf16")
-        with pytest.raises(RunError, match=r"was told another device or precision in this process.*process of its own"):
+        with pytest.raises(
+            RunError, match=r"was given another device or precision in this process.*process of its own"
+        ):
             run_training(config(tmp_path), tmp_path, tmp_path / "run")
         assert theirs.mixed_precision == "bf16" and not (tmp_path / "run").exists()
     finally:
@@ -230,28 +232,28 @@ def test_what_others_told_accelerate_is_kept_and_said(tmp_path: Path) -> None:
 
 def test_what_was_gained_and_what_lies_between_is_measured(tmp_path: Path) -> None:
     names = [f"folder:{squares(tmp_path / 'test', seed=5)}", "demo-objects"]
-    told = config(tmp_path, report={"benchmarks": names, "alphas": [0.0, 0.5, 1.0]})
-    found = run_training(told, tmp_path, tmp_path / "run", allow_leak=True)
-    assert found.comparison is not None and found.sweep is not None
-    assert {row.benchmark for row in found.comparison.rows} == set(names)
-    assert all(row.low is not None and row.low <= row.difference <= row.high for row in found.comparison.rows)
-    assert list(found.sweep.curve) == [0.0, 0.5, 1.0]
+    settings = config(tmp_path, report={"benchmarks": names, "alphas": [0.0, 0.5, 1.0]})
+    result = run_training(settings, tmp_path, tmp_path / "run", allow_leak=True)
+    assert result.comparison is not None and result.sweep is not None
+    assert {row.benchmark for row in result.comparison.rows} == set(names)
+    assert all(row.low is not None and row.low <= row.difference <= row.high for row in result.comparison.rows)
+    assert list(result.sweep.curve) == [0.0, 0.5, 1.0]
     # The ends of the sweep are the start and the trained model themselves.
-    group = next(row for row in found.comparison.rows if row.metric == "group_score")
-    assert found.comparison.a == found.name and group.a >= 0
-    kept = tmp_path / "run" / "wise" / f"alpha-{found.sweep.best:.2f}" / "model"
+    group = next(row for row in result.comparison.rows if row.metric == "group_score")
+    assert result.comparison.a == result.name and group.a >= 0
+    kept = tmp_path / "run" / "wise" / f"alpha-{result.sweep.best:.2f}" / "model"
     assert kept.is_dir() and len(list((tmp_path / "run" / "wise").glob("*/model"))) == 1
 
 
 def test_weights_are_never_chosen_on_what_is_reported(tmp_path: Path) -> None:
-    told = config(tmp_path, data={"validation": "demo"}, report={"benchmarks": ["demo"]})
+    settings = config(tmp_path, data={"validation": "demo"}, report={"benchmarks": ["demo"]})
     with pytest.raises(DataError, match="weights that are chosen on a test set say nothing about it"):
-        run_training(told, tmp_path, tmp_path / "run")
+        run_training(settings, tmp_path, tmp_path / "run")
 
 
 def test_a_split_by_cluster_leaves_no_item_on_both_sides(tmp_path: Path) -> None:
-    told = config(tmp_path, data={"share": 0.6, "together": True}, batch={"size": 4})
-    finished = run_training(told, tmp_path, tmp_path / "run")
+    settings = config(tmp_path, data={"share": 0.6, "together": True}, batch={"size": 4})
+    finished = run_training(settings, tmp_path, tmp_path / "run")
     assert finished.state.best is not None and len(finished.state.history) == 2
 
 
@@ -260,8 +262,8 @@ def test_a_clip_of_transformers_trains_and_loads_again(tmp_path: Path) -> None:
     import tiny_models
 
     folder = tiny_models.clip(tmp_path / "clip")
-    told = config(tmp_path, model=f"hf:{folder}")
-    finished = run_training(told, tmp_path, tmp_path / "run")
+    settings = config(tmp_path, model=f"hf:{folder}")
+    finished = run_training(settings, tmp_path, tmp_path / "run")
     trained, begun = find_model(finished.name), find_model(f"hf:{folder}")
     assert trained.fingerprint != begun.fingerprint
     assert np.abs(trained.encode_texts(["a red square"]) - begun.encode_texts(["a red square"])).max() > 1e-4

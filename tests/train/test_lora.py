@@ -42,8 +42,8 @@ def _weights(folder: Path) -> dict[str, Any]:
 
 
 def test_updates_alone_are_trained_kept_and_merged_in_what_is_written(tmp_path: Path) -> None:
-    told = config(tmp_path, lora={"rank": 2, "alpha": 4.0}, data={"validation": "folder:train"})
-    finished = run_training(told, tmp_path, tmp_path / "run")
+    settings = config(tmp_path, lora={"rank": 2, "alpha": 4.0}, data={"validation": "folder:train"})
+    finished = run_training(settings, tmp_path, tmp_path / "run")
     kept = _weights(tmp_path / "run" / "best")
     learnt = {name for name in kept if ".lora_" in name}
     # Beside them the contrastive scale, and a mask that is no weight.
@@ -94,7 +94,7 @@ class Stopped(Exception):  # noqa: N818
 
 
 def test_a_run_with_updates_and_dropout_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
-    told = config(
+    settings = config(
         tmp_path, model=clip(tmp_path / "clip"), lora={"rank": 2, "dropout": 0.2, "targets": ["q_proj", "v_proj"]},
         validation={"every": 1},
     )  # fmt: skip
@@ -103,10 +103,10 @@ def test_a_run_with_updates_and_dropout_goes_on_to_the_same_bytes(tmp_path: Path
         if (stage, done) == ("steps", 2):
             raise Stopped
 
-    run_training(told, tmp_path, tmp_path / "whole")
+    run_training(settings, tmp_path, tmp_path / "whole")
     with pytest.raises(Stopped):
-        run_training(told, tmp_path, tmp_path / "stopped", progress=progress)
-    assert run_training(told, tmp_path, tmp_path / "stopped", resume=True).resumed
+        run_training(settings, tmp_path, tmp_path / "stopped", progress=progress)
+    assert run_training(settings, tmp_path, tmp_path / "stopped", resume=True).resumed
     for name in ("log.jsonl", "model/model.safetensors"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
     changed = {
@@ -119,20 +119,20 @@ def test_a_run_with_updates_and_dropout_goes_on_to_the_same_bytes(tmp_path: Path
 
 def test_what_lies_between_the_start_and_the_updates_is_a_mean_of_merged_weights(tmp_path: Path) -> None:
     name = f"folder:{squares(tmp_path / 'test', seed=5)}"
-    told = config(tmp_path, lora={"rank": 2}, report={"benchmarks": [name], "alphas": [0.0, 1.0]})
-    found = run_training(told, tmp_path, tmp_path / "run", allow_leak=True)
-    assert found.sweep is not None and found.comparison is not None
-    ends = {alpha: found.sweep.curve[alpha][0] for alpha in (0.0, 1.0)}
+    settings = config(tmp_path, lora={"rank": 2}, report={"benchmarks": [name], "alphas": [0.0, 1.0]})
+    result = run_training(settings, tmp_path, tmp_path / "run", allow_leak=True)
+    assert result.sweep is not None and result.comparison is not None
+    ends = {alpha: result.sweep.curve[alpha][0] for alpha in (0.0, 1.0)}
     scores = [
-        (row.a, row.b) for row in found.comparison.rows if row.metric in {"text_score", "image_score", "group_score"}
+        (row.a, row.b) for row in result.comparison.rows if row.metric in {"text_score", "image_score", "group_score"}
     ]
     assert ends[1.0] == pytest.approx(float(np.mean([a for a, _ in scores])))
     assert ends[0.0] == pytest.approx(float(np.mean([b for _, b in scores])))
 
 
 def test_a_fusion_encoder_is_adapted_too(tmp_path: Path) -> None:
-    told = config(tmp_path, model=blip(tmp_path / "blip"), loss={"name": "eqsim-itm"}, lora={"rank": 2})
-    run_training(told, tmp_path, tmp_path / "run")
+    settings = config(tmp_path, model=blip(tmp_path / "blip"), loss={"name": "eqsim-itm"}, lora={"rank": 2})
+    run_training(settings, tmp_path, tmp_path / "run")
     assert logged(tmp_path / "run")[0]["gradient_norm"] > 0
     before, after = _weights(tmp_path / "blip"), _weights(tmp_path / "run" / "model")
     changed = {name for name in before if not torch.equal(before[name], after[name])}

@@ -1,4 +1,4 @@
-"""Mined negatives are the nearest and the highest-scored ones, never true ones, and the same however they are computed."""
+"""Mined negatives are the nearest and highest-scored ones, never true ones, and the same however they are computed."""
 
 from __future__ import annotations
 
@@ -90,11 +90,11 @@ def by_hand(vectors: NDArray[np.float32], k: int) -> list[list[int]]:
     unit = (vectors.astype(np.float64) / np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)).astype(
         np.float32
     )
-    found = []
+    result = []
     for row in range(len(unit)):
         cosines = [(unit[row].astype(np.float64) * other.astype(np.float64)).sum() for other in unit]
-        found.append(sorted((j for j in range(len(unit)) if j != row), key=lambda j: (-cosines[j], j))[:k])
-    return found
+        result.append(sorted((j for j in range(len(unit)) if j != row), key=lambda j: (-cosines[j], j))[:k])
+    return result
 
 
 @given(st.integers(0, 10_000), st.integers(2, 24), st.integers(1, 40), st.integers(1, 9))

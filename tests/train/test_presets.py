@@ -13,7 +13,7 @@ from tellapart.train.config import TrainConfig, loss_options, read_config
 from tellapart.train.presets import PRESETS, merge_preset
 
 
-def told(folder: Path, preset: str, **more: Any) -> TrainConfig:
+def settings(folder: Path, preset: str, **more: Any) -> TrainConfig:
     path = folder / "run.toml"
     values = {"name": "run", "model": "new:arch", "preset": preset, "data": {"train": ["a.jsonl"]}} | more
     path.write_text(toml(values), encoding="utf-8")
@@ -22,41 +22,41 @@ def told(folder: Path, preset: str, **more: Any) -> TrainConfig:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_needs_a_model_and_data_alone(tmp_path: Path, preset: str) -> None:
-    found = told(tmp_path, preset)
-    assert found.data.train == ["a.jsonl"]
-    assert found.optimiser.epochs is not None
-    loss_options(found.loss)
+    result = settings(tmp_path, preset)
+    assert result.data.train == ["a.jsonl"]
+    assert result.optimiser.epochs is not None
+    loss_options(result.loss)
 
 
 def test_the_presets_say_what_the_papers_say(tmp_path: Path) -> None:
     # EqSim, appendix C: margin and weight of the released command, k = 8; FIBER's fine-tuning on Flickr30K.
-    eqsim = told(tmp_path, "eqsim-f30k")
+    eqsim = settings(tmp_path, "eqsim-f30k")
     options = loss_options(eqsim.loss)
     assert (options.alpha, options.beta, options.k) == (0.1, 0.5, 8)
     assert (eqsim.batch.size, eqsim.optimiser.epochs, eqsim.optimiser.learning_rate) == (1024, 10, 2e-5)
     assert eqsim.optimiser.warm_up == round(0.1 * 10 * (29_000 * 5 // 1024))
     # BiVLC, appendix: the same optimiser for both; the negatives come on top of 200 pairs.
     for preset, images in (("trohn-text", "none"), ("trohn-img", "mate")):
-        bivlc = told(tmp_path, preset)
+        bivlc = settings(tmp_path, preset)
         assert (bivlc.batch.size, bivlc.optimiser.learning_rate, bivlc.optimiser.warm_up) == (200, 1e-6, 50)
         assert (bivlc.optimiser.weight_decay, bivlc.optimiser.max_scale) == (0.1, None)
         assert bivlc.data.negative_images == images
     # COCO-Counterfactuals, appendix B.4: 8,705 of 17,410 and 25 %; all and 75 %; all and all.
-    takes = [told(tmp_path, f"coco-cf-{size}").data.take for size in ("base", "medium", "all")]
+    takes = [settings(tmp_path, f"coco-cf-{size}").data.take for size in ("base", "medium", "all")]
     assert takes == [[0.5, 0.25], [1.0, 0.75], [1.0, 1.0]]
-    counterfactuals = told(tmp_path, "coco-cf-all")
+    counterfactuals = settings(tmp_path, "coco-cf-all")
     assert (counterfactuals.seed, counterfactuals.batch.size, counterfactuals.data.share) == (107, 128, 0.8)
     assert (counterfactuals.optimiser.learning_rate, counterfactuals.optimiser.weight_decay) == (5e-7, 0.001)
     assert counterfactuals.optimiser.decay == "linear"
 
 
 def test_the_file_has_the_last_word(tmp_path: Path) -> None:
-    found = told(tmp_path, "negclip", optimiser={"steps": 3, "weight_decay": 0.0}, batch={"size": 16})
-    assert (found.optimiser.steps, found.optimiser.epochs, found.optimiser.weight_decay) == (3, None, 0.0)
-    assert (found.optimiser.learning_rate, found.batch.size) == (1e-6, 16)
-    other = told(tmp_path, "eqsim-f30k", loss={"name": "itc"})
+    result = settings(tmp_path, "negclip", optimiser={"steps": 3, "weight_decay": 0.0}, batch={"size": 16})
+    assert (result.optimiser.steps, result.optimiser.epochs, result.optimiser.weight_decay) == (3, None, 0.0)
+    assert (result.optimiser.learning_rate, result.batch.size) == (1e-6, 16)
+    other = settings(tmp_path, "eqsim-f30k", loss={"name": "itc"})
     assert other.loss == {"name": "itc"}
-    assert told(tmp_path, "eqsim-f30k", loss={"alpha": 0.04}).loss["k"] == 8
+    assert settings(tmp_path, "eqsim-f30k", loss={"alpha": 0.04}).loss["k"] == 8
 
 
 def test_merging_changes_no_preset() -> None:
@@ -67,4 +67,4 @@ def test_merging_changes_no_preset() -> None:
 
 def test_steps_and_epochs_together_are_still_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="give either epochs or steps"):
-        told(tmp_path, "negclip", optimiser={"steps": 3, "epochs": 3})
+        settings(tmp_path, "negclip", optimiser={"steps": 3, "epochs": 3})

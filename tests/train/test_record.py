@@ -13,7 +13,7 @@ import pytest
 from training_sets import config, logged, squares
 
 from tellapart.errors import RunError
-from tellapart.evaluation.compare import Comparison, Row
+from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.report.charts import TrainingChart, log_charts, svg, sweep_chart, write_curves
 from tellapart.train.leaks import Leak
 from tellapart.train.model_card import model_card
@@ -33,13 +33,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Finish
     folder, threads = tmp_path_factory.mktemp("record"), torch.get_num_threads()
     torch.set_num_threads(1)
     name = f"folder:{squares(folder / 'test', seed=5)}"
-    told = config(
+    settings = config(
         folder,
         data={"share": 0.7, "together": True},
         batch={"size": 4},
         report={"benchmarks": [name], "alphas": [0.0, 0.5, 1.0], "licence": "mit"},
     )
-    yield folder, run_training(told, folder, folder / "run", allow_leak=True)
+    yield folder, run_training(settings, folder, folder / "run", allow_leak=True)
     torch.set_num_threads(threads)
 
 
@@ -79,7 +79,7 @@ def changed(record: TrainRecord, **changes: object) -> TrainRecord:
 
 def compared(low: float, high: float, name: str = "cifar10") -> Comparison:
     tested: dict[str, Any] = {"p": 0.01, "p_holm": 0.02, "test": "exact McNemar", "detectable": None}
-    row = Row(
+    row = MetricComparison(
         benchmark=name,
         metric="accuracy",
         n=100,

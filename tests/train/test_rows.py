@@ -218,8 +218,10 @@ def _named(path: Path) -> TrainingRows:
 
     return TrainingRows(
         tuple(
-            TrainingRow(Path(told["image"]), told["caption"], item=told["item"], cluster=told["cluster"])
-            for _, told in csv_rows(path)
+            TrainingRow(
+                Path(settings["image"]), settings["caption"], item=settings["item"], cluster=settings["cluster"]
+            )
+            for _, settings in csv_rows(path)
         )
     )
 

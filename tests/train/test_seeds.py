@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from training_sets import config, squares, table, toml
 
 from tellapart.errors import RunError
-from tellapart.evaluation.compare import Comparison, Row
+from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.records.timing_record import Machine
 from tellapart.train.record import DataRecord, TrainRecord, read_record, write_record
 from tellapart.train.seeds import between, over_seeds, paired_by_seed, read_seeds, train_seeds
@@ -25,7 +25,7 @@ SCORES = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), min_size=
 def made(seed: int, after: Sequence[float], before: Sequence[float], names: str = "ab", **changes: Any) -> TrainRecord:
     """A record whose metrics have these values in the trained model and in its start."""
     rows = tuple(
-        Row(
+        MetricComparison(
             benchmark=name,
             metric="group_score",
             n=100,
@@ -95,8 +95,8 @@ def test_signed_ranks_of_a_few_seeds_are_counted_by_hand() -> None:
 
 
 def test_over_seeds_gives_means_spread_and_the_start() -> None:
-    found = over_seeds([made(s, (0.5 + 0.1 * s, 0.3), (0.4, 0.3)) for s in range(3)])
-    first, second = found
+    result = over_seeds([made(s, (0.5 + 0.1 * s, 0.3), (0.4, 0.3)) for s in range(3)])
+    first, second = result
     assert (first.benchmark, first.seeds, first.other) == ("a", 3, pytest.approx(0.4))
     assert (first.mean, first.sd, first.difference) == pytest.approx((0.6, 0.1, 0.2))
     assert first.p is not None and first.p_holm == first.p  # the only row with a test
@@ -107,9 +107,9 @@ def test_over_seeds_gives_means_spread_and_the_start() -> None:
 
 def test_many_metrics_are_corrected_together() -> None:
     records = [made(s, (0.5 + 0.01 * s, 0.4 + 0.02 * s), (0.4, 0.35)) for s in range(5)]
-    found = over_seeds(records)
-    ps = sorted(row.p for row in found if row.p is not None)
-    assert sorted(row.p_holm for row in found if row.p_holm is not None) == pytest.approx(
+    result = over_seeds(records)
+    ps = sorted(row.p for row in result if row.p is not None)
+    assert sorted(row.p_holm for row in result if row.p_holm is not None) == pytest.approx(
         [min(1, 2 * ps[0]), max(min(1, 2 * ps[0]), ps[1])]
     )
 
@@ -152,9 +152,9 @@ def test_only_what_is_not_done_is_trained_again(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         train_seeds(told, tmp_path / "out", 4, once)
-    found = train_seeds(told, tmp_path / "out", 4, once, resume=True)
+    result = train_seeds(told, tmp_path / "out", 4, once, resume=True)
     assert trained == [0, 1, 2, 2, 3]
-    assert [record.config["seed"] for record in found] == [0, 1, 2, 3]
+    assert [record.config["seed"] for record in result] == [0, 1, 2, 3]
     # Another configuration or limit is not what was trained: `start` decides what is to be said of it.
     train_seeds(config(tmp_path, optimiser={"weight_decay": 0.0}), tmp_path / "out", 1, once, resume=True)
     train_seeds(told, tmp_path / "out", 1, once, resume=True, limit=3)
@@ -177,8 +177,8 @@ def test_the_command_trains_resumes_and_compares(tmp_path: Path, command: Callab
     name = f"folder:{squares(tmp_path / 'test', seed=5)}"
     values = table(tmp_path, report={"benchmarks": [name]}, optimiser={"steps": 2}, seed=7)
     (tmp_path / "run.toml").write_text(toml(values), encoding="utf-8")
-    asked = ("train", tmp_path / "run.toml", "--out", tmp_path / "a", "--allow-leak")
-    ran = command(*asked, "--seeds", 2, "--json")
+    arguments = ("train", tmp_path / "run.toml", "--out", tmp_path / "a", "--allow-leak")
+    ran = command(*arguments, "--seeds", 2, "--json")
     assert ran.code == 0, ran.err
     assert (ran.json["seeds"], ran.json["against"]) == ([7, 8], None)
     records = [read_record(tmp_path / "a" / f"seed-00{seed}") for seed in (7, 8)]
@@ -188,11 +188,11 @@ def test_the_command_trains_resumes_and_compares(tmp_path: Path, command: Callab
         assert rows[row.metric]["mean"] == pytest.approx((row.a + other.a) / 2)
     assert (tmp_path / "a" / "seed-007" / "log.svg").is_file()
     assert (tmp_path / "a/seed-007/model/README.md").is_file()
-    again = command(*asked, "--seeds", 2, "--resume", "--against", tmp_path / "a")
+    again = command(*arguments, "--seeds", 2, "--resume", "--against", tmp_path / "a")
     assert again.code == 0, again.err
     assert "2 seeds, percent" in again.out and again.out.count("group_score") == 2
     assert [read_record(tmp_path / "a" / f"seed-00{seed}") for seed in (7, 8)] == records  # nothing ran again
-    refused = command(*asked, "--seeds", 2)
+    refused = command(*arguments, "--seeds", 2)
     assert refused.code != 0 and "holds this run already; add --resume" in refused.err
-    alone = command(*asked, "--against", tmp_path / "a")
+    alone = command(*arguments, "--against", tmp_path / "a")
     assert alone.code != 0 and "--against compares seeds; give --seeds N too" in alone.err

@@ -28,23 +28,23 @@ class Stopped(Exception):  # noqa: N818
 
 
 def test_a_resumed_run_tells_each_step_once(tmp_path: Path) -> None:
-    told = config(tmp_path, log={"tensorboard": True}, data={"validation": "folder:train"}, optimiser={"steps": 6})
+    settings = config(tmp_path, log={"tensorboard": True}, data={"validation": "folder:train"}, optimiser={"steps": 6})
 
     def progress(stage: str, done: int, _total: int) -> None:
         if (stage, done) == ("steps", 5):  # one step beyond the checkpoint
             raise Stopped
 
     with pytest.raises(Stopped):
-        run_training(told, tmp_path, tmp_path / "run", progress=progress)
+        run_training(settings, tmp_path, tmp_path / "run", progress=progress)
     assert [step for step, _ in _events(tmp_path / "run" / "tensorboard")["total"]] == [1, 2, 3, 4, 5]
-    run_training(told, tmp_path, tmp_path / "run", resume=True)
-    found = _events(tmp_path / "run" / "tensorboard")
+    run_training(settings, tmp_path, tmp_path / "run", resume=True)
+    result = _events(tmp_path / "run" / "tensorboard")
     lines = logged(tmp_path / "run")
     for tag in ("total", "learning_rate", "gradient_norm", "scale", "validation_group_score"):
         expected = [(line["step"], line[tag]) for line in lines if tag in line]
-        assert [step for step, _ in found[tag]] == [step for step, _ in expected]
-        assert [value for _, value in found[tag]] == pytest.approx([value for _, value in expected], rel=1e-6)
-    assert len(found["total"]) == 6 and len(found["validation_group_score"]) == 3
+        assert [step for step, _ in result[tag]] == [step for step, _ in expected]
+        assert [value for _, value in result[tag]] == pytest.approx([value for _, value in expected], rel=1e-6)
+    assert len(result["total"]) == 6 and len(result["validation_group_score"]) == 3
 
 
 def test_nothing_is_written_where_nothing_is_asked(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_missing_tracker_is_said_before_the_first_step(tmp_path: Path) -> None
 
 
 def test_what_is_told_is_opened_with_the_first_number(tmp_path: Path) -> None:
-    with open_trackers(config(tmp_path, log={"tensorboard": True}).log, tmp_path / "run", "few") as told:
-        assert len(told) == 1 and not (tmp_path / "run").exists()
-        told[0](7, {"total": 0.5})
+    with open_trackers(config(tmp_path, log={"tensorboard": True}).log, tmp_path / "run", "few") as settings:
+        assert len(settings) == 1 and not (tmp_path / "run").exists()
+        settings[0](7, {"total": 0.5})
     assert _events(tmp_path / "run" / "tensorboard") == {"total": [(7, 0.5)]}

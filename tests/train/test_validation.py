@@ -14,21 +14,21 @@ from tellapart.train.validation import left_over, metric_of, validation_set
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> TrainConfig:
+def settings(tmp_path: Path) -> TrainConfig:
     return TrainConfig(**table(tmp_path))
 
 
 @pytest.mark.parametrize(
     ("shape", "metric"), [((2, 2), "group_score"), ((1, 2), "choice_score"), ((1, 5), "choice_score")]
 )
-def test_the_strictest_metric_of_a_shape_chooses(told: TrainConfig, shape: tuple[int, int], metric: str) -> None:
-    assert metric_of(told, shape) == metric
+def test_the_strictest_metric_of_a_shape_chooses(settings: TrainConfig, shape: tuple[int, int], metric: str) -> None:
+    assert metric_of(settings, shape) == metric
 
 
 def test_a_metric_that_the_shape_has_not_is_refused(tmp_path: Path) -> None:
-    told = TrainConfig(**table(tmp_path, validation={"metric": "group_score"}))
+    settings = TrainConfig(**table(tmp_path, validation={"metric": "group_score"}))
     with pytest.raises(DataError, match=r"'group_score' is not defined for items of .*; use one of .*choice_score"):
-        metric_of(told, (1, 2))
+        metric_of(settings, (1, 2))
     assert metric_of(TrainConfig(**table(tmp_path, validation={"metric": "text_score"})), (2, 2)) == "text_score"
 
 
@@ -51,8 +51,8 @@ def test_what_is_left_over_is_items_as_they_were(tmp_path: Path) -> None:
 
 
 def test_rows_without_a_false_caption_choose_nothing() -> None:
-    plain, told = TrainingRow(Path("a.png"), "a cat"), TrainingRow(Path("b.png"), "two", ("three", "four"), item=1)
-    assert [item.texts for item in left_over(TrainingRows((plain, told))).items] == [("two", "three", "four")]
+    plain, settings = TrainingRow(Path("a.png"), "a cat"), TrainingRow(Path("b.png"), "two", ("three", "four"), item=1)
+    assert [item.texts for item in left_over(TrainingRows((plain, settings))).items] == [("two", "three", "four")]
     with pytest.raises(DataError, match=r"data.share leaves 1 items and none with a false caption.*data.validation"):
         left_over(TrainingRows((plain,)))
     with pytest.raises(DataError, match=r"data\.share leaves 0 items"):

@@ -26,14 +26,14 @@ def blip(folder: Path) -> str:
     import transformers
 
     ids = {"vocab_size": 14, "max_position_embeddings": 16, "pad_token_id": 0, "sep_token_id": 3, "bos_token_id": 2}
-    told = transformers.BlipConfig(
+    settings = transformers.BlipConfig(
         text_config=TOWER | STILL | ids | {"encoder_hidden_size": 16, "initializer_range": 0.3},
         vision_config=VISION | STILL | {"initializer_range": 0.3},
         projection_dim=8,
         image_text_hidden_size=8,
     )
     torch.manual_seed(0)
-    transformers.BlipForImageTextRetrieval(told).save_pretrained(folder)
+    transformers.BlipForImageTextRetrieval(settings).save_pretrained(folder)
     images = transformers.BlipImageProcessorPil(size={"height": 16, "width": 16})
     transformers.BlipProcessor(images, _tokenizer()).save_pretrained(folder)
     return f"hf:{folder}"
@@ -42,9 +42,11 @@ def blip(folder: Path) -> str:
 def vilt(folder: Path) -> str:
     import transformers
 
-    told = transformers.ViltConfig(vocab_size=14, max_position_embeddings=16, initializer_range=0.3, **VISION, **STILL)
+    settings = transformers.ViltConfig(
+        vocab_size=14, max_position_embeddings=16, initializer_range=0.3, **VISION, **STILL
+    )
     torch.manual_seed(0)
-    transformers.ViltForImageAndTextRetrieval(told).save_pretrained(folder)
+    transformers.ViltForImageAndTextRetrieval(settings).save_pretrained(folder)
     images = transformers.ViltImageProcessorPil(size={"shortest_edge": 16}, size_divisor=8)
     transformers.ViltProcessor(images, _tokenizer()).save_pretrained(folder)
     return f"hf:{folder}"

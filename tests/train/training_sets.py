@@ -50,8 +50,8 @@ def squares(folder: Path, count: int = 12, *, seed: int = 0) -> Path:
 def architecture(folder: Path, **changes: Any) -> str:
     """The name of an open_clip model without weights."""
     folder.mkdir(parents=True, exist_ok=True)
-    told = OPEN_CLIP | {"model_cfg": OPEN_CLIP["model_cfg"] | changes}
-    (folder / "open_clip_config.json").write_text(json.dumps(told), encoding="utf-8")
+    settings = OPEN_CLIP | {"model_cfg": OPEN_CLIP["model_cfg"] | changes}
+    (folder / "open_clip_config.json").write_text(json.dumps(settings), encoding="utf-8")
     return f"new:{folder}"
 
 

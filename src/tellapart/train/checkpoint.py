@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tellapart.data.scores import named
+from tellapart.data.scores import join_names
 from tellapart.errors import ModelError, RunError, first_line, require
 
 if TYPE_CHECKING:
@@ -80,9 +80,9 @@ def copy_weights(weights: Weights, module: nn.Module) -> None:
     expected = set(weights_of(module))
     odd = sorted(set(weights) ^ expected)
     if odd:
-        raise ModelError(f"other weights than the model's: {named(odd)} in one alone")
+        raise ModelError(f"other weights than the model's: {join_names(odd)} in one alone")
     if odd := [name for name in sorted(expected) if weights[name].shape != tensors[name].shape]:
-        raise ModelError(f"other weights than the model's: {named(odd)} of another shape")
+        raise ModelError(f"other weights than the model's: {join_names(odd)} of another shape")
     with torch.no_grad():
         for name, value in weights.items():
             tensors[name].copy_(value)

@@ -1,4 +1,7 @@
-"""The configuration of a training run: one TOML file, checked before anything is computed."""
+"""The configuration of a training run: one TOML file, checked before anything is computed.
+
+docs/training.md explains every key; a test holds it to the keys and defaults below.
+"""
 
 from __future__ import annotations
 
@@ -37,21 +40,7 @@ class _Table(BaseModel):
 
 
 class DataConfig(_Table):
-    """The training data.
-
-    Attributes:
-        train: pair set folders, JSONL or CSV files of rows, or NegCLIP's TSV files; all of them together.
-        images: the folder that the files' image paths are relative to; each file's own folder if not given.
-        validation: a pair set that weights are chosen by: a folder, or a benchmark's name. Never one that is reported.
-        together: keep the pairs of one item (a 2x2 quadruple) in one batch.
-        negative_captions: false captions drawn for each image and step; what the loss needs if not given.
-        negative_images: what a row's hard counterpart becomes: `pairs` more pairs of the batch (NegCLIP), the row's
-            `mate` (TROHN-Img), or `none`; what the loss needs if not given.
-        keep_images: keep prepared images in memory, for sets that fit.
-        share: of the items, counted by cluster, that are trained on; the others are the validation set (COCO-CF's 80/20
-            split by pair), if `validation` names none.
-        take: for each source, the share of its clusters that is used at all; everything if not given.
-    """
+    """The training data."""
 
     train: list[str] = Field(min_length=1)
     images: str | None = None
@@ -65,18 +54,7 @@ class DataConfig(_Table):
 
 
 class OptimiserConfig(_Table):
-    """AdamW, a linear warm-up and a fall to zero.
-
-    Attributes:
-        learning_rate: at the end of the warm-up.
-        weight_decay: of matrices; biases, norms and the scale have none.
-        warm_up: steps.
-        decay: after them, on half a `cosine` or on a line (`linear`).
-        epochs: over the rows, if `steps` is not given.
-        steps: of the optimiser.
-        clip_norm: largest norm of the whole gradient; no limit if not given.
-        max_scale: the contrastive scale is kept at or below it; None leaves it free (as BiVLC's code does).
-    """
+    """AdamW, a linear warm-up and a fall to zero."""
 
     learning_rate: float = Field(gt=0)
     betas: Annotated[tuple[float, float], Field(strict=False)] = (0.9, 0.98)  # TOML has lists
@@ -97,14 +75,7 @@ class OptimiserConfig(_Table):
 
 
 class BatchConfig(_Table):
-    """The pairs of a step.
-
-    Attributes:
-        size: pairs a step, over all ranks together.
-        micro: pairs that are encoded at a time, with a gradient cache: memory grows with this, and numbers do not
-            change. With a matching loss, pairs that are joined at a time; they are computed again in the backward pass.
-        chunk: rows of the similarity matrix at a time; all if not given.
-    """
+    """The pairs of a step, and how many of them are in memory at a time."""
 
     size: int = Field(ge=2)
     micro: int | None = Field(default=None, ge=1)
@@ -112,18 +83,7 @@ class BatchConfig(_Table):
 
 
 class MatchingConfig(_Table):
-    """The negatives that a fusion encoder's pairs are crossed with.
-
-    Attributes:
-        negatives: pairs that each pair is crossed with; if not given 15 for a ranking (METER's), else 1.
-        source: `batch`, drawn from the other pairs of the step by their contrastive logits, or `rows`, the hard
-            counterparts that the rows name (as `tellapart mine` writes them).
-        close: of each row's counterparts the first so many are close, as mining puts the hard ones first; EqSim holds
-            v2 for these. If not given, those with the highest crossed logits.
-        hardest: take the most similar pairs of the batch and draw nothing.
-        contrast: add the contrastive loss (ITC) of the unimodal vectors, as ALBEF and BLIP do, where the model has
-            them.
-    """
+    """The negatives that a fusion encoder's pairs are crossed with."""
 
     negatives: int | None = Field(default=None, ge=1)
     source: Literal["batch", "rows"] = "batch"
@@ -145,12 +105,6 @@ class LoraConfig(_Table):
 
     The packed projections of torch's own `MultiheadAttention` (open_clip's attention) are no linear layers, and are not
     adapted; in open_clip's towers the two layers of each block's MLP are, in transformers' the attention too.
-
-    Attributes:
-        rank: of the updates.
-        alpha: their weight is `alpha / rank`.
-        dropout: before them.
-        targets: ends of the names of the layers; all linear layers if none.
     """
 
     rank: int = Field(ge=1)
@@ -160,14 +114,7 @@ class LoraConfig(_Table):
 
 
 class ValidationConfig(_Table):
-    """The choice of weights.
-
-    Attributes:
-        every: steps between two measurements, each with a checkpoint.
-        metric: of the validation set; the highest wins, the earliest of equals. If not given, the strictest one that
-            its shape has: `group_score` of 2x2 items, else `choice_score`.
-        keep: checkpoints that are kept beside the best weights.
-    """
+    """The choice of weights."""
 
     every: int = Field(default=500, ge=1)
     metric: str | None = None
@@ -175,14 +122,7 @@ class ValidationConfig(_Table):
 
 
 class ReportConfig(_Table):
-    """The measurements before and after.
-
-    Attributes:
-        benchmarks: sets and tasks, by name, that show what was learnt and what was forgotten.
-        alphas: weights of the trained model in an interpolation with its start (WiSE-FT); no sweep if none.
-        licence: of the trained weights, as the hub names it (`mit`, `cc-by-4.0`), for the model card; `unknown` if not
-            given.
-    """
+    """The measurements before and after, and the licence on the model card."""
 
     benchmarks: list[str] = []
     alphas: list[Annotated[float, Field(ge=0, le=1)]] = []
@@ -190,12 +130,7 @@ class ReportConfig(_Table):
 
 
 class LogConfig(_Table):
-    """Where the numbers of each step go beside `log.jsonl`.
-
-    Attributes:
-        tensorboard: write event files to the run's folder.
-        wandb: a project of Weights & Biases.
-    """
+    """Trackers that get the numbers of each step, beside `log.jsonl`."""
 
     tensorboard: bool = False
     wandb: str | None = None
@@ -203,14 +138,6 @@ class LogConfig(_Table):
 
 class TrainConfig(_Table):
     """A training run.
-
-    Attributes:
-        model: the start: a name as `tellapart run -m` takes it, of a torch model.
-        preset: a paper's values for all that this file does not set (`presets.PRESETS`).
-        seed: of the order, the draws and dropout.
-        precision: `float32`, or `bfloat16` by autocast.
-        reading: of the model where it is measured; the family's own if not given (`itm` of a fusion encoder).
-        loss: its `name` (`tellapart ls losses`) and its options.
 
     Raises:
         pydantic.ValidationError: an unknown key, or a value out of range.

@@ -43,15 +43,7 @@ def open_huggingface(source: str, device: str) -> TrainableHuggingFace:
 
 
 class TrainableHuggingFace(TrainableDual):
-    """A CLIP-like model of transformers with gradients.
-
-    Args:
-        name: of its source.
-        model: of transformers.
-        processor: its tokenizer and image processor.
-        towers: how its architecture encodes.
-        where: device and dtype.
-    """
+    """A CLIP-like model of transformers with gradients."""
 
     def __init__(self, name: str, model: Any, processor: Any, towers: Towers, where: Runtime) -> None:
         self._name, self._processor, self._towers, self._where = name, processor, towers, where

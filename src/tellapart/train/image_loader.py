@@ -16,7 +16,7 @@ class ImageLoader:
     """Reads and prepares the images of rows.
 
     Args:
-        rows: whose images are read.
+        rows: of training.
         prepare: the model's own preprocessing of one image, uint8 `(height, width, 3)`.
         keep: keep prepared images in memory, for sets that fit.
         threads: that read.

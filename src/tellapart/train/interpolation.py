@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tellapart.data.scores import named
+from tellapart.data.scores import join_names
 from tellapart.errors import MetricError, ModelError
 from tellapart.stats.pareto import pareto_best
 
@@ -62,7 +62,7 @@ def _check_alike(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> N
     for noun, alone in (("before", before.keys() - after.keys()), ("after", after.keys() - before.keys())):
         if alone:
             raise ModelError(
-                f"interpolate: {len(alone)} tensors are in the weights {noun} alone: {named(sorted(alone))}; both ends "
+                f"interpolate: {len(alone)} tensors are in the weights {noun} alone: {join_names(sorted(alone))}; both ends "
                 "must be one architecture (merge LoRA's matrices into the weights first)"
             )
     for name, start in before.items():

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.images import decode, pixel_hash
-from tellapart.data.perceptual import Prints, near, perceptual_hash, prints, thumbnail
+from tellapart.data.perceptual import ImageHashes, gather_hashes, near_duplicates, perceptual_hash, thumbnail
 from tellapart.data.progress import Progress
 from tellapart.errors import DataError
 from tellapart.tasks.registry import find_task
@@ -42,7 +42,7 @@ class Leak:
 class _Hashed:
     names: tuple[str, ...]
     pixels: tuple[str, ...]
-    prints: Prints
+    prints: ImageHashes
 
 
 def find_leaks(rows: TrainingRows, benchmarks: Sequence[str], progress: Progress | None = None) -> list[Leak]:
@@ -76,7 +76,7 @@ def find_leaks(rows: TrainingRows, benchmarks: Sequence[str], progress: Progress
         pixels = set(theirs.pixels)
         same = np.array([value in pixels for value in ours.pixels])
         alike = np.zeros(len(ours.names), dtype=bool)
-        for i, _ in near(ours.prints, theirs.prints):
+        for i, _ in near_duplicates(ours.prints, theirs.prints):
             alike[i] = True
         leaks.append(Leak(name, _names(ours, same), _names(ours, alike & ~same), len(references)))
     return leaks
@@ -119,7 +119,7 @@ def _hash(
             hashes.append(hashed)
             if progress is not None:
                 progress(stage, done, len(names))
-    looks = prints([(value, small) for _, value, small in hashes])
+    looks = gather_hashes([(value, small) for _, value, small in hashes])
     return _Hashed(tuple(names), tuple(value for value, _, _ in hashes), looks)
 
 

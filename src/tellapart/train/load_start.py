@@ -33,13 +33,10 @@ def open_start(name: str, config: TrainConfig) -> tuple[Trainable | None, str]:
 
 
 def draw_start(name: str, config: TrainConfig, folder: Path, ranks: Ranks) -> tuple[str, Trainable]:
-    """Draw a new model's weights on the first rank, and open it on all; return its name and itself.
+    """Draw a `new:` model's weights on rank 0, unless the folder exists, and open it on all ranks.
 
-    Args:
-        name: `new:` and the folder of its architecture.
-        config: of the run.
-        folder: where it is written, unless it exists.
-        ranks: that train together.
+    Returns:
+        Its name, and itself.
 
     Raises:
         TellapartError: as `open_start` and `write_new_model`.

@@ -41,17 +41,7 @@ _READERS = 2
 
 @dataclass(frozen=True)
 class Training:
-    """The inputs of a training loop.
-
-    Attributes:
-        config: of the run.
-        trainable: the model.
-        rows: what it is trained on.
-        step: the family's class of steps.
-        files: the run's folder.
-        validation: the set that weights are chosen by, if there is one.
-        ranks: that train together.
-    """
+    """The inputs of a training loop."""
 
     config: TrainConfig
     trainable: Trainable
@@ -66,7 +56,7 @@ def train(training: Training, *, limit: int | None = None, progress: Progress | 
     """Train, from the last checkpoint if there is one; leave the chosen weights in rank 0's model and in `best/`.
 
     Args:
-        training: the model, the data, and where everything is written.
+        training: the model, the data, and the folder.
         limit: stop after so many steps, as the schedule's last would: a smoke run.
         progress: called with how far it is.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tellapart.evaluation.compare import Row
+from tellapart.evaluation.compare import MetricComparison
 from tellapart.train.losses.loss import FusionLoss, find_loss
 from tellapart.train.record import TrainRecord
 
@@ -111,14 +111,14 @@ def _comparison(record: TrainRecord) -> Iterator[str]:
     )
 
 
-def _row(row: Row) -> tuple[str, ...]:
+def _row(row: MetricComparison) -> tuple[str, ...]:
     bounds = "" if row.low is None or row.high is None else f" [{100 * row.low:+.1f}, {100 * row.high:+.1f}]"
     change = f"{100 * row.difference:+.2f}{bounds}"
     p = f"{row.p_holm:.3g}"
     return _cell(row.benchmark), row.metric, f"{row.n:,}", f"{100 * row.b:.2f}", f"{100 * row.a:.2f}", change, p
 
 
-def _list(rows: Sequence[Row]) -> str:
+def _list(rows: Sequence[MetricComparison]) -> str:
     return ", ".join(f"{_cell(row.benchmark)} {row.metric}" for row in rows) or "nothing"
 
 

@@ -39,12 +39,7 @@ def new_model_facts(folder: Path) -> str:
 
 
 def write_new_model(folder: Path, target: Path, seed: int) -> str:
-    """Draw weights, write the whole model to a folder unless that exists, and return the model's name.
-
-    Args:
-        folder: with the configuration.
-        target: of the model.
-        seed: of the weights.
+    """Draw weights for a folder's configuration, write the model to `target` unless that exists, and return its name.
 
     Raises:
         ModelError: the configuration is not one that its library builds.

@@ -39,14 +39,7 @@ def open_openclip(name: str, device: str) -> TrainableOpenClip:
 
 
 class TrainableOpenClip(TrainableDual):
-    """An open_clip model with gradients; all of its weights are trained unless LoRA freezes them.
-
-    Args:
-        source: of the weights.
-        parts: model, preprocessing and tokenizer.
-        config: of the architecture.
-        device: `cpu`, `cuda` or `mps`.
-    """
+    """An open_clip model with gradients; all of its weights are trained unless LoRA freezes them."""
 
     def __init__(self, source: Source, parts: Parts, config: dict[str, Any], device: str) -> None:
         self._source, self._parts, self._config, self._device = source, parts, config, device

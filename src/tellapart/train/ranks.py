@@ -27,11 +27,8 @@ Result = TypeVar("Result")
 class Ranks:
     """The processes of one run, as each of them sees the others.
 
-    Args:
-        accelerator: of accelerate, which knows the device and the ranks.
-
     Attributes:
-        accelerator: the same.
+        accelerator: of accelerate, which knows the device and the ranks.
         of: how many there are.
         number: of this one, from 0.
     """

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from tellapart.data.validation import Problem
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison
-from tellapart.records.run_folder import write_whole
+from tellapart.records.run_folder import write_text_file
 from tellapart.records.timing_record import Machine
 from tellapart.train.leaks import Leak
 from tellapart.train.sweep import Sweep
@@ -31,11 +31,9 @@ class DataRecord(_Record):
     """The training data.
 
     Attributes:
-        rows: images with a caption.
-        images: distinct files.
-        items: what the rows are parts of.
+        rows, images, items: how many.
         fingerprint: SHA-256 of all texts and of the bytes of every image.
-        validation: items that the weights were chosen by; None if the last ones were taken.
+        validation: items that the weights were chosen by; None if the last weights were taken.
     """
 
     rows: int
@@ -56,8 +54,6 @@ class TrainRecord(_Record):
         limit: steps, where it was a smoke run.
         started: when this process began, UTC; a run that was resumed began before.
         seconds: wall time of this process.
-        resumed: whether it went on from a checkpoint.
-        ranks: processes that trained together.
         leaks: what each reported benchmark shares with the training images; with any, `--allow-leak` was given.
         steps, best_step, best, history: how far it went, and the validation set's values.
         comparison: of the trained model (a) with its start (b), on what is reported.
@@ -93,7 +89,7 @@ def write_record(folder: Path, record: TrainRecord) -> None:
         RunError: it cannot be written.
     """
     values = record.model_dump(mode="json", by_alias=True)
-    write_whole(folder / _NAME, json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text_file(folder / _NAME, json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_record(folder: Path) -> TrainRecord:

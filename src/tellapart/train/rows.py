@@ -26,7 +26,7 @@ from tellapart.data.images import check_reference, decode, resolve
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import DataError
-from tellapart.records.run_folder import write_whole
+from tellapart.records.run_folder import write_text_file
 from tellapart.train.released_rows import csv_rows, tsv_rows
 
 __all__ = ["TrainingRow", "TrainingRows", "images_root", "read_rows", "write_rows"]
@@ -291,4 +291,4 @@ def write_rows(path: Path, rows: TrainingRows, root: Path) -> None:
             "negative_images": row.counterparts,
         }
         lines.append(json.dumps(fields, ensure_ascii=False) + "\n")
-    write_whole(path, "".join(lines))
+    write_text_file(path, "".join(lines))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tellapart.errors import RunError
-from tellapart.records.run_folder import write_whole
+from tellapart.records.run_folder import write_text_file
 from tellapart.train.trackers import Tracker
 
 __all__ = ["RunFiles"]
@@ -67,7 +67,7 @@ class RunFiles:
         if owner is None:
             if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
                 raise RunError(f"{self.folder} holds something already; train to a new folder with --out")
-            write_whole(path, json.dumps({"fingerprint": fingerprint}) + "\n")
+            write_text_file(path, json.dumps({"fingerprint": fingerprint}) + "\n")
             return False
         if owner != fingerprint:
             raise RunError(
@@ -89,7 +89,7 @@ class RunFiles:
             except (ValueError, KeyError, TypeError):  # the line that was being written when the run was killed
                 continue
             lines += [line + "\n"] if before else []
-        write_whole(self.log_path, "".join(lines))
+        write_text_file(self.log_path, "".join(lines))
 
     def log(self, step: int, numbers: Mapping[str, float]) -> None:
         """Add a line to the log, and pass it to the trackers."""

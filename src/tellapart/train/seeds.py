@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.scores import named
+from tellapart.data.scores import join_names
 from tellapart.errors import RunError
 from tellapart.stats.multiple import holm
 from tellapart.train.config import TrainConfig
@@ -93,7 +93,7 @@ def train_seeds(
     with ranks.together():
         if odd:
             raise RunError(
-                f"{out}: {named(odd)} trained on other data than the rest; delete what is out of date, and resume"
+                f"{out}: {join_names(odd)} trained on other data than the rest; delete what is out of date, and resume"
             )
     return records
 

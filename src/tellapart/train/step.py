@@ -22,9 +22,6 @@ class TrainingStep(ABC):
     """Steps of one family of encoders.
 
     Attributes:
-        config: of the run.
-        trainable: the model.
-        rows: what it is trained on.
         accelerator: of accelerate; it knows the device, the precision and the ranks.
         module: the model's module, as the accelerator wrapped it.
     """

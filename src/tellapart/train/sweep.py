@@ -12,7 +12,7 @@ from tellapart.data.progress import Progress
 from tellapart.evaluation.run import Settings, run
 from tellapart.models.store import EmbeddingStore
 from tellapart.records.result import BenchmarkResult
-from tellapart.records.run_folder import read_result, write_whole
+from tellapart.records.run_folder import read_result, write_text_file
 from tellapart.tasks.registry import headline
 from tellapart.train.checkpoint import Weights
 from tellapart.train.interpolation import best_alpha, interpolate
@@ -80,7 +80,7 @@ def run_sweep(
         if alpha != best:
             shutil.rmtree(out / f"alpha-{alpha:.2f}" / "model")
     sweep = Sweep(settings.benchmarks, curve, best, names[best])
-    write_whole(out / "curve.json", json.dumps(asdict(sweep), indent=1, allow_nan=False) + "\n")
+    write_text_file(out / "curve.json", json.dumps(asdict(sweep), indent=1, allow_nan=False) + "\n")
     return sweep
 
 

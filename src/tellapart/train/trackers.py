@@ -19,14 +19,9 @@ Tracker = Callable[[int, Mapping[str, float]], None]
 
 @contextmanager
 def open_trackers(config: LogConfig, folder: Path, name: str) -> Iterator[list[Tracker]]:
-    """Give a callable for each tracker that the configuration names; all are closed at the end.
+    """Give a callable for each tracker of the configuration, which writes below the run's folder; close all at the end.
 
     Nothing is opened before the first number, so other ranks than the first, which log nothing, open nothing.
-
-    Args:
-        config: the trackers.
-        folder: of the run: event files go to `tensorboard/`, W&B's files to `wandb/`.
-        name: of the run.
 
     Raises:
         MissingDependencyError: tensorboard or wandb is asked for and not installed.

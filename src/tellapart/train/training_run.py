@@ -16,7 +16,7 @@ from tellapart.evaluation.run import Settings, run
 from tellapart.models.store import EmbeddingStore
 from tellapart.models.torch_backend import import_torch
 from tellapart.records.machine import this_machine, versions
-from tellapart.records.run_folder import write_whole
+from tellapart.records.run_folder import write_text_file
 from tellapart.train.checkpoint import State, Weights, copy_weights, replace_folder, weights_of
 from tellapart.train.config import TrainConfig
 from tellapart.train.dual_step import DualStep
@@ -144,7 +144,7 @@ def _measure(
 ) -> FinishedRun:
     """Measure the start and the trained model, and weights between both, on what is reported."""
     config, trainable, files = training.config, training.trainable, training.files
-    benchmarks, stages = tuple(config.report.benchmarks), None if progress is None else _titled(progress)
+    benchmarks, stages = tuple(config.report.benchmarks), None if progress is None else _add_title(progress)
     if not benchmarks:
         return finished
     # The forgetting guard: both models on the same items, so that positive differences are gains.
@@ -199,7 +199,7 @@ def _write_record(config: TrainConfig, beginning: _Beginning, files: RunFiles, f
         comparison=finished.comparison,
         sweep=finished.sweep,
     )
-    write_whole(files.model / "README.md", model_card(record))
+    write_text_file(files.model / "README.md", model_card(record))
     write_record(files.folder, record)
     return replace(finished, record=record)
 
@@ -214,7 +214,7 @@ def _data_record(rows: TrainingRows, validation: PairSet | None) -> DataRecord:
     )
 
 
-def _titled(progress: Progress) -> Callable[[str], Progress]:
+def _add_title(progress: Progress) -> Callable[[str], Progress]:
     """Put a title before each stage."""
     return lambda title: lambda stage, done, total: progress(f"{title}: {stage}", done, total)
 

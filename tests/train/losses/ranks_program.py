@@ -1,4 +1,4 @@
-"""Runs every loss on this rank's share of one batch, behind a linear encoder: `ranks_program.py OUT`, under RANK/WORLD_SIZE.
+"""Runs every loss on this rank's share of one batch, behind a linear encoder: `ranks_program.py OUT`.
 
 Rank 0 writes the parts and the parameters' gradients as DDP would have them: averaged over ranks.
 """

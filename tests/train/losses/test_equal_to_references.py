@@ -140,10 +140,10 @@ def test_the_losses_of_fusion_encoders(seed: int) -> None:
     assert_equal(itm(made), matching)
     assert_equal(ranking(made), ranked)
     either = np.where(counted, np.maximum(texts, images), -np.inf)
-    found = (-either).argsort(1).argsort(1) < 2
-    mined = np.random.default_rng(seed).random(found.shape) < 0.5
-    for close in (found, mined):
-        given = made if close is found else replace(made, close=torch.tensor(close))
+    result = (-either).argsort(1).argsort(1) < 2
+    mined = np.random.default_rng(seed).random(result.shape) < 0.5
+    for close in (result, mined):
+        given = made if close is result else replace(made, close=torch.tensor(close))
         for variant in VARIANTS:
             for alpha in (0.0, 0.1):
                 options = EqSim(alpha=alpha, beta=0.2, k=2, variant=variant)

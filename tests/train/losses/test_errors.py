@@ -108,8 +108,8 @@ def test_every_loss_of_the_catalogue_declares_its_function_and_options() -> None
         loss = load("loss", name)
         assert loss.function.__name__ == name.replace("-", "_")
         # What the declaration of a plain function finds by its parameters is what the file declares.
-        found = declare(name, loss.function)
-        assert (type(found), found.options) == (type(loss), loss.options)
+        result = declare(name, loss.function)
+        assert (type(result), result.options) == (type(loss), loss.options)
     with pytest.raises(UnknownNameError, match=r"no loss 'eqsin'; did you mean 'eqsim'\? `tellapart ls losses`"):
         load("loss", "eqsin")
 

@@ -196,11 +196,11 @@ def test_the_regularisation_is_zero_on_an_equivariant_block(variant: str, seed: 
 @pytest.mark.parametrize("normalise", ["batch", "block", "none"])
 def test_v1_sees_crossed_similarities_alone_and_v2_true_ones_too(normalise: str) -> None:
     def parts(matrix: list[list[float]], variant: str) -> Tensor:
-        found = eqsim(
+        result = eqsim(
             similar(torch.tensor(matrix, dtype=torch.float64), scale=3.0),
             EqSim(alpha=0.0, beta=1.0, variant=variant, normalise=normalise),
         )
-        return found["v1"] + found["v2"]
+        return result["v1"] + result["v2"]
 
     crossed, true = [[0.9, 0.5], [0.1, 0.9]], [[0.9, 0.3], [0.3, 0.5]]
     assert parts(crossed, "v1-all") > 1e-3
@@ -237,22 +237,22 @@ def test_half_precision_is_compared_in_float32_under_autocast_too() -> None:
 
 def test_the_fourth_similarity_of_shared_negatives_is_another_pairs_true_logit() -> None:
     made = batch()
-    found = hard_negatives(made, 2, shared=True)
-    assert torch.equal(found.texts, found.images)
+    result = hard_negatives(made, 2, shared=True)
+    assert torch.equal(result.texts, result.images)
     true = torch.arange(8, dtype=torch.float64, requires_grad=True)
-    fourth = counterparts(true, found.texts)
-    assert torch.equal(fourth, found.texts.to(torch.float64))
+    fourth = counterparts(true, result.texts)
+    assert torch.equal(fourth, result.texts.to(torch.float64))
     (gradient,) = torch.autograd.grad(fourth.sum(), true)
-    assert gradient.tolist() == [(found.texts == j).sum().item() for j in range(8)]
+    assert gradient.tolist() == [(result.texts == j).sum().item() for j in range(8)]
 
 
 def test_separate_negatives_are_drawn_by_each_side_and_the_hardest_are_the_most_similar() -> None:
     made = batch()
     cosines = made.images @ made.texts.T
     hidden = cosines.masked_fill(made.image_ids[:, None] == made.image_ids[None, :], -9.0)
-    found = hard_negatives(made, hardest=True)
-    assert torch.equal(found.texts[:, 0], hidden.argmax(1))
-    assert torch.equal(found.images[:, 0], hidden.argmax(0))
+    result = hard_negatives(made, hardest=True)
+    assert torch.equal(result.texts[:, 0], hidden.argmax(1))
+    assert torch.equal(result.images[:, 0], hidden.argmax(0))
     both = torch.maximum(hidden, hidden.T)
     assert torch.equal(hard_negatives(made, hardest=True, shared=True).texts[:, 0], both.argmax(1))
     drawn = {tuple(hard_negatives(replace(made, step=step)).texts[:, 0].tolist()) for step in range(20)}

@@ -30,13 +30,13 @@ def run(out: Path, ranks: int) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def result(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     folder = tmp_path_factory.mktemp("ranks")
     return run(folder / "one", 1)[0], run(folder / "two", 2)
 
 
-def test_two_ranks_compute_what_one_computes(found: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
-    one, two = found
+def test_two_ranks_compute_what_one_computes(result: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
+    one, two = result
     assert len(one) > 30
     for name, expected in one.items():
         for rank in two:
@@ -47,20 +47,20 @@ def test_two_ranks_compute_what_one_computes(found: tuple[dict[str, Any], list[d
                 )
 
 
-def test_what_is_compared_is_not_trivial(found: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
-    one, _ = found
+def test_what_is_compared_is_not_trivial(result: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
+    one, _ = result
     for name, parts in one.items():
         assert parts["gradient 0"].abs().max() > 1e-4, name
     for name in ("eqsim None", "released None", "eqsim-itm"):
         assert one[name]["v1"] + one[name]["v2"] > 1e-6, name
 
 
-def test_both_ranks_print_one_value(found: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
-    first, second = found[1]
+def test_both_ranks_print_one_value(result: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
+    first, second = result[1]
     assert all(torch.equal(first[name]["total"], second[name]["total"]) for name in first if name != "refused")
 
 
 def test_ranks_with_unequal_numbers_of_pairs_are_refused_on_every_rank(
-    found: tuple[dict[str, Any], list[dict[str, Any]]],
+    result: tuple[dict[str, Any], list[dict[str, Any]]],
 ) -> None:
-    assert all(rank["refused"]["itc"].item() for rank in found[1])
+    assert all(rank["refused"]["itc"].item() for rank in result[1])

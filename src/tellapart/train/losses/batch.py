@@ -10,7 +10,7 @@ from tellapart.errors import ModelError
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Batch", "LossParts", "require_negative_texts", "sum_parts", "wide"]
+__all__ = ["Batch", "LossParts", "sum_parts", "wide"]
 
 #: Scalars that are summed, by name, and their sum under `total`. Weights are in the parts already.
 LossParts = dict[str, "Tensor"]
@@ -75,17 +75,6 @@ class Batch:
 def _expect(name: str, tensor: Tensor, shape: tuple[int, ...], what: str) -> None:
     if tuple(tensor.shape) != shape:
         raise ModelError(f"Batch({name}=...) has shape {tuple(tensor.shape)}; expected {shape}: {what}")
-
-
-def require_negative_texts(batch: Batch, loss: str) -> Tensor:
-    """Return the batch's false captions, float `(b, f, d)`.
-
-    Raises:
-        ModelError: it has none.
-    """
-    if batch.negative_texts is None:
-        raise ModelError(f"{loss} needs false captions: give Batch(negative_texts=...) (pairs, captions, dimensions)")
-    return batch.negative_texts
 
 
 def sum_parts(**parts: Tensor) -> LossParts:

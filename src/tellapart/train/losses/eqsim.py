@@ -15,7 +15,7 @@ from tellapart.train.losses.ranks import gather, mean_over_ranks, share
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["EQSIM", "close_pairs", "closest", "drawn_negatives", "eqsim", "released_eqsim"]
+__all__ = ["EQSIM", "drawn_negatives", "eqsim"]
 
 _DEFAULT = EqSim()
 
@@ -27,7 +27,7 @@ def eqsim(batch: Batch, options: EqSim = _DEFAULT) -> LossParts:
     over close ones, each deviation squared and hinged at alpha before it is averaged. Two pairs are close where either
     is among the `k` partners most similar to the other. Two pairs of one image are neither.
 
-    Source: EqSim (Wang et al. 2023), section 3, Eq. 6, and appendix C; with `as_released`, its code (see `released_eqsim`).
+    Source: EqSim (Wang et al. 2023), section 3, Eq. 6, and appendix C; with `as_released`, its code.
 
     >>> import torch
     >>> batch = Batch(torch.eye(4), torch.eye(4), torch.tensor(10.0), torch.arange(4))
@@ -36,10 +36,10 @@ def eqsim(batch: Batch, options: EqSim = _DEFAULT) -> LossParts:
     """
     pairs = gather_pairs(batch)
     if options.as_released:
-        return released_eqsim(pairs, options, batch.step)
+        return _as_released(pairs, options, batch.step)
     rows = by_rows(pairs, contrasts)
     whole = gather(rows[:, :3])  # (n, 3): log-normalisers over texts and over images, logit of the true pair
-    neighbours = closest(pairs, options.k) if "close" in VARIANTS[options.variant] else None
+    neighbours = _closest(pairs, options.k) if "close" in VARIANTS[options.variant] else None
 
     def sums(part: MatrixRows) -> Tensor:
         return _sums(part, whole, neighbours, options)
@@ -60,7 +60,7 @@ def _sums(rows: MatrixRows, whole: Tensor, neighbours: Tensor | None, options: E
     import torch
 
     negative = rows.negative
-    close = torch.zeros_like(negative) if neighbours is None else close_pairs(rows, neighbours)
+    close = torch.zeros_like(negative) if neighbours is None else _close_pairs(rows, neighbours)
     where_v1, where_v2 = where(options.variant, negative, close)
     as_texts, as_images = _similarities(rows, whole, options.normalise)
     first = (hinge(v1(as_texts), options.alpha) + hinge(v1(as_images), options.alpha)) / 2
@@ -107,15 +107,10 @@ def _similarities(rows: MatrixRows, whole: Tensor, normalise: str) -> tuple[Four
     return four, four
 
 
-def closest(pairs: AllPairs, k: int) -> Tensor:
+def _closest(pairs: AllPairs, k: int) -> Tensor:
     """Return each pair's `k` most similar partners among all ranks' pairs, int64 `(n, k)`; -1 where there are fewer.
 
     The similarity of two pairs is the higher of their two crossed cosines.
-
-    >>> import torch
-    >>> images = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
-    >>> closest(AllPairs(images, images, torch.tensor(10.0), torch.arange(3), 0, 3, None), 1).tolist()
-    [[1], [0], [1]]
     """
     import torch
 
@@ -127,18 +122,8 @@ def closest(pairs: AllPairs, k: int) -> Tensor:
         return gather(by_rows(pairs, nearest))
 
 
-def close_pairs(rows: MatrixRows, neighbours: Tensor) -> Tensor:
-    """Return which pairs are close to the rows' own, bool `(c, n)`: the one is among the other's neighbours.
-
-    Args:
-        rows: the rows.
-        neighbours: int64 `(n, k)`, -1 for none, of all ranks' pairs.
-
-    >>> import torch
-    >>> pairs = AllPairs(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.arange(3), 0, 3, None)
-    >>> close_pairs(MatrixRows(pairs, 0, 2), torch.tensor([[1], [2], [-1]])).tolist()
-    [[False, True, False], [True, False, True]]
-    """
+def _close_pairs(rows: MatrixRows, neighbours: Tensor) -> Tensor:
+    """Return which pairs are close to the rows' own, bool `(c, n)`: one is a neighbour, `(n, k)`, of the other."""
     import torch
 
     n, k = neighbours.shape
@@ -152,7 +137,7 @@ def close_pairs(rows: MatrixRows, neighbours: Tensor) -> Tensor:
     return close[:, :n]
 
 
-def released_eqsim(pairs: AllPairs, options: EqSim, step: int) -> LossParts:
+def _as_released(pairs: AllPairs, options: EqSim, step: int) -> LossParts:
     """Return parts `itc`, `v1` and `v2` of the released form.
 
     `P` is the softmax of the logits over texts alone. For each pair `b` and each of its drawn negatives `i`, with
@@ -164,11 +149,6 @@ def released_eqsim(pairs: AllPairs, options: EqSim, step: int) -> LossParts:
     ranks compute what one rank would (there each rank masks its own rows only and takes the other ranks' as constants).
 
     Source: `get_pairloss_itc_hard` and `get_pairloss_v1_itc_hard` of EqSim's released objectives.
-
-    >>> import torch
-    >>> pairs = AllPairs(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.arange(3), 0, 3, None)
-    >>> [round(released_eqsim(pairs, EqSim(k=2, as_released=True), 0)[name].item(), 4) for name in ("v1", "v2")]
-    [0.0, 0.0]
     """
     rows = by_rows(pairs, contrasts)
     whole = gather(rows[:, [0, 2]])  # (n, 2): log-normaliser over texts, logit of the true pair
@@ -232,5 +212,5 @@ def _deviations(rows: MatrixRows, whole: Tensor, negatives: Tensor) -> Tensor:
     at = chosen.clamp(min=0)
     four = Four(matched[own, None], p12.gather(1, at), p21.gather(1, at), matched[at])
     sides = [side(four).square().masked_fill(chosen < 0, 0.0).sum(1) for side in (v2_text, v2_image)]
-    easy = rows.negative & ~close_pairs(rows, negatives)
+    easy = rows.negative & ~_close_pairs(rows, negatives)
     return torch.stack([*sides, (p12 - p21).square().masked_fill(~easy, 0.0).sum(1)], dim=1)

@@ -1,7 +1,7 @@
 """EqSim's two equations on the four similarities of two pairs, their hinge, and the pairs that each holds for.
 
-`s11` and `s22` are the similarities of two matched pairs; `s12` is that of image 1 with text 2, and `s21` that of image 2
-with text 1.
+`s11` and `s22` are the similarities of two matched pairs; `s12` is that of image 1 with text 2, and `s21` that of
+image 2 with text 1.
 """
 
 from __future__ import annotations

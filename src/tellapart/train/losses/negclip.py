@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tellapart.train.losses.batch import Batch, LossParts, require_negative_texts
+from tellapart.errors import ModelError
+from tellapart.train.losses.batch import Batch, LossParts
 from tellapart.train.losses.itc import contrast, contrasts
 from tellapart.train.losses.loss import DualLoss
 from tellapart.train.losses.matrix_rows import MatrixRows, by_rows, gather_pairs
@@ -37,7 +38,9 @@ def negclip(batch: Batch) -> LossParts:
     import torch
 
     pairs = gather_pairs(batch)
-    negatives = require_negative_texts(batch, "negclip")
+    negatives = batch.negative_texts
+    if negatives is None:
+        raise ModelError("negclip needs false captions: give Batch(negative_texts=...) (pairs, captions, dimensions)")
     present = batch.has_negative
     if present is None:
         present = torch.ones(negatives.shape[:2], dtype=torch.bool, device=negatives.device)

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.annotations import made
+from tellapart.data.annotations import make_item
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import DataError
@@ -242,13 +242,7 @@ def _draw_rows(count: int, seed: int, number: int) -> Iterator[int]:
 def encode_pictures(
     rows: Sequence[TrainingRow], model: Model | Deferred, *, store: EmbeddingStore, progress: Progress | None = None
 ) -> RowPictures:
-    """Encode every distinct picture that the store lacks, and sort the rows by picture.
-
-    Args:
-        rows: of training.
-        model: a dual encoder, of which the image side is used.
-        store: of vectors.
-        progress: called with what is done.
+    """Encode every distinct picture that the store lacks by a dual encoder, and sort the rows by picture.
 
     Raises:
         DataError: an image is missing or cannot be decoded.
@@ -286,7 +280,7 @@ def _as_pairs(captions: Sequence[tuple[str, Sequence[str]]]) -> PairSet:
         DataError: a text holds half a character, which no store can file.
     """
     items = tuple(
-        made(f"captions of {file}", id=str(number), images=(file,), texts=tuple(texts))
+        make_item(f"captions of {file}", id=str(number), images=(file,), texts=tuple(texts))
         for number, (file, texts) in enumerate(captions)
     )
     return PairSet("training rows", items, Path(), read=lambda file: Path(file).read_bytes())
