@@ -35,9 +35,6 @@ class MetricComparison(BaseModel):
         test: `exact McNemar` where items are independent, else `cluster sign flips`.
         detectable: the smallest difference that this many items show in four cases out of five, given how often the
             two runs disagree; None where none is.
-
-    >>> Row.model_fields["p"].annotation
-    <class 'float'>
     """
 
     model_config = ConfigDict(frozen=True)
@@ -179,49 +176,26 @@ def _outcomes(first: Path, second: Path, benchmark: str, metrics: Sequence[str])
 
 
 def _row(benchmark: str, metric: str, column: _Column, seed: int) -> MetricComparison:
-    a, b, clusters = column.a, column.b, column.clusters
-    if not column.binary:
-        return _graded_row(benchmark, metric, column, seed)
-    exact = mcnemar(a, b)
-    independent = len(set(clusters)) == len(clusters)
-    difference = paired_difference(a, b, clusters, binary=True, seed=seed)
-    discordance = (exact.only_a + exact.only_b) / exact.n
+    """Compare one metric; of graded values (soft accuracy, CIDEr) `only_a` and `only_b` count where one is higher."""
+    a, b, clusters, binary = column.a, column.b, column.clusters, column.binary
+    difference = paired_difference(a, b, clusters, binary=binary, seed=seed)
+    exact = mcnemar(a, b) if binary and len(set(clusters)) == len(clusters) else None
+    only_a, only_b = int((a > b).sum()), int((b > a).sum())
+    discordance = (only_a + only_b) / len(a)
     return MetricComparison(
         benchmark=benchmark,
         metric=metric,
-        n=exact.n,
+        n=len(a),
         a=float(a.mean()),
         b=float(b.mean()),
         difference=difference.value,
         low=difference.low,
         high=difference.high,
         method=difference.method,
-        only_a=exact.only_a,
-        only_b=exact.only_b,
-        p=exact.p if independent else paired_permutation(a, b, clusters, seed=seed),
+        only_a=only_a,
+        only_b=only_b,
+        p=exact.p if exact else paired_permutation(a, b, clusters, seed=seed),
         p_holm=1.0,
-        test="exact McNemar" if independent else "cluster sign flips",
-        detectable=detectable_difference(exact.n, discordance) if discordance > 0 else None,
-    )
-
-
-def _graded_row(benchmark: str, metric: str, column: _Column, seed: int) -> MetricComparison:
-    """Compare values between right and wrong (soft accuracy, CIDEr); only_a and only_b count where one is higher."""
-    difference = paired_difference(column.a, column.b, column.clusters, binary=False, seed=seed)
-    return MetricComparison(
-        benchmark=benchmark,
-        metric=metric,
-        n=len(column.a),
-        a=float(column.a.mean()),
-        b=float(column.b.mean()),
-        difference=difference.value,
-        low=difference.low,
-        high=difference.high,
-        method=difference.method,
-        only_a=int((column.a > column.b).sum()),
-        only_b=int((column.b > column.a).sum()),
-        p=paired_permutation(column.a, column.b, column.clusters, seed=seed),
-        p_holm=1.0,
-        test="cluster sign flips",
-        detectable=None,
+        test="exact McNemar" if exact else "cluster sign flips",
+        detectable=detectable_difference(len(a), discordance) if binary and discordance > 0 else None,
     )

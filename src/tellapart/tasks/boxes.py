@@ -22,7 +22,7 @@ from tellapart.models.protocols import Pixels
 from tellapart.tasks.answering import ask
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import box, read_predictions
-from tellapart.tasks.task import Session, Task, Unit, Units
+from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
 __all__ = ["GROUNDING", "BoxAnswerer", "find_boxes", "measure_boxes"]
 
@@ -151,8 +151,7 @@ GROUNDING = Task(
     noun="phrase",
     metrics=(_ACCURACY, _PLAIN, _MEAN_IOU),
     headlines=(("box_accuracy",),),
-    size=lambda records: len(records.boxes),
-    select=lambda records, rows: replace(records, boxes=tuple(records.boxes[row] for row in rows)),
+    **by_field("boxes"),
     template=_template,
     read=_read,
     measure=measure_boxes,

@@ -26,7 +26,7 @@ from tellapart.metrics.order_bias import order_bias
 from tellapart.metrics.per_item import PerItem
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import read_predictions, text
-from tellapart.tasks.task import Task, Unit, Units
+from tellapart.tasks.task import Task, Unit, Units, by_field
 
 __all__ = ["CHOICE", "Chosen", "measure_choices", "parse_choice", "read_choices"]
 
@@ -191,10 +191,6 @@ def _notes(records: ChoiceSet, chosen: Chosen) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _select(records: ChoiceSet, rows: Sequence[int]) -> ChoiceSet:
-    return replace(records, choices=tuple(records.choices[row] for row in rows))
-
-
 def _bare(row: Choice) -> Choice:
     """Give the two captions an order that is made of what is published: the new id, and the captions themselves."""
     first, second = sorted(
@@ -221,8 +217,7 @@ CHOICE = Task(
     noun="question",
     metrics=_METRICS,
     headlines=(("both_orders", "order_bias"),),
-    size=lambda records: len(records.choices),
-    select=_select,
+    **by_field("choices"),
     template=_template,
     read=read_choices,
     measure=measure_choices,

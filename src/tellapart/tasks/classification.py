@@ -19,7 +19,7 @@ from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.models.protocols import DualEncoder, Generator, KeyReader, PairScorer, TextScorer
 from tellapart.tasks.class_scores import Classified, classify_pairs, classify_vectors, read_classes
-from tellapart.tasks.task import Task, Unit, Units
+from tellapart.tasks.task import Task, Unit, Units, by_field
 
 __all__ = ["CLASSIFICATION", "measure_classes"]
 
@@ -124,8 +124,7 @@ CLASSIFICATION = Task(
     noun="image",
     metrics=(_TOP1, _TOP5, _RECALL),
     headlines=(("top1_accuracy",),),
-    size=lambda records: len(records.pictures),
-    select=lambda records, rows: replace(records, pictures=tuple(records.pictures[row] for row in rows)),
+    **by_field("pictures"),
     template=_template,
     suffixes=(".npz", ".jsonl", ".csv", ".json"),
     read=read_classes,

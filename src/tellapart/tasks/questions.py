@@ -18,7 +18,7 @@ from tellapart.metrics.vqa import clean_punctuation, clean_words, soft_accuracy
 from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, read_answers
 from tellapart.tasks.hiding import Hiding, image_of
-from tellapart.tasks.task import Session, Task, Unit, Units
+from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
 __all__ = ["VQA", "VQA2", "answer_questions", "linked_images", "measure_one_answer", "measure_people"]
 
@@ -215,8 +215,7 @@ def _task(
         noun="question",
         metrics=metrics,
         headlines=(headline,),
-        size=lambda records: len(records.questions),
-        select=lambda records, rows: replace(records, questions=tuple(records.questions[row] for row in rows)),
+        **by_field("questions"),
         template=_template,
         read=_read,
         measure=measure,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ranking_agreement import agreement_with_people, movement
 from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
 from tellapart.models.scoring import score
-from tellapart.tasks.task import Session, Task, Unit, Units
+from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
 __all__ = ["RANKING", "CandidateScores", "measure_rankings", "read_candidate_scores", "score_candidates"]
 
@@ -204,8 +204,7 @@ RANKING = Task(
     noun="ranking",
     metrics=(_KENDALL, _SPEARMAN, _MOVED, _KEPT),
     headlines=(("kendall", "spearman"),),
-    size=lambda records: len(records.rankings),
-    select=lambda records, rows: replace(records, rankings=tuple(records.rankings[row] for row in rows)),
+    **by_field("rankings"),
     template=_template,
     suffixes=(".jsonl",),
     read=read_candidate_scores,

@@ -18,7 +18,7 @@ from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import label, read_predictions
-from tellapart.tasks.task import Session, Task, Unit, Units
+from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
 __all__ = ["NLVR2", "answer_statements", "measure_statements"]
 
@@ -134,8 +134,7 @@ NLVR2 = Task(
     noun="statement",
     metrics=(_ACCURACY, _CONSISTENCY, _BALANCED),
     headlines=(("accuracy", "consistency"),),
-    size=lambda records: len(records.statements),
-    select=lambda records, rows: replace(records, statements=tuple(records.statements[row] for row in rows)),
+    **by_field("statements"),
     template=_template,
     read=_read,
     measure=measure_statements,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from tellapart.benchmarks.benchmark import Benchmark
@@ -22,7 +22,7 @@ from tellapart.models.protocols import DualEncoder, Generator, KeyReader, Model,
 from tellapart.models.store import EmbeddingStore
 from tellapart.tasks.hiding import Hiding
 
-__all__ = ["SCORERS", "Output", "Runner", "Session", "Task", "Unit", "Units", "fingerprint_of"]
+__all__ = ["SCORERS", "Output", "Runner", "Session", "Task", "Unit", "Units", "by_field", "fingerprint_of"]
 
 #: Kinds of model that give scores of images and texts, which the store keeps.
 SCORERS = (KeyReader, TextScorer, DualEncoder, PairScorer, Generator)
@@ -120,6 +120,22 @@ def fingerprint_of(records: Any) -> str:
     (True, 'records-')
     """
     return f"records-{hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()}"
+
+
+def by_field(name: str) -> dict[str, Any]:
+    """Return `size` and `select` of a task whose records are the field `name` of a frozen dataclass.
+
+    >>> from tellapart.data.task_records import Statement, StatementSet
+    >>> two = StatementSet("n", tuple(Statement(k, "Both show a dog.", "a.png", "b.png", True) for k in "01"))
+    >>> by_field("statements")["size"](two)
+    2
+    """
+
+    def select(records: Any, rows: Sequence[int]) -> Any:
+        everything = getattr(records, name)
+        return replace(records, **{name: tuple(everything[row] for row in rows)})
+
+    return {"size": lambda records: len(getattr(records, name)), "select": select}
 
 
 def _images_in(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
