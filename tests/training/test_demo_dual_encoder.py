@@ -80,8 +80,8 @@ def test_the_exported_model_gives_the_scores_of_the_trained_one(tmp_path: Path) 
     expected = pair_scores(frozen, task.data, task.tokenizer)
     for index, scores in enumerate(expected):
         vectors = loaded.encode_images(list(task.data.images[index]))
-        got = loaded.similarity(vectors, loaded.encode_texts(task.data.texts[index]))
-        np.testing.assert_allclose(got, scores, atol=1e-4)
+        similarities = loaded.similarity(vectors, loaded.encode_texts(task.data.texts[index]))
+        np.testing.assert_allclose(similarities, scores, atol=1e-4)
 
 
 def test_folding_the_batch_norms_changes_nothing_but_rounding() -> None:
@@ -110,21 +110,21 @@ def test_the_smoke_run_writes_a_model_that_loads(tmp_path: Path) -> None:
 def test_the_committed_model_is_the_one_in_its_record_and_small() -> None:
     record = json.loads((COMMITTED / "training_record.json").read_text(encoding="utf-8"))
     assert set(record["files"]) == set(FILES)
-    for name, said in record["files"].items():
+    for name, entry in record["files"].items():
         data = (COMMITTED / name).read_bytes()
-        assert said == {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}, name
+        assert entry == {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}, name
     assert sum(path.stat().st_size for path in COMMITTED.iterdir()) <= 8 * MEGABYTE
 
 
 def test_the_committed_model_scores_on_demo_what_its_record_says_and_beats_chance() -> None:
-    said = json.loads((COMMITTED / "training_record.json").read_text(encoding="utf-8"))["demo"]
+    recorded = json.loads((COMMITTED / "training_record.json").read_text(encoding="utf-8"))["demo"]
     pairs = read_pair_set(DEMO_FOLDER, "demo")
-    assert said["pairs"] == pairs.fingerprint(), "the demo pairs changed; run python -m training.measure_demo"
-    found = demo_scores(COMMITTED, pairs)
-    for aspect, metrics in found["by"]["aspect"].items():
+    assert recorded["pairs"] == pairs.fingerprint(), "the demo pairs changed; run python -m training.measure_demo"
+    scores = demo_scores(COMMITTED, pairs)
+    for aspect, metrics in scores["by"]["aspect"].items():
         for name, value in metrics.items():
             # Another processor may sum in another order, and a near tie may fall the other way: one item of 100.
-            assert value["value"] == pytest.approx(said["by"]["aspect"][aspect][name]["value"], abs=0.011)
+            assert value["value"] == pytest.approx(recorded["by"]["aspect"][aspect][name]["value"], abs=0.011)
         assert metrics["group_score"]["low"] > 1 / 6
 
 

@@ -1,4 +1,4 @@
-"""Action Genome's scene graphs, from the released pickle or JSON, become sentences that are false of the other frame."""
+"""Action Genome's scene graphs, as released or as JSON, become sentences that are false of the other frame."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def thing(
     visible: bool = True,
     bbox: object = (8, 9, 10, 20),
 ) -> dict:
-    told = {"class": name, "bbox": bbox, "visible": visible, "attention_relationship": attention}
-    return told | {"spatial_relationship": spatial, "contacting_relationship": contacting, "metadata": {"set": "train"}}
+    row = {"class": name, "bbox": bbox, "visible": visible, "attention_relationship": attention}
+    return row | {"spatial_relationship": spatial, "contacting_relationship": contacting, "metadata": {"set": "train"}}
 
 
 UNSEEN = thing("cup/glass/bottle", None, None, None, visible=False, bbox=None)
@@ -56,8 +56,8 @@ def genome(tmp_path: Path) -> Callable[..., ActionGenome]:
 
     def make(graphs: object = GRAPHS, **options: object) -> ActionGenome:
         (tmp_path / "graphs.json").write_text(json.dumps(graphs))
-        given = {"annotations": "graphs.json", "videos": "videos"} | options
-        return ActionGenome(Start(ActionGenome.Options(**given), 1, tmp_path))
+        values = {"annotations": "graphs.json", "videos": "videos"} | options
+        return ActionGenome(Start(ActionGenome.Options(**values), 1, tmp_path))
 
     return make
 
@@ -113,20 +113,20 @@ FRAMES = st.lists(st.text("ab", min_size=3, max_size=3), max_size=12).map(
 def test_chosen_frames_differ_enough_and_have_no_chosen_neighbours(
     frames: list[ObjectInFrame], differ: int, skip: int
 ) -> None:
-    found = [(first.number, second.number) for first, second in sparse_pairs(frames, differ, skip)]
+    pairs = [(first.number, second.number) for first, second in sparse_pairs(frames, differ, skip)]
     every = {(i.number, j.number) for i, j in combinations(frames, 2)
              if sum(i.relations[kind] != j.relations[kind] for kind in RELATIONS) >= differ}  # fmt: skip
-    assert set(found) <= every
-    assert len(found) == len(set(found))
+    assert set(pairs) <= every
+    assert len(pairs) == len(set(pairs))
     if skip == 0:
-        assert set(found) == every
-    firsts = sorted({i for i, _ in found})
+        assert set(pairs) == every
+    firsts = sorted({i for i, _ in pairs})
     assert all(later - earlier > skip for earlier, later in pairwise(firsts))
     for first in firsts:
-        seconds = [j for i, j in found if i == first]
+        seconds = [j for i, j in pairs if i == first]
         assert all(later - earlier > skip for earlier, later in pairwise(seconds))
         # Nothing else is passed over: a partner that was not taken stands within `skip` behind one that was.
-        for i, j in every - set(found):
+        for i, j in every - set(pairs):
             assert i != first or any(0 < j - taken <= skip for taken in seconds)
 
 
@@ -158,9 +158,9 @@ def test_both_spellings_of_labels_are_one(tmp_path: Path) -> None:
         json.dumps({"A.mp4/000001.png": [thing("bed", ["lookingat"], ["infrontof"], ["haveitontheback"])]})
     )
     (frame,) = read_scene_graphs(tmp_path / "a.json")["A.mp4"]["bed"]
-    said = sentence("bed", frame.relations, "both")
-    assert said is not None
-    assert said.text == "The person is looking at and carrying on his/her back the bed which is in front of him/her."
+    caption = sentence("bed", frame.relations, "both")
+    assert caption is not None
+    assert caption.text == "The person is looking at and carrying on his/her back the bed which is in front of him/her."
 
 
 def test_persons_boxes_stay_as_they_are_and_objects_are_turned_to_the_same(
@@ -173,13 +173,13 @@ def test_persons_boxes_stay_as_they_are_and_objects_are_turned_to_the_same(
     assert pair.provenance["person_boxes"] == [[[1.0, 2.0, 30.0, 40.0]], []]
     assert pair.provenance["object_boxes"] == [[8.0, 9.0, 18.0, 29.0]] * 2
     assert sorted(builder.inputs) == ["graphs.json", "persons.json"]
-    for wrong, says in (
+    for wrong, message in (
         ({"bbox": [[1, 2, 3]]}, "expected four numbers"),
         ({"bbox": [[1, 2, 3, 4]], "bbox_mode": "xywh"}, "expected 'xyxy', got 'xywh'"),
         ([], "an object with a list 'bbox'"),
     ):
         (tmp_path / "persons.json").write_text(json.dumps({"A1.mp4/000010.png": wrong}))
-        with pytest.raises(DataError, match=rf"persons\.json: frame 'A1\.mp4/000010\.png': .*{says}"):
+        with pytest.raises(DataError, match=rf"persons\.json: frame 'A1\.mp4/000010\.png': .*{message}"):
             person_boxes(tmp_path / "persons.json")
     with pytest.raises(DataError, match=r"gone\.json: cannot be read"):
         genome(persons="gone.json")
@@ -207,9 +207,9 @@ def test_frames_come_from_the_video_or_from_its_dumped_frames_alike(film, number
         pixels = frame_number(tmp_path / "video.mp4", number).pixels
         Image.fromarray(np.asarray(pixels)).save(folder / f"{number:06d}.png")
     builder = genome(skip=0)
-    dumped = [found for found in map(builder.make, builder.candidates()) if isinstance(found, Made)]
-    assert [found.images for found in dumped] == [found.images for found in made]
-    assert [found.item.texts for found in dumped] == [found.item.texts for found in made]
+    dumped = [outcome for outcome in map(builder.make, builder.candidates()) if isinstance(outcome, Made)]
+    assert [outcome.images for outcome in dumped] == [outcome.images for outcome in made]
+    assert [outcome.item.texts for outcome in dumped] == [outcome.item.texts for outcome in made]
     assert dumped[0].item.provenance["video_sha256"] is None
     (folder / "000010.png").unlink()
     builder = genome()
@@ -217,7 +217,7 @@ def test_frames_come_from_the_video_or_from_its_dumped_frames_alike(film, number
 
 
 @pytest.mark.parametrize(
-    ("graphs", "says"),
+    ("graphs", "message"),
     [
         ({"A1.mp4": []}, r"frame 'A1\.mp4': expected a name such as '50N4E\.mp4/000682\.png'"),
         ({"A.mp4/000001.png": {}}, r"frame 'A\.mp4/000001\.png': expected a list of objects"),
@@ -233,6 +233,6 @@ def test_frames_come_from_the_video_or_from_its_dumped_frames_alike(film, number
         ),
     ],
 )
-def test_wrong_annotations_are_named(genome: Callable[..., ActionGenome], graphs: object, says: str) -> None:
-    with pytest.raises(DataError, match=rf"graphs\.json: {says}|graphs\.json: frame .*{says}"):
+def test_wrong_annotations_are_named(genome: Callable[..., ActionGenome], graphs: object, message: str) -> None:
+    with pytest.raises(DataError, match=rf"graphs\.json: {message}|graphs\.json: frame .*{message}"):
         genome(graphs).pairs  # noqa: B018

@@ -27,10 +27,10 @@ IDS = ("slqr8Kf5HHc", "FzyoBb6MWE0", "7phNAPITvdM")
 def row(
     video: str, number: int, letter: str, time: float, around: tuple[float, float], states: tuple[str, str]
 ) -> dict:
-    told = {"boundary_id": f"{video}_{number}{letter}", "timestamp": time, "prev_timestamp": around[0]}
-    told |= {"next_timestamp": around[1], "label": "Change of Action", "subject": "a man", "status_before": states[0]}
-    told |= {"status_after": states[1], "action_of_cause": None}
-    return told | {"caption": f"Subject: a man //Status_Before: {states[0]} //Status_After: {states[1]}"}
+    row = {"boundary_id": f"{video}_{number}{letter}", "timestamp": time, "prev_timestamp": around[0]}
+    row |= {"next_timestamp": around[1], "label": "Change of Action", "subject": "a man", "status_before": states[0]}
+    row |= {"status_after": states[1], "action_of_cause": None}
+    return row | {"caption": f"Subject: a man //Status_Before: {states[0]} //Status_After: {states[1]}"}
 
 
 THREE = {
@@ -49,19 +49,19 @@ def pairs_of(folder: Path, annotations: object, **options: object) -> dict[str, 
     return dict(GebPlus(start).pairs)
 
 
-def told(pairs: dict[str, FramePair]) -> dict[str, tuple[tuple[float | None, str], ...]]:
+def moments_of(pairs: dict[str, FramePair]) -> dict[str, tuple[tuple[float | None, str], ...]]:
     return {name: tuple((still.seconds, still.caption) for still in pair.stills) for name, pair in pairs.items()}
 
 
 def test_skip_pairs_the_state_before_a_boundary_with_the_one_after_the_next(tmp_path: Path) -> None:
-    assert told(pairs_of(tmp_path, THREE)) == {
+    assert moments_of(pairs_of(tmp_path, THREE)) == {
         "v_0A-1A": ((1.0, "a man stands"), (6.0, "a man sits")),
         "v_1A-2A": ((3.0, "a man walks"), (8.5, "a man walks")),
     }
 
 
 def test_adjacent_pairs_the_states_before_and_after_one_boundary(tmp_path: Path) -> None:
-    assert told(pairs_of(tmp_path, THREE, reading="adjacent")) == {
+    assert moments_of(pairs_of(tmp_path, THREE, reading="adjacent")) == {
         "v_0A": ((1.0, "a man stands"), (3.0, "a man walks")),
         "v_1A": ((3.0, "a man walks"), (6.0, "a man sits")),
         "v_2A": ((6.0, "a man sits"), (8.5, "a man walks")),
@@ -81,7 +81,7 @@ def test_edges_lie_beside_the_boundary_and_never_beyond_the_middle(tmp_path: Pat
         [7.75, 8.25],
     ]
     far = pairs_of(tmp_path, THREE, frame="edge", margin=30.0)
-    assert told(far) == told(pairs_of(tmp_path, THREE))
+    assert moments_of(far) == moments_of(pairs_of(tmp_path, THREE))
 
 
 def test_what_the_annotations_rule_out_is_counted(tmp_path: Path) -> None:
@@ -131,13 +131,13 @@ def test_the_set_holds_the_frames_of_the_real_boundaries(film, numbered, recipe,
         shown = [numbered(decode(pairs.read_bytes(image), image)) for image in item.images]
         assert shown == [int(seconds * 25 + 0.0125) for seconds in asked]
         assert item.provenance["frame_times"] == pytest.approx([n / 25 for n in shown], abs=1e-3)
-    told = {item.id: (item.texts, item.provenance["asked_times"]) for item in pairs.items}
+    texts_and_times = {item.id: (item.texts, item.provenance["asked_times"]) for item in pairs.items}
     if reading == "skip":
         texts = ("human hands holding the ribbons", "human hands tie a knot")
-        assert told["FzyoBb6MWE0_0A-1A"] == (texts, pytest.approx([1.2914 / 2, (2.50757 + 4.38824) / 2]))
+        assert texts_and_times["FzyoBb6MWE0_0A-1A"] == (texts, pytest.approx([1.2914 / 2, (2.50757 + 4.38824) / 2]))
     else:
         texts = ("human hands holding the ribbons", "human hands rotate the ribbon")
-        assert told["FzyoBb6MWE0_0A"] == (texts, pytest.approx([1.2914 / 2, (1.2914 + 2.50757) / 2]))
+        assert texts_and_times["FzyoBb6MWE0_0A"] == (texts, pytest.approx([1.2914 / 2, (1.2914 + 2.50757) / 2]))
     assert {item.cluster for item in pairs.items} == set(IDS[:2])
     assert built.funnel.rejected["video", "not in the folder of videos"] == (2 if reading == "skip" else 3)
 

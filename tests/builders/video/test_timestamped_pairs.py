@@ -30,8 +30,8 @@ def builder(tmp_path: Path) -> Callable[..., TimestampedCaptions]:
 
     def make(rows: list[dict], seed: int = 1, **options: object) -> TimestampedCaptions:
         (tmp_path / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        given = TimestampedCaptions.Options(captions="captions.jsonl", videos="videos", **options)
-        return TimestampedCaptions(Start(given, seed, tmp_path))
+        values = TimestampedCaptions.Options(captions="captions.jsonl", videos="videos", **options)
+        return TimestampedCaptions(Start(values, seed, tmp_path))
 
     return make
 
@@ -112,7 +112,7 @@ def test_frames_that_look_alike_or_are_the_same_are_rejected(film, builder, tmp_
     made = builder(rows, min_difference=0.2)
     outcomes = {candidate.id: made.make(candidate) for candidate in made.candidates()}
     alike = Rejected("frames", "differ by less than 0.2")
-    assert {name: found for name, found in outcomes.items() if isinstance(found, Rejected)} == {
+    assert {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Rejected)} == {
         "1-2": alike,
         "1-3": alike,
         "2-3": Rejected("frames", "both moments are the same frame"),
@@ -138,7 +138,7 @@ def test_frames_are_written_as_asked_and_shared_by_pairs(
 
 
 @pytest.mark.parametrize(
-    ("row", "says"),
+    ("row", "message"),
     [
         (
             {"video": "v", "caption": "a"},
@@ -154,8 +154,8 @@ def test_frames_are_written_as_asked_and_shared_by_pairs(
         ({"video": "v", "caption": "a", "time": 1, "id": "x"}, r"captions\.jsonl:2: id 'x' appears twice"),
     ],
 )
-def test_a_wrong_row_is_named(builder, row: dict, says: str) -> None:
-    with pytest.raises(DataError, match=says):
+def test_a_wrong_row_is_named(builder, row: dict, message: str) -> None:
+    with pytest.raises(DataError, match=message):
         builder([{"video": "v", "caption": "b", "time": 0, "id": "x"}, row]).pairs  # noqa: B018
 
 

@@ -63,14 +63,14 @@ def annotations(builder: str) -> tuple[str, str]:
 
 def boundary(k: int, words: tuple[str, ...]) -> dict[str, object]:
     before, after = words[k], words[k + 1]
-    told = {
+    row = {
         "boundary_id": f"v_{k}A",
         "timestamp": 0.5 * (k + 1),
         "prev_timestamp": 0.5 * k,
         "next_timestamp": 0.5 * (k + 2),
     }
-    told |= {"label": "Change of Color", "subject": "box", "status_before": before, "status_after": after}
-    return told | {
+    row |= {"label": "Change of Color", "subject": "box", "status_before": before, "status_after": after}
+    return row | {
         "action_of_cause": None,
         "caption": f"Subject: box //Status_Before: {before} //Status_After: {after}",
     }
@@ -132,15 +132,17 @@ def test_a_set_stands_its_audit_and_shares_frames(
     pairs = read_pair_set(built.folder)
     assert len(pairs) == built.funnel.items >= 6
     assert {item.cluster for item in pairs.items} == {"v.mp4" if builder == "action-genome" else "v"}
-    found = audit(pairs)
-    assert found.shape == (2, 2)
-    assert found.images == len(list((built.folder / "images").rglob("*.png"))) <= 8  # eight moments, however many pairs
-    assert found.clusters == 1
+    report = audit(pairs)
+    assert report.shape == (2, 2)
+    assert (
+        report.images == len(list((built.folder / "images").rglob("*.png"))) <= 8
+    )  # eight moments, however many pairs
+    assert report.clusters == 1
     # Drawn numbers change many blocks at once, and eight captions are few; nothing else is wrong with the sets.
-    warned = {finding.name.partition(":")[0] for finding in found.warnings}
-    assert "change: not minimal" in {finding.name for finding in found.warnings}
+    warned = {finding.name.partition(":")[0] for finding in report.warnings}
+    assert "change: not minimal" in {finding.name for finding in report.warnings}
     assert warned <= {"change", "tag", "blind", "length"}
-    assert all(change.change.share > 0 for change in found.changes)
+    assert all(change.change.share > 0 for change in report.changes)
     card = json.loads((built.folder / "card.json").read_text())
     assert card["builder"] == builder
     assert {"title", "description", "licence", "source", "citation"} <= set(card)

@@ -35,8 +35,8 @@ def kitchen(tmp_path: Path) -> Callable[..., YouCook2]:
 
     def make(database: object, **options: object) -> YouCook2:
         (tmp_path / "steps.json").write_text(json.dumps(database))
-        given = {"annotations": "steps.json", "videos": "videos", "faces": "none"} | options
-        return YouCook2(Start(YouCook2.Options(**given), 1, tmp_path))
+        values = {"annotations": "steps.json", "videos": "videos", "faces": "none"} | options
+        return YouCook2(Start(YouCook2.Options(**values), 1, tmp_path))
 
     return make
 
@@ -100,7 +100,7 @@ def test_a_damaged_video_and_one_that_is_too_short_are_counted(
 
 
 @pytest.mark.parametrize(
-    ("database", "says"),
+    ("database", "message"),
     [
         ({"v": annotated(STEPS)}, r"steps\.json: expected an object 'database' of videos"),
         ({"database": {"v": {"subset": "training"}}}, r"video 'v': expected an object with 'subset' and a list"),
@@ -113,8 +113,8 @@ def test_a_damaged_video_and_one_that_is_too_short_are_counted(
         ),
     ],
 )
-def test_wrong_annotations_are_named(kitchen: Callable[..., YouCook2], database: object, says: str) -> None:
-    with pytest.raises(DataError, match=says):
+def test_wrong_annotations_are_named(kitchen: Callable[..., YouCook2], database: object, message: str) -> None:
+    with pytest.raises(DataError, match=message):
         kitchen(database).pairs  # noqa: B018
 
 
