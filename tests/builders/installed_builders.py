@@ -1,4 +1,4 @@
-"""Builders that tests install as another package's: slow, failing, dying, and wrong in what they say."""
+"""Builders that tests install as another package's: slow, failing, dying, and wrong; a filter and a selection."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from PIL import Image
 from pydantic import BaseModel, ConfigDict
 
 from tellapart.builders.builder import Candidate, Made, Rejected, Start
+from tellapart.builders.item_filters import ItemFilter
+from tellapart.builders.selections import Selection
 from tellapart.data.item import Item
 from tellapart.errors import MissingDependencyError
 
@@ -105,3 +108,15 @@ class Twice(Squares):
 class Barren(Squares):
     def candidates(self) -> list[Candidate]:
         return []
+
+
+class Quiet(ItemFilter):
+    def fault(self, outcome: Made) -> str | None:
+        return "a shouted caption" if any(text.isupper() for text in outcome.item.texts) else None
+
+
+class First(Selection):
+    count: int
+
+    def left_out(self, items: Sequence[Item], *, seed: int, home: Path) -> dict[str, str]:
+        return {item.id: "not among the first" for item in items[self.count :]}

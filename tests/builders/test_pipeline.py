@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -19,23 +18,7 @@ from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, MissingDependencyError, RunError
 from tellapart.report.browser import open_in_browser
 
-BUILDERS = ("squares", "flaky", "dying", "broken", "needy", "misnamed", "twice", "barren")
 Start = Callable[..., subprocess.Popen[str]]
-
-
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Install the builders of `installed_builders.py`, for this process and for others."""
-    folder = tmp_path / "site"
-    about = folder / "installed_builders-1.dist-info"
-    about.mkdir(parents=True)
-    shutil.copy(Path(__file__).with_name("installed_builders.py"), folder)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: installed-builders\nVersion: 1\n")
-    points = "\n".join(f"{name} = installed_builders:{name.title()}" for name in BUILDERS)
-    (about / "entry_points.txt").write_text(f"[tellapart.builders]\n{points}\n")
-    monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.delitem(sys.modules, "installed_builders", raising=False)
-    return folder
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -20,20 +19,6 @@ from tellapart.builders.recipe_file import open_builder, read_recipe_file
 from tellapart.errors import MissingDependencyError, RunError
 
 RECIPE = 'name = "few"\nbuilder = "squares"\nseed = 3\n[options]\ncount = 12\n'
-
-
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Install the builder `squares`, for this process and for others."""
-    folder = tmp_path / "site"
-    about = folder / "installed_builders-1.dist-info"
-    about.mkdir(parents=True)
-    shutil.copy(Path(__file__).with_name("installed_builders.py"), folder)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: installed-builders\nVersion: 1\n")
-    (about / "entry_points.txt").write_text("[tellapart.builders]\nsquares = installed_builders:Squares\n")
-    monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.delitem(sys.modules, "installed_builders", raising=False)
-    return folder
 
 
 def contents(folder: Path) -> dict[str, bytes]:

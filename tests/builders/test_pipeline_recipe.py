@@ -130,33 +130,10 @@ def test_every_filter_and_selection_of_the_catalogue_is_one() -> None:
     assert {name for name in SELECTIONS if not issubclass(load("selection", name), Selection)} == set()
 
 
-RULES = """
-from tellapart.builders.item_filters import ItemFilter
-from tellapart.builders.selections import Selection
-
-class Quiet(ItemFilter):
-    def fault(self, outcome):
-        return "a shouted caption" if any(text.isupper() for text in outcome.item.texts) else None
-
-class First(Selection):
-    count: int
-
-    def left_out(self, items, *, seed, home):
-        return {item.id: "not among the first" for item in items[self.count :]}
-"""
-
-
-def test_another_package_adds_a_filter_and_a_selection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    about = tmp_path / "more_rules-1.dist-info"
-    about.mkdir()
-    (tmp_path / "more_rules.py").write_text(RULES)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: more-rules\nVersion: 1\n")
-    (about / "entry_points.txt").write_text(
-        "[tellapart.filters]\nquiet = more_rules:Quiet\n[tellapart.selections]\nfirst = more_rules:First\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
+@pytest.mark.usefixtures("site")
+def test_another_package_adds_a_filter_and_a_selection(tmp_path: Path) -> None:
     rules = {"filters": [{"name": "quiet"}], "selections": [{"name": "first", "count": 1}]}
-    recipe = RecipeFile(name="few", builder="negatives", **rules)
+    recipe = RecipeFile(name="few", builder="squares", **rules)
     ((_, quiet),), ((_, first),) = open_filters(recipe, "r.toml"), open_selections(recipe, "r.toml")
     items = [Item(id=name, images=("a.png",), texts=("A DOG", "a cat")) for name in "ab"]
     assert quiet.fault(Made(items[0], {})) == "a shouted caption"
