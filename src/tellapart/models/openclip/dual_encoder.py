@@ -91,11 +91,11 @@ LOCAL_DIR = ModelPrefix(
 class OpenClipEncoder:
     """A dual encoder of open_clip; a score is the cosine of image and text.
 
-    Every forward pass has one shape, for any number of samples: 16 images on a CPU (64 elsewhere), or as many texts of one
-    padded length that depends on the text alone. So no vector changes with the batch, the order or the neighbours, on
-    one device with one number of threads.
+    Every forward pass has one shape: 16 images on a CPU (64 elsewhere), or as many texts of one padded length that
+    depends on the text alone. So no vector changes with the batch, the order or the neighbours, on one device with one
+    number of threads.
 
-    A text is padded to the next multiple of 8 tokens where that is all the same: a causal text tower that reads its
+    A text is padded to the next multiple of 8 tokens where that changes nothing: a causal text tower that reads its
     answer off the end-of-text token sees nothing behind it. Other towers (not causal, or pooled elsewhere) get the
     whole context length, as they were trained.
 
