@@ -27,7 +27,7 @@ _WHERE = {
     "Settings": "evaluation.run",
     "TellapartError": "errors",
     "choice_score": "metrics.choice",
-    "find_benchmark": "benchmarks.benchmark",
+    "find_benchmark": "benchmarks.find",
     "find_model": "models.find",
     "group_score": "metrics.pairs",
     "image_score": "metrics.pairs",

@@ -84,8 +84,19 @@ def find_boxes(model: BoxAnswerer, records: BoxSet, session: Session) -> list[Si
         DataError: an image is not there or cannot be decoded.
         ModelError: the model was not made for boxes.
 
-    >>> find_boxes.__name__
-    'find_boxes'
+    >>> from tellapart.benchmarks.find import load_pairs
+    >>> from tellapart.models.store import EmbeddingStore
+    >>> pairs = load_pairs("demo")
+    >>> session = Session(pictures=pairs.read_bytes, store=EmbeddingStore(None))
+    >>> from tellapart.data.task_records import Box
+    >>> from tellapart.models.generative import prompts
+    >>> class Corner:
+    ...     def task_prompt(self, task): return prompts.GROUNDING_JSON
+    ...     def answer(self, images, prompts, *, max_new_tokens=32): return ["upper left"] * len(prompts)
+    ...     def read_box(self, answer, pixels): return (0, 0, 10, 20)
+    >>> cup = Box("0", "the cup", pairs.items[0].images[0], (5.0, 5.0, 10.0, 10.0), (160, 160))
+    >>> find_boxes(Corner(), BoxSet("cups", (cup,)), session)
+    [(0, 0, 10, 20)]
     """
     prompt = model.task_prompt("grounding")
     prompts = [prompt.fill(text=row.text) for row in records.boxes]

@@ -62,8 +62,16 @@ def write_captions(model: Answerer, records: CaptionSet, session: Session) -> li
         DataError: an image is not there or cannot be decoded.
         ModelError: the model was not made for captions.
 
-    >>> write_captions.__name__
-    'write_captions'
+    >>> from tellapart.benchmarks.find import load_pairs
+    >>> from tellapart.models.store import EmbeddingStore
+    >>> pairs = load_pairs("demo")
+    >>> session = Session(pictures=pairs.read_bytes, store=EmbeddingStore(None))
+    >>> from tellapart.models.generative import prompts
+    >>> class Laconic:
+    ...     def task_prompt(self, task): return prompts.CAPTION
+    ...     def answer(self, images, prompts, *, max_new_tokens=32): return ["a cup"] * len(prompts)
+    >>> write_captions(Laconic(), CaptionSet("cups", ("0",), pairs.items[0].images[:1], (("a red cup",),)), session)
+    ['a cup']
     """
     prompt = model.task_prompt("caption").fill()
     return ask(model, [(image,) for image in records.images], [prompt] * len(records.images), session, longest=64)

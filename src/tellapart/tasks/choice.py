@@ -100,9 +100,11 @@ def read_choices(path: Path, records: ChoiceSet) -> Chosen:
         DataError: a file is not what its format says.
 
     >>> from tellapart.data.choices import Choice
-    >>> read_choices(Path("p.txt"), ChoiceSet("cups", (Choice("0", "a.png", "a red cup", "a blue cup"),)))
-    Traceback (most recent call last):
-    tellapart.errors.ScoreError: p.txt: predictions are read from .jsonl, .csv or .json files; got '.txt'
+    >>> path = getfixture("tmp_path") / "answers.csv"
+    >>> _ = path.write_text("id,prediction\\n0/1,1\\n0/2,1\\n")  # the first caption, whichever it is
+    >>> chosen = read_choices(path, ChoiceSet("cups", (Choice("0", "a.png", "a red cup", "a blue cup"),)))
+    >>> chosen.true_first, chosen.true_second
+    ((1,), (-1,))
     """
     if path.is_dir():
         return _published(path, records)

@@ -65,8 +65,14 @@ def classify_vectors(model: DualEncoder, records: ClassificationSet, session: Se
         ModelError: the model's output is not what its protocol says.
         StoreError: the store cannot be read or written.
 
-    >>> classify_vectors.__name__
-    'classify_vectors'
+    >>> from tellapart.benchmarks.find import find_benchmark
+    >>> from tellapart.models.bundled import demo_encoder
+    >>> from tellapart.models.options import ModelOptions
+    >>> from tellapart.models.store import EmbeddingStore
+    >>> objects = find_benchmark("demo-objects")
+    >>> session = Session(pictures=objects.read_image(), store=EmbeddingStore(None))
+    >>> classify_vectors(demo_encoder(ModelOptions()), objects.records(), session).placed.first.size
+    200
     """
     if not getattr(model, "ranks_by_cosine", False):
         return classify_pairs(model, records, session)
@@ -105,8 +111,13 @@ def classify_pairs(model: Model, records: ClassificationSet, session: Session) -
         DataError: an image is missing or cannot be decoded.
         ModelError: the model's output is not what its protocol says.
 
-    >>> classify_pairs.__name__
-    'classify_pairs'
+    >>> from tellapart.benchmarks.find import find_benchmark
+    >>> from tellapart.models.reference import Constant
+    >>> from tellapart.models.store import EmbeddingStore
+    >>> objects = find_benchmark("demo-objects")
+    >>> session = Session(pictures=objects.read_image(), store=EmbeddingStore(None))
+    >>> classify_pairs(Constant(), objects.records(), session).placed.first.size
+    200
     """
     labels = np.array([picture.label for picture in records.pictures])
     rows = np.arange(len(labels))
@@ -163,11 +174,12 @@ def read_classes(path: Path, records: ClassificationSet) -> Classified:
             repeated (the first ten are named); numbers that are not finite.
         DataError: a file is not what its format says.
 
-    >>> from tellapart.data.classification import Picture
-    >>> pets = ClassificationSet("pets", ("cat", "dog"), ("a photo of a {}.",), (Picture("0", "a.png", 1),))
-    >>> read_classes(Path("gone.npz"), pets)
-    Traceback (most recent call last):
-    tellapart.errors.ScoreError: gone.npz cannot be read: No such file or directory
+    >>> from tellapart.data.classification import ClassifiedImage
+    >>> pets = ClassificationSet("pets", ("cat", "dog"), ("a photo of a {}.",), (ClassifiedImage("0", "a.png", 1),))
+    >>> path = getfixture("tmp_path") / "names.csv"
+    >>> _ = path.write_text("id,prediction\\n0,dog\\n")
+    >>> read_classes(path, pets).placed.first.tolist()
+    [1]
     """
     labels = [picture.label for picture in records.pictures]
     ids = [picture.id for picture in records.pictures]

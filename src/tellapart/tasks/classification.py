@@ -40,11 +40,11 @@ def measure_classes(records: ClassificationSet, classified: Classified) -> tuple
 
     Pictures are tagged with their class, so the results by `class` are its recalls.
 
-    >>> from tellapart.data.classification import Picture
-    >>> from tellapart.metrics.classification import place_labels
-    >>> pictures = tuple(Picture(str(k), f"{k}.png", 0) for k in range(2))
+    >>> from tellapart.data.classification import ClassifiedImage
+    >>> from tellapart.metrics.classification import rank_labels
+    >>> pictures = tuple(ClassifiedImage(str(k), f"{k}.png", 0) for k in range(2))
     >>> pets = ClassificationSet("pets", ("cat", "dog"), ("{}",), pictures)
-    >>> measured = measure_classes(pets, Classified(place_labels([[0.9, 0.1], [0.5, 0.5]], [0, 0])))
+    >>> measured = measure_classes(pets, Classified(rank_labels([[0.9, 0.1], [0.5, 0.5]], [0, 0])))
     >>> [(one.name, one.strict.tolist(), one.neutral.tolist()) for one in measured[0].values]
     [('top1_accuracy', [1.0, 0.0], [1.0, 0.5])]
     """

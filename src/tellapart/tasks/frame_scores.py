@@ -82,9 +82,10 @@ def read_frame_scores(path: Path, records: MomentSet) -> list[FrameScores]:
 
     >>> from tellapart.data.moments import Moment
     >>> one = Moment("v_0A", "v", 0.3, "a man", "stands", "sits", "Change", 0.6)
-    >>> read_frame_scores(Path("scores.npz"), MomentSet("m", (one,)))
-    Traceback (most recent call last):
-    tellapart.errors.ScoreError: scores.npz: similarities of frames are read from .jsonl files; got '.npz'
+    >>> path = getfixture("tmp_path") / "scores.jsonl"
+    >>> _ = path.write_text('{"id": "v_0A", "before": [0.9, 0.8, 0.2], "after": [0.1, 0.3, 0.7]}')
+    >>> read_frame_scores(path, MomentSet("m", (one,)))[0].times.tolist()
+    [0.0, 0.2, 0.4]
     """
     if path.suffix != ".jsonl":
         raise ScoreError(f"{path}: similarities of frames are read from .jsonl files; got {path.suffix!r}")
@@ -158,8 +159,16 @@ def score_frames(model: Model, records: MomentSet, session: Session) -> list[Fra
         DataError: another frame is missing, or one cannot be decoded.
         ModelError: the model's output is not what its protocol says.
 
-    >>> score_frames.__name__
-    'score_frames'
+    >>> from tellapart.benchmarks.find import load_pairs
+    >>> from tellapart.models.reference import Constant
+    >>> from tellapart.models.store import EmbeddingStore
+    >>> pairs = load_pairs("demo")
+    >>> session = Session(
+    ...     pictures=lambda reference: pairs.read_bytes(pairs.items[0].images[0]), store=EmbeddingStore(None)
+    ... )
+    >>> one = Moment("v_0A", "v", 0.3, "a man", "stands", "sits", "Change", 0.6)
+    >>> score_frames(Constant(), MomentSet("m", (one,)), session)[0].before.tolist()
+    [0.5, 0.5, 0.5]
     """
     of_video: dict[str, list[Moment]] = {}
     for moment in records.moments:

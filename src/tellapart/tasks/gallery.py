@@ -31,8 +31,16 @@ def rank_gallery(model: DualEncoder, records: RetrievalSet, session: Session) ->
         ModelError: the model's output is not what its protocol says.
         StoreError: the store cannot be read or written.
 
-    >>> rank_gallery.__name__
-    'rank_gallery'
+    >>> from tellapart.benchmarks.find import load_pairs
+    >>> from tellapart.models.store import EmbeddingStore
+    >>> pairs = load_pairs("demo")
+    >>> session = Session(pictures=pairs.read_bytes, store=EmbeddingStore(None))
+    >>> from tellapart.models.bundled import demo_encoder
+    >>> from tellapart.models.options import ModelOptions
+    >>> first = pairs.items[0]
+    >>> two = RetrievalSet.of("two", list(first.images), [[text] for text in first.texts])
+    >>> rank_gallery(demo_encoder(ModelOptions()), two, session).image_to_text.recall(1).tolist()
+    [1.0, 1.0]
     """
     pairs = PairSet(records.name, tuple(_items(records)), Path(), read=session.pictures)
     score(model, pairs, store=session.store, batch_size=session.batch, progress=session.progress)

@@ -97,9 +97,10 @@ def read_predictions(path: Path, ids: Sequence[str], read: Callable[[Any], Any],
             missing, unknown or repeated (the first ten are named).
         DataError: the file is not what its format says.
 
-    >>> read_predictions(Path("p.txt"), ["0"], label, "statement")
-    Traceback (most recent call last):
-    tellapart.errors.ScoreError: p.txt: predictions are read from .jsonl, .csv or .json files; got '.txt'
+    >>> path = getfixture("tmp_path") / "labels.csv"
+    >>> _ = path.write_text("id,prediction\\nb,no\\na,yes\\n")
+    >>> read_predictions(path, ["a", "b"], label, "statement")
+    [True, False]
     """
     readers: dict[str, Callable[[Path], Iterator[tuple[str, Mapping[str, Any]]]]] = {
         ".jsonl": _lines(read_jsonl),

@@ -66,8 +66,17 @@ def answer_questions(model: Answerer, records: QuestionSet, session: Session) ->
         DataError: an image is not there or cannot be decoded.
         ModelError: the model was not made for questions.
 
-    >>> answer_questions.__name__
-    'answer_questions'
+    >>> from tellapart.benchmarks.find import load_pairs
+    >>> from tellapart.models.store import EmbeddingStore
+    >>> pairs = load_pairs("demo")
+    >>> session = Session(pictures=pairs.read_bytes, store=EmbeddingStore(None))
+    >>> from tellapart.models.generative import prompts
+    >>> class Agrees:
+    ...     def task_prompt(self, task): return prompts.SHORT_ANSWER
+    ...     def answer(self, images, prompts, *, max_new_tokens=32): return ["yes"] * len(prompts)
+    >>> cup = Question("0", "Is it a cup?", pairs.items[0].images[0], ("yes",))
+    >>> answer_questions(Agrees(), QuestionSet("cups", (cup,)), session)
+    ['yes']
     """
     prompt = model.task_prompt("vqa")
     prompts = [prompt.fill(question=row.question) for row in records.questions]

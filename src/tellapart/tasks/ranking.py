@@ -73,9 +73,10 @@ def read_candidate_scores(path: Path, records: RankingSet) -> list[CandidateScor
             the edit; ids that are missing, unknown or repeated.
         DataError: the file is not what its format says.
 
-    >>> read_candidate_scores(Path("s.csv"), RankingSet("h", (Ranking("0", "a", "", ("x", "y"), (1.0, 2.0)),)))
-    Traceback (most recent call last):
-    tellapart.errors.ScoreError: s.csv: scores of candidates are read from .jsonl files; got '.csv'
+    >>> path = getfixture("tmp_path") / "scores.jsonl"
+    >>> _ = path.write_text('{"id": "0", "scores": [0.2, 0.9]}')
+    >>> read_candidate_scores(path, RankingSet("h", (Ranking("0", "a", "", ("x", "y"), (1.0, 2.0)),)))[0].scores
+    (0.2, 0.9)
     """
     if path.suffix != ".jsonl":
         raise ScoreError(f"{path}: scores of candidates are read from .jsonl files; got {path.suffix!r}")
@@ -114,8 +115,14 @@ def score_candidates(model: Model, records: RankingSet, session: Session) -> lis
         DataError: an image is missing or cannot be decoded.
         ModelError: the model's output is not what its protocol says.
 
-    >>> score_candidates.__name__
-    'score_candidates'
+    >>> from tellapart.benchmarks.find import load_pairs
+    >>> from tellapart.models.store import EmbeddingStore
+    >>> pairs = load_pairs("demo")
+    >>> session = Session(pictures=pairs.read_bytes, store=EmbeddingStore(None))
+    >>> from tellapart.models.reference import Constant
+    >>> query = Ranking("0", "the cup on the right", "", pairs.items[0].images, (1.0, 2.0))
+    >>> score_candidates(Constant(), RankingSet("cups", (query,)), session)[0].scores
+    (0.5, 0.5)
     """
     columns_of: dict[str, NDArray[np.float32]] = {}
     for edited in (True, False):  # pair sets hold items of one shape

@@ -61,9 +61,11 @@ def read_gallery_scores(path: Path, records: RetrievalSet) -> Retrieval:
         ScoreError: the file is no npz file, lacks an array or has one of another shape; ids are missing, unknown or
             repeated (the first ten are named); numbers are not finite.
 
-    >>> read_gallery_scores(Path("gone.npz"), RetrievalSet.of("two", ["a.png"], [["a cat"]]))
-    Traceback (most recent call last):
-    tellapart.errors.ScoreError: gone.npz cannot be read: No such file or directory
+    >>> path = getfixture("tmp_path") / "scores.npz"
+    >>> np.savez(path, image_ids=["0", "1"], caption_ids=["0", "1"], scores=[[0.9, 0.1], [0.2, 0.8]])
+    >>> two = RetrievalSet.of("two", ["a.png", "b.png"], [["a cat"], ["a dog"]])
+    >>> read_gallery_scores(path, two).image_to_text.recall(1).tolist()
+    [1.0, 1.0]
     """
     if path.suffix != ".npz":
         raise ScoreError(f"{path}: scores of a gallery are read from .npz files; got {path.suffix!r}")
