@@ -1,4 +1,4 @@
-"""A build ends in the same bytes however often and however rudely it was stopped, and whatever the number of workers."""
+"""A build ends in the same bytes however often it was stopped, and for any number of workers."""
 
 from __future__ import annotations
 

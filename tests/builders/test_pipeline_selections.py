@@ -1,4 +1,4 @@
-"""Selections see all items that were made, leave some out, and are counted; what they read counts in the fingerprint."""
+"""Selections see all items, leave some out, and are counted; the fingerprint covers the files that they read."""
 
 from __future__ import annotations
 

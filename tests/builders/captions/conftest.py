@@ -112,7 +112,8 @@ def write_gpt2(folder: Path, seed: int = 0) -> Path:
 
     torch.manual_seed(seed)
     config = transformers.GPT2Config(
-        vocab_size=len(_SPECIAL) + len(WORDS) + 1, n_embd=32, n_layer=2, n_head=2, n_positions=32, initializer_range=0.3,
+        vocab_size=len(_SPECIAL) + len(WORDS) + 1, n_embd=32, n_layer=2, n_head=2, n_positions=32,
+        initializer_range=0.3,
         bos_token_id=2, eos_token_id=3,
     )  # fmt: skip
     transformers.GPT2LMHeadModel(config).save_pretrained(folder)

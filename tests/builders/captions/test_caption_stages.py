@@ -34,7 +34,8 @@ def test_the_tagger_divides_and_tags_as_nltk_does_with_its_own_loader(parts: Pat
 
     read = NltkTagger.load(parts / "nltk").read('The dog "sits" on a table. The men, two dogs aren\'t black.')
     assert [word.text for word in read] == [
-        "The", "dog", "``", "sits", "''", "on", "a", "table", ".", "The", "men", ",", "two", "dogs", "are", "n't", "black", ".",
+        "The", "dog", "``", "sits", "''", "on", "a", "table", ".", "The", "men", ",", "two", "dogs", "are", "n't",
+        "black", ".",
     ]  # fmt: skip
     assert [word.tag for word in read if word.tag.startswith("NN")] == ["NN", "NN", "NNS", "NNS"]
     assert NLTKWordTokenizer().tokenize("aren't black.") == ["are", "n't", "black", "."]
@@ -93,7 +94,8 @@ def test_a_byte_pair_piece_without_its_blank_is_no_word_and_roberta_reads_two_le
     tokenizer.save_pretrained(tmp_path / "model")
     config = transformers.RobertaConfig(
         vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
-        max_position_embeddings=18, initializer_range=0.5, pad_token_id=1, bos_token_id=0, eos_token_id=2, type_vocab_size=1,
+        max_position_embeddings=18, initializer_range=0.5, pad_token_id=1, bos_token_id=0, eos_token_id=2,
+        type_vocab_size=1,
     )  # fmt: skip
     transformers.RobertaForMaskedLM(config).save_pretrained(tmp_path / "model")
     own = MaskedLanguageModel.load(str(tmp_path / "model"), CPU)

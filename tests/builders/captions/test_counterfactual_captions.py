@@ -1,4 +1,4 @@
-"""The builder end to end with small real models: what it changes, what it rejects and why, and the same bytes always."""
+"""The builder end to end with small real models: its changes, its rejections, and the same bytes always."""
 
 from __future__ import annotations
 

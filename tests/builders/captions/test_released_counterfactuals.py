@@ -1,4 +1,4 @@
-"""The authors' own counterfactuals: what can be said of them without a model, and with the parts where they are at hand."""
+"""The authors' own counterfactuals: checks without a model, and with the tagger where its data are available."""
 
 from __future__ import annotations
 

@@ -45,8 +45,10 @@ def test_the_cluster_is_the_coco_image_where_the_id_names_one(tmp_path: Path) ->
         ("a.csv", "id,caption_0,caption_1\n../1,a,b\n", r"a\.csv:2: column 'id' cannot name a file.* leaves"),
         ("a.csv", "id,caption_0,caption_1,image_0\n1,a,b,../x.png\n", r"a\.csv:2: column 'image_0': .* leaves"),
         ("a.txt", "1\ta cat\n", r"a\.txt:1: has 2 fields between tabs; expected id and two captions"),
-        ("a.jsonl", '{"id": "1", "caption_0": "a", "caption_1": "b", "tags": {"x": 1}}', "'tags': expected an object of strings"),
-        ("a.jsonl", '{"id": "1", "caption_0": "a", "caption_1": "b", "cluster": 3}', "'image_0' and 'cluster': expected strings"),
+        ("a.jsonl", '{"id": "1", "caption_0": "a", "caption_1": "b", "tags": {"x": 1}}',
+         "'tags': expected an object of strings"),
+        ("a.jsonl", '{"id": "1", "caption_0": "a", "caption_1": "b", "cluster": 3}',
+         "'image_0' and 'cluster': expected strings"),
     ],
 )  # fmt: skip
 def test_a_bad_file_is_named_with_its_line(tmp_path: Path, name: str, text: str, match: str) -> None:
@@ -122,7 +124,9 @@ def test_the_captions_of_figure_16_are_in_the_grammar_but_for_one(caption: str) 
 @given(seed=st.integers(0, 2**63 - 1), counts=st.tuples(st.integers(0, 30), st.integers(0, 19), st.integers(0, 30)))
 def test_drawn_pairs_are_distinct_and_more_of_them_leave_the_first_ones(seed: int, counts: Any) -> None:
     few, more = (
-        eq_sd_pairs({a: min(n + extra, 19) if a == "scene" else n + extra for a, n in zip(ASPECTS, counts, strict=True)}, seed)
+        eq_sd_pairs(
+            {a: min(n + extra, 19) if a == "scene" else n + extra for a, n in zip(ASPECTS, counts, strict=True)}, seed
+        )
         for extra in (0, 5)
     )  # fmt: skip
     assert len({frozenset(pair.captions) for pair in more.values()}) == len(more)

@@ -22,7 +22,8 @@ from tellapart.builders.diffusion.sampling import (
 CAPTIONS = ("a cat on a bed", "a dog on a bed")
 DRAWS = [Draw(1, 7.5, 0.0), Draw(2, 9.0, 0.5), Draw(3, 12.0, 0.9), Draw(4, 8.0, 0.3, 0.6)]
 
-#: Of 256 levels. A batch of another size sums in another order, which moves float32's last bits and, through rounding, a level.
+#: Of 256 levels. A batch of another size sums in another order, which moves float32's last bits and, through rounding,
+#: a level.
 LEVEL = 1
 
 

@@ -1,4 +1,4 @@
-"""Filters keep what their rule says, at the threshold too, and directional similarity is the cosine of the two changes."""
+"""Filters follow their rule, at the threshold too; directional similarity is the cosine of the two changes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def test_the_papers_rule_leaves_out_the_direction_and_so_keeps_no_less(found: Pa
 @given(SIMILARITIES)
 def test_argmax_asks_for_each_picture_nearer_its_own_caption_and_both_asks_for_both(found: PairSimilarity) -> None:
     nearer = found.own[0] > found.crossed[0] and found.own[1] > found.crossed[1]
-    fails = {choose: Keep(choose=choose).step_failed(found) == STEPS[0] for choose in ("threshold", "argmax", "both")}  # type: ignore[arg-type]
+    choices: tuple[Any, ...] = ("threshold", "argmax", "both")
+    fails = {choose: Keep(choose=choose).step_failed(found) == STEPS[0] for choose in choices}
     assert fails["argmax"] == (not nearer)
     assert fails["both"] == (fails["threshold"] or fails["argmax"])
 

@@ -60,7 +60,8 @@ def test_a_variant_that_is_not_there_is_refused(copied: Callable[..., Path]) -> 
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"_class_name": "FluxPipeline"}, "is a FluxPipeline; use a StableDiffusionPipeline or a StableDiffusionXLPipeline"),
+        ({"_class_name": "FluxPipeline"},
+         "is a FluxPipeline; use a StableDiffusionPipeline or a StableDiffusionXLPipeline"),
         ({"unet": ["my_unet", "UNet"]}, r"its unet is code of its own \(my_unet\), which is not run"),
         ({"tokenizer_3": ["transformers", "CLIPTokenizer"]}, "has no tokenizer_3; its model_index.json names one"),
     ],

@@ -147,7 +147,8 @@ def test_eq_sd_is_built_from_its_grammar(home: Path) -> None:
     [
         ({"captions": ""}, "name one source of caption pairs"),
         ({"eq_sd": {"object": 1}}, "name one source of caption pairs"),
-        ({"self_fraction": [0.5, 1.5]}, r"self_fraction: expected \[lowest, highest\], fractions within 0 and 1; got \[0.5, 1.5\]"),
+        ({"self_fraction": [0.5, 1.5]},
+         r"self_fraction: expected \[lowest, highest\], fractions within 0 and 1; got \[0.5, 1.5\]"),
         ({"guidance": [9.0, 7.0]}, r"guidance: expected \[lowest, highest\].* got \[9.0, 7.0\]"),
         ({"keep": {"rule": "neither"}}, "key 'keep.rule': input should be 'code' or 'paper', got 'neither'"),
         ({"eq_sd": {"object": 0}}, "key 'eq_sd.object'"),

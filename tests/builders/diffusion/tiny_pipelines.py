@@ -1,4 +1,4 @@
-"""Real diffusers pipelines of random weights, small enough to draw a picture in a tenth of a second, saved as folders."""
+"""Real diffusers pipelines of random weights, saved as folders; they draw a picture in a tenth of a second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer passes if it is of the form, to the letter, and its caption is the true one with the change that it notes."""
+"""A reply passes if it has the form, to the letter, and its caption is the true one with exactly the noted change."""
 
 from __future__ import annotations
 

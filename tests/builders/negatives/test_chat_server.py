@@ -1,4 +1,4 @@
-"""A served model is asked in OpenAI's words; a busy server is asked again, a refusing one is not, and no key goes astray."""
+"""A served model is asked in OpenAI's words; a busy server is asked again, a refusing one is not; no key leaks."""
 
 from __future__ import annotations
 

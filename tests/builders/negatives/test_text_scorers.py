@@ -44,7 +44,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     sizes = {
         "vocab_size": len(vocabulary), "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
-        "num_attention_heads": 4, "max_position_embeddings": 64, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 1,
+        "num_attention_heads": 4, "max_position_embeddings": 64, "pad_token_id": 1, "bos_token_id": 0,
+        "eos_token_id": 1,
     }  # fmt: skip
     root = tmp_path_factory.mktemp("scorers")
     torch.manual_seed(0)
