@@ -36,7 +36,7 @@ from tellapart.data.choices import ChoiceSet
 from tellapart.data.classification import ClassificationSet
 from tellapart.data.moments import MomentSet
 from tellapart.data.task_records import BoxSet, CaptionSet, QuestionSet, RetrievalSet, StatementSet
-from tellapart.metrics.classification import place_labels
+from tellapart.metrics.classification import rank_labels
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ptb import tokenize
 from tellapart.metrics.retrieval import Ranks, Retrieval
@@ -188,7 +188,7 @@ def same_score_for_classes(records: ClassificationSet) -> Said:
     """Score every class the same."""
     labels = [picture.label for picture in records.pictures]
     scores = np.zeros((len(labels), len(records.classes)), np.float32)
-    return Classified(place_labels(scores, labels)), "one score for all"
+    return Classified(rank_labels(scores, labels)), "one score for all"
 
 
 def largest_class(records: ClassificationSet) -> Said:

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
-from tellapart.data.perceptual import BITS, LEVELS, Prints, near, perceptual_hash, prints, thumbnail
+from tellapart.data.perceptual import (
+    BITS,
+    LEVELS,
+    ImageHashes,
+    gather_hashes,
+    near_duplicates,
+    perceptual_hash,
+    thumbnail,
+)
 
 Blots = Callable[..., NDArray[np.uint8]]
 
@@ -21,12 +29,12 @@ def bits(a: int, b: int) -> int:
     return (a ^ b).bit_count()
 
 
-def print_of(pixels: NDArray[np.uint8]) -> Prints:
-    return prints([(perceptual_hash(pixels), thumbnail(pixels))])
+def print_of(pixels: NDArray[np.uint8]) -> ImageHashes:
+    return gather_hashes([(perceptual_hash(pixels), thumbnail(pixels))])
 
 
-def found(one: Prints, other: Prints) -> set[tuple[int, int]]:
-    return {(int(a), int(b)) for left, right in near(one, other) for a, b in zip(left, right, strict=True)}
+def found(one: ImageHashes, other: ImageHashes) -> set[tuple[int, int]]:
+    return {(int(a), int(b)) for left, right in near_duplicates(one, other) for a, b in zip(left, right, strict=True)}
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -63,8 +71,8 @@ hashes = st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 255), st.integers(0
 
 @given(st.lists(hashes, max_size=12), st.lists(hashes, max_size=12), st.integers(0, 12))
 def test_the_search_finds_exactly_the_pairs_that_a_full_comparison_finds(ours, theirs, spread: int) -> None:
-    one = prints([(value, np.full(192, k * spread, np.uint8)) for k, value in enumerate(ours)])
-    other = prints([(value, np.full(192, k * spread, np.uint8)) for k, value in enumerate(theirs)])
+    one = gather_hashes([(value, np.full(192, k * spread, np.uint8)) for k, value in enumerate(ours)])
+    other = gather_hashes([(value, np.full(192, k * spread, np.uint8)) for k, value in enumerate(theirs)])
     expected = {
         (i, j)
         for i, a in enumerate(ours)
@@ -76,5 +84,5 @@ def test_the_search_finds_exactly_the_pairs_that_a_full_comparison_finds(ours, t
 
 def test_a_large_group_of_like_pictures_is_searched_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tellapart.data.perceptual._BLOCK", 400)
-    same = prints([(5, np.zeros(192, np.uint8))] * 30)
+    same = gather_hashes([(5, np.zeros(192, np.uint8))] * 30)
     assert len(found(same, same)) == 900

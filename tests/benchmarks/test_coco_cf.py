@@ -79,7 +79,7 @@ def test_a_file_that_was_cut_between_two_lines_is_refused(at: At, published: Pub
     with pytest.raises(DataError, match=r"holds 17,409 items where the published benchmark has 17,410"):
         at(NAME, tmp_path).records()
     (tmp_path / "metadata.jsonl").write_text("\n".join([*lines[:-1], lines[0]]))
-    with pytest.raises(DataError, match=r"'158956_0' stands in the file already"):
+    with pytest.raises(DataError, match=r"'158956_0' is in the file already"):
         at(NAME, tmp_path).records()
     (tmp_path / "metadata.jsonl").write_text(json.dumps(json.loads(lines[0]) | {"image_1": None}))
     with pytest.raises(DataError, match=r"metadata.jsonl:1: field 'image_1': expected text, got None"):

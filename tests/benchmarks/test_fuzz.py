@@ -278,9 +278,9 @@ def test_a_detectors_probabilities_are_such_or_are_one_error(kind: str, one: Any
     ("kind", "place", "value", "message"),
     [
         ("winoground", (1, "id"), None, r"jsonl:2: field 'id': expected a number from 0 to 3, got None"),
-        ("winoground", (1, "id"), 0, r"jsonl:2: field 'id': '0' stands in the file already"),
+        ("winoground", (1, "id"), 0, r"jsonl:2: field 'id': '0' is in the file already"),
         ("winoground", (1, "tag"), ["Noun"], r"jsonl:2: field 'tag': expected text or a number, got \['Noun'\]"),
-        ("coco-counterfactuals", (1, "id"), "0_0", r"jsonl:2: field 'id': '0_0' stands in the file already"),
+        ("coco-counterfactuals", (1, "id"), "0_0", r"jsonl:2: field 'id': '0_0' is in the file already"),
         ("eqben, flat", (1, "private_info", "name"), [], r"row 1: field 'private_info': expected a dataset of"),
         ("vlue, retrieval", (1, "caption"), ["a 1", " "], r"row 1: field 'caption\[1\]': string should match"),
         ("gebplus", ("abcdefghijk", 1, "label"), " ", r"row 1: field 'label': string should match"),

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tellapart.data.annotations import Row, checked, read_list, read_mapping
+from tellapart.data.annotations import AnnotationRow, check_row, read_list, read_mapping
 from tellapart.errors import DataError
 
 
-class Pair(Row):
+class Pair(AnnotationRow):
     image: str
     captions: list[str]
 
@@ -29,7 +29,7 @@ class Pair(Row):
         (b"[1e999]", "1e999 is too large a number"),
         (b"[" * 100_000, "is not valid JSON"),
         (b"[" + b"9" * 5000 + b"]", "is not valid JSON"),
-        (b'[{"a": 1, "b": 2, "a": 3}]', "key 'a' stands twice in one object"),
+        (b'[{"a": 1, "b": 2, "a": 3}]', "key 'a' is repeated in one object"),
         (b'["\xff"]', r"rows\.json:1: is not UTF-8 \(byte 0xff\)"),
         (b"{}", "expected a list of rows, got an empty one"),
         (b"[]", "expected a list of rows, got an empty one"),
@@ -75,7 +75,7 @@ def test_a_mark_at_the_start_is_no_matter(tmp_path: Path) -> None:
 )
 def test_a_row_that_is_not_as_expected_raises(row: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        checked(Pair, row, "f: row 3")
+        check_row(Pair, row, "f: row 3")
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

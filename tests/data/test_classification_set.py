@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tellapart.data.classification import ClassificationSet, Picture, check_templates
+from tellapart.data.classification import ClassificationSet, ClassifiedImage, check_templates
 from tellapart.errors import DataError
 
-CATS = (Picture("0", "0.png", 0), Picture("1", "1.png", 1))
+CATS = (ClassifiedImage("0", "0.png", 0), ClassifiedImage("1", "1.png", 1))
 
 
 def test_every_class_is_put_into_every_template_and_braces_in_a_name_stay() -> None:
@@ -18,16 +18,16 @@ def test_every_class_is_put_into_every_template_and_braces_in_a_name_stay() -> N
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"classes": ("cat",)}, "s has 1 classes; two or more can be told apart"),
+        ({"classes": ("cat",)}, "s has 1 classes; it needs two or more"),
         ({"classes": ("cat", " ")}, "s: class 1 has no name"),
         ({"classes": ("cat", "cat")}, "two classes are called 'cat', so no model can tell them apart"),
         ({"templates": ()}, "s: no template; give one a line, such as: a photo of a {}."),
         ({"templates": ("a photo",)}, "s: template 1 must hold {} once, for the class's name; got 'a photo'"),
         ({"templates": ("{}", "{} {}")}, "s: template 2 must hold {} once"),
-        ({"templates": ("{}", "{}")}, "s: a template stands twice, and would count twice"),
+        ({"templates": ("{}", "{}")}, "s: a template is repeated, and would count twice"),
         ({"pictures": ()}, "s holds no rows"),
-        ({"pictures": (CATS[0], CATS[0])}, "s: id '0' stands twice"),
-        ({"pictures": (Picture("7", "7.png", 2),)}, "s: picture '7' is of class 2; there are 2, from 0"),
+        ({"pictures": (CATS[0], CATS[0])}, "s: id '0' is repeated"),
+        ({"pictures": (ClassifiedImage("7", "7.png", 2),)}, "s: picture '7' is of class 2; there are 2, from 0"),
     ],
 )
 def test_a_set_that_cannot_be_measured_is_refused(changes: dict[str, tuple[object, ...]], said: str) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
-from tellapart.data.exif import orientation, turned
+from tellapart.data.exif import orientation, turn_upright
 from tellapart.data.images import decode
 
 Encode = Callable[..., bytes]
@@ -67,7 +67,7 @@ def test_pictures_are_turned_as_pillow_turns_them(encoded: Encode, noise: Noise,
 
 
 def test_a_turned_picture_is_one_block_of_memory(noise: Noise) -> None:
-    assert turned(noise(), 8).flags.c_contiguous
+    assert turn_upright(noise(), 8).flags.c_contiguous
 
 
 @pytest.mark.parametrize("suffix", ["png", "webp", "jpg"])

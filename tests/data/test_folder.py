@@ -107,8 +107,8 @@ BAD_LINES = {
     "beyond a double": (b'{"provenance": {"score": 1e999}}', r"1e999 is too large a number"),
     "more digits than python reads": (b'{"id": ' + b"9" * 5000 + b"}", r"is not valid JSON \(Exceeds the limit"),
     "deeper than python reads": (b'{"id": ' + b"[" * 200_000, r"is not valid JSON \(maximum recursion depth"),
-    "key twice": (b'{"id": "a", "id": "b"}', r"key 'id' stands twice in one object"),
-    "key twice inside": (b'{"tags": {"x": "1", "x": "2"}}', r"key 'x' stands twice in one object"),
+    "key twice": (b'{"id": "a", "id": "b"}', r"key 'id' is repeated in one object"),
+    "key twice inside": (b'{"tags": {"x": "1", "x": "2"}}', r"key 'x' is repeated in one object"),
     "latin-1": ('{"id": "caf\u00e9"}'.encode("latin-1"), r"is not UTF-8 \(byte 0xe9\); save the file as UTF-8"),
     "utf-16": ('{"id": "a"}'.encode("utf-16"), r"is not UTF-8 \(byte 0xff\)"),
     "raw control character": (b'{"id": "a\tb"}', r"is not valid JSON \(Invalid control character at"),
@@ -158,7 +158,7 @@ BAD_FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "image address": ({"images": ["http://x/a.png", "b.png"]}, r"field 'images\[0\]': 'http://x/a\.png' is an address"),
     "nul in image": ({"images": ["a\0.png", "b.png"]}, r"field 'images\[0\]': 'a\\x00\.png' holds a control character"),
     "other shape": ({"texts": ["a"]}, r"item 'b' has 2 images and 1 text, but the first item has 2 images and 2 texts"),
-    "id again": ({"id": "a"}, r"field 'id': 'a' stands in .*/pairs\.jsonl:1 already"),
+    "id again": ({"id": "a"}, r"field 'id': 'a' is in .*/pairs\.jsonl:1 already"),
 }
 
 
@@ -278,7 +278,7 @@ def pair(name: str = "a", images: tuple[str, ...] = ("images/0.png",), **fields:
 GOOD = {"images/0.png": b"any bytes"}
 BAD_SETS: dict[str, tuple[list[Item], dict[str, bytes], dict[str, Any], str]] = {
     "no items": ([], {}, {}, r"^pair set 'set' holds no items"),
-    "id twice": ([pair(), pair()], GOOD, {}, r"field 'id': 'a' stands in the file already"),
+    "id twice": ([pair(), pair()], GOOD, {}, r"field 'id': 'a' is in the file already"),
     "two shapes": ([pair(), pair("b", ("images/0.png",) * 2)], GOOD, {}, r"item 'b' has 2 images and 2 texts, but the"),
     "no bytes": ([pair()], {}, {}, r"^item 'a': field 'images\[0\]': no bytes are given for 'images/0\.png'"),
     "of no item": ([pair()], {**GOOD, "b.png": b""}, {}, r"^1 images belong to no item: b\.png"),

@@ -167,7 +167,7 @@ BAD_ROWS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "id again": (
         {"id": "row-1", "file_name": I0, "caption": "x"},
-        r"field 'id': 'row-1' stands in .*/metadata\.jsonl:1 already",
+        r"field 'id': 'row-1' is in .*/metadata\.jsonl:1 already",
     ),
 }
 
@@ -183,7 +183,7 @@ def test_a_bad_row_is_named_by_file_line_and_column(folder: Folder, kind: str) -
 BAD_TABLES = {
     "row too short": ("file_name,caption\n\nimages/0.png\n", r":3: has 1 fields where the header has 2"),
     "row too long": ("file_name,caption\nimages/0.png,a cat, a dog\n", r":2: has 3 fields where the header has 2"),
-    "column twice": ("file_name,caption,caption\n", r":1: column 'caption' stands twice in the header"),
+    "column twice": ("file_name,caption,caption\n", r":1: column 'caption' is repeated in the header"),
     "stray quote": ('file_name,caption\nimages/0.png,"a" cat\n', r":2: is not valid CSV \("),
     "open quote": ('file_name,caption\nimages/0.png,"a cat\n\n\n', r":2: is not valid CSV \(unexpected end of data\)"),
     "too long a field": (

@@ -107,7 +107,7 @@ def test_a_set_without_items_with_two_shapes_or_with_an_id_twice_is_refused() ->
     item = Item(id="a", images=("0.png",), texts=("x", "y"))
     with pytest.raises(DataError, match=r"^pair set 's' holds no items"):
         PairSet("s", (), Path())
-    with pytest.raises(DataError, match=r"^s: field 'id': 'a' stands in the file already"):
+    with pytest.raises(DataError, match=r"^s: field 'id': 'a' is in the file already"):
         PairSet("s", (item, item), Path())
     wider = Item(id="b", images=("0.png",), texts=("x", "y", "z"))
     with pytest.raises(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 
-from tellapart.data.scores import Scores, named
+from tellapart.data.scores import Scores, join_names
 from tellapart.errors import ScoreError
 
 PAIR = [[0.9, 0.1], [0.2, 0.8]]
@@ -115,7 +115,7 @@ def test_the_items_that_are_not_finite_are_named_up_to_ten() -> None:
     values[5:17, 1, 0] = np.nan
     with pytest.raises(ScoreError, match=r"in 12 of 30 items: 5, 6, 7, 8, 9, 10, 11, 12, 13, 14 and 2 more$"):
         Scores([str(k) for k in range(30)], values, "similarity")
-    assert named([]) == ""
+    assert join_names([]) == ""
 
 
 def test_ids_are_distinct_strings_and_the_kind_is_known() -> None:

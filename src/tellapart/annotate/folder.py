@@ -19,7 +19,7 @@ from tellapart.annotate.label_studio import configuration, data_uri, local_file,
 from tellapart.annotate.presentation import Picture, Shown, picture, shown
 from tellapart.annotate.sheets import sheet
 from tellapart.annotate.survey import Answer, Earlier, Study, Survey, Unit
-from tellapart.data.annotations import checked
+from tellapart.data.annotations import check_row
 from tellapart.data.atomic import atomic_file, atomic_folder
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl, read_object
@@ -112,7 +112,7 @@ def read_study(folder: Path) -> Study:
     path = folder / _KEY
     if not path.is_file():
         raise DataError(f"{folder}: has no {_KEY}; name a folder that `tellapart annotate export` wrote")
-    study = checked(Study, read_object(path), str(path))
+    study = check_row(Study, read_object(path), str(path))
     if not study.units:
         raise DataError(f"{path}: has no units")
     known = study.unit_of
@@ -170,7 +170,7 @@ def read_answers(folder: Path, study: Study) -> list[Answer]:
     path = folder / _ANSWERS
     if not path.is_file():
         raise DataError(f"{folder}: has no {_ANSWERS}; read them in with `tellapart annotate import`")
-    answers = [checked(Answer, row, f"{path}:{line}") for line, row in read_jsonl(path)]
+    answers = [check_row(Answer, row, f"{path}:{line}") for line, row in read_jsonl(path)]
     known = {task.id for task in study.tasks}
     if odd := [answer.task for answer in answers if answer.task not in known]:
         raise DataError(f"{path}: task {odd[0]!r} is unknown to {folder / _KEY}; import the answers again")

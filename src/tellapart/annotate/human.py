@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tellapart.annotate.agreement import Bounded, usable
 from tellapart.annotate.survey import Answer, Study
-from tellapart.data.scores import Scores, named
+from tellapart.data.scores import Scores, join_names
 from tellapart.errors import ScoreError
 from tellapart.stats.intervals import interval_for
 
@@ -176,7 +176,7 @@ def human_scores(answered: Answered) -> Scores:
 def _complete(study: Study, found: dict[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
     if absent := [unit.id for unit in study.units if unit.id not in found]:
         raise ScoreError(
-            f"{len(absent)} of {len(study.units)} units of the {study.survey} study have no answer: {named(absent)}"
+            f"{len(absent)} of {len(study.units)} units of the {study.survey} study have no answer: {join_names(absent)}"
         )
     return found
 
@@ -204,7 +204,7 @@ def _both_ways(text: tuple[Study, Sequence[Answer]], image: tuple[Study, Sequenc
     if circles := [item for item, matrix in matrices.items() if matrix is None]:
         raise ScoreError(
             f"people's choices of {len(circles)} items go in a circle that no scores do (right one way, wrong or tied "
-            f"the other): {named(circles)}; read the human row of `annotate agree`"
+            f"the other): {join_names(circles)}; read the human row of `annotate agree`"
         )
     return Scores(list(matrices), np.array(list(matrices.values())), "similarity")
 

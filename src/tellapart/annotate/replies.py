@@ -14,7 +14,7 @@ from typing import Any
 
 from tellapart.annotate.survey import Answer, Ask, Study, Survey, Task, Unit, letters
 from tellapart.data.rows import read_json
-from tellapart.data.scores import named
+from tellapart.data.scores import join_names
 from tellapart.errors import DataError
 from tellapart.tasks.predictions import box
 
@@ -123,7 +123,7 @@ def answers_of(
     missing = [task.id for task in study.tasks if task.id not in found]
     if missing and not partial:
         raise DataError(
-            f"{len(missing)} of {len(tasks)} tasks have no answer: {named(missing)}; import all files together, or pass "
+            f"{len(missing)} of {len(tasks)} tasks have no answer: {join_names(missing)}; import all files together, or pass "
             "--partial to go on without them"
         )
     return [found[task.id][0] for task in study.tasks if task.id in found]

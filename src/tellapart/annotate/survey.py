@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field as Checked
 
-from tellapart.data.annotations import Row
+from tellapart.data.annotations import AnnotationRow
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
 
@@ -71,7 +71,7 @@ class Ask:
         return (self.name,)
 
 
-class Unit(Row):
+class Unit(AnnotationRow):
     """One question: what is shown, what can be chosen, and what is right.
 
     Attributes:
@@ -111,7 +111,7 @@ class Unit(Row):
         return len(self.images), len(self.texts), len(self.options), self.option_kind
 
 
-class Task(Row):
+class Task(AnnotationRow):
     """A unit before an annotator.
 
     Attributes:
@@ -127,7 +127,7 @@ class Task(Row):
     order: list[int]
 
 
-class Answer(Row):
+class Answer(AnnotationRow):
     """What an annotator said of a unit.
 
     Attributes:
@@ -147,7 +147,7 @@ class Answer(Row):
     problems: list[str] = Checked(default_factory=list)
 
 
-class Study(Row):
+class Study(AnnotationRow):
     """The key of a survey: its units with their truths, and every annotator's tasks.
 
     Attributes:

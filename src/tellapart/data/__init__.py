@@ -1,1 +1,1 @@
-"""What a minimal pair is: items, pair sets, scores, and how their files are read and written."""
+"""Minimal pairs: items, pair sets and scores, and the readers and writers of their files."""

@@ -1,4 +1,4 @@
-"""Annotation files and their rows, read so that whatever is wrong names its file, row and field."""
+"""Readers of annotation files, whose errors name the file, the row and the field."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from tellapart.data.rows import read_json
 from tellapart.data.validation import Problem
 from tellapart.errors import DataError
 
-__all__ = ["Row", "checked", "expect_count", "made", "read_list", "read_mapping", "row_of", "string"]
+__all__ = ["AnnotationRow", "check_row", "expect_count", "make_item", "read_list", "read_mapping", "row_of", "string"]
 
 
-class Row(BaseModel):
+class AnnotationRow(BaseModel):
     """A row of an annotation file: a subclass lists its fields; none may be missing, unknown or of another type.
 
-    >>> class Caption(Row):
+    >>> class Caption(AnnotationRow):
     ...     image: str
-    >>> checked(Caption, {"image": "a.png"}, "captions.json: row 0").image
+    >>> check_row(Caption, {"image": "a.png"}, "captions.json: row 0").image
     'a.png'
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-R = TypeVar("R", bound=Row)
+R = TypeVar("R", bound=AnnotationRow)
 
 
 def read_list(path: Path) -> list[Any]:
@@ -38,14 +38,16 @@ def read_list(path: Path) -> list[Any]:
         DataError: the file cannot be read, is not UTF-8 or not JSON (a key twice in one object, NaN and numbers
             beyond floating point included), holds something else, or an empty list.
 
-    >>> read_list(Path("gone.json"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: gone.json: cannot be read (No such file or directory)
+    >>> from tempfile import NamedTemporaryFile
+    >>> with NamedTemporaryFile("w") as file:
+    ...     print('[{"caption": "a cat"}]', file=file, flush=True)
+    ...     read_list(Path(file.name))
+    [{'caption': 'a cat'}]
     """
-    found = read_json(path)
-    if not isinstance(found, list) or not found:
-        raise DataError(f"{path}: expected a list of rows, got {_kind(found)}")
-    return found
+    content = read_json(path)
+    if not isinstance(content, list) or not content:
+        raise DataError(f"{path}: expected a list of rows, got {_kind(content)}")
+    return content
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
@@ -54,37 +56,38 @@ def read_mapping(path: Path) -> dict[str, Any]:
     Raises:
         DataError: as `read_list`.
 
-    >>> read_mapping(Path("gone.json"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: gone.json: cannot be read (No such file or directory)
+    >>> read_mapping(Path("examples/eqsim_ablation/smoke_scenes/card.json"))["licence"]
+    'Apache-2.0'
     """
-    found = read_json(path)
-    if not isinstance(found, dict) or not found:
-        raise DataError(f"{path}: expected an object of rows by key, got {_kind(found)}")
-    return found
+    content = read_json(path)
+    if not isinstance(content, dict) or not content:
+        raise DataError(f"{path}: expected an object of rows by key, got {_kind(content)}")
+    return content
 
 
-def checked(row: type[R], found: Any, where: str) -> R:
-    """Return a row of a file as its model, or say what is wrong with it.
+def check_row(row: type[R], content: Any, where: str) -> R:
+    """Return a row of a file as its model.
 
     Args:
         row: the fields that are expected.
-        found: what the file holds there.
+        content: what the file holds there.
         where: file and row, for the message.
 
     Raises:
         DataError: it is no object, or a field is missing, unknown or of the wrong type.
 
-    >>> class Caption(Row):
+    >>> class Caption(AnnotationRow):
     ...     image: str
-    >>> checked(Caption, {"image": 7}, "captions.json: row 4")
+    >>> check_row(Caption, {"image": "a.png"}, "captions.json: row 4")
+    Caption(image='a.png')
+    >>> check_row(Caption, {"image": 7}, "captions.json: row 4")
     Traceback (most recent call last):
     tellapart.errors.DataError: captions.json: row 4: field 'image': expected a string, got 7
     """
-    if not isinstance(found, Mapping):
-        raise DataError(f"{where}: expected an object with {', '.join(row.model_fields)}; got {_kind(found)}")
+    if not isinstance(content, Mapping):
+        raise DataError(f"{where}: expected an object with {', '.join(row.model_fields)}; got {_kind(content)}")
     try:
-        return row.model_validate(found)
+        return row.model_validate(content)
     except ValidationError as error:
         raise DataError(f"{where}: {Problem.first(error)}") from error
 
@@ -95,9 +98,8 @@ def row_of(value: Any, where: str) -> Mapping[str, Any]:
     Raises:
         DataError: it is something else.
 
-    >>> row_of(["a cat"], "a.json: row 0")
-    Traceback (most recent call last):
-    tellapart.errors.DataError: a.json: row 0: expected an object {...}, got ['a cat']
+    >>> row_of({"caption": "a cat"}, "a.json: row 0")
+    {'caption': 'a cat'}
     """
     if not isinstance(value, Mapping):
         raise DataError(f"{where}: expected an object {{...}}, got {value!r:.60}")
@@ -110,27 +112,24 @@ def string(row: Mapping[str, Any], field: str, where: str) -> str:
     Raises:
         DataError: it is missing or something else.
 
-    >>> string({"caption": None}, "caption", "a.json: row 0")
-    Traceback (most recent call last):
-    tellapart.errors.DataError: a.json: row 0: field 'caption': expected text, got None
+    >>> string({"caption": "a cat"}, "caption", "a.json: row 0")
+    'a cat'
     """
     value = row.get(field)
     if not isinstance(value, str) or not value.strip():
-        raise DataError(
-            f"{where}: field {field!r}: {f'expected text, got {value!r:.60}' if field in row else 'is missing'}"
-        )
+        problem = f"expected text, got {value!r:.60}" if field in row else "is missing"
+        raise DataError(f"{where}: field {field!r}: {problem}")
     return value
 
 
-def made(where: str, **fields: Any) -> Item:
+def make_item(where: str, **fields: Any) -> Item:
     """Return an item of these fields.
 
     Raises:
-        DataError: they make none.
+        DataError: a field is missing, unknown, empty or of the wrong type.
 
-    >>> made("a.json: row 0", id="0", images=("a.png",), texts=())
-    Traceback (most recent call last):
-    tellapart.errors.DataError: a.json: row 0: field 'texts': is empty, got ()
+    >>> make_item("a.json: row 0", id="0", images=("a.png",), texts=("a cat", "a dog")).shape
+    (1, 2)
     """
     try:
         return Item(**fields)
@@ -138,25 +137,25 @@ def made(where: str, **fields: Any) -> Item:
         raise DataError(f"{where}: {Problem.first(error)}") from error
 
 
-def expect_count(where: object, found: int, *published: int, what: str = "items") -> None:
-    """Check a number of rows against the published one: a file that was cut between two rows shows in nothing else.
+def expect_count(where: object, count: int, *published: int, what: str = "items") -> None:
+    """Compare a number of rows with the published ones: nothing else shows that a file was cut between two rows.
 
     Raises:
-        DataError: it differs.
+        DataError: it is none of them.
 
-    >>> expect_count("a.json", 3, 4)
-    Traceback (most recent call last):
-    tellapart.errors.DataError: a.json holds 3 items where the published benchmark has 4; the file is incomplete or of another version
+    >>> expect_count("winoground", 400, 400) is None
+    True
     """
-    if found not in published:
-        wanted = " or ".join(f"{number:,}" for number in published)
+    if count not in published:
+        expected = " or ".join(f"{number:,}" for number in published)
         raise DataError(
-            f"{where} holds {found:,} {what} where the published benchmark has {wanted}; the file is incomplete or of "
+            f"{where} holds {count:,} {what} where the published benchmark has {expected}; the file is incomplete or of "
             "another version"
         )
 
 
-def _kind(found: Any) -> str:
-    if isinstance(found, dict | list) and not found:
+def _kind(content: Any) -> str:
+    if isinstance(content, dict | list) and not content:
         return "an empty one"
-    return {dict: "an object", list: "a list", str: "a string", type(None): "null"}.get(type(found), f"{found!r:.60}")
+    names = {dict: "an object", list: "a list", str: "a string", type(None): "null"}
+    return names.get(type(content), f"{content!r:.60}")

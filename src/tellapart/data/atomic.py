@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all: made under another name beside their place, which they then take."""
+"""Write files and folders atomically: under another name beside their place, which they take when they are complete."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["atomic_file", "atomic_folder"]
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Give a file to write, which takes the name of `path` if nothing is raised, and is deleted otherwise.
+    """Yield the path of a draft to write; it becomes `path` if nothing is raised, and is deleted otherwise.
 
     Raises:
-        OSError: the folder is not there, or the file cannot take the name.
+        OSError: the folder is missing, or the file cannot take the name.
 
     >>> with tempfile.TemporaryDirectory() as scratch:
     ...     with atomic_file(Path(scratch) / "a.txt") as draft:
@@ -32,16 +32,16 @@ def atomic_file(path: Path) -> Iterator[Path]:
         yield draft
         draft.replace(path)
     finally:
-        with suppress(OSError):  # it has its name, or was never made
+        with suppress(OSError):  # it has its final name, or was never written
             draft.unlink()
 
 
 @contextmanager
 def atomic_folder(folder: Path) -> Iterator[Path]:
-    """Give an empty folder to fill, which takes the name of `folder` if nothing is raised, and is deleted otherwise.
+    """Yield an empty folder to fill; it becomes `folder` if nothing is raised, and is deleted otherwise.
 
     Raises:
-        DataError: the folder holds something already, or the disk does not take it.
+        DataError: the folder holds something already, or cannot be written.
 
     >>> with tempfile.TemporaryDirectory() as scratch:
     ...     with atomic_folder(Path(scratch) / "set") as draft:
@@ -56,7 +56,7 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
         draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         try:
             yield draft
-            draft.chmod(0o755)  # what mkdtemp makes is its owner's alone
+            draft.chmod(0o755)  # mkdtemp lets only the owner in
             if folder.exists():
                 folder.rmdir()
             draft.rename(folder)

@@ -1,4 +1,4 @@
-"""Records of forced choice: one image, a true and a false caption, asked in both orders; and of rankings by people."""
+"""Records of forced choice (an image, a true and a false caption) and of rankings by people."""
 
 from __future__ import annotations
 
@@ -73,9 +73,8 @@ class RankingSet:
     Raises:
         DataError: no ranking, an id that repeats, fewer than two candidates, or not one finite place a candidate.
 
-    >>> RankingSet("houses", (Ranking("0", "a house", "", ("a.png",), (1.0,)),))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: houses: ranking 0 has 1 candidates and 1 places; a ranking has two or more, and a place for each
+    >>> RankingSet("houses", (Ranking("0", "a house", "", ("a.png", "b.png"), (2.0, 1.0)),)).rankings[0].people
+    (2.0, 1.0)
     """
 
     name: str
@@ -84,9 +83,9 @@ class RankingSet:
     def __post_init__(self) -> None:
         check_ids(self.name, [ranking.id for ranking in self.rankings])
         for ranking in self.rankings:
-            sizes = len(ranking.candidates), len(ranking.people)
-            if sizes[0] != sizes[1] or sizes[0] < 2 or not all(map(math.isfinite, ranking.people)):
+            candidates, places = len(ranking.candidates), len(ranking.people)
+            if candidates != places or candidates < 2 or not all(map(math.isfinite, ranking.people)):
                 raise DataError(
-                    f"{self.name}: ranking {ranking.id} has {sizes[0]} candidates and {sizes[1]} places; a ranking has "
+                    f"{self.name}: ranking {ranking.id} has {candidates} candidates and {places} places; a ranking has "
                     "two or more, and a place for each"
                 )

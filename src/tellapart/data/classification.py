@@ -1,4 +1,4 @@
-"""Records of zero-shot classification: pictures, the classes they may be of, and how a class is put into words."""
+"""Records of zero-shot classification: images, their classes, and templates that put a class into words."""
 
 from __future__ import annotations
 
@@ -7,20 +7,14 @@ from dataclasses import dataclass
 from tellapart.data.task_records import check_ids
 from tellapart.errors import DataError
 
-__all__ = ["ClassificationSet", "Picture", "check_templates"]
+__all__ = ["ClassificationSet", "ClassifiedImage", "check_templates"]
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """A picture and the place of its class among the set's, from 0.
+class ClassifiedImage:
+    """An image and the index of its class, from 0; images with the same `cluster`, if any, are resampled together.
 
-    Attributes:
-        id: distinct in its set.
-        image: its reference.
-        label: the place of its class.
-        cluster: what is resampled with it; the picture by itself if empty.
-
-    >>> Picture("0", "a.png", 1).label
+    >>> ClassifiedImage("0", "a.png", 1).label
     1
     """
 
@@ -31,10 +25,10 @@ class Picture:
 
 
 def check_templates(templates: tuple[str, ...], where: str) -> tuple[str, ...]:
-    """Return templates, each of which holds `{}` once, where the class's name goes.
+    """Return the templates, each of which must hold `{}` once, where the class's name goes.
 
     Raises:
-        DataError: there is none, one does not hold `{}` once, or one stands twice.
+        DataError: there is none, one does not hold `{}` once, or one is repeated.
 
     >>> check_templates(("a photo of a {}.",), "templates.txt")
     ('a photo of a {}.',)
@@ -45,25 +39,25 @@ def check_templates(templates: tuple[str, ...], where: str) -> tuple[str, ...]:
         if template.count("{}") != 1:
             raise DataError(f"{where}: template {number} must hold {{}} once, for the class's name; got {template!r}")
     if len(set(templates)) < len(templates):
-        raise DataError(f"{where}: a template stands twice, and would count twice")
+        raise DataError(f"{where}: a template is repeated, and would count twice")
     return templates
 
 
 @dataclass(frozen=True)
 class ClassificationSet:
-    """Pictures of known classes.
+    """Images of known classes.
 
     Attributes:
         name: what results are filed under.
-        classes: the classes' names, as they are put into words.
+        classes: their names, as captions use them.
         templates: sentences with `{}` for the name; several are averaged.
-        pictures: what is to be classified; not every class needs one.
+        pictures: the images to classify; not every class needs one.
 
     Raises:
-        DataError: fewer than two classes, two of one name, a template without its `{}`, no picture, ids that repeat, or
+        DataError: fewer than two classes, two of one name, a template without its `{}`, no image, ids that repeat, or
             a label that is no class.
 
-    >>> pets = ClassificationSet("pets", ("cat", "dog"), ("a photo of a {}.",), (Picture("0", "a.png", 1),))
+    >>> pets = ClassificationSet("pets", ("cat", "dog"), ("a photo of a {}.",), (ClassifiedImage("0", "a.png", 1),))
     >>> pets.prompts
     (('a photo of a cat.', 'a photo of a dog.'),)
     """
@@ -71,31 +65,29 @@ class ClassificationSet:
     name: str
     classes: tuple[str, ...]
     templates: tuple[str, ...]
-    pictures: tuple[Picture, ...]
+    pictures: tuple[ClassifiedImage, ...]
 
     def __post_init__(self) -> None:
         if len(self.classes) < 2:
-            raise DataError(f"{self.name} has {len(self.classes)} classes; two or more can be told apart")
+            raise DataError(f"{self.name} has {len(self.classes)} classes; it needs two or more")
         if not all(name.strip() for name in self.classes):
             raise DataError(f"{self.name}: class {[bool(c.strip()) for c in self.classes].index(False)} has no name")
         if len(set(self.classes)) < len(self.classes):
-            twice = next(name for place, name in enumerate(self.classes) if name in self.classes[:place])
+            twice = next(name for index, name in enumerate(self.classes) if name in self.classes[:index])
             raise DataError(
-                f"{self.name}: two classes are called {twice!r}, so no model can tell them apart; name them in classes.txt"
+                f"{self.name}: two classes are called {twice!r}, so no model can tell them apart; name them in "
+                "classes.txt"
             )
         check_templates(self.templates, self.name)
         check_ids(self.name, [picture.id for picture in self.pictures])
         for picture in self.pictures:
             if not 0 <= picture.label < len(self.classes):
                 raise DataError(
-                    f"{self.name}: picture {picture.id!r} is of class {picture.label}; there are {len(self.classes)}, from 0"
+                    f"{self.name}: picture {picture.id!r} is of class {picture.label}; there are {len(self.classes)}, "
+                    "from 0"
                 )
 
     @property
     def prompts(self) -> tuple[tuple[str, ...], ...]:
-        """Every class in the words of every template: `[template][class]`.
-
-        >>> ClassificationSet("p", ("cat", "dog"), ("{}", "a {}"), (Picture("0", "a.png", 1),)).prompts[1]
-        ('a cat', 'a dog')
-        """
+        """The caption of every class in every template: `[template][class]`."""
         return tuple(tuple(template.replace("{}", name) for name in self.classes) for template in self.templates)

@@ -1,4 +1,4 @@
-"""The one thing EXIF is read for: how a picture must be turned to stand upright."""
+"""The orientation of a picture in its EXIF block, and the turn that puts it upright."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["orientation", "turned"]
+__all__ = ["orientation", "turn_upright"]
 
 _ORDERS: dict[bytes, Literal["little", "big"]] = {b"II*\0": "little", b"MM\0*": "big"}
 _ORIENTATION = 0x0112
@@ -28,9 +28,8 @@ _TURNS = {
 def orientation(exif: bytes) -> int:
     """Return the orientation, 1 to 8, that an EXIF block gives; 1, upright, where it gives none.
 
-    A damaged block counts as none: many a photograph of the benchmarks carries one around an intact picture. Pillow's own
-    reader is not used, because it warns of such blocks, and a warning can be silenced for the whole process only,
-    which is no good where threads decode.
+    A damaged block counts as none: many a photograph of the benchmarks carries one around an intact picture. Pillow's
+    own reader warns of such blocks, and a warning can only be silenced for the whole process with all its threads.
 
     Args:
         exif: a TIFF header and its first directory, with or without `Exif\\0\\0` before it.
@@ -59,14 +58,14 @@ def orientation(exif: bytes) -> int:
     return 1
 
 
-def turned(pixels: NDArray[np.uint8], how: int) -> NDArray[np.uint8]:
+def turn_upright(pixels: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
     """Turn pixels `(height, width, 3)` upright, given their EXIF orientation; 5 to 8 swap height and width.
 
-    >>> turned(np.zeros((2, 5, 3), np.uint8), 6).shape
+    >>> turn_upright(np.zeros((2, 5, 3), np.uint8), 6).shape
     (5, 2, 3)
     """
-    if how not in _TURNS:
+    if orientation not in _TURNS:
         return pixels
-    diagonal, vertical, horizontal = _TURNS[how]
+    diagonal, vertical, horizontal = _TURNS[orientation]
     upright = pixels.transpose(1, 0, 2) if diagonal else pixels
     return np.ascontiguousarray(upright[:: -1 if vertical else 1, :: -1 if horizontal else 1])

@@ -26,15 +26,12 @@ _LISTS = ("pairs.jsonl", "metadata.jsonl", "metadata.csv")
 _KNOWN = f"a pair set is a folder with {_LISTS[0]}, {_LISTS[1]} or {_LISTS[2]}"
 _FIELDS = tuple(Item.model_fields)
 
-#: What pydantic calls a problem, in the words of the file.
-
 
 def read_pair_set(folder: Path, name: str | None = None) -> PairSet:
     """Read a pair set's folder; every image must be there, none is decoded yet.
 
-    A folder with `pairs.jsonl` is tellapart's own format: one object a line with the fields of `Item`, images relative to
-    the folder. A folder with `metadata.jsonl` or `metadata.csv` is a Hugging Face `imagefolder`; `imagefolder.fields_of`
-    says what its columns mean. The first of the three that is there is read.
+    `pairs.jsonl` is tellapart's own format: one object a line with the fields of `Item`, images relative to the folder.
+    Else `metadata.jsonl` or `metadata.csv` is read, a Hugging Face `imagefolder`; see `imagefolder.fields_of`.
 
     Args:
         folder: the folder.
@@ -44,9 +41,9 @@ def read_pair_set(folder: Path, name: str | None = None) -> PairSet:
         DataError: the folder or a file is missing, or a line is not what the format says; the message names the
             file, the line and the field.
 
-    >>> read_pair_set(Path("no such folder"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: no folder 'no such folder'; a pair set is a folder with pairs.jsonl, metadata.jsonl or metadata.csv
+    >>> pairs = read_pair_set(Path("examples/eqsim_ablation/smoke_scenes"))
+    >>> len(pairs), pairs.shape, pairs.card["licence"]
+    (36, (2, 2), 'Apache-2.0')
     """
     if not folder.is_dir():
         raise DataError(f"no folder {str(folder)!r}; {_KNOWN}")
@@ -62,7 +59,7 @@ def read_pair_set(folder: Path, name: str | None = None) -> PairSet:
         except DataError as error:
             raise DataError(f"{where}: {error}") from error
         if item.id in lines:
-            raise DataError(f"{where}: field 'id': {item.id!r:.200} stands in {lines[item.id]} already")
+            raise DataError(f"{where}: field 'id': {item.id!r:.200} is in {lines[item.id]} already")
         items.append(item)
         lines[item.id] = where
     if not items:
@@ -80,29 +77,31 @@ def write_pair_set(
     card: Mapping[str, Any],
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Write a pair set's folder, whole or not at all: it gets its name when all of it stands, read back, on the disk.
+    """Write a pair set's folder atomically: it gets its name after it is written completely and read back.
 
     Args:
         folder: must not exist yet, or be empty.
         items: of one shape, with distinct ids.
         images: reference (as in the items, such as `images/a_0.png`) -> the file's bytes; exactly those of the items.
-            Each is asked for once, when its file is written, so that a mapping that reads them need not hold them.
-        card: what the set says of itself.
+            Each is looked up once, when its file is written, so a mapping may read them only then.
+        card: title, licence, recipe and the like.
         progress: called with how many images are written, and of how many.
 
     Raises:
-        DataError: the folder holds something already, the items and images make no valid pair set, or the disk does not
-            take them.
+        DataError: the folder holds something already, the items and images make no valid pair set, or it cannot be
+            written.
 
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as scratch:
-    ...     write_pair_set(Path(scratch) / "set", [], {}, {})
-    Traceback (most recent call last):
-    tellapart.errors.DataError: pair set 'set' holds no items
+    >>> from tempfile import TemporaryDirectory
+    >>> clocks = read_pair_set(Path("examples/eqsim_ablation/smoke_scenes")).select([0])
+    >>> with TemporaryDirectory() as folder:
+    ...     images = {image: clocks.read_bytes(image) for image in clocks.items[0].images}
+    ...     write_pair_set(Path(folder, "one"), clocks.items, images, {"licence": "Apache-2.0"})
+    ...     sorted(path.name for path in Path(folder, "one").iterdir())
+    ['card.json', 'images', 'pairs.jsonl']
     """
-    listed = PairSet(folder.name, tuple(items), folder)
-    _check_images(listed.items, images)
-    rows = [_json(item.model_dump(), f"item {item.id!r:.200}") for item in listed.items]
+    pairs = PairSet(folder.name, tuple(items), folder)
+    _check_images(pairs.items, images)
+    rows = [_json(item.model_dump(), f"item {item.id!r:.200}") for item in pairs.items]
     listing, about = b"".join(rows), _json(dict(card), "the card", indent=1)
     with atomic_folder(folder) as draft:
         for done, reference in enumerate(images):
@@ -130,12 +129,12 @@ def _foreign(folder: Path, row: Mapping[str, Any], line: int) -> Item:
 
 
 def _item(folder: Path, row: Mapping[str, Any], sources: Mapping[str, str]) -> Item:
-    """Make an item of fields, and find its images; `sources` are the columns that fields were taken from."""
+    """Make an item of fields, and check that its images exist; `sources` names the columns of the fields."""
     try:
         item = Item.model_validate(dict(row))
     except ValidationError as error:
-        field, _, says, got = Problem.first(error)
-        raise DataError(f"field {sources.get(field, field)!r:.200}: {says}{got}") from error
+        field, _, message, value = Problem.first(error)
+        raise DataError(f"field {sources.get(field, field)!r:.200}: {message}{value}") from error
     for k, reference in enumerate(item.images):
         field = f"images[{k}]"
         try:

@@ -1,4 +1,4 @@
-"""Rows of a Hugging Face `imagefolder` (`metadata.jsonl`, `metadata.csv`) sorted into the fields of an item."""
+"""Conversion of rows of a Hugging Face `imagefolder` (`metadata.jsonl`, `metadata.csv`) to the fields of an item."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _WANTED = {"image": "file_name, file_names, image_0...", "text": "texts, caption
 def fields_of(folder: Path, row: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """Sort one row's columns into the fields of an item.
 
-    Images stand in `file_names` (a list), or in `image_0`, `image_1`, ... (also `image_0_file_name`), or in `file_name`;
-    texts in `texts` (a list), in `caption_0`, `caption_1`, ..., or in `caption`, `negative_caption`, `foil`. Numbers run on from 0 or
-    from 1. `id`, `cluster` and `tags` are taken where they are given; every other column is kept as provenance. An image without
-    a suffix is looked for under `images/` and beside the file, as COCO-Counterfactuals names them.
+    Images are in `file_names` (a list), in `image_0`, `image_1`, ... (or `image_0_file_name`), or in `file_name`; texts
+    in `texts` (a list), in `caption_0`, `caption_1`, ..., or in `caption`, `negative_caption`, `foil`. Numbers begin at
+    0 or 1. `id`, `cluster` and `tags` keep their meaning; every other column becomes provenance. An image without a
+    suffix is searched under `images/` and beside the file, as COCO-Counterfactuals names them.
 
     Returns:
-        the fields, and for a message the column that a field was taken from (`images[1]` -> `image_1`).
+        the fields, and for messages the column of each (`images[1]` -> `image_1`).
 
     Raises:
         DataError: no column of images or of texts, or numbered columns that repeat or leave one out.
@@ -53,14 +53,14 @@ def _cells(row: Mapping[str, Any], noun: str) -> list[tuple[str, Any]]:
     """Return what a row's columns of images or of texts hold, in order, each with its source."""
     listed = _LISTED[noun]
     if listed not in row:
-        return [(column, row[column]) for column in _numbered(row, noun) or _single(row, noun)]
+        return [(column, row[column]) for column in _numbered_columns(row, noun) or _single_columns(row, noun)]
     values = row[listed]
     if not isinstance(values, list) or not values:
         raise DataError(f"field {listed!r}: expected a list of one or more, got {values!r:.60}")
     return [(f"{listed}[{k}]", value) for k, value in enumerate(values)]
 
 
-def _numbered(row: Mapping[str, Any], noun: str) -> list[str]:
+def _numbered_columns(row: Mapping[str, Any], noun: str) -> list[str]:
     numbered: dict[int, str] = {}
     for column in row:
         match = _NUMBERED.fullmatch(column)
@@ -75,7 +75,7 @@ def _numbered(row: Mapping[str, Any], noun: str) -> list[str]:
     return columns
 
 
-def _single(row: Mapping[str, Any], noun: str) -> list[str]:
+def _single_columns(row: Mapping[str, Any], noun: str) -> list[str]:
     columns = [column for column in _SINGLE[noun] if column in row]
     if not columns:
         raise DataError(f"no column of {noun}s ({_WANTED[noun]}) among {', '.join(row)}")

@@ -34,10 +34,9 @@ class Item(BaseModel):
     Attributes:
         id: unique in its set.
         images: references to images, relative to the set's folder.
-        texts: captions, compared exactly as they are; none is empty.
-        tags: what the item is about (subset, type, subtype, instrument): scores are reported by each tag's values.
-        cluster: what must be resampled together (the source image, video or scene); the item's own id when the
-            items are independent.
+        texts: captions, compared exactly as written; none is empty.
+        tags: subset, type, subtype, instrument: scores are reported by each tag's values.
+        cluster: names what is resampled together (the source image, video or scene); the item's id if independent.
         provenance: where it came from; never read by a metric.
 
     Raises:
@@ -58,15 +57,11 @@ class Item(BaseModel):
     provenance: dict[_Text, JsonValue] = Field(default_factory=dict)
 
     def model_post_init(self, _context: object, /) -> None:
-        """Let an item without a cluster stand for itself."""
+        """Give an item without a cluster its own."""
         if not self.cluster:
             object.__setattr__(self, "cluster", self.id)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Images and texts.
-
-        >>> Item(id="a", images=("0.png",), texts=("a cat", "a dog", "a cow")).shape
-        (1, 3)
-        """
+        """Images and texts."""
         return len(self.images), len(self.texts)

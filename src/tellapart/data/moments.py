@@ -15,9 +15,9 @@ __all__ = ["Moment", "MomentSet"]
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A moment in a video at which something changes, with what holds before and after it; times in seconds.
+    """A moment in a video at which something changes, with the state before and after it; times in seconds.
 
-    >>> Moment("v_0A", "v", 3.8, "a man", "stands", "raises a hand", "Change of Action", 5.0).after_caption
+    >>> Moment("v_0A", "v", 3.8, "a man", "waits", "raises a hand", "Change of Action", 5.0).after_caption
     'a man raises a hand'
     """
 
@@ -32,34 +32,25 @@ class Moment:
 
     @property
     def before_caption(self) -> str:
-        """The caption of the frames before the moment: subject and state, as EqBen's Fig. 16 prints them.
-
-        >>> Moment("v_0A", "v", 3.8, "a man", "stands", "raises a hand", "Change of Action", 5.0).before_caption
-        'a man stands'
-        """
+        """The caption of the frames before the moment: subject and state, as EqBen's Fig. 16 prints them."""
         return f"{self.subject} {self.before}"
 
     @property
     def after_caption(self) -> str:
-        """The caption of the frames after the moment.
-
-        >>> Moment("v_0A", "v", 3.8, "a man", "stands", "sits", "Change of Action", 5.0).after_caption
-        'a man sits'
-        """
+        """The caption of the frames after the moment."""
         return f"{self.subject} {self.after}"
 
 
 @dataclass(frozen=True)
 class MomentSet:
-    """Moments to be found in videos; each is a query of its own, and a video is what is resampled together.
+    """Moments to find in videos; each is a query, and the moments of a video are resampled together.
 
-    Several people marked the same videos, so two moments may have the same time, and the same change may be marked
-    at several times; `gold` gives all of a query's.
+    Several people marked the same videos, so two moments may have the same time, and one change several times (`gold`).
 
     Raises:
         DataError: no moment, or an id that repeats.
 
-    >>> one = Moment("v_0A", "v", 3.8, "a man", "stands", "sits", "Change of Action", 5.0)
+    >>> one = Moment("v_0A", "v", 3.8, "a man", "waits", "sits", "Change of Action", 5.0)
     >>> MomentSet("gebc", (one,)).duration("v")
     5.0
     """
@@ -72,23 +63,18 @@ class MomentSet:
 
     @cached_property
     def videos(self) -> Mapping[str, tuple[Moment, ...]]:
-        """The moments of each video, in order of time; those at the same time in order of id.
-
-        >>> one = Moment("v_0A", "v", 3.8, "a man", "stands", "sits", "Change of Action", 5.0)
-        >>> list(MomentSet("gebc", (one,)).videos)
-        ['v']
-        """
-        found: dict[str, list[Moment]] = defaultdict(list)
+        """The moments of each video, in order of time; those at the same time in order of id."""
+        videos: dict[str, list[Moment]] = defaultdict(list)
         for moment in sorted(self.moments, key=lambda moment: (moment.time, moment.id)):
-            found[moment.video].append(moment)
-        return {video: tuple(found[video]) for video in sorted(found)}
+            videos[moment.video].append(moment)
+        return {video: tuple(videos[video]) for video in sorted(videos)}
 
     @cached_property
     def gold(self) -> tuple[tuple[float, ...], ...]:
         """All times that are right for each query: those of the same change in the same video, rising.
 
         >>> times = (3.8, 3.8, 7.0)
-        >>> rows = [Moment(f"v_{k}", "v", t, "a man", "stands", "sits", "Change", 9.0) for k, t in enumerate(times)]
+        >>> rows = [Moment(f"v_{k}", "v", t, "a man", "waits", "sits", "Change", 9.0) for k, t in enumerate(times)]
         >>> MomentSet("gebc", tuple(rows)).gold[0]
         (3.8, 7.0)
         """
@@ -98,13 +84,10 @@ class MomentSet:
         return tuple(tuple(sorted(times[m.video, m.subject, m.before, m.after])) for m in self.moments)
 
     def duration(self, video: str) -> float:
-        """Return the length of a video in seconds, as far as its moments tell: the latest `next_time`.
+        """Return the length of a video in seconds, as far as its moments show: the latest `next_time`.
 
         Raises:
             DataError: no moment is in that video.
-
-        >>> MomentSet("gebc", (Moment("v_0A", "v", 3.8, "a", "b", "c", "Change", 10.0),)).duration("v")
-        10.0
         """
         if video not in self.videos:
             raise DataError(f"{self.name} has no moment in a video {video!r}")

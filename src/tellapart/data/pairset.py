@@ -1,4 +1,4 @@
-"""A pair set: items of one shape, the folder that holds their images, and the card that says what they are."""
+"""Pair sets: items of one shape, the folder that holds their images, and the card that describes them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def describe(shape: tuple[int, int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What measuring needs of a pair set: no caption, no image. One entry an item, in the same order.
+    """The parts of a pair set that measuring needs: no caption, no image. One entry an item, in the same order.
 
     >>> Outline(("a", "b"), (2, 2), ("scene-1", "scene-1"), ({}, {})).shape
     (2, 2)
@@ -41,11 +41,7 @@ class Outline:
     tags: tuple[Mapping[str, str], ...]
 
     def select(self, keep: Sequence[int]) -> Outline:
-        """Return the outline of some items, by position.
-
-        >>> Outline(("a", "b"), (1, 2), ("a", "b"), ({}, {})).select(range(1)).ids
-        ('a',)
-        """
+        """Return the outline of some items, by position."""
         return Outline(
             tuple(self.ids[k] for k in keep),
             self.shape,
@@ -56,15 +52,15 @@ class Outline:
 
 @dataclass(frozen=True, slots=True)
 class PairSet:
-    """Items with the same number of images and of texts, and where their images lie.
+    """Items with the same number of images and of texts, and the folder of their images.
 
     Attributes:
         name: what results are filed under.
         items: in file order; ids are distinct.
         root: the folder that image references are relative to, or that holds the file of `read`.
-        card: what the set says of itself (title, licence, citation, recipe...).
+        card: title, licence, citation, recipe...
         lines: item id -> "file:line", for messages.
-        read: takes a reference to an image file's bytes, where images are no files below `root` (an archive, a table).
+        read: returns an image file's bytes, where images are no files below `root` (an archive, a table).
 
     Raises:
         DataError: no items, ids that repeat, or an item whose shape differs from the first one's.
@@ -81,24 +77,22 @@ class PairSet:
     card: Mapping[str, Any] = field(default_factory=dict)
     lines: Mapping[str, str] = field(default_factory=dict)
     read: Callable[[str], bytes] | None = None
-    # Reference -> item and place in it; filled when first asked for, since a report asks for every image that is missing.
+    # Reference -> item and index in it; filled on first use, since a report needs it for every missing image.
     _users: dict[str, tuple[Item, int]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.items:
             raise DataError(f"pair set {self.name!r} holds no items")
-        first = self.items[0]
-        seen: set[str] = set()
+        ids: set[str] = set()
         for item in self.items:
-            if item.id in seen:
+            where = self.lines.get(item.id, self.name)
+            if item.id in ids:
+                raise DataError(f"{where}: field 'id': {item.id!r} is in the file already")
+            ids.add(item.id)
+            if item.shape != self.shape:
                 raise DataError(
-                    f"{self.lines.get(item.id, self.name)}: field 'id': {item.id!r} stands in the file already"
-                )
-            seen.add(item.id)
-            if item.shape != first.shape:
-                raise DataError(
-                    f"{self.lines.get(item.id, self.name)}: item {item.id!r} has {describe(item.shape)}, but the first "
-                    f"item has {describe(first.shape)}; one pair set holds one shape: split the file"
+                    f"{where}: item {item.id!r} has {describe(item.shape)}, but the first item has "
+                    f"{describe(self.shape)}; one pair set holds one shape: split the file"
                 )
 
     def __len__(self) -> int:
@@ -106,22 +100,12 @@ class PairSet:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Images and texts of every item.
-
-        >>> from tellapart.data.item import Item
-        >>> PairSet("a", (Item(id="a", images=("0.png", "1.png"), texts=("x", "y")),), Path(".")).shape
-        (2, 2)
-        """
+        """Images and texts of every item."""
         return self.items[0].shape
 
     @property
     def outline(self) -> Outline:
-        """Ids, clusters and tags: what measuring needs.
-
-        >>> from tellapart.data.item import Item
-        >>> PairSet("a", (Item(id="a", images=("0.png",), texts=("x", "y")),), Path(".")).outline.clusters
-        ('a',)
-        """
+        """Ids, clusters and tags, which measuring needs."""
         return Outline(
             tuple(item.id for item in self.items),
             self.shape,
@@ -130,13 +114,7 @@ class PairSet:
         )
 
     def select(self, keep: Sequence[int]) -> PairSet:
-        """Return the pair set of some items, by position.
-
-        >>> from tellapart.data.item import Item
-        >>> items = tuple(Item(id=i, images=("0.png",), texts=("x", "y")) for i in "abc")
-        >>> [item.id for item in PairSet("s", items, Path(".")).select(range(0, 3, 2)).items]
-        ['a', 'c']
-        """
+        """Return the pair set of some items, by position."""
         return replace(self, items=tuple(self.items[k] for k in keep))
 
     def where(self, reference: str) -> str:
@@ -151,23 +129,17 @@ class PairSet:
             users: dict[str, tuple[Item, int]] = {}
             for item in reversed(self.items):  # the first item's entry stays
                 users.update((image, (item, k)) for k, image in reversed([*enumerate(item.images)]))
-            self._users.update(users)  # at once: threads that read images may all be here
+            self._users.update(users)  # at once: several threads may read images here
         if reference not in self._users:
             return f"{self.name}: {reference}"
-        item, place = self._users[reference]
-        return f"{self.lines.get(item.id, f'{self.name}: item {item.id}')}: field 'images[{place}]'"
+        item, index = self._users[reference]
+        return f"{self.lines.get(item.id, f'{self.name}: item {item.id}')}: field 'images[{index}]'"
 
     def read_bytes(self, reference: str) -> bytes:
-        """Read an image file as it is.
+        """Return an image file's bytes.
 
         Raises:
             DataError: it is missing, leaves the folder, or cannot be read.
-
-        >>> from tellapart.data.item import Item
-        >>> item = Item(id="a", images=("gone.png",), texts=("x", "y"))
-        >>> PairSet("s", (item,), Path(".")).read_bytes("gone.png")
-        Traceback (most recent call last):
-        tellapart.errors.DataError: s: item a: field 'images[0]': no image 'gone.png' in .
         """
         try:
             return self.read(reference) if self.read else resolve(self.root, reference).read_bytes()
@@ -179,11 +151,6 @@ class PairSet:
 
         Raises:
             DataError: as `read_bytes`, or the image is truncated, none, or a decompression bomb.
-
-        >>> from tellapart.data.item import Item
-        >>> PairSet("s", (Item(id="a", images=("a.txt",), texts=("x",)),), Path(".")).pixels("a.txt")
-        Traceback (most recent call last):
-        tellapart.errors.DataError: s: item a: field 'images[0]': 'a.txt' is not an image this reads; use one of .jpeg, .jpg, .npy, .png, .webp
         """
         data = self.read_bytes(reference)
         try:
@@ -207,7 +174,7 @@ class PairSet:
         for item in sorted(self.items, key=lambda item: item.id):
             counts = [str(count) for count in item.shape]
             for part in (item.id, counts[0], *map(lookup, item.images), counts[1], *item.texts):
-                # Its length before each part: no two sets give the same bytes.
+                # The length before each part: no two sets give the same bytes.
                 data = part.encode()
                 digest.update(len(data).to_bytes(8, "big") + data)
         return digest.hexdigest()

@@ -1,7 +1,7 @@
 """Perceptual hashes: pictures that look alike have hashes that differ in few bits.
 
-The hash is pHash: the signs of the 64 lowest frequencies of a 32 by 32 grey picture about their median. It knows neither
-colour nor brightness, so a thumbnail of 8 by 8 colours must agree, too.
+The hash is pHash: the signs of the 64 lowest frequencies of a 32 by 32 grey picture about their median. It knows
+neither colour nor brightness, so a thumbnail of 8 by 8 colours must agree, too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BITS", "LEVELS", "Prints", "near", "perceptual_hash", "prints", "thumbnail"]
+__all__ = ["BITS", "LEVELS", "ImageHashes", "gather_hashes", "near_duplicates", "perceptual_hash", "thumbnail"]
 
 #: Bits that may differ between the hashes of near-duplicates, of 64.
 BITS = 4
@@ -31,14 +31,14 @@ _CUTS = ((0, 13), (13, 13), (26, 13), (39, 13), (52, 12))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prints:
-    """What is kept of pictures to find near-duplicates.
+class ImageHashes:
+    """Hashes and thumbnails of pictures, to find near-duplicates.
 
     Attributes:
         hashes: uint64 `(picture,)`.
         thumbnails: uint8 `(picture, 192)`.
 
-    >>> prints([]).hashes.shape
+    >>> gather_hashes([]).hashes.shape
     (0,)
     """
 
@@ -77,40 +77,40 @@ def thumbnail(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.asarray(small, np.uint8).ravel()
 
 
-def prints(pictures: Sequence[tuple[int, NDArray[np.uint8]]]) -> Prints:
+def gather_hashes(pictures: Sequence[tuple[int, NDArray[np.uint8]]]) -> ImageHashes:
     """Gather hashes and thumbnails.
 
-    >>> prints([(3, np.zeros(192, np.uint8))]).hashes
+    >>> gather_hashes([(3, np.zeros(192, np.uint8))]).hashes
     array([3], dtype=uint64)
     """
     hashes = np.array([value for value, _ in pictures], np.uint64)
     small = np.array([colours for _, colours in pictures], np.uint8).reshape(len(pictures), 3 * _THUMB**2)
-    return Prints(hashes, small)
+    return ImageHashes(hashes, small)
 
 
-def near(ours: Prints, theirs: Prints) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def near_duplicates(ours: ImageHashes, theirs: ImageHashes) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Yield the positions of near-duplicates, ours and theirs; a pair may come more than once.
 
     Exact: every pair of hashes that differ in at most 4 bits agrees in one of five parts of them, so only those that
     share a part are compared. Memory is bounded.
 
-    >>> one = prints([(0b1111, np.zeros(192, np.uint8)), (0b11111 << 20, np.zeros(192, np.uint8))])
-    >>> other = prints([(0, np.full(192, 6, np.uint8)), (0b1111, np.full(192, 7, np.uint8))])
-    >>> sorted({(int(a), int(b)) for left, right in near(one, other) for a, b in zip(left, right)})
+    >>> one = gather_hashes([(0b1111, np.zeros(192, np.uint8)), (0b11111 << 20, np.zeros(192, np.uint8))])
+    >>> other = gather_hashes([(0, np.full(192, 6, np.uint8)), (0b1111, np.full(192, 7, np.uint8))])
+    >>> sorted({(int(a), int(b)) for left, right in near_duplicates(one, other) for a, b in zip(left, right)})
     [(0, 0)]
     """
     for start, width in _CUTS:
-        for left, right in _sharing(_part(ours.hashes, start, width), _part(theirs.hashes, start, width)):
-            rows = max(1, _BLOCK // len(right))
-            for at in range(0, len(left), rows):
-                block = left[at : at + rows]
-                differ = _ones(ours.hashes[block, None] ^ theirs.hashes[None, right])
+        for own, other in _sharing(_part(ours.hashes, start, width), _part(theirs.hashes, start, width)):
+            rows = max(1, _BLOCK // len(other))
+            for at in range(0, len(own), rows):
+                block = own[at : at + rows]
+                differ = _count_bits(ours.hashes[block, None] ^ theirs.hashes[None, other])
                 i, j = np.nonzero(differ <= BITS)
-                yield from _coloured(ours, theirs, block[i], right[j])
+                yield from _compare_thumbnails(ours, theirs, block[i], other[j])
 
 
-def _coloured(
-    ours: Prints, theirs: Prints, i: NDArray[np.int64], j: NDArray[np.int64]
+def _compare_thumbnails(
+    ours: ImageHashes, theirs: ImageHashes, i: NDArray[np.int64], j: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Keep pairs whose thumbnails agree, some thousands at a time."""
     step = _BLOCK // 192
@@ -129,15 +129,14 @@ def _sharing(
     ours: NDArray[np.uint64], theirs: NDArray[np.uint64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Yield the positions of equal values, value by value."""
-    left, right = np.argsort(ours, kind="stable"), np.argsort(theirs, kind="stable")
     values = np.intersect1d(ours, theirs)
-    bounds = [
-        (np.searchsorted(keys[order], values, "left"), np.searchsorted(keys[order], values, "right"), order)
-        for keys, order in ((ours, left), (theirs, right))
-    ]
-    (a, b, _), (c, d, _) = bounds
-    for k in range(len(values)):
-        yield left[a[k] : b[k]], right[c[k] : d[k]]
+
+    def positions(hashes: NDArray[np.uint64]) -> list[NDArray[np.int64]]:
+        order = np.argsort(hashes, kind="stable")
+        starts, ends = (np.searchsorted(hashes[order], values, side) for side in ("left", "right"))
+        return [order[start:end] for start, end in zip(starts, ends, strict=True)]
+
+    yield from zip(positions(ours), positions(theirs), strict=True)
 
 
 @cache
@@ -149,14 +148,13 @@ def _cosines() -> NDArray[np.float64]:
 
 
 @cache
-def _counts() -> NDArray[np.uint8]:
-    """How many bits are set in each number below 2**16."""
+def _bit_counts() -> NDArray[np.uint8]:
     return np.array([value.bit_count() for value in range(1 << 16)], np.uint8)
 
 
-def _ones(words: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Count the bits that are set."""
+def _count_bits(words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Count the bits that are set, 16 at a time: numpy 1 has no `bitwise_count`."""
     counts: NDArray[np.int64] = np.zeros(words.shape, np.int64)
     for shift in (0, 16, 32, 48):
-        counts += _counts()[((words >> np.uint64(shift)) & np.uint64(0xFFFF)).astype(np.intp)]
+        counts += _bit_counts()[((words >> np.uint64(shift)) & np.uint64(0xFFFF)).astype(np.intp)]
     return counts

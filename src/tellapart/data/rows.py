@@ -1,4 +1,4 @@
-"""Text files, JSON, JSONL, TOML and CSV, read so that whatever is wrong names its file and line."""
+"""Readers of JSON, JSONL, TOML and CSV files, whose errors name the file and the line."""
 
 from __future__ import annotations
 
@@ -7,25 +7,28 @@ import io
 import json
 import math
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Never
+from typing import Any, Never, TypeVar
 
 from tellapart.errors import DataError
 
-__all__ = ["read_csv", "read_json", "read_jsonl", "read_object", "read_toml"]
+__all__ = ["first_repeated", "read_csv", "read_json", "read_jsonl", "read_object", "read_toml"]
+
+T = TypeVar("T")
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a JSONL file, each with the number of its line; blank lines are passed over.
+    """Yield the objects of a JSONL file, each with the number of its line; blank lines are skipped.
 
     Raises:
         DataError: the file cannot be read or is not UTF-8; a line is not one JSON object, repeats a key, or holds a
             number that JSON does not have (NaN, Infinity, 1e999).
 
-    >>> list(read_jsonl(Path("gone.jsonl")))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: gone.jsonl: cannot be read (No such file or directory)
+    >>> rows = read_jsonl(Path("examples/eqsim_ablation/smoke_scenes/pairs.jsonl"))
+    >>> [(line, row["id"]) for line, row in rows][:2]
+    [(1, 'attribute-000'), (2, 'attribute-001')]
     """
     # Split at newlines alone: str.splitlines would also break captions at U+2028 and its like.
     for number, line in enumerate(_text(path).split("\n"), start=1):
@@ -39,11 +42,10 @@ def read_json(path: Path) -> Any:
     Raises:
         DataError: as `read_jsonl`.
 
-    >>> read_json(Path("gone.json"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: gone.json: cannot be read (No such file or directory)
+    >>> read_json(Path("examples/eqsim_ablation/smoke_scenes/card.json"))["name"]
+    'smoke-scenes'
     """
-    return _parsed(_text(path), str(path))
+    return _parse(_text(path), str(path))
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -52,9 +54,8 @@ def read_object(path: Path) -> dict[str, Any]:
     Raises:
         DataError: as `read_jsonl`, or it holds something else.
 
-    >>> read_object(Path("gone.json"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: gone.json: cannot be read (No such file or directory)
+    >>> read_object(Path("examples/eqsim_ablation/smoke_scenes/card.json"))["licence"]
+    'Apache-2.0'
     """
     return _object(_text(path), str(path))
 
@@ -65,9 +66,8 @@ def read_toml(path: Path) -> dict[str, Any]:
     Raises:
         DataError: it cannot be read, is not UTF-8 or not TOML.
 
-    >>> read_toml(Path("gone.toml"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: gone.toml: cannot be read (No such file or directory)
+    >>> read_toml(Path("pyproject.toml"))["project"]["name"]
+    'tellapart'
     """
     try:
         return tomllib.loads(_text(path))
@@ -82,9 +82,11 @@ def read_csv(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         DataError: the file cannot be read or is not UTF-8; a column's name repeats; a row has not as many fields as the
             header, or is badly quoted.
 
-    >>> list(read_csv(Path("gone.csv")))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: gone.csv: cannot be read (No such file or directory)
+    >>> from tempfile import NamedTemporaryFile
+    >>> with NamedTemporaryFile("w") as file:
+    ...     print("image,caption\\na.png,a cat", file=file, flush=True)
+    ...     list(read_csv(Path(file.name)))
+    [(2, {'image': 'a.png', 'caption': 'a cat'})]
     """
     reader = csv.reader(io.StringIO(_text(path), newline=""), strict=True)
     header: list[str] = []
@@ -93,8 +95,8 @@ def read_csv(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         for row in reader:
             if not header:
                 header = row
-                if name := _repeated(header):
-                    raise DataError(f"{path}:{line}: column {name!r} stands twice in the header")
+                if name := first_repeated(header):
+                    raise DataError(f"{path}:{line}: column {name!r} is repeated in the header")
             elif row:
                 if len(row) != len(header):
                     raise DataError(f"{path}:{line}: has {len(row)} fields where the header has {len(header)}")
@@ -118,7 +120,7 @@ def _text(path: Path) -> str:
         raise DataError(f"{path}:{line}: is not UTF-8 (byte 0x{data[start]:02x}); save the file as UTF-8") from error
 
 
-def _parsed(text: str, where: str) -> Any:
+def _parse(text: str, where: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse, parse_float=_finite)
     except json.JSONDecodeError as error:
@@ -129,26 +131,26 @@ def _parsed(text: str, where: str) -> Any:
 
 
 def _object(text: str, where: str) -> dict[str, Any]:
-    found = _parsed(text, where)
-    if not isinstance(found, dict):
+    content = _parse(text, where)
+    if not isinstance(content, dict):
         raise DataError(f"{where}: expected an object {{...}}, got {text.strip()!r:.60}")
-    return found
+    return content
 
 
-def _repeated(names: Sequence[str]) -> str | None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
+def first_repeated(values: Iterable[T]) -> T | None:
+    """Return the first value that occurs more than once, or None.
+
+    >>> first_repeated(["a", "b", "a"])
+    'a'
+    """
+    return next((value for value, count in Counter(values).items() if count > 1), None)
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError(f"key {_repeated([key for key, _ in pairs])!r:.60} stands twice in one object")
-    return found
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        raise ValueError(f"key {first_repeated(key for key, _ in pairs)!r:.60} is repeated in one object")
+    return content
 
 
 def _refuse(constant: str) -> Never:

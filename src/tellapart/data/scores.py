@@ -1,4 +1,4 @@
-"""Raw scores: what a model said of every image-text pair of every item."""
+"""Raw scores: a model's number for every image-text pair of every item."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 
 from tellapart.errors import ScoreError
 
-__all__ = ["ScoreKind", "Scores", "named"]
+__all__ = ["ScoreKind", "Scores", "join_names"]
 
 ScoreKind = Literal["similarity", "logit", "probability"]
 
 
-def named(ids: Sequence[str], limit: int = 10) -> str:
+def join_names(ids: Sequence[str], limit: int = 10) -> str:
     """Return the first ids for an error message, and how many were left out.
 
-    >>> named(["a", "b", "c"], limit=2)
+    >>> join_names(["a", "b", "c"], limit=2)
     'a, b and 1 more'
     """
-    shown = ", ".join(ids[:limit])
-    return shown if len(ids) <= limit else f"{shown} and {len(ids) - limit} more"
+    names = ", ".join(ids[:limit])
+    return names if len(ids) <= limit else f"{names} and {len(ids) - limit} more"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,10 +39,8 @@ class Scores:
             finite (or, for probabilities, outside [0, 1]); an id is no string, or repeats; the kind is unknown.
 
     >>> scores = Scores(("a",), [[[0.9, 0.1], [0.2, 0.8]]], "similarity")
-    >>> scores.shape
-    (2, 2)
-    >>> scores.values.dtype
-    dtype('float32')
+    >>> scores.shape, scores.values.dtype
+    ((2, 2), dtype('float32'))
     """
 
     ids: tuple[str, ...]
@@ -50,10 +48,10 @@ class Scores:
     kind: ScoreKind
 
     def __init__(self, ids: Sequence[str], values: Any, kind: ScoreKind) -> None:
-        named_ids, array = tuple(ids), _as_float32(values)
-        _check(named_ids, array, kind)
+        names, array = tuple(ids), _as_float32(values)
+        _check(names, array, kind)
         array.setflags(write=False)
-        object.__setattr__(self, "ids", named_ids)
+        object.__setattr__(self, "ids", names)
         object.__setattr__(self, "values", array)
         object.__setattr__(self, "kind", kind)
 
@@ -62,11 +60,7 @@ class Scores:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Images and texts of one item.
-
-        >>> Scores(("a", "b"), [[[0.5, 0.1]], [[0.2, 0.3]]], "probability").shape
-        (1, 2)
-        """
+        """Images and texts of one item."""
         return self.values.shape[1], self.values.shape[2]
 
     def select(self, ids: Sequence[str]) -> Scores:
@@ -81,7 +75,7 @@ class Scores:
         row = {item: index for index, item in enumerate(self.ids)}
         missing = [item for item in ids if item not in row]
         if missing:
-            raise ScoreError(f"{len(missing)} of {len(ids)} items have no scores: {named(missing)}")
+            raise ScoreError(f"{len(missing)} of {len(ids)} items have no scores: {join_names(missing)}")
         return Scores(ids, self.values[[row[item] for item in ids]], self.kind)
 
 
@@ -108,12 +102,12 @@ def _check(ids: tuple[str, ...], values: NDArray[np.float32], kind: ScoreKind) -
     if other := [item for item in ids if not isinstance(item, str)]:
         raise ScoreError(f"item ids must be strings; got {other[0]!r}")
     if repeated := [item for item, count in Counter(ids).items() if count > 1]:
-        raise ScoreError(f"item ids must be distinct; repeated: {named(repeated)}")
+        raise ScoreError(f"item ids must be distinct; repeated: {join_names(repeated)}")
     if bad := _failing(ids, np.isfinite(values)):
-        raise ScoreError(f"scores must be finite; NaN or infinite in {len(bad)} of {len(ids)} items: {named(bad)}")
+        raise ScoreError(f"scores must be finite; NaN or infinite in {len(bad)} of {len(ids)} items: {join_names(bad)}")
     if kind == "probability" and (bad := _failing(ids, (values >= 0) & (values <= 1))):
         raise ScoreError(
-            f"probabilities must lie in [0, 1]; outside in {len(bad)} of {len(ids)} items: {named(bad)}; "
+            f"probabilities must lie in [0, 1]; outside in {len(bad)} of {len(ids)} items: {join_names(bad)}; "
             "if these are raw model outputs, name their kind: logit or similarity"
         )
 

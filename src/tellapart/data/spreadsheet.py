@@ -1,4 +1,4 @@
-"""Text for a spreadsheet: what a stranger named stays a text, and runs nowhere as a formula."""
+"""Spreadsheet cells: text that others wrote stays text, and never runs as a formula."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import re
 
 __all__ = ["spreadsheet_cell"]
 
-#: Where a program that splits the file at semicolons, tabs or line ends begins a cell whose text it would run. Full-width signs
-#: count as plain ones in East Asian versions.
+#: Where a program that splits the file at semicolons, tabs or line ends begins a cell whose text it would run.
+#: Full-width signs count as plain ones in East Asian versions.
 _FORMULA = re.compile(r"""(?:^|(?<=[;\t\r\n]))(?=[\s"]*[=+\-@＝＋－＠]|[\t\r\n\0])""")
 
 
 def spreadsheet_cell(content: str | float | None) -> str | float | None:
-    """Return what a CSV file should hold: text that a spreadsheet would run gets an apostrophe before it, all else stays.
+    """Return what a CSV file should hold: text that a spreadsheet would run gets an apostrophe before it, all else
+    stays.
 
-    Numbers stay numbers, negative ones too. The apostrophe shows where a program takes the file as it stands; who reads it back
-    removes it.
+    Numbers stay numbers, negative ones too. The apostrophe shows where a program takes the file as it stands; who reads
+    it back removes it.
 
     Source: OWASP ASVS 5.0, requirement 1.2.10; CWE-1236.
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
-from tellapart.data.scores import named
+from tellapart.data.scores import join_names
 from tellapart.errors import ModelError, StoreError
 from tellapart.models.batches import Batches
 from tellapart.models.content_hash import HashedImage, ImageReader, PixelFilter, text_hash
@@ -109,7 +109,7 @@ class Job:
         Raises:
             ModelError: it is not.
         """
-        subject = f"model {self.model.name!r}, given {named([repr(name) for name in names], limit=3)},"
+        subject = f"model {self.model.name!r}, given {join_names([repr(name) for name in names], limit=3)},"
         if not isinstance(output, np.ndarray) or output.dtype != np.float32:
             kind = output.dtype if isinstance(output, np.ndarray) else type(output).__name__
             raise ModelError(f"{subject} must return a float32 array; it returned {kind}")

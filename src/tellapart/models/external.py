@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from tellapart.data.atomic import atomic_file
 from tellapart.data.npz import read_arrays
-from tellapart.data.scores import ScoreKind, Scores, named
+from tellapart.data.scores import ScoreKind, Scores, join_names
 from tellapart.errors import ScoreError
 
 __all__ = ["RawScores", "created_ties", "read_raw_scores", "read_scores", "round_scores", "write_scores"]
@@ -164,7 +164,7 @@ class _Table:
 def _refuse(path: Path, names: Sequence[str], how: str, *, total: int | None = None) -> None:
     if names:
         of = "" if total is None else f" of {total}"
-        raise ScoreError(f"{path}: {len(names)}{of} scores {how}: {named(names)}")
+        raise ScoreError(f"{path}: {len(names)}{of} scores {how}: {join_names(names)}")
 
 
 def _text(path: Path, data: bytes) -> str:
@@ -276,7 +276,7 @@ def write_scores(scores: Scores, path: Path | str) -> None:
         raise ScoreError(f"{path}: scores are written to .npz, .csv or .jsonl files; got {path.suffix!r}")
     bad = [ascii(item) for item in scores.ids if "\0" in item or re.search("[\ud800-\udfff]", item)]
     if bad:
-        raise ScoreError(f"{path}: ids cannot hold a NUL or a lone surrogate: {named(bad)}")
+        raise ScoreError(f"{path}: ids cannot hold a NUL or a lone surrogate: {join_names(bad)}")
     data = {".npz": _npz_bytes, ".csv": _csv_bytes, ".jsonl": _jsonl_bytes}[path.suffix](scores)
     try:
         with atomic_file(path) as draft:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tellapart.data.scores import named
+from tellapart.data.scores import join_names
 from tellapart.errors import ModelError, first_sentence, require
 from tellapart.models.hub import fetch_file
 from tellapart.models.torch_backend import Runtime, import_torch
@@ -128,7 +128,7 @@ def load_weights(architecture: Any, source: str, runtime: Runtime, *, unused: Se
     shapes = {key: f"{key} {tuple(have)}, not {tuple(want)}" for key, have, want in report["mismatched_keys"]}
     problems = {"missing": report["missing_keys"], "unexpected": report["unexpected_keys"], "of another shape": shapes}
     reasons = [
-        f"{len(keys)} {problem} ({named([shapes.get(key, key) for key in keys], 3)})"
+        f"{len(keys)} {problem} ({join_names([shapes.get(key, key) for key in keys], 3)})"
         for problem, listed in problems.items()
         if (keys := sorted(key for key in listed if not key.startswith(heads) and not _COUNTERS.search(key)))
     ]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tellapart.data.scores import named
+from tellapart.data.scores import join_names
 from tellapart.errors import ModelError, first_line, require
 from tellapart.models.openclip.source import Source
 from tellapart.models.torch_backend import import_torch, read_state_dict
@@ -125,7 +125,7 @@ def _check_shapes(source: Source, model: Any, tensors: Mapping[str, Any]) -> Non
         "unexpected": [name for name in actual if name not in expected],
         "of another shape": [f"{name} {actual[name]}, not {expected[name]}" for name in differing],
     }
-    listed = [f"{len(names)} {problem} ({named(names, 3)})" for problem, names in problems.items() if names]
+    listed = [f"{len(names)} {problem} ({join_names(names, 3)})" for problem, names in problems.items() if names]
     if listed:
         raise ModelError(
             f"{source.name}: {source.checkpoint.name} does not fit {source.architecture}: {'; '.join(listed)}"

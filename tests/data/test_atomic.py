@@ -1,4 +1,4 @@
-"""A file or folder is there whole or not at all, and what was there before is not lost to half of another."""
+"""Atomic writes: a file or folder is there complete or not at all, and an old one is never lost to half of a new one."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tellapart.data.task_records import (
     RetrievalSet,
     Statement,
     StatementSet,
-    aligned,
+    align,
 )
 from tellapart.errors import DataError
 
@@ -132,7 +132,7 @@ def test_every_set_refuses_to_be_empty_and_ids_that_repeat(make: Any) -> None:
     assert make(["a", "b"]).name == "set"
     with pytest.raises(DataError, match="set holds no rows"):
         make([])
-    with pytest.raises(DataError, match="set: id 'b' stands twice"):
+    with pytest.raises(DataError, match="set: id 'b' is repeated"):
         make(["a", "b", "b"])
 
 
@@ -146,8 +146,8 @@ def test_a_box_without_area_and_an_image_without_references_raise() -> None:
 
 
 def test_predictions_are_put_in_the_order_of_the_ids_or_refused() -> None:
-    assert aligned(["b", "a"], {"a": 1, "b": 2}) == [2, 1]
+    assert align(["b", "a"], {"a": 1, "b": 2}) == [2, 1]
     with pytest.raises(DataError, match=r"answers must be given once for each id; none for 1 of 2: b; 2 for unknown"):
-        aligned(["a", "b"], {"a": 1, "x": 2, "y": 3}, "answers")
+        align(["a", "b"], {"a": 1, "x": 2, "y": 3}, "answers")
     with pytest.raises(DataError, match="none for 12 of 12: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"):
-        aligned([str(k) for k in range(12)], {})
+        align([str(k) for k in range(12)], {})
