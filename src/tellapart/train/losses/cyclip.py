@@ -28,6 +28,9 @@ class CyClip:
 
     Raises:
         ModelError: a weight is below 0.
+
+    >>> CyClip(within=0.0)  # consistency across modalities alone
+    CyClip(cross=0.25, within=0.0)
     """
 
     cross: float = 0.25

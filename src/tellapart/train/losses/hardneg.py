@@ -28,6 +28,9 @@ class HardNeg:
 
     Raises:
         ModelError: k is below 1 or the weight below 0.
+
+    >>> HardNeg(k=4)
+    HardNeg(k=4, weight=1.0)
     """
 
     k: int = 8

@@ -90,6 +90,11 @@ class NegativePairs:
     Attributes:
         texts: int64 `(b, m)`, whose texts are wrong for image `i`; -1 where there is none.
         images: int64 `(b, m)`, whose images are wrong for text `i`; -1 where there is none.
+
+    >>> import torch
+    >>> other = torch.tensor([[1], [0]])  # two pairs, crossed with each other
+    >>> NegativePairs(texts=other, images=other).texts.tolist()
+    [[1], [0]]
     """
 
     texts: Tensor

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tellapart.train.losses.batch import wide
-from tellapart.train.losses.ranks import gather, own_rank, require_equal_rows
+from tellapart.train.losses.ranks import count_rows, gather, own_rank
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,6 +35,11 @@ class AllPairs:
         start: number of this rank's first pair.
         count: how many pairs this rank has.
         chunk: rows at a time, or None for all.
+
+    >>> import torch
+    >>> second = AllPairs(torch.eye(4), torch.eye(4), torch.tensor(10.0), torch.arange(4), start=2, count=2, chunk=None)
+    >>> MatrixRows(second, second.start, second.start + second.count).index.tolist()  # of the second of two ranks
+    [2, 3]
     """
 
     images: Tensor
@@ -111,8 +116,7 @@ def gather_pairs(batch: Batch) -> AllPairs:
     >>> gather_pairs(Batch(half, half, torch.tensor(10.0), torch.arange(2))).images.dtype
     torch.float32
     """
-    count = len(batch.images)
-    require_equal_rows(count)
+    count = count_rows(batch.images)
     return AllPairs(
         images=gather(wide(batch.images)),
         texts=gather(wide(batch.texts)),

@@ -14,7 +14,7 @@ from tellapart.errors import ModelError
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["gather", "mean_over_ranks", "own_rank", "rank_count", "require_equal_rows", "share"]
+__all__ = ["count_rows", "gather", "mean_over_ranks", "own_rank", "rank_count", "share"]
 
 
 def rank_count() -> int:
@@ -39,28 +39,24 @@ def own_rank() -> int:
     return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
 
 
-def require_equal_rows(rows: int) -> None:
-    """Check that every rank brings the same number of pairs; all ranks raise, so none is left waiting.
+def count_rows(rows: Tensor) -> int:
+    """Return how many rows this rank holds; if another holds a different number, all ranks raise, so none waits.
 
     Raises:
-        ModelError: they do not.
+        ModelError: the ranks' numbers differ.
 
-    >>> require_equal_rows(3)
+    >>> import torch
+    >>> count_rows(torch.zeros(3, 2))
+    3
     """
-    if rank_count() == 1:
-        return
     import torch
-    import torch.distributed as dist
 
-    counts: list[Any] = [None] * rank_count()
-    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-    tensors = [torch.zeros(1, dtype=torch.int64, device=device) for _ in counts]
-    dist.all_gather(tensors, torch.tensor([rows], device=device))
-    counts = [int(tensor.item()) for tensor in tensors]
+    counts = gather(torch.tensor([len(rows)], device=rows.device)).tolist()
     if len(set(counts)) > 1:
         raise ModelError(
             f"ranks hold {counts} pairs; a loss over ranks needs equal numbers: drop or pad the last batch"
         )
+    return len(rows)
 
 
 def gather(rows: Tensor) -> Tensor:
