@@ -49,8 +49,8 @@ def score_bar(value: float, low: float | None = None, high: float | None = None,
     (2, True)
     """
     parts = [
-        '<svg class="bar" viewBox="-3 0 106 12" preserveAspectRatio="none" aria-hidden="true" focusable="false">',
-        '<line class="track" x1="0" x2="100" y1="6" y2="6"/>',
+        '<svg class="bar" viewBox="-3 0 106 12" preserveAspectRatio="none" aria-hidden="true" focusable="false">'
+        '<line class="track" x1="0" x2="100" y1="6" y2="6"/>'
     ]
     if low is not None and high is not None:
         start, end = _percent_inside(low), _percent_inside(high)
@@ -145,8 +145,9 @@ def share_a_scale(traces: Sequence[Trace]) -> list[list[Trace]]:
     """
     groups: list[list[Trace]] = []
     for trace in sorted(traces, key=lambda trace: (trace.kind, trace.size == 0, trace.size)):
-        last = groups[-1] if groups else None
-        if last and last[0].kind == trace.kind and _is_close(trace.size, last[0].size, last[-1].size):
+        last = groups[-1] if groups else [trace]
+        limit = min(_TO_NEXT * last[-1].size, _TO_FIRST * last[0].size)
+        if groups and last[0].kind == trace.kind and trace.size <= limit:
             last.append(trace)
         else:
             groups.append([trace])
@@ -199,10 +200,6 @@ def plot(metric: str, traces: Sequence[Trace], width: float = 340.0, height: flo
         across(0.0),
         sum(one.below + one.above for one in histograms.values()),
     )
-
-
-def _is_close(size: float, first: float, largest: float) -> bool:
-    return size <= _TO_NEXT * largest and size <= _TO_FIRST * first
 
 
 def _typical(values: NDArray[np.float64]) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -95,50 +95,35 @@ def album(items: Iterable[Sequence[str]], read: Callable[[str], bytes], budget: 
     >>> len(pictures.uris), pictures.left_out
     (1, 1)
     """
-    uris: list[str] = []
-    index: dict[str, int] = {}
-    unreadable: dict[str, None] = {}
-    size, left_out = 0, 0
-    full = False
-
-    def is_full() -> bool:
-        return full
-
-    for references, pictures in _read_ahead(items, read, is_full):
-        fresh = [name for name in dict.fromkeys(references) if name not in index and name not in unreadable]
-        # One broken file must not cost the report; the page says how many there were.
-        unreadable.update((name, None) for name in fresh if not full and pictures.get(name) is None)
-        new = {name: uri for name in fresh if not full and (uri := pictures.get(name)) is not None}
-        size += sum(map(len, new.values()))
-        full = full or size > budget
-        if full:
-            left_out += bool(fresh)
-            continue
-        for name, uri in new.items():
-            index[name] = len(uris)
-            uris.append(uri)
-    return Album(tuple(uris), index, left_out, tuple(unreadable))
-
-
-def _read_ahead(
-    items: Iterable[Sequence[str]], read: Callable[[str], bytes], is_full: Callable[[], bool]
-) -> Iterator[tuple[Sequence[str], dict[str, str | None]]]:
-    """Yield each item's references with their pictures, made by a thread a core; None for one that cannot be read."""
 
     def make(name: str) -> str | None:
         try:
             return data_uri(read(name), name)
-        except DataError:
+        except DataError:  # one broken file must not cost the report; the page says how many there were
             return None
 
-    requested: set[str] = set()
+    uris: dict[str, str] = {}
+    unreadable: dict[str, None] = {}
+    size, left_out, full = 0, 0, False
     waiting = iter(items)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         while block := list(islice(waiting, _AHEAD)):
-            names = [] if is_full() else [name for name in dict.fromkeys(chain(*block)) if name not in requested]
-            requested.update(names)
+            known = uris.keys() | unreadable.keys()
+            names = [] if full else [name for name in dict.fromkeys(chain(*block)) if name not in known]
             pictures = dict(zip(names, pool.map(make, names), strict=True))
-            yield from ((references, pictures) for references in block)
+            for references in block:
+                fresh = {n: pictures.get(n) for n in references if n not in uris and n not in unreadable}
+                new = {name: uri for name, uri in fresh.items() if uri is not None}
+                if not full:
+                    unreadable |= {name: None for name in fresh if name not in new}
+                    size += sum(map(len, new.values()))
+                    full = size > budget
+                if full:
+                    left_out += bool(fresh)
+                else:
+                    uris |= new
+    index = {name: number for number, name in enumerate(uris)}
+    return Album(tuple(uris.values()), index, left_out, tuple(unreadable))
 
 
 def _web_format(data: bytes) -> str | None:
