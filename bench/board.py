@@ -2,11 +2,11 @@
 
     python bench/board.py        # some four minutes
 
-Rows go in by the functions that read run folders, without the folders' JSON, in the number and size that such folders have.
-The record says how long a page takes that is made anew (`made`: gathered, rendered, packed), and what readers wait: one, a
-hundred at once, and a hundred while files of scores are sent and measured, each of which makes the board show a new record.
-The server is `tellapart serve` with one hidden benchmark, in a process of its own; the readers share the machine with it and
-with its measuring process.
+Rows go in by the functions that read run folders, without the folders' JSON, in the number and size that such folders
+have. The record says how long a page takes that is made anew (`made`: gathered, rendered, packed), and what readers
+wait: one, a hundred at once, and a hundred while files of scores are sent and measured, each of which makes the board
+show a new record. The server is `tellapart serve` with one hidden benchmark, in a process of its own; the readers share
+the machine with it and with its measuring process.
 """
 
 from __future__ import annotations

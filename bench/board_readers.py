@@ -1,4 +1,6 @@
-"""Readers that ask again as soon as they are answered, over connections that stay open; what they wait, in milliseconds.
+"""Readers that ask again as soon as they are answered, over connections that stay open.
+
+What they wait, in milliseconds.
 
 The client is a socket and nothing more: what an HTTP library costs for an answer is more than what the board costs.
 """

@@ -1,8 +1,11 @@
-"""What filling a caption's gaps together saves over one call for each: `python bench/caption_gaps.py --nltk DIR --tokenizer DIR --captions FILE`.
+"""What filling a caption's gaps together saves over one call for each.
 
-The model is a BERT of roberta-base's shape (12 layers, width 768) with random weights, which cost what learnt ones cost; the
-tokenizer is a folder of transformers (all-MiniLM-L6-v2's will do), the captions are `caption_files.read_captions`'s, spread evenly. The
-ways take turns caption by caption, and a number is the processor's seconds, which a busy machine changes little:
+`python bench/caption_gaps.py --nltk DIR --tokenizer DIR --captions FILE`.
+
+The model is a BERT of roberta-base's shape (12 layers, width 768) with random weights, which cost what learnt ones
+cost; the tokenizer is a folder of transformers (all-MiniLM-L6-v2's will do), the captions are
+`caption_files.read_captions`'s, spread evenly. The ways take turns caption by caption, and a number is the processor's
+seconds, which a busy machine changes little:
 
 - `pipeline`: transformers' fill-mask pipeline, a call for each gap, as the authors of COCO-Counterfactuals do it
 - `gap`: `MaskedLanguageModel.fill` with one gap a call, in rows of one

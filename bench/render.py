@@ -59,7 +59,8 @@ def main() -> None:
         aspects = {each: measured(each, chosen.pairs, chosen.workers, Path(folder)) for each in ASPECTS}
     per_pair = sum(each["cpu_seconds"] / each["pairs"] for each in aspects.values())
     record = {
-        "what": "pairs of the builder scenes, 160 px, 8 samples, depth 6, vocabulary figure-14, masks and rejected draws included",
+        "what": "pairs of the builder scenes, 160 px, 8 samples, depth 6, vocabulary figure-14, masks and rejected "
+        "draws included",
         "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "workers": chosen.workers},
         "versions": {name: metadata.version(name) for name in ("mitsuba", "pyoidn", "numpy")},
         "aspects": aspects,

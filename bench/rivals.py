@@ -1,7 +1,7 @@
 """The tools that are timed: their environments, their commands, and what they say they found.
 
-Environments lie outside the repository, in `$TELLAPART_BENCH` or `~/.cache/tellapart-bench`, one for each tool, installed once from
-the registry with the repository's constraints.
+Environments lie outside the repository, in `$TELLAPART_BENCH` or `~/.cache/tellapart-bench`, one for each tool,
+installed once from the registry with the repository's constraints.
 """
 
 from __future__ import annotations
@@ -112,7 +112,9 @@ def _expect(tool: str, command: list[str]) -> str:
 
 
 def _mend_torchvision(tool: str, home: Path, python: Path) -> None:
-    """Make torchvision importable beside a torch of another kind (see `tellapart.models.torch_backend.import_torch`)."""
+    """Make torchvision importable beside a torch of another kind (see
+    `tellapart.models.torch_backend.import_torch`).
+    """
     probe = [str(python), "-c", "import torchvision"]
     if subprocess.run(probe, capture_output=True, check=False).returncode:
         packages = next(home.glob("lib/python*/site-packages"))
@@ -231,7 +233,8 @@ def _run_tellapart(job: Job, *, warm: bool) -> dict[str, float]:
     shutil.rmtree(out, ignore_errors=True)
     sets = [argument for name in job.names for argument in ("-b", f"folder:{job.sets / name}")]
     command = [
-        sys.executable, "-m", "tellapart", "run", "-m", f"local-dir:{job.model['folder']}", *sets, "--device", job.device,
+        sys.executable, "-m", "tellapart", "run", "-m", f"local-dir:{job.model['folder']}", *sets,
+        "--device", job.device,
         "--cache", str(state / "store"), "--out", str(out), "--json",
     ]  # fmt: skip
     _finish("tellapart", command, job)

@@ -6,8 +6,8 @@ Shapes (items: images x texts, and how much repeats) are those of the published 
 - `sugarcrepe`: 1 x 2; 7,511 items on 1,560 images; 11,844 of 15,022 captions are distinct, 11.2 words on average.
 - `aro`: 1 x 5, a caption and four permutations of its words, as COCO-Order: 25,010 items on 5,000 images.
 
-Pictures are JPEG files of 500 by 375 pixels and about 65 kB, each another; captions are 7 to 25 words, some 12.5 on average, of a
-length in tokens that is distributed as SugarCrepe's. All come from one seed.
+Pictures are JPEG files of 500 by 375 pixels and about 65 kB, each another; captions are 7 to 25 words, some 12.5 on
+average, of a length in tokens that is distributed as SugarCrepe's. All come from one seed.
 """
 
 from __future__ import annotations

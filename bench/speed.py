@@ -1,16 +1,19 @@
-"""Wall time of whole commands: tellapart against mteb, CLIP_benchmark and UniBench, on the same sets, model and machine.
+"""Wall time of whole commands.
+
+Tellapart against mteb, CLIP_benchmark and UniBench, on the same sets, model and machine.
 
     python bench/speed.py                                        # all: some twenty minutes on two quiet cores
     python bench/speed.py --items 40 --record trial.json         # to see that it works
     python bench/speed.py --tools tellapart --record trial.json  # this project alone
 
-Every tool evaluates the same synthetic sets (see `shapes.py`) with the same randomly initialised model, in float32, from local files, in
-its own environment (see `rivals.py`; how each is driven stands in `drivers/`). Timed is the whole command, from the
-interpreter's start to its end. Cold: the tool has seen neither model nor sets, the operating system has (the files are in its
-cache). Warm: the same command again, with all that the tool kept; tellapart scores and measures again from its store of embeddings,
-the others find the results themselves and compute nothing.
+Every tool evaluates the same synthetic sets (see `shapes.py`) with the same randomly initialised model, in float32,
+from local files, in its own environment (see `rivals.py`; how each is driven stands in `drivers/`). Timed is the whole
+command, from the interpreter's start to its end. Cold: the tool has seen neither model nor sets, the operating system
+has (the files are in its cache). Warm: the same command again, with all that the tool kept; tellapart scores and
+measures again from its store of embeddings, the others find the results themselves and compute nothing.
 
-The bound is the model alone: a bare loop over prepared tensors, each distinct image and text once (see `drivers/forward_driver.py`).
+The bound is the model alone: a bare loop over prepared tensors, each distinct image and text once (see
+`drivers/forward_driver.py`).
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ def _table(run: Mapping[str, Any]) -> str:
     forward = sum(run["forward"].values())
     ours = run["tools"].get("tellapart")
     title = (
-        f"**{run['model']}, {run['group']}**: {run['images']} distinct images of {run['image_slots']}, {run['texts']} distinct "
+        f"**{run['model']}, {run['group']}**: {run['images']} distinct images of {run['image_slots']}, {run['texts']} "
+        "distinct "
         f"texts of {run['text_slots']}; the model alone: {forward:.1f} s"
     )
     lines = [title, "", _HEAD, "|---|---|---|---|---|---|---|"]

@@ -1,8 +1,9 @@
 """The cost of a whole training step with each loss: `python bench/training_cost.py [--rounds 9] [--record FILE]`.
 
 The steps are those of `tellapart train`, from prepared images and texts to AdamW's update, on one encoder: an open_clip
-model for losses of dual encoders, a BLIP for those of fusion encoders. Losses take turns on the same batches; a ratio is
-the median over rounds of one round's CPU seconds over those of the plain loss. EqSim's paper says 1.026 (dual) and 1.95 (fusion).
+model for losses of dual encoders, a BLIP for those of fusion encoders. Losses take turns on the same batches; a ratio
+is the median over rounds of one round's CPU seconds over those of the plain loss. EqSim's paper says 1.026 (dual) and
+1.95 (fusion).
 """
 
 from __future__ import annotations

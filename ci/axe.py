@@ -2,8 +2,9 @@
 
     python ci/axe.py OUT
 
-Writes `OUT/axe.min.js`. The package is pinned by version and SHA-256, kept in OUT, read as an archive and never installed. It
-is not the product's: where it cannot be had, the reason is told, nothing is written, and the exit status is 75.
+Writes `OUT/axe.min.js`. The package is pinned by version and SHA-256, kept in OUT, read as an archive and never
+installed. It is not the product's: where it cannot be had, the reason is told, nothing is written, and the exit status
+is 75.
 """
 
 from __future__ import annotations

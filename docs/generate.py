@@ -172,7 +172,8 @@ def sources_table() -> str:
         hub = "" if one.hub is None else f"[{one.hub.repo}]({one.hub.page}) `{one.hub.revision[:12]}`"
         name = f"[`{one.name}`]({one.source})" if one.source.startswith("https://") else f"`{one.name}`"
         rows.append(
-            f"| {name} | {files} | {one.images} | {hub}{' (gated)' if one.hub and one.hub.gated else ''} | {one.licence} |"
+            f"| {name} | {files} | {one.images} | {hub}{' (gated)' if one.hub and one.hub.gated else ''} | "
+            f"{one.licence} |"
             if one.files
             else f"| `{one.name}` | {files} | {one.images or 'embedded'} | | {one.licence} |"
         )
@@ -200,7 +201,8 @@ def tasks_table() -> str:
         first = ", ".join(f"`{name}`" for name in headline({metric.name for metric in task.metrics}))
         domain = "; ".join(filter(None, (one.domain, f"`{one.rival}`" if one.rival else "")))
         rows.append(
-            f"| `{one.name}` | {task.output} | {one.items:,} | {first} | {one.cluster} | {domain} | {', '.join(task.suffixes)} |"
+            f"| `{one.name}` | {task.output} | {one.items:,} | {first} | {one.cluster} | {domain} | "
+            f"{', '.join(task.suffixes)} |"
         )
     return "\n".join(rows) + "\n"
 

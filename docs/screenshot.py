@@ -1,7 +1,7 @@
 """Take the README's pictures: `docs/report.png` and `docs/report-items.png` of a report, `docs/board.png` of a board.
 
-`tellapart board export --runs runs/demo --out site`, then `python docs/screenshot.py runs/demo/report.html site`; it needs
-Chromium on the PATH and the `dev` extra.
+`tellapart board export --runs runs/demo --out site`, then `python docs/screenshot.py runs/demo/report.html site`; it
+needs Chromium on the PATH and the `dev` extra.
 """
 
 from __future__ import annotations

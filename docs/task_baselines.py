@@ -109,8 +109,8 @@ def most_frequent_caption(records: CaptionSet) -> Said:
 def nearest_caption(records: CaptionSet) -> Said:
     """Say that reference of all images which is nearest to all references.
 
-    Near is the mean cosine of the counts of words, each weighed by the logarithm of the images over those whose references
-    hold it, as CIDEr weighs them. (Not so weighed, a caption with many an "a" is the nearest.)
+    Near is the mean cosine of the counts of words, each weighed by the logarithm of the images over those whose
+    references hold it, as CIDEr weighs them. (Not so weighed, a caption with many an "a" is the nearest.)
     """
     words = {caption: tokenize(caption).split() for own in records.references for caption in own}
     images_with = Counter(word for own in records.references for word in {w for caption in own for w in words[caption]})
@@ -150,8 +150,8 @@ def bag(caption: str) -> str:
 def words_of_captions(records: RetrievalSet) -> Said:
     """Know each image by its true captions, without the order of their words: `bag-of-words`, over a whole gallery.
 
-    A score is the share of words in common with the image's nearest caption: 1 for the true ones, and for a false one only
-    if it holds the same words. So nothing stands above the best true entry, and what ties with it has its words.
+    A score is the share of words in common with the image's nearest caption: 1 for the true ones, and for a false one
+    only if it holds the same words. So nothing stands above the best true entry, and what ties with it has its words.
     """
     bags = [bag(caption) for caption in records.captions]
     of_image: list[set[str]] = [set() for _ in records.images]
@@ -249,7 +249,9 @@ def measured(task: str, system: System, records: Any) -> Record:
 
 
 def chances(task: str, records: Any) -> dict[str, float]:
-    """Return what each metric declares of these records for a system without information, where it declares something."""
+    """Return what each metric declares of these records for a system without information, where it declares
+    something.
+    """
     found, _words = found_by(task, SYSTEMS[task][0], records)
     return {one.name: round(one.chance, 9) for one in found if one.chance is not None}
 

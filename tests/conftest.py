@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
 
-# No deadline: a test is no slower for being run beside others. A fixed seed where the run must decide, a new one elsewhere.
+# No deadline: a test is no slower for being run beside others. A fixed seed where the run must decide, a new one
+# elsewhere.
 settings.register_profile("tellapart", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
 settings.load_profile("tellapart")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import doctest
 import importlib
 import inspect
 import os
@@ -13,6 +14,7 @@ import sys
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -150,25 +152,65 @@ def importable() -> list[str]:
     return [name for name in names if name != "tellapart.__main__"]
 
 
-@pytest.mark.parametrize("name", importable())
-def test_every_public_name_has_a_docstring_with_an_example(name: str) -> None:
+#: Rooms whose public names are learned by example; the names of the package root are, too.
+TAUGHT = ("tellapart.data.", "tellapart.metrics.", "tellapart.stats.", "tellapart.tasks.", "tellapart.train.losses.")
+
+
+def public_things(name: str) -> list[tuple[str, Any]]:
+    """The public functions and classes that a module defines itself."""
     module = importlib.import_module(name)
-    assert module.__doc__, f"{name} has no docstring"
-    for public in getattr(module, "__all__", ()):
-        thing = getattr(module, public)
-        if not (inspect.isfunction(thing) or inspect.isclass(thing)) or thing.__module__ != name:
-            continue
-        if (
-            name == "tellapart.cli.main"
-        ):  # a command's docstring is its help; its examples are in the tests of the commands
-            assert thing.__doc__
-            continue
-        assert ">>>" in (thing.__doc__ or ""), f"{name}.{public} has no example"
+    things = [(public, getattr(module, public)) for public in getattr(module, "__all__", ())]
+    return [
+        (public, thing)
+        for public, thing in things
+        if (inspect.isfunction(thing) or inspect.isclass(thing)) and thing.__module__ == name
+    ]
+
+
+@pytest.mark.parametrize("name", importable())
+def test_every_public_name_has_a_docstring(name: str) -> None:
+    assert importlib.import_module(name).__doc__, f"{name} has no docstring"
+    for public, thing in public_things(name):
+        assert thing.__doc__, f"{name}.{public} has no docstring"
         if inspect.isclass(thing) and not getattr(thing, "_is_protocol", False):
             for method, member in vars(thing).items():
-                if method.startswith("_") or not (inspect.isfunction(member) or isinstance(member, property)):
-                    continue
-                assert member.__doc__, f"{name}.{public}.{method} has no docstring"
+                if not method.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
+                    assert member.__doc__, f"{name}.{public}.{method} has no docstring"
+
+
+@pytest.mark.parametrize("name", [name for name in importable() if name.startswith(TAUGHT)])
+def test_what_people_learn_by_example_has_one(name: str) -> None:
+    missing = [public for public, thing in public_things(name) if ">>>" not in (thing.__doc__ or "")]
+    assert missing == []
+
+
+def test_every_name_of_the_root_has_an_example() -> None:
+    things = {name: getattr(tellapart, name) for name in tellapart.__all__}
+    documented = {name: one for name, one in things.items() if inspect.isfunction(one) or inspect.isclass(one)}
+    assert [name for name, one in documented.items() if ">>>" not in (one.__doc__ or "")] == []
+
+
+def examples_of(path: Path) -> list[tuple[int, list[doctest.Example]]]:
+    """The examples of every docstring of a file that has some, with its line."""
+    parser, found = doctest.DocTestParser(), []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            examples = parser.get_examples(ast.get_docstring(node) or "")
+            if examples:
+                found.append((getattr(node, "lineno", 1), examples))
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=dotted)
+def test_an_example_shows_something(path: Path) -> None:
+    """An output that is not a traceback, and more than the name of the thing."""
+    empty = [
+        line
+        for line, examples in examples_of(path)
+        if not any(one.want and not one.exc_msg for one in examples)
+        or any(re.search(r"\.__(name|slots)__$", one.source.strip()) for one in examples)
+    ]
+    assert empty == []
 
 
 def test_every_module_names_what_is_public() -> None:
@@ -240,7 +282,8 @@ def test_the_root_loads_its_names_on_first_use_only() -> None:
         [
             sys.executable,
             "-c",
-            "import sys, tellapart; print('tellapart.metrics.pairs' in sys.modules); tellapart.text_score; print('tellapart.metrics.pairs' in sys.modules)",
+            "import sys, tellapart; print('tellapart.metrics.pairs' in sys.modules); tellapart.text_score; "
+            "print('tellapart.metrics.pairs' in sys.modules)",
         ],
         capture_output=True,
         text=True,

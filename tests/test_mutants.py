@@ -1,4 +1,7 @@
-"""A small mistake in any metric fails a test: a sample of all such mistakes here, every one of them with `make mutants`."""
+"""A small mistake in any metric fails a test.
+
+A sample of all such mistakes here, every one of them with `make mutants`.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,10 @@ def test_each_small_mistake_is_made_once(mutants: ModuleType, body: str, expecte
 
 
 def test_a_mutant_is_the_module_with_its_mistake(mutants: ModuleType) -> None:
-    source = "HALF = 0.5\n\nclass Rule:\n    least: int = 3\n\n    def right(self, score, than=HALF):\n        return score > than\n"
+    source = (
+        "HALF = 0.5\n\nclass Rule:\n    least: int = 3\n\n"
+        "    def right(self, score, than=HALF):\n        return score > than\n"
+    )
     found = {mutant.after: mutant for mutant in mutants.mutants_of(Path("rules.py"), source)}
     assert {(after, mutant.where, mutant.at_import) for after, mutant in found.items()} == {
         ("HALF = 1.5", "rules", True),

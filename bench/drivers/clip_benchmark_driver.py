@@ -2,13 +2,14 @@
 
     python clip_benchmark_driver.py prepare|cold|warm JOB.json
 
-- `winoground`: it calls `load_dataset("facebook/winoground")`, which takes a folder of that name in the working directory.
+- `winoground`: it calls `load_dataset("facebook/winoground")`, which takes a folder of that name in the working
+  directory.
 - `sugarcrepe`: its `sugar_crepe/add_att`, whose files lie where it would have downloaded them to.
 - `aro`: it has no ARO. Its task takes any number of captions, its dataset class two; so that class is replaced by one
   that gives all five, and the set is read as `sugar_crepe/swap_obj`.
 
-Its defaults stay (batches of 64, 4 workers) but for two options: `--no_amp`, since its default on a CPU, bfloat16, is several
-times slower there and gives other numbers; and, warm, `--skip_existing`, without which it computes all again.
+Its defaults stay (batches of 64, 4 workers) but for two options: `--no_amp`, since its default on a CPU, bfloat16, is
+several times slower there and gives other numbers; and, warm, `--skip_existing`, without which it computes all again.
 """
 
 from __future__ import annotations

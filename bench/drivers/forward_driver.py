@@ -2,9 +2,9 @@
 
     python forward_driver.py run JOB.json
 
-A bare loop of open_clip's own modules in float32: images in batches of 32; texts padded to the next multiple of 8 tokens, as their
-causal tower allows, and batched with texts of that length. Nothing is decoded, prepared, tokenised, stored or
-compared within the time that counts. Prints the seconds of images and of texts.
+A bare loop of open_clip's own modules in float32: images in batches of 32; texts padded to the next multiple of 8
+tokens, as their causal tower allows, and batched with texts of that length. Nothing is decoded, prepared, tokenised,
+stored or compared within the time that counts. Prints the seconds of images and of texts.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
     python mteb_driver.py prepare|cold|warm JOB.json
 
-The tasks are its `Winoground`, `SugarCrepe` and `AROCocoOrder`, whose `metadata.dataset` names a local folder. The model is its
-wrapper of open_clip; that one can load from the hub only, by `hf-hub:NAME`, so open_clip's two functions are wrapped to take
-`local-dir:FOLDER` for that name, and its pin of open_clip 2.31.0 is not asked for, so that every tool runs the same one. Nothing else
-is replaced. Its defaults stay: texts in batches of 32, images one by one (its evaluator
-makes their loader without a batch size).
+The tasks are its `Winoground`, `SugarCrepe` and `AROCocoOrder`, whose `metadata.dataset` names a local folder. The
+model is its wrapper of open_clip; that one can load from the hub only, by `hf-hub:NAME`, so open_clip's two functions
+are wrapped to take `local-dir:FOLDER` for that name, and its pin of open_clip 2.31.0 is not asked for, so that every
+tool runs the same one. Nothing else is replaced. Its defaults stay: texts in batches of 32, images one by one (its
+evaluator makes their loader without a batch size).
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The synthetic sets as tables of the `datasets` library, for the tools that read such; run in the tool's own environment.
+"""The synthetic sets as tables of the `datasets` library, for the tools that read such.
+
+Run in the tool's own environment.
 
 Images stay the files' bytes, as the hub's own tables of these benchmarks hold them.
 """

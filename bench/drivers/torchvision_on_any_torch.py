@@ -1,7 +1,7 @@
 """Copied into a tool's environment where `import torchvision` fails, and imported by its interpreter at the start.
 
-torchvision registers operators of its C++ library at import. Where that library was linked for another torch (CUDA beside CPU) it
-does not load; declaring the two schemas is enough for all that these tools use.
+torchvision registers operators of its C++ library at import. Where that library was linked for another torch (CUDA
+beside CPU) it does not load; declaring the two schemas is enough for all that these tools use.
 """
 
 import importlib.util

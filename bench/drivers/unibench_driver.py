@@ -2,10 +2,10 @@
 
     python unibench_driver.py prepare|cold|warm JOB.json
 
-Its datasets are found where it would have saved them (`load_from_disk`); no code of it is replaced. Three things that it would
-fetch or take from the machine are given: the model (`add_model`, with its own `ClipModel`), an empty file of past results
-(without one it stops, if it may not download the authors'), and the number of workers: its default is `SLURM_CPUS_PER_TASK`,
-or else 96 processes; here the cores. Batches of 32 are its default.
+Its datasets are found where it would have saved them (`load_from_disk`); no code of it is replaced. Three things that
+it would fetch or take from the machine are given: the model (`add_model`, with its own `ClipModel`), an empty file of
+past results (without one it stops, if it may not download the authors'), and the number of workers: its default is
+`SLURM_CPUS_PER_TASK`, or else 96 processes; here the cores. Batches of 32 are its default.
 """
 
 from __future__ import annotations

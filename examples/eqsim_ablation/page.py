@@ -129,7 +129,8 @@ def _scores(record: Mapping[str, Any], rows: Sequence[Method], masks: Masks) -> 
     return (
         "\n".join(lines)
         + "\n\nPercent of items with both captions and both images told apart, ties wrong: mean ± standard deviation "
-        "over seeds. A model that draws at random gets 16.7. `seen` and `held out` are combinations that training scenes have "
+        "over seeds. A model that draws at random gets 16.7. `seen` and `held out` are combinations that training "
+        "scenes have "
         "and have not. The bundled encoder was trained longer, on more scenes and with more losses; it is not a row.\n"
         + _untaught(record, masks)
     )
@@ -167,12 +168,15 @@ def _differences(runs: Sequence[Mapping[str, Any]], rows: Sequence[Method], mask
     ]
     count, excluding = len(compared) * len(masks), sum(map(len, clear.values()))
     sentences.append(
-        f"{excluding} of {count} intervals leave zero out; if no loss differed from another, about {0.05 * count:.0f} would."
+        f"{excluding} of {count} intervals leave zero out; if no loss differed from another, about {0.05 * count:.0f} "
+        "would."
     )
     return (
         "\n".join(lines)
-        + f"\n\nPoints, with 95 % intervals: a percentile bootstrap of {DRAWS:,} draws over seeds and items at once, of "
-        "the same seeds and items for both. Few seeds make such an interval too narrow rather than too wide, and no interval is "
+        + f"\n\nPoints, with 95 % intervals: a percentile bootstrap of {DRAWS:,} draws over seeds and items at once, "
+        "of "
+        "the same seeds and items for both. Few seeds make such an interval too narrow rather than too wide, and no "
+        "interval is "
         "widened for their number.\n\n" + "\n\n".join(sentences) + "\n"
     )
 
@@ -186,7 +190,8 @@ def _regularisation(runs: Sequence[Mapping[str, Any]], rows: Sequence[Method]) -
             lines.append(f"| {row.title} | `{part}` | {values[0]:.3g} | {values[1]:.3g} |")
     return (
         "\n".join(lines)
-        + "\n\nParts of the loss, each with its weight: means over the first and the last quarter of the steps, and over "
+        + "\n\nParts of the loss, each with its weight: means over the first and the last quarter of the steps, and "
+        "over "
         "seeds. A part of zero changes nothing, at any weight.\n" + _same(runs, rows)
     )
 
@@ -241,8 +246,10 @@ def _costs(record: Mapping[str, Any], rows: Sequence[Method]) -> str:
         lines.append(f"| {titles.get(name, name)} | {' | '.join(cells)} |")
     return (
         "\n".join(lines)
-        + "\n\nMilliseconds of the processor, the median of five: the forward pass of both towers and the loss; forward "
-        "and backward. In brackets, how much longer than FT's the loss's own time makes the forward pass: the towers are "
+        + "\n\nMilliseconds of the processor, the median of five: the forward pass of both towers and the loss; "
+        "forward "
+        "and backward. In brackets, how much longer than FT's the loss's own time makes the forward pass: the towers "
+        "are "
         "the same, and their times differ by noise alone. The paper has 1.026x for a dual encoder.\n"
     )
 

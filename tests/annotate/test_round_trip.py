@@ -1,4 +1,7 @@
-"""From a survey to answers: whatever the side an option stood on and the file it came back in, the answer is the same."""
+"""From a survey to answers.
+
+Whatever the side an option stood on and the file it came back in, the answer is the same.
+"""
 
 from __future__ import annotations
 

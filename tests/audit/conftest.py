@@ -92,7 +92,9 @@ def pictured(tmp_path: Path) -> Callable[..., PairSet]:
 
 @pytest.fixture
 def loves_z(tmp_path: Path) -> Path:
-    """A checkpoint of llama2.c that knows bytes alone, and to which the letter z is the likeliest, whatever came before."""
+    """A checkpoint of llama2.c that knows bytes alone, and to which the letter z is the likeliest, whatever came
+    before.
+    """
     sizes = Sizes(dim=4, hidden=4, layers=1, heads=2, key_heads=2, vocabulary=259, context=64)
     weights = {name: np.zeros(shape) for name, shape in sizes.layout().items()}
     weights["embedding"][:, 0] = 1.0

@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tellapart.audit.croissant import croissant, missing
-from tellapart.benchmarks.benchmark import find_pairs
+from tellapart.benchmarks.find import load_pairs
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
@@ -88,7 +88,7 @@ def test_a_licence_that_is_no_identifier_is_told_as_it_is(pictured: Made, blots:
 
 
 def test_a_set_that_is_no_folder_of_files_is_refused() -> None:
-    item = find_pairs("demo").pairs().items[0]
+    item = load_pairs("demo").items[0]
     elsewhere = PairSet("far", (item,), Path("nowhere"))
     with pytest.raises(DataError, match=r"far: Croissant describes the files of a folder with pairs.jsonl"):
         croissant(elsewhere)

@@ -165,7 +165,10 @@ def test_of_a_large_set_items_are_judged_that_are_spread_evenly(captioned: Made)
 
 
 def test_a_set_of_one_process_is_flagged_no_more_often_than_promised() -> None:
-    """25 sets whose entries are exchangeable: a warning in one of a hundred, so three or more is a chance of 2 in 1,000."""
+    """25 sets whose entries are exchangeable.
+
+    A warning in one of a hundred, so three or more is a chance of 2 in 1,000.
+    """
     flagged = 0
     for seed in range(25):
         rng = np.random.default_rng(seed)

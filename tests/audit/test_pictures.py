@@ -35,7 +35,8 @@ def by_name(found: list[Finding]) -> dict[str, Finding]:
 
 
 def test_a_clean_set_of_minimal_pairs_passes_every_check(pictured: Made, blots: Blots) -> None:
-    # Which picture is the changed one, and which caption says so, is as good as tossed: else the order tells them apart.
+    # Which picture is the changed one, and which caption says so, is as good as tossed: else the order tells them
+    # apart.
     turned = np.random.default_rng(0).random(30) < 0.5
     rows = [(blots(k), patched(blots(k)))[:: -1 if turned[k] else 1] for k in range(30)]
     texts = [(f"blots {k}", f"patched {k}")[:: -1 if turned[k] else 1] for k in range(30)]

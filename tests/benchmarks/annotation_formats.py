@@ -212,7 +212,8 @@ FORMATS = {
     "aro-attribution": Format("visual_genome_attribution.json", BOXED, pairs("aro-attribution", ids=False)),
     "aro-coco-order": Format("coco_order.json", ORDERED, pairs("aro-coco-order", ids=False)),
     "aro-flickr-order": Format("flickr30k_order.json", ORDERED, pairs("aro-flickr-order", ids=False)),
-    "gpt-4v": Format("gpt4v-add_att.json", {**ANSWERED, "accuracy": 1.0}, answers, counted=False, optional=("accuracy",)),
+    "gpt-4v": Format("gpt4v-add_att.json", {**ANSWERED, "accuracy": 1.0}, answers, counted=False,
+                     optional=("accuracy",)),
     "gebplus": Format("val.json", MOMENTS, lambda path: Counter(read_moments(path).moments), rows=2, counted=False),
     "vlue, retrieval": Format(
         "itr.json", [{"image": f"{k}.jpg", "caption": [f"a {k}", f"b {k}"]} for k in range(3)], retrieval, counted=False

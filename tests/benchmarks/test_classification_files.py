@@ -1,4 +1,7 @@
-"""Classification from files: the bytes of CIFAR, folders of classes, lists of names and prompts, and what is wrong with them."""
+"""Classification from files.
+
+The bytes of CIFAR, folders of classes, lists of names and prompts, and what is wrong with them.
+"""
 
 from __future__ import annotations
 
@@ -207,7 +210,8 @@ def test_imagenet_takes_clips_names_where_all_of_its_folders_are_there(imagenet:
     pytest.importorskip("torch", reason="torch is not installed (the models extra)")
     with pytest.raises(DataError, match=r"holds 3 of ImageNet's 1,000 folders; name them in classes.txt"):
         bench("imagenet", imagenet).records()
-    # CLIP calls the folders at 657 and 744 "missile", those at 836 and 837 "sunglasses"; the names of the others do not matter.
+    # CLIP calls the folders at 657 and 744 "missile", those at 836 and 837 "sunglasses"; the names of the others do not
+    # matter.
     folders = [f"n{number:08}" for number in range(743)] + ["n01440764", "n04008634"]
     folders += [f"n{4100000 + number:08}" for number in range(91)] + ["n04355933"]
     folders += [f"n{5000000 + number:08}" for number in range(163)]
@@ -227,7 +231,9 @@ def test_imagenet_takes_clips_names_where_all_of_its_folders_are_there(imagenet:
 
 def test_the_embedded_classes_are_what_the_captions_count() -> None:
     records = read_demo_objects()
-    captions = {image: text for item in DEMO.records().items for image, text in zip(item.images, item.texts, strict=True)}
+    captions = {
+        image: text for item in DEMO.records().items for image, text in zip(item.images, item.texts, strict=True)
+    }
     clusters = {image: item.cluster for item in DEMO.records().items for image in item.images}
     for each in records.pictures:
         kind = records.classes[each.label].split()[-1]

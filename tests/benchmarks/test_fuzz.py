@@ -1,7 +1,7 @@
 """Every annotation format, damaged every way: the same items in some order, or one error that names the file.
 
-Three kinds of damage: bytes (cut, overwritten), order (rows and keys shuffled at every level), and types (any value of a
-file replaced by one of another type, or left out). Never another exception, never fewer items.
+Three kinds of damage: bytes (cut, overwritten), order (rows and keys shuffled at every level), and types (any value of
+a file replaced by one of another type, or left out). Never another exception, never fewer items.
 """
 
 from __future__ import annotations

@@ -94,7 +94,8 @@ def test_a_gated_set_that_is_cached_needs_no_token(winoground: Benchmark, monkey
 def test_a_gated_set_without_a_token_is_an_error_with_the_page() -> None:
     with pytest.raises(
         DataError,
-        match=r"facebook/winoground is gated .see https://huggingface.co/datasets/facebook/winoground., and there is no token",
+        match=r"facebook/winoground is gated .see https://huggingface.co/datasets/facebook/winoground., and there is "
+        r"no token",
     ):
         find_benchmark("winoground").expect()
 

@@ -50,7 +50,9 @@ def contrast(page: Any, selector: str) -> float:
         selector,
         """element => {
             let ground = element;
-            while (ground.parentElement && getComputedStyle(ground).backgroundColor === 'rgba(0, 0, 0, 0)') ground = ground.parentElement;
+            const clear = 'rgba(0, 0, 0, 0)';
+            while (ground.parentElement && getComputedStyle(ground).backgroundColor === clear)
+                ground = ground.parentElement;
             return [getComputedStyle(element).color, getComputedStyle(ground).backgroundColor];
         }""",
     )
@@ -210,7 +212,8 @@ def test_a_screen_reader_finds_names_for_everything(visit, address: str) -> None
         )
         assert (
             page.evaluate(
-                "[...document.querySelectorAll('svg')].filter(s => !s.getAttribute('aria-label') && s.getAttribute('aria-hidden') !== 'true').length"
+                "[...document.querySelectorAll('svg')].filter(s => !s.getAttribute('aria-label') && "
+                "s.getAttribute('aria-hidden') !== 'true').length"
             )
             == 0
         )

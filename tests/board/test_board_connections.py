@@ -1,4 +1,7 @@
-"""Connections that owe something are closed, and requests that are not for this board are not answered: a real server."""
+"""Connections that owe something are closed, and requests that are not for this board are not answered.
+
+A real server.
+"""
 
 from __future__ import annotations
 

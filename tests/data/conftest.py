@@ -54,7 +54,10 @@ def record() -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def put() -> Callable[..., Path]:
-    """`put(home, listing, name, images)`: write a folder of rows (or text, or bytes) and two images (or those given)."""
+    """`put(home, listing, name, images)`.
+
+    Write a folder of rows (or text, or bytes) and two images (or those given).
+    """
 
     def write(home: Path, listing: Any, name: str = "pairs.jsonl", images: Mapping[str, bytes] | None = None) -> Path:
         files = {f"images/{k}.png": _encoded(_noise(seed=k)) for k in range(2)} if images is None else images

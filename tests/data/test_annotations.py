@@ -1,4 +1,7 @@
-"""JSON annotation files: whatever is wrong is one error that names the file, and the row and field where there are any."""
+"""JSON annotation files.
+
+Whatever is wrong is one error that names the file, and the row and field where there are any.
+"""
 
 from __future__ import annotations
 

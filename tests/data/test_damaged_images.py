@@ -144,7 +144,8 @@ def test_a_file_that_claims_more_pixels_than_any_picture_is_refused_before_it_is
     try:
         with pytest.raises(
             DataError,
-            match=r"^a: (refused, it unpacks to \d+ by \d+ pixels, more than 64,000,000|refused, Image size .* bomb|.*could not create decoder)",
+            match=r"^a: (refused, it unpacks to \d+ by \d+ pixels, more than 64,000,000|refused, Image size .* "
+            r"bomb|.*could not create decoder)",
         ):
             decode(data, "a")
         assert tracemalloc.get_traced_memory()[1] < 20_000_000

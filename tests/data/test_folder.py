@@ -1,4 +1,7 @@
-"""A pair set's own folder: it comes back as it was written, is written whole or not at all, and errors name the place."""
+"""A pair set's own folder.
+
+It comes back as it was written, is written whole or not at all, and errors name the place.
+"""
 
 from __future__ import annotations
 

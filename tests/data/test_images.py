@@ -1,4 +1,7 @@
-"""Images become RGB pixels, the same from every format; what is no plain picture is refused or treated as documented."""
+"""Images become RGB pixels, the same from every format.
+
+What is no plain picture is refused or treated as documented.
+"""
 
 from __future__ import annotations
 

@@ -336,11 +336,12 @@ def test_two_machines_need_no_common_folder(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
+    address = ("--master-addr", "127.0.0.1", "--master-port", str(port))
     machines = [
         torchrun(
             *("-m", "colours", "-m", "probable", "-b", name, "--out", f"run-{machine}"),
             ranks=1,
-            launch=("--nnodes", "2", "--node-rank", str(machine), "--master-addr", "127.0.0.1", "--master-port", str(port)),
+            launch=("--nnodes", "2", "--node-rank", str(machine), *address),
             TELLAPART_CACHE=str(tmp_path / f"cache-{machine}"),
         )
         for machine in range(2)

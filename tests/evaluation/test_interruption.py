@@ -46,7 +46,8 @@ def wait_for(process: subprocess.Popen[str], batches: int) -> None:
 
 def numbers(out: Path) -> dict[str, Any]:
     record = json.loads((out / "results.json").read_text())
-    return {name: {**found, "seconds": 0, "images_encoded": 0, "texts_encoded": 0} for name, found in record["benchmarks"].items()}  # fmt: skip
+    blank = {"seconds": 0, "images_encoded": 0, "texts_encoded": 0}
+    return {name: {**result, **blank} for name, result in record["benchmarks"].items()}
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -76,7 +77,8 @@ def test_a_run_that_was_cut_off_goes_on_where_it_was(
     again = started(out, seconds=0)
     printed, said = again.communicate(timeout=60)
     assert again.returncode == 0
-    # Two batches of the second set were done and the third was at hand; the second may have been on its way to the store.
+    # Two batches of the second set were done and the third was at hand; the second may have been on its way to the
+    # store.
     assert said.count("encoding") in {batches - 2, batches - 1}
     done = json.loads((out / "results.json").read_text())
     assert next(iter(done["benchmarks"].values())) == first

@@ -25,7 +25,8 @@ from tellapart.tasks.pairs import PairScores
 
 def outline(n: int, shape: tuple[int, int] = (2, 2), **changes: object) -> Outline:
     ids = tuple(f"i{k}" for k in range(n))
-    return Outline(**({"ids": ids, "shape": shape, "clusters": ids, "tags": ({},) * n} | changes))  # type: ignore[arg-type]
+    fields = {"ids": ids, "shape": shape, "clusters": ids, "tags": ({},) * n} | changes
+    return Outline(**fields)  # type: ignore[arg-type]
 
 
 def drawn(n: int, shape: tuple[int, int] = (2, 2), *, seed: int = 0, coarse: bool = False) -> np.ndarray:

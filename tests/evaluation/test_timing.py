@@ -1,4 +1,5 @@
-"""What models cost: what is counted equals an independent count, and no time is that of a remembered or repeated sample."""
+"""What models cost: what is counted equals an independent count, and no time is that of a remembered or repeated
+sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Places of labels equal their definition, ties included, and recalls of classes are averaged as their definition says."""
+"""Places of labels equal their definition, ties included, and recalls of classes are averaged as their definition
+says."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from sklearn.metrics import balanced_accuracy_score, top_k_accuracy_score
 
 from tellapart.errors import ScoreError
 from tellapart.metrics import classification
-from tellapart.metrics.classification import class_recall_table, mean_over_classes, place_labels
+from tellapart.metrics.classification import class_recall_table, mean_over_classes, rank_labels
 
 
 @st.composite
@@ -27,7 +28,7 @@ def tables(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
 @given(tables())
 def test_strict_and_neutral_are_the_worst_and_the_mean_of_every_way_to_break_ties(table) -> None:
     scores, labels = table
-    ranks = place_labels(scores, labels).ranks
+    ranks = rank_labels(scores, labels).ranks
     for row, (values, label) in enumerate(zip(scores, labels, strict=True)):
         for k in (1, 2, 5):
             hits = [
@@ -41,7 +42,7 @@ def test_strict_and_neutral_are_the_worst_and_the_mean_of_every_way_to_break_tie
 @given(tables())
 def test_the_first_class_is_named_only_where_it_is_alone(table) -> None:
     scores, labels = table
-    for values, first in zip(scores, place_labels(scores, labels).first, strict=True):
+    for values, first in zip(scores, rank_labels(scores, labels).first, strict=True):
         best = np.flatnonzero(values == values.max())
         assert first == (best[0] if len(best) == 1 else -1)
 
@@ -50,7 +51,7 @@ def test_without_ties_the_numbers_are_scikit_learns() -> None:
     rng = np.random.default_rng(0)
     labels = rng.choice(8, 300, p=[0.3, 0.2, 0.2, 0.1, 0.1, 0.05, 0.04, 0.01])
     scores = rng.normal(size=(300, 8)) + np.eye(8)[labels]
-    found = place_labels(scores, labels)
+    found = rank_labels(scores, labels)
     for k in (1, 5):
         assert found.ranks.recall(k).mean() == pytest.approx(top_k_accuracy_score(labels, scores, k=k))
     recalls = class_recall_table(found.ranks.recall(1), labels, 8)
@@ -66,16 +67,16 @@ def test_a_class_without_a_picture_has_no_recall() -> None:
 def test_a_result_depends_on_neither_the_block_nor_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     scores, labels = rng.integers(0, 4, (50, 6)).astype(np.float32), rng.integers(0, 6, 50)
-    whole = place_labels(scores, labels)
+    whole = rank_labels(scores, labels)
     order = rng.permutation(50)
     monkeypatch.setattr(classification, "_BLOCK", 20)
-    blocks = place_labels(scores[order], labels[order])
+    blocks = rank_labels(scores[order], labels[order])
     assert np.array_equal(blocks.ranks.rank, whole.ranks.rank[order])
     assert np.array_equal(blocks.first, whole.first[order])
 
 
 def test_scores_that_float32_cannot_tell_apart_tie() -> None:
-    found = place_labels(np.array([[1.0, 1.0 + 1e-12]]), [1])
+    found = rank_labels(np.array([[1.0, 1.0 + 1e-12]]), [1])
     assert found.first.tolist() == [-1]
     assert found.ranks.tie_neutral_recall(1).tolist() == [0.5]
 
@@ -94,20 +95,20 @@ def test_scores_that_float32_cannot_tell_apart_tie() -> None:
 )
 def test_what_is_no_table_of_scores_is_refused(scores: object, labels: object, said: str) -> None:
     with pytest.raises(ScoreError, match=said):
-        place_labels(scores, labels)  # type: ignore[arg-type]
+        rank_labels(scores, labels)  # type: ignore[arg-type]
 
 
 def test_rows_that_are_not_finite_are_counted() -> None:
     scores = [[np.nan, 0.1], [0.2, 0.1], [np.inf, 0.1]]
     with pytest.raises(ScoreError, match="NaN or infinite in 2 of pictures 0 to 2"):
-        place_labels(scores, [0, 1, 0])
+        rank_labels(scores, [0, 1, 0])
 
 
 def test_one_label_too_high_among_others_is_refused() -> None:
     with pytest.raises(ScoreError, match="labels must be whole numbers from 0 to 1; got 0 to 2"):
-        place_labels([[0.1, 0.2], [0.1, 0.2]], [0, 2])
+        rank_labels([[0.1, 0.2], [0.1, 0.2]], [0, 2])
     with pytest.raises(ScoreError, match="got -1 to 1"):
-        place_labels([[0.1, 0.2], [0.1, 0.2]], [-1, 1])
+        rank_labels([[0.1, 0.2], [0.1, 0.2]], [-1, 1])
 
 
 def test_means_over_classes_are_taken_of_each_resample() -> None:

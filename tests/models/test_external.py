@@ -172,15 +172,21 @@ GOOD = np.zeros((2, 2, 2))
     [
         (npz(scores=GOOD), "has no array ids; it must hold ids and scores"),
         (npz(ids=[0, 1], scores=GOOD), r"ids must be strings \(n,\); got int64 \(2,\)"),
-        (npz(ids=["0", "1"], scores=GOOD[0]), r"scores must be numbers \(2, 2, 2\) for its 2 ids .*; got float64 \(2, 2\)"),
+        (npz(ids=["0", "1"], scores=GOOD[0]), r"scores must be numbers \(2, 2, 2\) for its 2 ids .*; got float64 \(2, "
+        r"2\)"),
         (npz(ids=["0", "1"], scores=GOOD.astype(str)), r"scores must be numbers .*; got <U32 \(2, 2, 2\)"),
         (npz(ids=["0", "0"], scores=GOOD), "1 scores are of items that occur twice in the file: 0"),
         (npz(ids=["0", "2"], scores=GOOD), "1 scores are of no item of this benchmark: 2"),
         (npz(ids=["0"], scores=GOOD[:1]), "1 of 2 scores are missing: 1"),
-        (npz(ids=["0", "1"], scores=np.where(np.arange(8).reshape(GOOD.shape) == 7, np.nan, 0)), "not finite in float32: 1"),
+        (
+            npz(ids=["0", "1"], scores=np.where(np.arange(8).reshape(GOOD.shape) == 7, np.nan, 0)),
+            "not finite in float32: 1",
+        ),
         (npz(ids=["0", "1"], scores=GOOD + 1e200), "2 scores are not finite in float32: 0, 1"),
-        (npz(ids=["0", "1"], scores=GOOD, kind="cosine"), "kind must be one of similarity, logit, probability; got 'cosine'"),
-        (npz(ids=np.array(["0", "1"], object), scores=GOOD), "is not an npz file of plain arrays: .*allow_pickle=False"),
+        (npz(ids=["0", "1"], scores=GOOD, kind="cosine"), "kind must be one of similarity, logit, probability; got "
+        "'cosine'"),
+        (npz(ids=np.array(["0", "1"], object), scores=GOOD), "is not an npz file of plain arrays: "
+        ".*allow_pickle=False"),
         (b"PK\x03\x04 cut off", "is not an npz file of plain arrays: File is not a zip file"),
         (npz(ids=["0", "1"], scores=GOOD)[:-40], "is not an npz file of plain arrays: "),
     ],

@@ -165,9 +165,15 @@ def test_a_truncated_file_is_an_error_that_names_it(path: Path, share: float) ->
     filled(path)
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * share)])
-    with pytest.raises(StoreError, match=r"store\.sqlite is damaged \(.*\); delete it, or name another --cache"):  # noqa: SIM117
-        with EmbeddingStore(path) as store:
-            store.vectors("m", [f"{k:064x}" for k in range(200)])
+    with (
+        pytest.raises(
+            StoreError,
+            match=r"store\.sqlite is damaged \(.*\); delete it, or name another "
+            r"--cache",
+        ),
+        EmbeddingStore(path) as store,
+    ):
+        store.vectors("m", [f"{k:064x}" for k in range(200)])
 
 
 def test_a_file_overwritten_in_the_middle_is_an_error_that_names_it(path: Path) -> None:

@@ -100,7 +100,8 @@ def siglip_tokenizer(folder: Path) -> Any:
 def siglip2_tokenizer() -> Any:
     pieces = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "▁", *"abcdefghijklmnopqrstuvwxyz,", "re", "red"]
     return transformers().Siglip2Tokenizer(
-        vocab={p: k for k, p in enumerate(pieces)}, merges=[("r", "e"), ("re", "d")], model_max_length=16, padding_side="right",
+        vocab={p: k for k, p in enumerate(pieces)}, merges=[("r", "e"), ("re", "d")],
+        model_max_length=16, padding_side="right",
         model_input_names=["input_ids"],
     )  # fmt: skip
 
@@ -253,7 +254,8 @@ def blip_2(folder: Path) -> Path:
         cross_attention_frequency=1,
     )  # fmt: skip
     config = t.Blip2Config(
-        vision_config=vision(), qformer_config=former, text_config=t.OPTConfig(hidden_size=WIDTH, vocab_size=8).to_dict(),
+        vision_config=vision(), qformer_config=former,
+        text_config=t.OPTConfig(hidden_size=WIDTH, vocab_size=8).to_dict(),
         num_query_tokens=4, image_text_hidden_size=DIMENSIONS,
     )  # fmt: skip
     return save(folder, t.Blip2ForImageTextRetrieval(config), processor)

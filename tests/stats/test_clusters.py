@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellapart.errors import MetricError
-from tellapart.stats.clusters import ClusterTotals, checked_level, checked_values
+from tellapart.stats.clusters import ClusterTotals, check_level, check_values
 
 finite = st.floats(-1e6, 1e6, allow_subnormal=False)
 
@@ -68,10 +68,10 @@ def test_bad_input_is_named(values, clusters, message):
 
 def test_a_value_that_is_no_outcome_is_named():
     with pytest.raises(MetricError, match=r"test: expected only 0 and 1, got 0\.25"):
-        checked_values("test", [1, 0, 0.25], binary=True)
+        check_values("test", [1, 0, 0.25], binary=True)
 
 
 @pytest.mark.parametrize("level", [0, 1, 95, -0.1, float("nan")])
 def test_a_level_outside_its_range_is_refused(level):
     with pytest.raises(MetricError, match=r"test: expected a level in \(0, 1\), got"):
-        checked_level("test", level)
+        check_level("test", level)

@@ -1,4 +1,5 @@
-"""Reliability: alpha's published examples, kappa against scikit-learn, intervals that cover and do not depend on order."""
+"""Reliability: alpha's published examples, kappa against scikit-learn, intervals that cover and do not depend on
+order."""
 
 from __future__ import annotations
 

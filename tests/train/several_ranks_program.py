@@ -1,4 +1,6 @@
-"""What each of several ranks goes through and says: `several_ranks_program.py FOLDER`, under torchrun, with the files of
+"""What each of several ranks goes through and says.
+
+`several_ranks_program.py FOLDER`, under torchrun, with the files of
 `test_several_ranks`. Every rank writes `said-N.json`: scenario -> what it ended in.
 """
 

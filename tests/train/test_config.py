@@ -1,4 +1,7 @@
-"""A wrong configuration is refused before anything is computed; the message names file, key and the nearest known one."""
+"""A wrong configuration is refused before anything is computed.
+
+The message names file, key and the nearest known one.
+"""
 
 from __future__ import annotations
 

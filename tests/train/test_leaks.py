@@ -1,4 +1,5 @@
-"""Training images that are pictures of a benchmark are found to the pixel, or by their looks if they were saved anew."""
+"""Training images that are pictures of a benchmark are found to the pixel, or by their looks if they were saved
+anew."""
 
 from __future__ import annotations
 

@@ -40,7 +40,10 @@ def save(tmp_path: Path, make_run: Callable[..., Any]) -> Callable[..., Path]:
 
 @pytest.fixture
 def publish(tmp_path: Path) -> Callable[..., Path]:
-    """Write published numbers as a record: `publish("METER", {("vlue-nlvr2", "accuracy"): 0.73})` returns its folder."""
+    """Write published numbers as a record.
+
+    `publish("METER", {("vlue-nlvr2", "accuracy"): 0.73})` returns its folder.
+    """
 
     def write(model: str, numbers: dict[tuple[str, str], float], task: str = "pairs") -> Path:
         folder = tmp_path / f"published-{len(list(tmp_path.glob('published-*')))}"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tellapart.metrics import retrieval
 from tellapart.metrics.retrieval import Retrieval, embeddings_both_ways, scores_both_ways
-from tellapart.metrics.topk import DEPTH, First, first_of_rows, merged
+from tellapart.metrics.topk import DEPTH, TopEntries, merge_top_entries, top_entries
 
 
 def sorted_first(scores: np.ndarray) -> list[list[int]]:
@@ -28,9 +28,9 @@ def test_parts_put_together_are_what_a_stable_sort_of_the_whole_gives(
     seed: int, rows: int, columns: int, width: int
 ) -> None:
     scores = tied_scores(seed, rows, columns)
-    found: First | None = None
+    found: TopEntries | None = None
     for start in range(0, columns, width):
-        found = merged(found, first_of_rows(scores[:, start : start + width], start=start))
+        found = merge_top_entries(found, top_entries(scores[:, start : start + width], start=start))
     assert found is not None
     assert found.entry.tolist() == sorted_first(scores)
     assert (found.score == np.take_along_axis(scores, found.entry, axis=1)).all()
@@ -64,7 +64,7 @@ def test_both_directions_keep_their_first_whatever_the_block(
 def test_the_callers_scores_are_left_as_they_are() -> None:
     scores = tied_scores(1, 3, 9)
     before = scores.copy()
-    first_of_rows(scores), first_of_rows(scores.T), first_of_rows(scores[:1].T)
+    top_entries(scores), top_entries(scores.T), top_entries(scores[:1].T)
     assert (scores == before).all()
 
 
