@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
 from tellapart.errors import MetricError
-from tellapart.stats.reliability import alpha_with_interval, kappa_with_interval, krippendorffs_alpha
+from tellapart.stats.agreement import alpha_with_interval, kappa_with_interval, krippendorffs_alpha
 
 
 def rows(observers: tuple[str, ...]) -> list[list[str | None]]:

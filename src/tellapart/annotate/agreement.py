@@ -9,9 +9,8 @@ from itertools import combinations
 from pydantic import BaseModel, ConfigDict
 
 from tellapart.annotate.survey import Answer, Study, Survey
-from tellapart.stats.agreement import percent_agreement
+from tellapart.stats.agreement import Reliability, alpha_with_interval, kappa_with_interval, percent_agreement
 from tellapart.stats.intervals import Column, Interval, intervals_for
-from tellapart.stats.reliability import Reliability, alpha_with_interval, kappa_with_interval
 
 __all__ = ["Agreement", "Bounded", "PairAgreement", "Share", "agreement", "shares", "usable"]
 

@@ -1,18 +1,49 @@
-"""Do two annotators agree: the share of equal labels, and Cohen's kappa, which takes luck out of it."""
+"""Agreement of annotators: the share of equal labels, Cohen's kappa and Krippendorff's alpha, with intervals.
+
+Kappa and alpha are functions of sums over items, so the cluster bootstrap draws items (with all their labels).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import MetricError
+from tellapart.stats.clusters import Clusters, check_level
+from tellapart.stats.intervals import Interval, Reduce, cluster_bootstrap
 
-__all__ = ["cohens_kappa", "percent_agreement"]
+__all__ = [
+    "Reliability",
+    "alpha_with_interval",
+    "cohens_kappa",
+    "kappa_with_interval",
+    "krippendorffs_alpha",
+    "percent_agreement",
+]
 
 Labels = Sequence[str] | Sequence[int] | NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    """A coefficient of agreement with its interval.
+
+    Attributes:
+        value: at most 1; 0 is luck; None where everybody gave one label to everything (0 / 0).
+        interval: over items; without bounds where the value has none, or there is one cluster.
+        items: with at least two labels.
+
+    >>> kappa_with_interval(["a", "b"], ["a", "b"], ["scene", "scene"]).interval.method
+    'none: 1 cluster'
+    """
+
+    value: float | None
+    interval: Interval
+    items: int
 
 
 def percent_agreement(a: Labels, b: Labels) -> float:
@@ -24,7 +55,7 @@ def percent_agreement(a: Labels, b: Labels) -> float:
     >>> percent_agreement(["yes", "no", "no", "yes"], ["yes", "no", "yes", "yes"])
     0.75
     """
-    first, second, _ = _coded("percent_agreement", a, b)
+    first, second, _ = _codes("percent_agreement", a, b)
     return float((first == second).mean())
 
 
@@ -40,10 +71,8 @@ def cohens_kappa(a: Labels, b: Labels) -> float | None:
 
     >>> cohens_kappa(["yes", "no", "no", "yes"], ["yes", "no", "yes", "yes"])
     0.5
-    >>> cohens_kappa(["yes", "yes"], ["yes", "yes"]) is None
-    True
     """
-    first, second, labels = _coded("cohens_kappa", a, b)
+    first, second, labels = _codes("cohens_kappa", a, b)
     items = len(first)
     # Whole-number products, so that two constant annotators give exactly 1.
     luck = int(np.bincount(first, minlength=labels) @ np.bincount(second, minlength=labels))
@@ -53,7 +82,94 @@ def cohens_kappa(a: Labels, b: Labels) -> float | None:
     return (agreed - luck) / (items**2 - luck)
 
 
-def _coded(call: str, a: Labels, b: Labels) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+def krippendorffs_alpha(labels: Sequence[Sequence[str | None]]) -> float | None:
+    """Return Krippendorff's alpha for nominal labels: 1 - observed / expected disagreement.
+
+    None where all labels are one and the same: luck explains all, alpha is 0 / 0.
+
+    Args:
+        labels: a row an item, an entry an annotator; None where an annotator did not label the item. Items with
+            fewer than two labels are left out.
+
+    Raises:
+        MetricError: no item has two labels.
+
+    Source: Krippendorff (2011), Computing Krippendorff's Alpha-Reliability.
+
+    >>> krippendorffs_alpha([["a", "a"], ["b", "b"], ["a", "b"], ["a", None]])
+    0.4444444444444444
+    """
+    sums = _alpha_terms(labels)[0].sum(axis=0)
+    disagreement, counts = float(sums[0]), sums[1:]
+    total = float(counts.sum())
+    expected = total**2 - float(counts @ counts)
+    return None if expected == 0 else 1 - (total - 1) * disagreement / expected
+
+
+def alpha_with_interval(
+    labels: Sequence[Sequence[str | None]], clusters: Clusters | None = None, *, level: float = 0.95, seed: int = 0
+) -> Reliability:
+    """Return `krippendorffs_alpha` with its bootstrap interval over items.
+
+    A resample in which only one label was drawn has no alpha; everybody agreed in it, so that it counts as 1.
+
+    Args:
+        labels: as for `krippendorffs_alpha`.
+        clusters: one name an item; items of one cluster are drawn together.
+        level: confidence level.
+        seed: of the draws.
+
+    Raises:
+        MetricError: no item has two labels, clusters do not fit, or a level outside (0, 1).
+
+    >>> alpha = alpha_with_interval([["a", "a"], ["b", "b"], ["a", "b"]] * 20)
+    >>> round(alpha.value, 3), alpha.items, alpha.interval.method
+    (0.339, 60, 'bootstrap')
+    """
+    terms, rows = _alpha_terms(labels)
+    if clusters is not None and len(clusters) != len(labels):
+        raise MetricError(
+            f"alpha_with_interval: got {len(labels)} items and {len(clusters)} clusters; pass one an item"
+        )
+    items = len(rows)
+
+    def alpha(means: NDArray[np.float64]) -> NDArray[np.float64]:
+        counts = means[..., 1:]
+        total = counts.sum(axis=-1)
+        expected = total**2 - (counts**2).sum(axis=-1)
+        return _luck_taken_out((total - 1 / items) * means[..., 0], expected)
+
+    own = None if clusters is None else np.asarray(clusters)[rows]
+    value = krippendorffs_alpha(labels)
+    return Reliability(value, _interval(value, terms, own, alpha, level, seed), items)
+
+
+def kappa_with_interval(
+    a: Sequence[str], b: Sequence[str], clusters: Clusters | None = None, *, level: float = 0.95, seed: int = 0
+) -> Reliability:
+    """Return `cohens_kappa` with its bootstrap interval over items; the rest is as for `alpha_with_interval`.
+
+    Raises:
+        MetricError: no labels, not one an item from each, clusters that do not fit, or a level outside (0, 1).
+
+    >>> kappa = kappa_with_interval(["a", "b", "a", "b"] * 10, ["a", "b", "b", "b"] * 10)
+    >>> kappa.value, round(kappa.interval.low, 2), round(kappa.interval.high, 2)
+    (0.5, 0.26, 0.75)
+    """
+    value = cohens_kappa(a, b)
+    kinds = sorted({*a, *b})
+    first, second = (np.array([[label == kind for kind in kinds] for label in labels], float) for labels in (a, b))
+    terms = np.column_stack([(first * second).sum(axis=1), first, second])
+
+    def kappa(means: NDArray[np.float64]) -> NDArray[np.float64]:
+        ours, theirs = means[..., 1 : len(kinds) + 1], means[..., len(kinds) + 1 :]
+        expected = 1 - (ours * theirs).sum(axis=-1)
+        return _luck_taken_out(1 - means[..., 0], expected)
+
+    return Reliability(value, _interval(value, terms, clusters, kappa, level, seed), len(a))
+
+
+def _codes(call: str, a: Labels, b: Labels) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     """Return both annotators' labels as numbers from 0, and how many distinct labels there are."""
     first, second = np.asarray(a), np.asarray(b)
     if first.ndim != 1 or first.shape != second.shape or first.size == 0:
@@ -66,3 +182,46 @@ def _coded(call: str, a: Labels, b: Labels) -> tuple[NDArray[np.int64], NDArray[
         )
     labels, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
     return codes[: first.size], codes[first.size :], len(labels)
+
+
+def _alpha_terms(labels: Sequence[Sequence[str | None]]) -> tuple[NDArray[np.float64], list[int]]:
+    """Return `(item, 1 + label)`: the item's disagreement, and how often it got each label; and the items' rows."""
+    by_item = [[label for label in row if label is not None] for row in labels]
+    rows = [number for number, row in enumerate(by_item) if len(row) > 1]
+    if not rows:
+        raise MetricError(
+            f"krippendorffs_alpha: none of {len(labels)} items has labels of two annotators; let two label the same "
+            "items"
+        )
+    columns = {kind: column for column, kind in enumerate(sorted({label for row in by_item for label in row}))}
+    counts = np.zeros((len(rows), len(columns)))
+    for index, number in enumerate(rows):
+        for label in by_item[number]:
+            counts[index, columns[label]] += 1
+    times = counts.sum(axis=1)
+    disagreement = (counts * (times[:, None] - counts)).sum(axis=1) / (times - 1)
+    return np.column_stack([disagreement, counts]), rows
+
+
+def _luck_taken_out(observed: NDArray[np.float64], expected: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return 1 - observed / expected disagreement, and 1 where none can be expected."""
+    # What remains of 1 - 1 after rounding is no disagreement.
+    none = expected < 1e-12
+    share: NDArray[np.float64] = 1 - np.where(none, 0.0, observed) / np.where(none, 1.0, expected)
+    return share
+
+
+def _interval(
+    value: float | None,
+    terms: NDArray[np.float64],
+    clusters: Clusters | None,
+    reduce: Reduce,
+    level: float,
+    seed: int,
+) -> Interval:
+    check_level("agreement", level)
+    if value is None:
+        return Interval(None, None, level, "none: one label")
+    if len(terms if clusters is None else set(np.asarray(clusters).tolist())) < 2:
+        return Interval(None, None, level, "none: 1 cluster")
+    return cluster_bootstrap(terms, clusters, reduce=reduce, level=level, seed=seed)

@@ -1,8 +1,8 @@
-"""Cluster totals: what every resampling test works on, summed exactly so that no order can change a result.
+"""Cluster totals for resampling tests, summed exactly so that no order can change a result.
 
-Captions of one image, frames of one video and variants of one scene are not independent; what is drawn again,
-or flipped, is the whole cluster. Floating-point sums depend on the order of their terms, so values are first put
-on a binary grid so fine (about 1e-10 of the largest value) and so short that every sum of them is exact.
+Captions of one image, frames of one video and variants of one scene are not independent, so whole clusters are
+drawn, or flipped. Floating-point sums depend on the order of their terms, so values are first rounded to a binary
+grid so fine (about 1e-10 of the largest value) and so short that every sum of them is exact.
 """
 
 from __future__ import annotations
@@ -16,24 +16,19 @@ from numpy.typing import NDArray
 
 from tellapart.errors import MetricError
 
-__all__ = ["ClusterTotals", "Clusters", "checked_level", "checked_values", "is_binary"]
+__all__ = ["ClusterTotals", "Clusters", "check_level", "check_values", "is_binary"]
 
 Clusters = Sequence[str] | Sequence[int] | NDArray[Any]
 """One name or number an item, in the items' order; items that share it are resampled together."""
 
 
-def checked_values(call: str, values: Any, *, binary: bool = False) -> NDArray[np.float64]:
-    """Return `values` as float64 `(item,)` or `(item, component)`, or say what is wrong with them.
-
-    Args:
-        call: the caller's name, for the message.
-        values: one value, or one row of components, for each item.
-        binary: require every value to be 0 or 1.
+def check_values(call: str, values: Any, *, binary: bool = False) -> NDArray[np.float64]:
+    """Return `values` as float64 `(item,)` or `(item, component)`; `call` is the caller's name, for messages.
 
     Raises:
         MetricError: no values, more than two dimensions, a value that is not finite or, with `binary`, not 0 or 1.
 
-    >>> checked_values("wilson", [True, False])
+    >>> check_values("wilson", [True, False])
     array([1., 0.])
     """
     array = np.asarray(values)
@@ -43,7 +38,7 @@ def checked_values(call: str, values: Any, *, binary: bool = False) -> NDArray[n
     if array.ndim not in (1, 2):
         raise MetricError(f"{call}: expected shape (item,) or (item, component), got {array.shape}")
     if array.size == 0:
-        raise MetricError(f"{call}: got no values (shape {array.shape}); nothing can be said of nothing")
+        raise MetricError(f"{call}: got no values (shape {array.shape}); pass one value an item")
     rows = array.reshape(len(array), -1)
     bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
     if bad.size:
@@ -54,13 +49,13 @@ def checked_values(call: str, values: Any, *, binary: bool = False) -> NDArray[n
     return array
 
 
-def checked_level(call: str, level: float) -> float:
-    """Return a confidence level (or a significance level, or a power), which lies strictly between 0 and 1.
+def check_level(call: str, level: float) -> float:
+    """Return a confidence level (or a significance level, or a power).
 
     Raises:
-        MetricError: it does not.
+        MetricError: it does not lie strictly between 0 and 1.
 
-    >>> checked_level("wilson", 0.95)
+    >>> check_level("wilson", 0.95)
     0.95
     """
     if not 0 < level < 1:
@@ -69,7 +64,7 @@ def checked_level(call: str, level: float) -> float:
 
 
 def is_binary(values: NDArray[np.float64]) -> bool:
-    """Say whether every value is 0 or 1.
+    """Return whether every value is 0 or 1.
 
     >>> is_binary(np.array([0.0, 1.0])), is_binary(np.array([0.5]))
     (True, False)
@@ -78,7 +73,7 @@ def is_binary(values: NDArray[np.float64]) -> bool:
 
 
 def _codes(call: str, clusters: Clusters | None, items: int) -> NDArray[np.int64]:
-    """Return a number from 0 for each item's cluster; without clusters each item is its own."""
+    """Number the items' clusters from 0; without clusters each item is its own."""
     if clusters is None:
         return np.arange(items)
     names = np.asarray(clusters)
@@ -94,7 +89,7 @@ def _codes(call: str, clusters: Clusters | None, items: int) -> NDArray[np.int64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterTotals:
-    """Sums and counts of each cluster, in an order that depends on nothing but themselves.
+    """Sums and counts of each cluster, sorted by themselves.
 
     Clusters with equal totals are interchangeable, so sorting by totals makes every seeded result independent of
     the items' order and of the clusters' names.
@@ -119,11 +114,8 @@ class ClusterTotals:
 
         Raises:
             MetricError: values are empty or not finite, or clusters are not one number or string an item.
-
-        >>> ClusterTotals.of("doc", [1.0, 2.0, 4.0], None).counts
-        array([1., 1., 1.])
         """
-        array = checked_values(call, values)
+        array = check_values(call, values)
         rows = array.reshape(len(array), -1)
         codes = _codes(call, clusters, len(rows))
         counts = np.bincount(codes).astype(np.float64)
@@ -140,28 +132,15 @@ class ClusterTotals:
 
     @property
     def items(self) -> int:
-        """Items in all clusters.
-
-        >>> ClusterTotals.of("doc", [1.0, 2.0, 4.0], [7, 7, 8]).items
-        3
-        """
+        """Items in all clusters."""
         return int(self.counts.sum())
 
     @property
     def independent(self) -> bool:
-        """Whether every cluster holds one item.
-
-        >>> ClusterTotals.of("doc", [1.0, 2.0], ["a", "b"]).independent
-        True
-        """
+        """Whether every cluster holds one item."""
         return bool((self.counts == 1).all())
 
     def means(self, sums: NDArray[np.float64], counts: Any) -> NDArray[np.float64]:
-        """Return `sums / counts` in the values' own unit; the last axis of `sums` is the component.
-
-        >>> totals = ClusterTotals.of("doc", [1.0, 3.0], None)
-        >>> totals.means(totals.sums, totals.counts[:, None])[:, 0]
-        array([1., 3.])
-        """
+        """Return `sums / counts` in the values' own unit; the last axis of `sums` is the component."""
         scaled: NDArray[np.float64] = np.ldexp(sums / counts, -self.shift)
         return scaled

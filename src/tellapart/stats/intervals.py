@@ -1,8 +1,8 @@
 """Confidence intervals: Wilson where items are independent, the cluster bootstrap where they are not.
 
-`interval_for` chooses. The choice was made by coverage measured on simulated clusters (`bench/coverage.py`), not
-by taste: the percentile bootstrap is too short when few clusters were drawn, or when few of them hold a right (or
-a wrong) answer; there the Wilson interval at the effective sample size covers what it promises.
+`interval_for` chooses by the coverage measured on simulated clusters (`bench/coverage.py`): the percentile bootstrap
+is too short when few clusters were drawn, or when few of them hold a right (or a wrong) answer; there the Wilson
+interval at the effective sample size covers what it promises.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import MetricError
-from tellapart.stats.clusters import Clusters, ClusterTotals, checked_level, checked_values
+from tellapart.stats.clusters import Clusters, ClusterTotals, check_level, check_values
 
 __all__ = ["Column", "Interval", "Reduce", "cluster_bootstrap", "interval_for", "intervals_for", "wilson"]
 
@@ -47,15 +47,15 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """One metric of a run: its per-item values, and what they are.
+    """The per-item values of one metric of a run.
 
     Attributes:
         values: float `(item,)`, or `(item, component)` with `reduce`.
         binary: every value is 0 or 1 (an outcome), so the metric is a proportion.
         reduce: takes component means `(..., component)` to the metric `(...)`, as the minimum of p_c and p_f does.
 
-    >>> Column(np.array([0.0, 1.0]), binary=True).reduce is None
-    True
+    >>> intervals_for([Column([0, 1, 1], binary=True)], None)[0].method
+    'wilson'
     """
 
     values: Any
@@ -77,7 +77,7 @@ def wilson(successes: int, n: int, *, level: float = 0.95) -> Interval:
     """
     from scipy.special import ndtri
 
-    checked_level("wilson", level)
+    check_level("wilson", level)
     if n < 1 or not 0 <= successes <= n:
         raise MetricError(f"wilson: expected 0 <= successes <= n and n >= 1, got {successes} of {n}")
     low, high = _score_bounds(successes / n, n, float(ndtri((1 + level) / 2)))
@@ -112,11 +112,9 @@ def cluster_bootstrap(
 
     Args:
         values: float `(item,)`, or `(item, component)` with `reduce`.
-        clusters: one name or number an item; None if every item stands alone.
+        clusters: one name or number an item; None if items are independent.
         reduce: takes component means `(..., component)` to the statistic `(...)`.
-        resamples: how many times the clusters are drawn.
-        level: confidence level.
-        seed: of the draws.
+        resamples: how many times the clusters are drawn, from `seed`.
 
     Raises:
         MetricError: values are empty, not finite or two-dimensional without `reduce`; clusters do not fit them;
@@ -130,12 +128,12 @@ def cluster_bootstrap(
     (0.7, 0.8, 'cluster bootstrap')
     """
     call = "cluster_bootstrap"
-    checked_level(call, level)
+    check_level(call, level)
     totals = _totals(call, Column(values, binary=False, reduce=reduce), clusters)
     if len(totals) < 2:
         raise MetricError(f"{call}: got 1 cluster; resampling needs 2 or more, and means little below 20")
     means = next(_bootstrap_means([totals], resamples, seed))
-    return _percentile(_reduced(means, reduce), totals, level)
+    return _percentile(_reduce(means, reduce), totals, level)
 
 
 def interval_for(
@@ -147,7 +145,7 @@ def interval_for(
     level: float = 0.95,
     seed: int = 0,
 ) -> Interval:
-    """Return the interval that fits the values; `intervals_for` says how it is chosen.
+    """Return the interval that fits the values, chosen as in `intervals_for`.
 
     Raises:
         MetricError: as `intervals_for`.
@@ -174,9 +172,9 @@ def intervals_for(
       right (or a wrong) answer; n is the effective one, the quantile Student's (Korn & Graubard 1998).
     - `wilson on clusters`: 0/1 values whose resamples are all alike (all right, all wrong); n counts clusters.
     - `cluster bootstrap`, `bootstrap` (one item a cluster): everything else.
-    - `none: 1 cluster`: no interval can be had; `no spread`: measured values that are all the same.
+    - `none: 1 cluster`: there is no interval; `no spread`: measured values that are all the same.
 
-    Fewer than 20 clusters are said in the method. 10,000 resamples are drawn.
+    The method names fewer than 20 clusters. 10,000 resamples are drawn.
 
     Raises:
         MetricError: no items; values not finite, or not 0/1 in a binary column; two-dimensional values without
@@ -187,34 +185,34 @@ def intervals_for(
     ['wilson', 'bootstrap, few clusters (4)']
     """
     call = "interval_for"
-    checked_level(call, level)
+    check_level(call, level)
     totals = [_totals(call, column, clusters) for column in columns]
-    found = [_closed_form(column, total, level) for column, total in zip(columns, totals, strict=True)]
-    waiting = [index for index, interval in enumerate(found) if interval is None]
+    intervals = [_closed_form(column, total, level) for column, total in zip(columns, totals, strict=True)]
+    waiting = [index for index, interval in enumerate(intervals) if interval is None]
     draws = _bootstrap_means([totals[index] for index in waiting], 10_000, seed)
     for index, means in zip(waiting, draws, strict=True):
         column, total = columns[index], totals[index]
-        statistic = _reduced(means, column.reduce)
+        statistic = _reduce(means, column.reduce)
+        point = float(statistic[0])
         if np.ptp(statistic) > 0:
-            found[index] = _percentile(statistic, total, level)
+            intervals[index] = _percentile(statistic, total, level)
         elif column.binary:
-            found[index] = _wilson_on_clusters(float(statistic[0]), total, level)
+            intervals[index] = _wilson_on_clusters(point, total, level)
         else:
-            point = float(statistic[0])
-            found[index] = Interval(point, point, level, _warned("no spread", len(total)))
-    return [interval for interval in found if interval is not None]
+            intervals[index] = Interval(point, point, level, _with_warning("no spread", len(total)))
+    return [interval for interval in intervals if interval is not None]
 
 
 def _totals(call: str, column: Column, clusters: Clusters | None) -> ClusterTotals:
-    """Sum one column by cluster, after the checks that need to know what the column is."""
-    values = checked_values(call, column.values, binary=column.binary)
+    """Check one column, and sum it by cluster."""
+    values = check_values(call, column.values, binary=column.binary)
     if column.reduce is None and values.ndim == 2:
         raise MetricError(f"{call}: got values of shape {values.shape} and no reduce; say how components combine")
     return ClusterTotals.of(call, values, clusters)
 
 
 def _closed_form(column: Column, totals: ClusterTotals, level: float) -> Interval | None:
-    """Return the interval that needs no resampling, or None where the bootstrap is to be used."""
+    """Return the interval if it needs no resampling, else None."""
     if column.binary and column.reduce is None:
         right = totals.means(totals.sums, 1)[:, 0]
         if totals.independent:
@@ -231,11 +229,11 @@ def _closed_form(column: Column, totals: ClusterTotals, level: float) -> Interva
 
 
 def _wilson_on_clusters(share: float, totals: ClusterTotals, level: float) -> Interval:
-    """Return Wilson's interval with every cluster as one trial: all that outcomes without spread support."""
+    """Return Wilson's interval with every cluster as one trial: outcomes without spread support no more."""
     from scipy.special import ndtri
 
     low, high = _score_bounds(share, len(totals), float(ndtri((1 + level) / 2)))
-    return Interval(low, high, level, _warned("wilson on clusters", len(totals)))
+    return Interval(low, high, level, _with_warning("wilson on clusters", len(totals)))
 
 
 def _wilson_design_effect(right: NDArray[np.float64], totals: ClusterTotals, level: float) -> Interval:
@@ -251,11 +249,10 @@ def _wilson_design_effect(right: NDArray[np.float64], totals: ClusterTotals, lev
     variance = clusters / (clusters - 1) * float(((right - share * totals.counts) ** 2).sum()) / items**2
     effective = items if variance == 0 else min(items, share * (1 - share) / variance)
     low, high = _score_bounds(share, effective, float(stdtrit(clusters - 1, (1 + level) / 2)))
-    return Interval(low, high, level, _warned("wilson, design effect", clusters))
+    return Interval(low, high, level, _with_warning("wilson, design effect", clusters))
 
 
-def _warned(method: str, clusters: int) -> str:
-    """Add the warning that few clusters deserve."""
+def _with_warning(method: str, clusters: int) -> str:
     return f"{method}, few clusters ({clusters})" if clusters < _FEW_CLUSTERS else method
 
 
@@ -271,7 +268,7 @@ def _bootstrap_means(totals: Sequence[ClusterTotals], resamples: int, seed: int)
         return
     # (cluster, component of any metric, then each metric's counts): one product gives sums and counts at once.
     table = np.concatenate([np.column_stack([total.sums, total.counts]) for total in totals], axis=1)
-    drawn = np.empty((resamples, table.shape[1]))
+    sums = np.empty((resamples, table.shape[1]))
     clusters = len(table)
     rng = np.random.default_rng(seed)
     step = max(1, _CHUNK // clusters)
@@ -280,16 +277,16 @@ def _bootstrap_means(totals: Sequence[ClusterTotals], resamples: int, seed: int)
         picks = rng.integers(0, clusters, size=(rows, clusters), dtype=np.uint32).astype(np.int64)
         picks += np.arange(rows)[:, None] * clusters
         times = np.bincount(picks.ravel(), minlength=rows * clusters).reshape(rows, clusters)
-        drawn[start : start + rows] = times.astype(np.float64) @ table
+        sums[start : start + rows] = times.astype(np.float64) @ table
     at = 0
     for total in totals:
         components = total.sums.shape[1]
-        block = drawn[:, at : at + components + 1]
+        block = sums[:, at : at + components + 1]
         yield total.means(block[:, :-1], block[:, -1:])
         at += components + 1
 
 
-def _reduced(means: NDArray[np.float64], reduce: Reduce | None) -> NDArray[np.float64]:
+def _reduce(means: NDArray[np.float64], reduce: Reduce | None) -> NDArray[np.float64]:
     """Take component means `(resample, component)` to the statistic `(resample,)`."""
     if reduce is None:
         return means[:, 0]
@@ -312,4 +309,4 @@ def _percentile(statistic: NDArray[np.float64], totals: ClusterTotals, level: fl
     tail = float(ndtr(-wide))
     low, high = np.quantile(statistic, [tail, 1 - tail])
     method = "bootstrap" if totals.independent else "cluster bootstrap"
-    return Interval(float(low), float(high), level, _warned(method, clusters))
+    return Interval(float(low), float(high), level, _with_warning(method, clusters))

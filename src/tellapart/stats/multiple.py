@@ -1,4 +1,4 @@
-"""Many tests at once: Holm's and Benjamini and Hochberg's adjusted p-values."""
+"""Multiple testing: the adjusted p-values of Holm, and of Benjamini and Hochberg."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def holm(p_values: Any) -> NDArray[np.float64]:
     >>> [round(float(p), 3) for p in holm([0.01, 0.04, 0.03, 0.005])]
     [0.03, 0.06, 0.06, 0.02]
     """
-    raw = _checked("holm", p_values)
+    raw = _check_p_values("holm", p_values)
     order = np.argsort(raw, kind="stable")
     steps = raw[order] * np.arange(len(raw), 0, -1)
     adjusted = np.empty_like(raw)
@@ -44,10 +44,10 @@ def benjamini_hochberg(p_values: Any) -> NDArray[np.float64]:
     """
     from scipy.stats import false_discovery_control
 
-    return np.asarray(false_discovery_control(_checked("benjamini_hochberg", p_values)), dtype=np.float64)
+    return np.asarray(false_discovery_control(_check_p_values("benjamini_hochberg", p_values)), dtype=np.float64)
 
 
-def _checked(call: str, p_values: Any) -> NDArray[np.float64]:
+def _check_p_values(call: str, p_values: Any) -> NDArray[np.float64]:
     """Return p-values as float64 `(test,)`."""
     raw = np.asarray(p_values, dtype=np.float64)
     if raw.ndim != 1 or raw.size == 0:

@@ -1,7 +1,7 @@
-"""Two runs on the same items: exact McNemar, the paired difference with its interval, the sign-flip test.
+"""Paired tests of two runs on the same items: exact McNemar, the difference with its interval, the sign-flip test.
 
-McNemar's test takes items as independent. Where clusters hold several items, `paired_permutation` is the test:
-it flips whole clusters; with one 0/1 item a cluster the two are the same test.
+McNemar's test takes items as independent. Where clusters hold several items, use `paired_permutation`, which flips
+whole clusters; with one 0/1 item a cluster the two are the same test.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import MetricError
-from tellapart.stats.clusters import Clusters, ClusterTotals, checked_level, checked_values
+from tellapart.stats.clusters import Clusters, ClusterTotals, check_level, check_values
 from tellapart.stats.intervals import Reduce, cluster_bootstrap
 
 __all__ = ["Difference", "McNemar", "mcnemar", "mcnemar_p", "paired_difference", "paired_permutation", "sign_flip_p"]
@@ -26,10 +26,10 @@ _FEW_DIFFERING = 10
 
 @dataclass(frozen=True, slots=True)
 class McNemar:
-    """The exact McNemar test: items only A got right, items only B got right, the two-sided p, all items.
+    """The exact McNemar test: items that only A (only B) got right, the two-sided p, all items.
 
-    >>> McNemar(only_a=8, only_b=2, p=0.109375, n=100).only_a
-    8
+    >>> mcnemar([1] * 8 + [0] * 2, [0] * 8 + [1] * 2)
+    McNemar(only_a=8, only_b=2, p=0.109375, n=10)
     """
 
     only_a: int
@@ -78,8 +78,6 @@ def mcnemar(a: Any, b: Any) -> McNemar:
 def mcnemar_p(only_a: Any, only_b: Any) -> NDArray[np.float64]:
     """Return the exact two-sided p of discordant counts, for many pairs of runs at once.
 
-    The two tails are equal, so each is summed once: a ranking of 200 models tests 19,900 pairs.
-
     Args:
         only_a: whole numbers of any shape: items that run A alone got right.
         only_b: likewise of run B.
@@ -113,11 +111,9 @@ def paired_difference(
     Args:
         a: float `(item,)`, or `(item, component)` with `reduce`: values of run A.
         b: values of run B on the same items in the same order.
-        clusters: one name or number an item; None if every item stands alone.
+        clusters: one name or number an item; None if items are independent.
         binary: every value is 0 or 1.
         reduce: takes component means `(..., component)` to the metric `(...)`.
-        level: confidence level.
-        seed: of the draws.
 
     Raises:
         MetricError: empty, not finite, of different shapes, not 0/1 with `binary`; clusters that do not fit.
@@ -131,7 +127,7 @@ def paired_difference(
     (0.25, 0.17, 0.34, 'bootstrap')
     """
     call = "paired_difference"
-    checked_level(call, level)
+    check_level(call, level)
     first, second = _pair(call, a, b, binary=binary)
     if reduce is None and first.ndim == 2:
         raise MetricError(f"{call}: got values of shape {first.shape} and no reduce; say how components combine")
@@ -173,14 +169,14 @@ def _bonett_price(totals: ClusterTotals, level: float) -> tuple[float, float]:
 def paired_permutation(a: Any, b: Any, clusters: Clusters | None, *, resamples: int = 10_000, seed: int = 0) -> float:
     """Return the two-sided p of the cluster sign-flip test that runs A and B are exchangeable.
 
-    Under the null the names A and B could be swapped in any cluster. Where all swaps are no more than
-    `resamples` they are all made (the p is exact); else that many are drawn and p is `(1 + hits) / (1 + resamples)`.
-    It depends on neither the items' order, nor the clusters' names, nor on which run is called A.
+    Under the null the names A and B could be swapped in any cluster. If there are at most `resamples` such swaps, all
+    are made (the p is exact); else that many are drawn and p is `(1 + hits) / (1 + resamples)`. It depends on neither
+    the items' order, nor the clusters' names, nor on which run is called A.
 
     Args:
         a: float `(item,)`, values of run A.
         b: values of run B on the same items in the same order.
-        clusters: one name or number an item; None if every item stands alone.
+        clusters: one name or number an item; None if items are independent.
         resamples: how many sign vectors are drawn.
         seed: of the draws.
 
@@ -200,7 +196,7 @@ def paired_permutation(a: Any, b: Any, clusters: Clusters | None, *, resamples: 
         raise MetricError(f"{call}: expected shape (item,), got {first.shape}; test one metric at a time")
     totals = ClusterTotals.of(call, np.column_stack([first, second]), clusters)
     change = totals.sums[:, 0] - totals.sums[:, 1]
-    # The signs are drawn, so only sizes matter to the null, and sorted sizes do not know which run was A.
+    # The signs are drawn, so only sizes matter, and sorted sizes do not depend on which run is A.
     sizes = np.sort(np.abs(change[change != 0]))
     against = np.column_stack([sizes, np.zeros_like(sizes)])
     observed = np.abs(change.sum(keepdims=True))
@@ -252,8 +248,8 @@ def sign_flip_p(
 
 
 def _pair(call: str, a: Any, b: Any, *, binary: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Check both runs' values, and that they speak of the same items."""
-    first, second = (checked_values(call, values, binary=binary) for values in (a, b))
+    """Check both runs' values, and that they have one shape."""
+    first, second = (check_values(call, values, binary=binary) for values in (a, b))
     if first.shape != second.shape:
         raise MetricError(
             f"{call}: got values of shape {first.shape} and {second.shape}; pass the same items in the same order"

@@ -1,4 +1,4 @@
-"""The Pareto front: which of several choices no other one beats on every count."""
+"""The Pareto front: the choices that no other one beats on every objective."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ __all__ = ["pareto_best", "pareto_front"]
 
 
 def pareto_front(scores: ArrayLike) -> NDArray[np.bool_]:
-    """Say which points no other point dominates: bool `(point,)`.
+    """Return which points no other point dominates: bool `(point,)`.
 
-    A point dominates another if it is nowhere lower and somewhere higher. Equal points do not dominate each other: all of
-    them are on the front, or none. A point with a score that is not finite was not measured: it is never on the front and dominates nothing.
+    A point dominates another if it is nowhere lower and somewhere higher. Equal points do not dominate each other: all
+    of them are on the front, or none. A point with a score that is not finite was not measured: it is never on the
+    front and dominates nothing.
 
     Args:
         scores: float `(point, objective)`, higher is better.
@@ -35,9 +36,10 @@ def pareto_front(scores: ArrayLike) -> NDArray[np.bool_]:
 
 
 def pareto_best(scores: ArrayLike) -> int:
-    """Return the place of the front's point with the greatest mean over objectives; the first of equal ones.
+    """Return the index of the front's point with the greatest mean over objectives; the first of equal ones.
 
-    Every objective weighs the same, so they must be in one unit (shares, say). The greatest mean is always on the front.
+    Every objective weighs the same, so they must be in one unit (shares, say). The greatest mean is always on the
+    front.
 
     Args:
         scores: float `(point, objective)`, higher is better.

@@ -1,6 +1,6 @@
-"""What a benchmark of this size can see: minimum detectable effects, from exact binomial power.
+"""Minimum detectable effects of a benchmark's size, from exact binomial power.
 
-Each is the power of the very decision the reports make: a Wilson interval above chance, an exact McNemar p.
+Each is the power of the decision that the reports make: a Wilson interval above chance, an exact McNemar p.
 For clustered items pass the effective number (items over the design effect).
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tellapart.errors import MetricError
-from tellapart.stats.clusters import checked_level
+from tellapart.stats.clusters import check_level
 
 __all__ = ["detectable_above_chance", "detectable_difference", "power_above_chance", "power_of_difference"]
 
@@ -32,19 +32,16 @@ def power_above_chance(share: float, n: int, chance: float, *, alpha: float = 0.
     from scipy.stats import binom
 
     call = "power_above_chance"
-    _checked_n(call, n)
-    _checked_rate(call, "share", share)
+    _check_n(call, n)
+    if not 0 <= share <= 1:
+        raise MetricError(f"{call}: expected share in [0, 1], got {share:g}; 25 % is written 0.25")
     return float(binom.sf(_critical(call, n, chance, alpha), n, share))
 
 
 def detectable_above_chance(n: int, chance: float, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
     """Return the smallest true margin above chance that is seen with this power, or None if none is.
 
-    Args:
-        n: independent items.
-        chance: the score of guessing, in (0, 1).
-        alpha: one minus the interval's level.
-        power: the wanted probability of an interval above chance.
+    `power` is the probability of an interval above chance; the rest is as for `power_above_chance`.
 
     Raises:
         MetricError: n < 1, or chance, alpha or power outside (0, 1).
@@ -57,8 +54,8 @@ def detectable_above_chance(n: int, chance: float, *, alpha: float = 0.05, power
     from scipy.special import bdtri
 
     call = "detectable_above_chance"
-    _checked_n(call, n)
-    checked_level(call, power)
+    _check_n(call, n)
+    check_level(call, power)
     most = _critical(call, n, chance, alpha)
     if most >= n:
         return None
@@ -70,9 +67,9 @@ def _critical(call: str, n: int, chance: float, alpha: float) -> int:
     """Return the largest number of successes whose Wilson interval does not lie above chance."""
     from scipy.special import ndtri
 
-    checked_level(call, alpha)
-    checked_level(call, chance)
-    # Wilson's low bound exceeds chance exactly where the score test rejects; its critical value is in closed form.
+    check_level(call, alpha)
+    check_level(call, chance)
+    # Wilson's low bound exceeds chance exactly where the score test rejects, which has a closed form.
     limit = n * chance + ndtri(1 - alpha / 2) * np.sqrt(n * chance * (1 - chance))
     return int(np.floor(limit))
 
@@ -95,9 +92,9 @@ def power_of_difference(difference: float, n: int, discordance: float, *, alpha:
     from scipy.stats import binom
 
     call = "power_of_difference"
-    _checked_n(call, n)
-    checked_level(call, alpha)
-    _checked_discordance(call, discordance)
+    _check_n(call, n)
+    check_level(call, alpha)
+    _check_discordance(call, discordance)
     if not abs(difference) <= discordance:
         raise MetricError(
             f"{call}: got a difference of {difference:g} with discordance {discordance:g}; runs cannot differ by "
@@ -117,11 +114,7 @@ def power_of_difference(difference: float, n: int, discordance: float, *, alpha:
 def detectable_difference(n: int, discordance: float, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
     """Return the smallest true difference of two runs that McNemar sees with this power, or None if none is.
 
-    Args:
-        n: independent items.
-        discordance: the share of items on which exactly one run is right.
-        alpha: significance level.
-        power: the wanted probability of p <= alpha.
+    `power` is the probability of p <= alpha; the rest is as for `power_of_difference`.
 
     Raises:
         MetricError: n < 1, discordance outside (0, 1], alpha or power outside (0, 1).
@@ -134,32 +127,27 @@ def detectable_difference(n: int, discordance: float, *, alpha: float = 0.05, po
     from scipy.optimize import brentq
 
     call = "detectable_difference"
-    _checked_n(call, n)
-    _checked_discordance(call, discordance)
-    checked_level(call, power)
-    checked_level(call, alpha)
+    _check_n(call, n)
+    _check_discordance(call, discordance)
+    check_level(call, power)
+    check_level(call, alpha)
 
     def surplus(difference: float) -> float:
         return power_of_difference(difference, n, discordance, alpha=alpha) - power
 
     if surplus(discordance) < 0:
         return None
-    if surplus(0.0) >= 0:  # only where power <= alpha was asked
+    if surplus(0.0) >= 0:  # only where power <= alpha
         return 0.0
     return float(brentq(surplus, 0.0, discordance, xtol=1e-9))
 
 
-def _checked_n(call: str, n: int) -> None:
+def _check_n(call: str, n: int) -> None:
     if n < 1:
         raise MetricError(f"{call}: expected n >= 1 items, got {n}")
 
 
-def _checked_rate(call: str, name: str, rate: float) -> None:
-    if not 0 <= rate <= 1:
-        raise MetricError(f"{call}: expected {name} in [0, 1], got {rate:g}; 25 % is written 0.25")
-
-
-def _checked_discordance(call: str, discordance: float) -> None:
+def _check_discordance(call: str, discordance: float) -> None:
     if not 0 < discordance <= 1:
         raise MetricError(
             f"{call}: expected discordance in (0, 1], got {discordance:g}; it is the share of items on which "

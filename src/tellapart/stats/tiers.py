@@ -1,17 +1,17 @@
-"""A ranking as tiers: models that the items cannot tell apart share a rank."""
+"""Rankings as tiers: models without a significant difference share a rank."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import accumulate, combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import MetricError
-from tellapart.stats.clusters import Clusters, ClusterTotals, checked_level, checked_values, is_binary
+from tellapart.stats.clusters import Clusters, ClusterTotals, check_level, check_values, is_binary
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import mcnemar_p, sign_flip_p
 
@@ -23,12 +23,12 @@ class Tier:
     """Models with no significant difference from the best of them.
 
     Attributes:
-        rank: 1 for the best tier; a tier after k models has rank k + 1, as shared places are counted.
+        rank: 1 for the best tier; a tier after k models has rank k + 1.
         names: best mean first, equal means by name.
         means: their means, in the same order.
 
-    >>> Tier(1, ("a", "b"), (0.9, 0.8)).names
-    ('a', 'b')
+    >>> tiers({"a": [1, 1, 0, 1], "b": [1, 0, 0, 1]}, None)
+    [Tier(rank=1, names=('a', 'b'), means=(0.75, 0.5))]
     """
 
     rank: int
@@ -41,15 +41,13 @@ def tiers(outcomes: Mapping[str, Any], clusters: Clusters | None, *, alpha: floa
 
     Going down the ranking, a model joins the tier unless it differs from the tier's best at `alpha`, by Holm's
     correction over all pairs of models. The test is exact McNemar for 0/1 outcomes with one item a cluster, else
-    the cluster sign-flip test. Order of the models, of the items and names of clusters do not matter.
-
-    A tier is not a proof of equality: its members were not told apart by these items.
+    the cluster sign-flip test. The order of models and items and the names of clusters do not matter. A tier is no
+    proof of equality: these items do not distinguish its members.
 
     Args:
         outcomes: model name -> float `(item,)`, all on the same items in the same order.
-        clusters: one name or number an item; None if every item stands alone.
+        clusters: one name or number an item; None if items are independent.
         alpha: family-wise error over all pairs.
-        seed: of the sign flips.
 
     Raises:
         MetricError: no models, or outcomes that are empty, not finite or of different lengths; clusters that do
@@ -59,31 +57,31 @@ def tiers(outcomes: Mapping[str, Any], clusters: Clusters | None, *, alpha: floa
     >>> [(tier.rank, tier.names) for tier in tiers({"poor": poor, "fair": fair, "good": good}, None)]
     [(1, ('good',)), (2, ('fair',)), (3, ('poor',))]
     """
-    checked_level("tiers", alpha)
+    check_level("tiers", alpha)
     names = sorted(outcomes)
     table = _table(names, outcomes)
     totals = ClusterTotals.of("tiers", table, clusters)
     means = totals.means(totals.sums.sum(axis=0), totals.items)
     distinct = _distinct(table, totals, alpha, seed)
     ranking = sorted(range(len(names)), key=lambda model: (-means[model], names[model]))
-    grouped: list[list[int]] = []
+    groups: list[list[int]] = []
     for model in ranking:
-        if grouped and not distinct[grouped[-1][0], model]:
-            grouped[-1].append(model)
+        if groups and not distinct[groups[-1][0], model]:
+            groups[-1].append(model)
         else:
-            grouped.append([model])
-    found, rank = [], 1
-    for group in grouped:
-        found.append(Tier(rank, tuple(names[m] for m in group), tuple(float(means[m]) for m in group)))
-        rank += len(group)
-    return found
+            groups.append([model])
+    ranks = accumulate(map(len, groups), initial=1)
+    return [
+        Tier(rank, tuple(names[m] for m in group), tuple(float(means[m]) for m in group))
+        for rank, group in zip(ranks, groups, strict=False)
+    ]
 
 
 def _table(names: list[str], outcomes: Mapping[str, Any]) -> NDArray[np.float64]:
     """Return outcomes as `(item, model)`."""
     if not names:
         raise MetricError("tiers: got no models; pass a mapping from a model's name to its outcomes")
-    columns = [checked_values(f"tiers: model {name!r}", outcomes[name]) for name in names]
+    columns = [check_values(f"tiers: model {name!r}", outcomes[name]) for name in names]
     for name, column in zip(names, columns, strict=True):
         if column.ndim != 1 or column.shape != columns[0].shape:
             raise MetricError(
@@ -94,7 +92,7 @@ def _table(names: list[str], outcomes: Mapping[str, Any]) -> NDArray[np.float64]
 
 
 def _distinct(table: NDArray[np.float64], totals: ClusterTotals, alpha: float, seed: int) -> NDArray[np.bool_]:
-    """Say of each pair of models `(model, model)` whether it differs, all pairs corrected together."""
+    """Return for each pair of models `(model, model)` whether it differs, all pairs corrected together."""
     models = table.shape[1]
     distinct = np.zeros((models, models), dtype=np.bool_)
     pairs = np.array(list(combinations(range(models), 2)), dtype=np.int64)
