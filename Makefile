@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 EXTRAS := hub,models,build,ray,train,plot,board,postgres,dev
 
-.PHONY: demo demo-build serve test mutants lint types docs bench real-encoder clean
+.PHONY: demo demo-build serve test test-slow test-all mutants extras lint types docs bench real-encoder clean
 
 demo: $(VENV)/.core
 	$(BIN)/tellapart run --out runs/demo
@@ -19,10 +19,22 @@ demo-build: $(VENV)/.test
 serve: demo
 	$(BIN)/tellapart serve
 
-# Two processes, each test file whole in one of them; JOBS=0 runs all in one.
+# Two processes, each test file whole in one of them; JOBS=0 runs all in one. What takes long and rarely breaks is marked
+# `slow`: `make test-slow` runs that alone, `make test-all` everything.
 JOBS ?= 2
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+	$(PYTEST) -m "not slow"
+
+test-slow: $(VENV)/.test
+	$(PYTEST) -m slow tests
+
+test-all: $(VENV)/.test
+	$(PYTEST)
+
+# Each extra alone, in a fresh environment, with the command that it is named for.
+extras:
+	$(PYTHON) ci/extras.py
 
 # Every small mistake in every metric must fail a test; `make test` tries a sample of them.
 mutants: $(VENV)/.test
