@@ -21,7 +21,7 @@ import torch.distributed as dist
 
 from tellapart.cli import main as cli
 from tellapart.train.config import read_config
-from tellapart.train.ranks import Ranks, open_accelerator
+from tellapart.train.ranks import RankGroup, open_accelerator
 from tellapart.train.training_run import run_training
 
 RANK = int(os.environ.get("RANK", "0"))
@@ -73,14 +73,14 @@ def fails(stage: str, done: int, total: int) -> NoReturn:
 
 def patience(folder: Path) -> list[float]:
     """Seconds after which a rank stops waiting: for the first one's work, and for a gradient."""
-    ranks = Ranks(open_accelerator(read_config(folder / "dual.toml")))
+    ranks = RankGroup(open_accelerator(read_config(folder / "dual.toml")))
     groups = (ranks._group, dist.group.WORLD)
     return [group._get_backend(torch.device("cpu")).options._timeout.total_seconds() for group in groups]
 
 
 def lost(folder: Path) -> None:
     """The second rank is gone before the first one has left the block."""
-    ranks = Ranks(open_accelerator(read_config(folder / "dual.toml")))
+    ranks = RankGroup(open_accelerator(read_config(folder / "dual.toml")))
     if RANK == 0:
         with ranks.together():
             pass

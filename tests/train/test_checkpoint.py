@@ -14,7 +14,7 @@ import pytest
 from tellapart.errors import ModelError, RunError
 from tellapart.models.torch_backend import import_torch
 from tellapart.train.checkpoint import (
-    State,
+    TrainingState,
     copy_weights,
     latest_checkpoint,
     read_checkpoint,
@@ -42,7 +42,7 @@ def trained(seed: int = 0, width: int = 3, steps: int = 2) -> tuple[Any, Any]:
 
 def test_a_checkpoint_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
     module, optimiser = trained()
-    state = State(2, 0.5, 1, [(1, 0.5), (2, 0.25)])
+    state = TrainingState(2, 0.5, 1, [(1, 0.5), (2, 0.25)])
     write_checkpoint(tmp_path, module, optimiser, state, keep=1)
     other, again = trained(seed=7, steps=0)
     result = latest_checkpoint(tmp_path)
@@ -61,7 +61,7 @@ def test_a_checkpoint_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
 def test_the_last_ones_are_kept_and_half_written_ones_are_no_checkpoints(tmp_path: Path) -> None:
     module, optimiser = trained()
     for step in (1, 2, 10):
-        write_checkpoint(tmp_path, module, optimiser, State(step), keep=2)
+        write_checkpoint(tmp_path, module, optimiser, TrainingState(step), keep=2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000002", "step-00000010"]
     (tmp_path / "step-00000011").mkdir()
     result = latest_checkpoint(tmp_path)
@@ -119,7 +119,7 @@ def deleted(path: Path) -> None:
 @pytest.mark.parametrize("damage", [cut, foreign, deleted])
 def test_damaged_tensors_are_said(tmp_path: Path, name: str, damage: Callable[[Path], None]) -> None:
     module, optimiser = trained()
-    write_checkpoint(tmp_path, module, optimiser, State(2), keep=1)
+    write_checkpoint(tmp_path, module, optimiser, TrainingState(2), keep=1)
     checkpoint = tmp_path / "step-00000002"
     damage(checkpoint / name)
     with pytest.raises(
@@ -131,7 +131,7 @@ def test_damaged_tensors_are_said(tmp_path: Path, name: str, damage: Callable[[P
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"step": 2}', '{"step":1,"best":0,"best_step":1,"history":[[1]]}'])
 def test_a_damaged_state_is_said(tmp_path: Path, content: str) -> None:
     module, optimiser = trained()
-    write_checkpoint(tmp_path, module, optimiser, State(2), keep=1)
+    write_checkpoint(tmp_path, module, optimiser, TrainingState(2), keep=1)
     (tmp_path / "step-00000002" / "state.json").write_text(content)
     with pytest.raises(RunError, match=r"state.json: is damaged \(.*\); delete .*step-00000002 and go on"):
         read_checkpoint(tmp_path / "step-00000002", *trained())
@@ -139,7 +139,7 @@ def test_a_damaged_state_is_said(tmp_path: Path, content: str) -> None:
 
 def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
     module, optimiser = trained()
-    write_checkpoint(tmp_path, module, optimiser, State(2), keep=1)
+    write_checkpoint(tmp_path, module, optimiser, TrainingState(2), keep=1)
     with pytest.raises(
         RunError, match=r"holds other weights than the model's: .* of another shape; it is another run's"
     ):
@@ -148,7 +148,7 @@ def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
         copy_weights({name: value for name, value in weights_of(module).items() if name != "2.weight"}, module)
     wider, moments = trained()
     wider.add_module("3", torch.nn.Linear(1, 1))
-    write_checkpoint(tmp_path / "other", wider, moments, State(1), keep=1)
+    write_checkpoint(tmp_path / "other", wider, moments, TrainingState(1), keep=1)
     with pytest.raises(RunError, match="it is another run's"):
         read_checkpoint(tmp_path / "other" / "step-00000001", *trained())
     # Weights of this run beside moments of another.
@@ -156,7 +156,7 @@ def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
     more = torch.optim.AdamW(wider.parameters(), lr=0.1)
     wider(torch.randn(8, 4)).sum().backward()
     more.step()
-    write_checkpoint(tmp_path / "third", wider, more, State(1), keep=1)
+    write_checkpoint(tmp_path / "third", wider, more, TrainingState(1), keep=1)
     shutil.copy(tmp_path / "third/step-00000001/optimiser.safetensors", tmp_path / "step-00000002")
     with pytest.raises(
         RunError, match=r"holds moments of '3\.(weight|bias)', which is not trained; it is another run's"

@@ -184,8 +184,8 @@ def test_the_command_trains_resumes_and_compares(tmp_path: Path, command: Callab
     records = [read_record(tmp_path / "a" / f"seed-00{seed}") for seed in (7, 8)]
     rows = {row["metric"]: row for row in ran.json["start"]}
     for row in records[0].comparison.rows:  # type: ignore[union-attr]
-        rows = records[1].comparison.rows  # type: ignore[union-attr]
-        other = next(each for each in rows if each.metric == row.metric)
+        seconds = records[1].comparison.rows  # type: ignore[union-attr]
+        other = next(each for each in seconds if each.metric == row.metric)
         assert rows[row.metric]["mean"] == pytest.approx((row.a + other.a) / 2)
     assert (tmp_path / "a" / "seed-007" / "log.svg").is_file()
     assert (tmp_path / "a/seed-007/model/README.md").is_file()

@@ -39,9 +39,9 @@ def trained_json(finished: FinishedRun) -> dict[str, Any]:
 def print_trained(finished: FinishedRun) -> None:
     """Print which weights were kept, how to measure them, and the comparison with the start.
 
-    >>> from tellapart.train.checkpoint import State
+    >>> from tellapart.train.checkpoint import TrainingState
     >>> from tellapart.train.training_run import FinishedRun
-    >>> print_trained(FinishedRun("local-dir:runs/a/model", State(step=8, best=0.5, best_step=4), False))
+    >>> print_trained(FinishedRun("local-dir:runs/a/model", TrainingState(step=8, best=0.5, best_step=4), False))
     kept the weights after step 4 of 8: 50.00 on the validation set
     measure with: tellapart run -m local-dir:runs/a/model
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 __all__ = [
-    "State",
+    "TrainingState",
     "Weights",
     "copy_weights",
     "latest_checkpoint",
@@ -39,7 +39,7 @@ _FOLDER = "step-{:08d}"
 
 
 @dataclass
-class State:
+class TrainingState:
     """The progress of a run.
 
     Attributes:
@@ -138,7 +138,7 @@ def replace_folder(folder: Path) -> Iterator[Path]:
         raise RunError(f"{folder}: cannot be written ({error}); make room for it, and go on with --resume") from error
 
 
-def write_checkpoint(folder: Path, module: nn.Module, optimiser: Optimizer, state: State, *, keep: int) -> None:
+def write_checkpoint(folder: Path, module: nn.Module, optimiser: Optimizer, state: TrainingState, *, keep: int) -> None:
     """Write `step-N` below the folder of the checkpoints, and delete all but the last `keep`."""
     names = {id(parameter): name for name, parameter in module.named_parameters()}
     moments = {
@@ -159,7 +159,7 @@ def latest_checkpoint(folder: Path) -> Path | None:
     return next(reversed(_complete(folder)), None)
 
 
-def read_checkpoint(checkpoint: Path, module: nn.Module, optimiser: Optimizer) -> State:
+def read_checkpoint(checkpoint: Path, module: nn.Module, optimiser: Optimizer) -> TrainingState:
     """Restore weights and moments, and return the state.
 
     Raises:
@@ -177,7 +177,7 @@ def read_checkpoint(checkpoint: Path, module: nn.Module, optimiser: Optimizer) -
     try:
         values = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
         history = [(int(step), float(value)) for step, value in values["history"]]
-        return State(values["step"], values["best"], values["best_step"], history)
+        return TrainingState(values["step"], values["best"], values["best_step"], history)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(f"{checkpoint / 'state.json'}: is damaged ({error}); delete {checkpoint} and go on") from error
 

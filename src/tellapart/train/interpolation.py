@@ -62,8 +62,8 @@ def _check_alike(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> N
     for noun, alone in (("before", before.keys() - after.keys()), ("after", after.keys() - before.keys())):
         if alone:
             raise ModelError(
-                f"interpolate: {len(alone)} tensors are in the weights {noun} alone: {join_names(sorted(alone))}; both ends "
-                "must be one architecture (merge LoRA's matrices into the weights first)"
+                f"interpolate: {len(alone)} tensors are in the weights {noun} alone: {join_names(sorted(alone))}; "
+                "both ends must be one architecture (merge LoRA's matrices into the weights first)"
             )
     for name, start in before.items():
         end = after[name]

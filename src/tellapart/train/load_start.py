@@ -9,7 +9,7 @@ from tellapart.train.config import TrainConfig
 from tellapart.train.fusion_encoder import open_fusion
 from tellapart.train.losses.loss import FusionLoss
 from tellapart.train.new_model import NEW, new_model_facts, write_new_model
-from tellapart.train.ranks import Ranks
+from tellapart.train.ranks import RankGroup
 from tellapart.train.trainable import Trainable
 
 __all__ = ["draw_start", "open_dual", "open_start", "resolve_name"]
@@ -32,7 +32,7 @@ def open_start(name: str, config: TrainConfig) -> tuple[Trainable | None, str]:
     return trainable, trainable.model().fingerprint
 
 
-def draw_start(name: str, config: TrainConfig, folder: Path, ranks: Ranks) -> tuple[str, Trainable]:
+def draw_start(name: str, config: TrainConfig, folder: Path, ranks: RankGroup) -> tuple[str, Trainable]:
     """Draw a `new:` model's weights on rank 0, unless the folder exists, and open it on all ranks.
 
     Returns:

@@ -15,7 +15,7 @@ from tellapart.errors import DataError, RunError
 from tellapart.models.torch_backend import import_torch
 from tellapart.train.batch_order import BatchOrder
 from tellapart.train.checkpoint import (
-    State,
+    TrainingState,
     latest_checkpoint,
     read_checkpoint,
     read_weights,
@@ -26,7 +26,7 @@ from tellapart.train.checkpoint import (
 from tellapart.train.config import TrainConfig
 from tellapart.train.image_loader import ImageLoader
 from tellapart.train.losses.batch import LossParts
-from tellapart.train.ranks import Ranks
+from tellapart.train.ranks import RankGroup
 from tellapart.train.rows import TrainingRows
 from tellapart.train.run_files import RunFiles
 from tellapart.train.step import TrainingStep
@@ -49,10 +49,10 @@ class Training:
     step: type[TrainingStep]
     files: RunFiles
     validation: PairSet | None
-    ranks: Ranks
+    ranks: RankGroup
 
 
-def train(training: Training, *, limit: int | None = None, progress: Progress | None = None) -> State:
+def train(training: Training, *, limit: int | None = None, progress: Progress | None = None) -> TrainingState:
     """Train, from the last checkpoint if there is one; leave the chosen weights in rank 0's model and in `best/`.
 
     Args:
@@ -144,7 +144,7 @@ def rate(step: int, steps: int, warm_up: int, decay: str = "cosine") -> float:
     return 1 - done if decay == "linear" else 0.5 * (1 + math.cos(math.pi * done))
 
 
-def _begin(training: Training, optimiser: Any) -> State:
+def _begin(training: Training, optimiser: Any) -> TrainingState:
     """Go on from the last checkpoint, if there is one, on every rank from the same."""
     ranks, files = training.ranks, training.files
     checkpoint = latest_checkpoint(files.checkpoints)
@@ -156,7 +156,9 @@ def _begin(training: Training, optimiser: Any) -> State:
                 f"{files.checkpoints}: the last checkpoint is {name} here and {first} for rank 0; all machines must "
                 "see one folder"
             )
-        state = State() if checkpoint is None else read_checkpoint(checkpoint, training.trainable.module, optimiser)
+        state = (
+            TrainingState() if checkpoint is None else read_checkpoint(checkpoint, training.trainable.module, optimiser)
+        )
         if ranks.leads:
             files.cut_log(state.step)
     return state
@@ -194,7 +196,9 @@ def _numbers(parts: LossParts, norm: float, optimiser: Any, trainable: Trainable
     return numbers
 
 
-def _finish_step(training: Training, optimiser: Any, state: State, numbers: dict[str, float], *, last: bool) -> None:
+def _finish_step(
+    training: Training, optimiser: Any, state: TrainingState, numbers: dict[str, float], *, last: bool
+) -> None:
     """Log a step; if it is one to validate after, choose weights and write a checkpoint."""
     files, settings = training.files, training.config.validation
     files.log(state.step, numbers)
@@ -203,7 +207,7 @@ def _finish_step(training: Training, optimiser: Any, state: State, numbers: dict
         write_checkpoint(files.checkpoints, training.trainable.module, optimiser, state, keep=settings.keep)
 
 
-def _validate(training: Training, state: State) -> None:
+def _validate(training: Training, state: TrainingState) -> None:
     """Measure the validation set, and keep the weights if they are the best so far."""
     trainable, pairs, best = training.trainable, training.validation, training.files.best
     if pairs is None:

@@ -1,8 +1,8 @@
 """Ranks that train together and end together: an error in one of them is raised in all.
 
 Under torchrun several processes take the same steps. Each reads its own images and opens its own model; the first alone
-measures, and writes the run's folder. All that can fail in one rank runs in `Ranks.together`, so that no other is left
-waiting in an exchange that never comes.
+measures, and writes the run's folder. All that can fail in one rank runs in `RankGroup.together`, so that no other is
+left waiting in an exchange that never comes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from tellapart.errors import RunError, TellapartError, require
 from tellapart.train.config import TrainConfig
 
-__all__ = ["Ranks", "open_accelerator"]
+__all__ = ["RankGroup", "open_accelerator"]
 
 #: How long the others wait while the first measures and writes: torchrun ends them all when one is lost.
 _PATIENCE = timedelta(days=7)
@@ -24,7 +24,7 @@ _PATIENCE = timedelta(days=7)
 Result = TypeVar("Result")
 
 
-class Ranks:
+class RankGroup:
     """The processes of one run, as each of them sees the others.
 
     Attributes:

@@ -17,7 +17,7 @@ from tellapart.data.scores import join_names
 from tellapart.errors import RunError
 from tellapart.stats.multiple import holm
 from tellapart.train.config import TrainConfig
-from tellapart.train.ranks import Ranks, open_accelerator
+from tellapart.train.ranks import RankGroup, open_accelerator
 from tellapart.train.record import TrainRecord, read_record
 from tellapart.train.training_run import FinishedRun
 
@@ -81,7 +81,7 @@ def train_seeds(
 
     Source: COCO-Counterfactuals (Le et al. 2023), appendix B.4.2: 25 seeds, 107 to 131.
     """
-    ranks = Ranks(open_accelerator(config))
+    ranks = RankGroup(open_accelerator(config))
     records: list[TrainRecord] = []
     for seed in range(config.seed, config.seed + count):
         seeded, folder = config.model_copy(update={"seed": seed}), out / f"seed-{seed:03d}"

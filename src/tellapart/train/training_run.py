@@ -17,7 +17,7 @@ from tellapart.models.store import EmbeddingStore
 from tellapart.models.torch_backend import import_torch
 from tellapart.records.machine import this_machine, versions
 from tellapart.records.run_folder import write_text_file
-from tellapart.train.checkpoint import State, Weights, copy_weights, replace_folder, weights_of
+from tellapart.train.checkpoint import TrainingState, Weights, copy_weights, replace_folder, weights_of
 from tellapart.train.config import TrainConfig
 from tellapart.train.dual_step import DualStep
 from tellapart.train.fusion_step import FusionStep
@@ -27,7 +27,7 @@ from tellapart.train.loop import Training, train
 from tellapart.train.lora import add_updates, save_merged, with_directions
 from tellapart.train.losses.loss import FusionLoss
 from tellapart.train.model_card import model_card
-from tellapart.train.ranks import Ranks, open_accelerator
+from tellapart.train.ranks import RankGroup, open_accelerator
 from tellapart.train.record import DataRecord, TrainRecord, write_record
 from tellapart.train.rows import TrainingRows, read_rows
 from tellapart.train.run_files import RunFiles
@@ -53,7 +53,7 @@ class FinishedRun:
     """
 
     name: str
-    state: State
+    state: TrainingState
     resumed: bool
     comparison: Comparison | None = None
     sweep: Sweep | None = None
@@ -100,7 +100,7 @@ def run_training(
         TellapartError: a file is missing or not what it must be, the folder holds another run, or training diverges.
     """
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
-    ranks, files, name = Ranks(open_accelerator(config)), RunFiles(out), resolve_name(config.model, home)
+    ranks, files, name = RankGroup(open_accelerator(config)), RunFiles(out), resolve_name(config.model, home)
     with ranks.together():
         rows, validation = _read_data(config, home)
         trainable, facts = open_start(name, config)
