@@ -11,10 +11,8 @@ import pytest
 
 from tellapart.audit.audit import Options, audit
 from tellapart.audit.balance import tag_balance, tag_counts
-from tellapart.audit.blind import blind_accuracy, plausibility_gap, text_scores
+from tellapart.audit.captions import bag_of_words, blind_accuracy, length_gaps, plausibility_gap, text_scores
 from tellapart.audit.duplicates import caption_duplicates
-from tellapart.audit.lengths import length_gaps
-from tellapart.audit.words import bag_of_words
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.reference import Blind, Constant

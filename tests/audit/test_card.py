@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tellapart.audit.audit import Options, audit
-from tellapart.audit.card import SAMPLES, card_of, html, markdown
+from tellapart.audit.card import SAMPLES, html, make_card, markdown
 from tellapart.audit.datasheet import QUESTIONS, answers, with_questions
 from tellapart.audit.show import write_audit
 from tellapart.data.pairset import PairSet
@@ -61,7 +61,7 @@ def test_a_datasheet_that_is_none_is_an_error(datasheet: object, message: str) -
 
 def test_the_card_shows_items_with_pictures_and_asks_nothing_of_the_network(pictured: Made, blots: Blots) -> None:
     pairs = pictured([[blots(k), blots(k + 50)] for k in range(20)], card={"title": "Blots", "licence": "CC0-1.0"})
-    page = html(card_of(pairs, audit(pairs)))
+    page = html(make_card(pairs, audit(pairs)))
     assert page.count('<img src="data:image/png;base64,') == 2 * SAMPLES
     assert page.count("<article") == SAMPLES
     assert not re.search(r"<script|<link|@import|(src|href)=\"(?!data:|#)|url\(", page)
@@ -71,7 +71,7 @@ def test_the_card_shows_items_with_pictures_and_asks_nothing_of_the_network(pict
 
 def test_pictures_that_were_not_read_are_not_shown(pictured: Made, blots: Blots) -> None:
     pairs = pictured([[blots(0), blots(1)]])
-    page = html(card_of(pairs, audit(pairs, Options(pictures=False))))
+    page = html(make_card(pairs, audit(pairs, Options(pictures=False))))
     assert "<img" not in page
     assert "pictures were not read" in page
 
@@ -84,7 +84,7 @@ def test_captions_and_answers_are_no_markup(pictured: Made, blots: Blots) -> Non
         tags=[{"<b>": nasty}],
         card={"title": nasty, "datasheet": {"purpose": nasty}},
     )
-    card = card_of(pairs, audit(pairs))
+    card = make_card(pairs, audit(pairs))
     page, text = html(card), markdown(card)
     assert "<script" not in page
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 4
@@ -96,7 +96,7 @@ def test_captions_and_answers_are_no_markup(pictured: Made, blots: Blots) -> Non
 
 def test_markdown_tables_have_a_cell_for_every_column(pictured: Made, blots: Blots) -> None:
     pairs = pictured([[blots(k), blots(k + 50)] for k in range(3)], tags=[{"a|b": "c"}] * 3)
-    rows = [line for line in markdown(card_of(pairs, audit(pairs))).splitlines() if line.startswith("|")]
+    rows = [line for line in markdown(make_card(pairs, audit(pairs))).splitlines() if line.startswith("|")]
     assert len(rows) > 10
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {7}
 

@@ -18,9 +18,9 @@ Run = Callable[..., Any]
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Audit:
     """The embedded set, audited once."""
     from tellapart.audit.audit import audit
-    from tellapart.audit.find import find_set
+    from tellapart.benchmarks.find import load_pairs_or_folder
 
-    return audit(find_set("demo"))
+    return audit(load_pairs_or_folder("demo"))
 
 
 def test_the_demo_set_passes_all_but_a_tag_of_many_values(demo: Audit) -> None:

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from tellapart.audit.audit import Options, audit
 from tellapart.audit.change import LEVEL, Change, change_findings, change_of, changes_by_field
-from tellapart.audit.duplicates import picture_duplicates
+from tellapart.audit.duplicates import caption_leak, picture_duplicates, picture_leak
 from tellapart.audit.finding import Finding
-from tellapart.audit.image_scan import look
-from tellapart.audit.leak import caption_leak, picture_leak
+from tellapart.audit.image_scan import scan_images
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
 
@@ -55,7 +54,7 @@ def test_planted_duplicates_are_named(pictured: Made, blots: Blots) -> None:
     texts = [(f"a {k}", f"b {k}") for k in range(6)]
     texts[3] = texts[2][::-1]
     pairs = pictured(rows, texts=texts, clusters=["0", "1", "2", "2", "4", "5"])
-    found = by_name(picture_duplicates(pairs, look(pairs)))
+    found = by_name(picture_duplicates(pairs, scan_images(pairs)))
     assert found["images: twice in an item"].items == ("item-1",)
     assert found["items: twice"].items == ("item-2", "item-3")
     assert found["images: shared"].items == ("item-4", "item-5")  # 2 and 3 are one cluster
@@ -69,10 +68,10 @@ def test_a_look_alike_in_another_cluster_is_a_near_duplicate_and_one_in_the_same
     brighter = np.clip(blots(0).astype(np.int16) + 3, 0, 255).astype(np.uint8)
     rows = [[blots(0), blots(1)], [brighter, blots(2)], [blots(3), blots(4)]]
     pairs = pictured(rows)
-    near = by_name(picture_duplicates(pairs, look(pairs)))["images: near-duplicates"]
+    near = by_name(picture_duplicates(pairs, scan_images(pairs)))["images: near-duplicates"]
     assert (near.items, near.verdict) == (("item-0", "item-1"), "warn")
     pairs = pictured(rows, clusters=["a", "a", "b"], name="clustered")
-    near = by_name(picture_duplicates(pairs, look(pairs)))["images: near-duplicates"]
+    near = by_name(picture_duplicates(pairs, scan_images(pairs)))["images: near-duplicates"]
     assert (near.items, near.verdict) == ((), "pass")
 
 
@@ -81,7 +80,7 @@ def test_pictures_and_captions_that_two_sets_share_are_a_leak(pictured: Made, bl
     ours = pictured([[blots(2 * k), blots(2 * k + 1)] for k in range(4)], name="ours")
     texts = [("A  trained caption", "b"), ("c", "d"), ("One ours 3", "e")]
     theirs = pictured([[blots(50), blots(1)], [blots(51), softer], [blots(52), blots(53)]], texts=texts, name="theirs")
-    exact, alike = picture_leak(ours, look(ours), theirs, look(theirs))
+    exact, alike = picture_leak(ours, scan_images(ours), theirs, scan_images(theirs))
     assert (exact.items, exact.verdict) == (("item-0",), "warn")
     assert (alike.items, alike.verdict) == (("item-3",), "warn")
     assert caption_leak(ours, theirs).items == ("item-3",)
@@ -119,8 +118,8 @@ def test_a_pair_that_is_not_minimal_and_one_that_cannot_be_seen_are_named(pictur
     rows[6] = [blots(6), blots(6, 32)]
     rows[7] = [blots(7), patched(blots(7), 1)]
     pairs = pictured(rows)
-    seen = look(pairs)
-    found = by_name(change_findings(seen.changes, pairs))
+    scan = scan_images(pairs)
+    found = by_name(change_findings(scan.changes, pairs))
     large = found["change: not minimal"]
     assert (large.items, large.value, large.verdict) == (("item-4", "item-6"), 0.2, "warn")
     assert "1 items have pictures of different sizes" in large.says

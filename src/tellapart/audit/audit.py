@@ -1,4 +1,4 @@
-"""All checks of a pair set, and the record of what they found."""
+"""The audit of a pair set: all checks, and the record of their findings."""
 
 from __future__ import annotations
 
@@ -9,16 +9,12 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from tellapart.audit.balance import tag_balance, tag_counts
-from tellapart.audit.blind import blind_accuracy, plausibility_gap
+from tellapart.audit.captions import bag_of_words, blind_accuracy, grammar_gap, length_gaps, plausibility_gap
 from tellapart.audit.change import Change, change_findings, changes_by_field
 from tellapart.audit.detectable import detectability
-from tellapart.audit.duplicates import caption_duplicates, picture_duplicates
+from tellapart.audit.duplicates import caption_duplicates, caption_leak, picture_duplicates, picture_leak
 from tellapart.audit.finding import Finding, NotDone
-from tellapart.audit.grammar import grammar_gap
-from tellapart.audit.image_scan import Look, look
-from tellapart.audit.leak import caption_leak, picture_leak
-from tellapart.audit.lengths import length_gaps
-from tellapart.audit.words import bag_of_words
+from tellapart.audit.image_scan import ImageScan, scan_images
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.models.text.find import find_text_scorer
@@ -28,11 +24,7 @@ __all__ = ["Audit", "ItemChange", "Options", "audit"]
 
 
 class ItemChange(BaseModel):
-    """What changes between an item's pictures.
-
-    >>> ItemChange(id="a", change=Change(share=0.5)).change.share
-    0.5
-    """
+    """What changes between an item's pictures."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -41,10 +33,10 @@ class ItemChange(BaseModel):
 
 
 class Audit(BaseModel):
-    """What was found in a pair set.
+    """The findings on a pair set.
 
     Attributes:
-        name: the set's, as it was asked for.
+        name: the set's, as the user wrote it.
         title: as its card has it.
         items, shape: how many items, of how many images and texts.
         images: distinct pictures, by their pixels; None if they were not read.
@@ -52,14 +44,9 @@ class Audit(BaseModel):
         clusters: what intervals resample.
         fingerprint: over ids, texts and pixels; None if pictures were not read.
         against: the set that it was compared with.
-        findings: one number each.
-        not_done: checks that were not made, and why.
         tags: items by tag and value.
         changes: of each item; empty if items have one picture.
         changes_by_field: items by where the change's centre lies, 3 rows of 3 fields of the picture.
-
-    >>> Audit.model_fields["schema_version"].default
-    1
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -82,13 +69,7 @@ class Audit(BaseModel):
 
     @property
     def warnings(self) -> list[Finding]:
-        """Findings that do not keep their threshold.
-
-        >>> from tellapart.benchmarks.find import load_pairs
-        >>> pairs = load_pairs("demo").select(range(2))
-        >>> [finding.name for finding in audit(pairs, Options(pictures=False)).warnings]
-        ['tag: aspect', 'tag: change', 'tag: held_out']
-        """
+        """Findings that do not keep their threshold."""
         return [finding for finding in self.findings if finding.verdict == "warn"]
 
 
@@ -98,14 +79,10 @@ class Options:
 
     Attributes:
         against: another set, to find what both hold.
-        text_model: a model of texts alone, to ask which caption is the likelier.
+        text_model: a model of texts alone, which scores how likely each caption is.
         pictures: whether pictures are read.
-        progress: told what is done.
-        grammar_model: a scorer of texts that says how grammatical one is.
-        detector_model: a dual encoder on whose vectors it is tried to tell first entries from the others, too.
-
-    >>> Options().pictures
-    True
+        detector_model: a dual encoder, whose vectors are tried for recognising an item's first entry, too.
+        grammar_model: a text scorer of how grammatical a caption is.
     """
 
     against: PairSet | None = None
@@ -121,40 +98,40 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
 
     Raises:
         DataError: a picture is missing or cannot be decoded.
-        ModelError, UnknownNameError: the text model cannot be had or cannot read a caption; the detector's model cannot
-            be had or is no dual encoder.
+        ModelError, UnknownNameError: a model is not available, the text model cannot read a caption, or the detector's
+            model is no dual encoder.
 
     >>> from tellapart.benchmarks.find import load_pairs
-    >>> found = audit(load_pairs("demo").select(range(4)))
-    >>> found.images, found.findings[0].name
-    (8, 'blind: blind')
+    >>> record = audit(load_pairs("demo").select(range(4)))
+    >>> record.images, [finding.name for finding in record.warnings]
+    (8, ['tag: aspect', 'tag: change', 'tag: held_out'])
     """
     options = options or Options()
-    seen = look(pairs, progress=options.progress) if options.pictures else None
+    scan = scan_images(pairs, progress=options.progress) if options.pictures else None
     findings, not_done = _of_captions(pairs, options)
-    if seen is None:
+    if scan is None:
         not_done += [NotDone(name="pictures", reason="--no-images: no picture was read, so none was compared")]
     else:
-        findings += picture_duplicates(pairs, seen)
-        if seen.changes:
-            findings += change_findings(seen.changes, pairs)
+        findings += picture_duplicates(pairs, scan)
+        if scan.changes:
+            findings += change_findings(scan.changes, pairs)
         else:
             not_done.append(NotDone(name="change", reason="items have one picture: nothing changes within an item"))
-    found, skipped = detectability(
+    of_origin, skipped = detectability(
         pairs, pictures=options.pictures, model=options.detector_model, progress=options.progress
     )
-    findings += found + _of_other(pairs, seen, options, not_done) + tag_balance(pairs)
+    findings += of_origin + _of_other(pairs, scan, options, not_done) + tag_balance(pairs)
     not_done += skipped
-    changes = seen.changes if seen else ()
+    changes = scan.changes if scan else ()
     return Audit(
         name=pairs.name,
         title=str(pairs.card.get("title") or pairs.card.get("name") or pairs.name.rpartition("/")[2]),
         items=len(pairs),
         shape=pairs.shape,
-        images=len(set(seen.pixels.values())) if seen else None,
+        images=len(set(scan.pixels.values())) if scan else None,
         texts=len({text for item in pairs.items for text in item.texts}),
         clusters=len({item.cluster for item in pairs.items}),
-        fingerprint=pairs.fingerprint(seen.pixels.__getitem__) if seen else None,
+        fingerprint=pairs.fingerprint(scan.pixels.__getitem__) if scan else None,
         against=options.against.name if options.against else None,
         findings=findings,
         not_done=not_done,
@@ -187,13 +164,13 @@ def _of_captions(pairs: PairSet, options: Options) -> tuple[list[Finding], list[
     return [*findings, *length_gaps(pairs), bag_of_words(pairs), *caption_duplicates(pairs)], not_done
 
 
-def _of_other(pairs: PairSet, seen: Look | None, options: Options, not_done: list[NotDone]) -> list[Finding]:
+def _of_other(pairs: PairSet, scan: ImageScan | None, options: Options, not_done: list[NotDone]) -> list[Finding]:
     """Compare with another set, if one was given."""
     if options.against is None:
         not_done.append(NotDone(name="leak", reason="no other set was named (--against OTHER)"))
         return []
-    found = [caption_leak(pairs, options.against)]
-    if seen is not None:
-        there = look(options.against, changes=False, progress=options.progress)
-        found += picture_leak(pairs, seen, options.against, there)
-    return found
+    findings = [caption_leak(pairs, options.against)]
+    if scan is not None:
+        other_scan = scan_images(options.against, changes=False, progress=options.progress)
+        findings += picture_leak(pairs, scan, options.against, other_scan)
+    return findings

@@ -1,4 +1,4 @@
-"""How much of the picture changes within an item, and where: is the pair minimal to the eye?"""
+"""Change within an item: how much of the picture differs, and where."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from tellapart.audit.finding import MOST_EXAMPLES, Finding, at_most, measured
+from tellapart.audit.finding import MOST_EXAMPLES, Finding, at_most, mean_with_interval
 from tellapart.data.pairset import PairSet
 
-__all__ = ["LEVEL", "MINIMAL", "Change", "change_findings", "change_of", "changes_by_field"]
+__all__ = ["LEVEL", "Change", "change_findings", "change_of", "changes_by_field"]
 
-#: A pixel has changed if one of its channels differs by more than this, of 255: above the noise of JPEG and of renderers.
+#: A pixel has changed if one of its channels differs by more than this, of 255: above the noise of JPEG and of
+#: renderers.
 LEVEL = 24
 
 #: A change is minimal if at most this share of the pixels has changed.
-MINIMAL = 0.25
+_MINIMAL = 0.25
 
 #: A change of fewer pixels than this share can hardly be seen: a patch of 7 by 7 pixels in 224 by 224.
 _INVISIBLE = 0.001
@@ -35,9 +36,6 @@ class Change(BaseModel):
         box_share: the box's share of the picture.
         mean_absolute: over all pixels and channels, in levels of 255.
         centre: of the changed pixels, `(x, y)` as shares.
-
-    >>> Change(share=0.0, mean_absolute=0.0).box is None
-    True
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -57,19 +55,19 @@ def change_of(pictures: Sequence[NDArray[np.uint8]]) -> Change:
 
     >>> a, b = np.zeros((2, 10, 10, 3), np.uint8)
     >>> b[2:4, 5:10] = 255
-    >>> found = change_of([a, b])
-    >>> found.share, found.box, found.centre
+    >>> change = change_of([a, b])
+    >>> change.share, change.box, change.centre
     (0.1, (0.5, 0.2, 1.0, 0.4), (0.75, 0.3))
     """
     if any(picture.shape != pictures[0].shape for picture in pictures):
         return Change()
-    return max((_compared(pictures[0], other) for other in pictures[1:]), key=lambda change: change.share or 0)
+    return max((_compare(pictures[0], other) for other in pictures[1:]), key=lambda change: change.share or 0)
 
 
-def _compared(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> Change:
-    apart = np.abs(one.astype(np.int16) - other)
-    changed = apart.max(axis=2) > LEVEL
-    mean_absolute = float(apart.mean())
+def _compare(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> Change:
+    difference = np.abs(one.astype(np.int16) - other)
+    changed = difference.max(axis=2) > LEVEL
+    mean_absolute = float(difference.mean())
     if not changed.any():
         return Change(share=0.0, mean_absolute=mean_absolute)
     height, width = changed.shape
@@ -97,51 +95,36 @@ def change_findings(changes: Sequence[Change], pairs: PairSet) -> list[Finding]:
     [('change: not minimal', 0.5, ('a',)), ('change: hardly seen', 0.0, ())]
     """
     sizes = sum(change.share is None for change in changes)
-    whole = f"; {sizes:,} items have pictures of different sizes and count as not minimal" if sizes else ""
-    large = [change.share is None or change.share > MINIMAL for change in changes]
+    unequal = f"; {sizes:,} items have pictures of different sizes and count as not minimal" if sizes else ""
+    large = [change.share is None or change.share > _MINIMAL for change in changes]
     faint = [change.share is not None and change.share < _INVISIBLE for change in changes]
-    found = [
-        at_most(
-            _EXCEPTIONS,
-            "change: not minimal",
-            f"items of which more than {100 * MINIMAL:g} % of the pixels change by more than {LEVEL} of 255 levels",
-            large,
-            pairs,
-            f"not minimal to the eye{whole}",
-        ),
-        at_most(
-            0,
-            "change: hardly seen",
-            f"items of which less than {100 * _INVISIBLE:g} % of the pixels change",
-            faint,
-            pairs,
-            "look at them: the pictures are the same to the eye",
-        ),
+    much = f"items of which more than {100 * _MINIMAL:g} % of the pixels change by more than {LEVEL} of 255 levels"
+    little = f"items of which less than {100 * _INVISIBLE:g} % of the pixels change"
+    same = "look at them: the pictures are the same to the eye"
+    findings = [
+        at_most(_EXCEPTIONS, "change: not minimal", much, large, pairs, f"not minimal to the eye{unequal}"),
+        at_most(0, "change: hardly seen", little, faint, pairs, same),
     ]
-    return found + ([_mean(changes, pairs)] if sizes < len(changes) else [])
+    return findings + ([_mean_change(changes, pairs)] if sizes < len(changes) else [])
 
 
-def _mean(changes: Sequence[Change], pairs: PairSet) -> Finding:
-    kept = [k for k, change in enumerate(changes) if change.share is not None]
-    shares = np.array([changes[k].share for k in kept], np.float64)
-    value, interval = measured(shares, pairs.select(kept))
-    boxes = np.mean([changes[k].box_share for k in kept])
-    apart = np.mean([changes[k].mean_absolute or 0.0 for k in kept])
-    largest = sorted(kept, key=lambda k: -(changes[k].share or 0))[:MOST_EXAMPLES]
-    return Finding.model_validate(
-        {
-            "name": "change: share",
-            "title": "pixels that change, on average",
-            "value": value,
-            "unit": "share",
-            "n": len(kept),
-            "threshold": f"at most {100 * MINIMAL:g} %",
-            "verdict": "warn" if value > MINIMAL else "pass",
-            "says": f"median {100 * np.median(shares):.1f} %; the box around them holds {100 * boxes:.1f} % of the picture; "
-            f"mean absolute difference {apart:.1f} of 255; the largest are named",
-            "items": tuple(pairs.items[k].id for k in largest),
-            **interval,
-        }
+def _mean_change(changes: Sequence[Change], pairs: PairSet) -> Finding:
+    places = [k for k, change in enumerate(changes) if change.share is not None]
+    shares = np.array([changes[k].share for k in places], np.float64)
+    mean = mean_with_interval(shares, pairs.select(places))
+    boxes = np.mean([changes[k].box_share for k in places])
+    difference = np.mean([changes[k].mean_absolute or 0.0 for k in places])
+    largest = sorted(places, key=lambda k: -(changes[k].share or 0))[:MOST_EXAMPLES]
+    return Finding(
+        name="change: share",
+        title="pixels that change, on average",
+        unit="share",
+        threshold=f"at most {100 * _MINIMAL:g} %",
+        verdict="warn" if mean["value"] > _MINIMAL else "pass",
+        says=f"median {100 * np.median(shares):.1f} %; the box around them holds {100 * boxes:.1f} % of the picture; "
+        f"mean absolute difference {difference:.1f} of 255; the largest are named",
+        items=tuple(pairs.items[k].id for k in largest),
+        **mean,
     )
 
 

@@ -1,4 +1,4 @@
-"""Croissant 1.1 metadata of a pair set's folder: what its files are, and how to read items from them.
+"""Croissant 1.1 metadata of a pair set's folder: its files, and how to read items from them.
 
 What a card does not say is left out, never invented; `missing` lists what the format asks for and the card lacks.
 
@@ -18,9 +18,9 @@ from tellapart.data.pairset import PairSet, describe
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import DataError
 
-__all__ = ["CONFORMS_TO", "LISTING", "croissant", "missing"]
+__all__ = ["LISTING", "croissant", "missing"]
 
-CONFORMS_TO = "http://mlcommons.org/croissant/1.1"
+_CONFORMS_TO = "http://mlcommons.org/croissant/1.1"
 
 #: The file that lists the items.
 LISTING = "pairs.jsonl"
@@ -67,37 +67,12 @@ _CONTEXT: Mapping[str, Any] = {
     "name": {"@container": "@language"},
     **{
         term: f"cr:{term}"
-        for term in [
-            "arrayShape",
-            "citeAs",
-            "column",
-            "containedIn",
-            "equivalentProperty",
-            "extract",
-            "field",
-            "fileObject",
-            "fileProperty",
-            "fileSet",
-            "format",
-            "includes",
-            "isArray",
-            "isLiveDataset",
-            "jsonPath",
-            "key",
-            "md5",
-            "parentField",
-            "path",
-            "recordSet",
-            "references",
-            "regex",
-            "repeated",
-            "replace",
-            "samplingRate",
-            "separator",
-            "source",
-            "subField",
-            "transform",
-        ]
+        for term in (
+            *("arrayShape", "citeAs", "column", "containedIn", "equivalentProperty", "extract", "field", "fileObject"),
+            *("fileProperty", "fileSet", "format", "includes", "isArray", "isLiveDataset", "jsonPath", "key", "md5"),
+            *("parentField", "path", "recordSet", "references", "regex", "repeated", "replace", "samplingRate"),
+            *("separator", "source", "subField", "transform"),
+        )
     },
 }
 
@@ -120,12 +95,12 @@ def croissant(pairs: PairSet) -> dict[str, Any]:
         DataError: the set is not a folder with `pairs.jsonl`, or its card's `datasheet` or `creators` are not what
             they must be.
 
-    >>> from tellapart.benchmarks.benchmark import find_benchmark
-    >>> made = croissant(find_benchmark("demo").pairs())
-    >>> made["conformsTo"], [entry["@id"] for entry in made["distribution"]]
+    >>> from tellapart.benchmarks.find import load_pairs
+    >>> metadata = croissant(load_pairs("demo"))
+    >>> metadata["conformsTo"], [entry["@id"] for entry in metadata["distribution"]]
     ('http://mlcommons.org/croissant/1.1', ['pairs.jsonl', 'images.webp'])
-    >>> [field["@id"] for field in made["recordSet"][0]["field"]]
-    ['items/id', 'items/images', 'items/texts', 'items/cluster', 'items/tags/aspect', 'items/tags/change', 'items/tags/held_out']
+    >>> [field["name"] for field in metadata["recordSet"][0]["field"]]
+    ['id', 'images', 'texts', 'cluster', 'tags/aspect', 'tags/change', 'tags/held_out']
     """
     listing = pairs.root / LISTING
     if pairs.read is not None or not listing.is_file():
@@ -135,13 +110,14 @@ def croissant(pairs: PairSet) -> dict[str, Any]:
         )
     card = pairs.card
     name = str(card.get("name") or pairs.root.resolve().name)
-    described = card.get("description") or f"{len(pairs):,} minimal pairs, each of {describe(pairs.shape)}."
     return {
         "@context": dict(_CONTEXT),
         "@type": "sc:Dataset",
-        "conformsTo": CONFORMS_TO,
+        "conformsTo": _CONFORMS_TO,
         "name": name,
-        "description": str(described),
+        "description": str(
+            card.get("description") or f"{len(pairs):,} minimal pairs, each of {describe(pairs.shape)}."
+        ),
         **_of_card(card),
         "distribution": [_listing(listing), *_file_sets(pairs)],
         "recordSet": [_record_set(pairs)],
@@ -150,18 +126,18 @@ def croissant(pairs: PairSet) -> dict[str, Any]:
 
 def _of_card(card: Mapping[str, Any]) -> dict[str, Any]:
     """Return the properties that the card and its datasheet give."""
-    found: dict[str, Any] = {ours: str(card[own]) for own, ours in _PROPERTIES.items() if card.get(own)}
-    if _SPDX.fullmatch(found.get("license", "")):
-        found["license"] = f"https://spdx.org/licenses/{found['license']}"
+    properties: dict[str, Any] = {ours: str(card[own]) for own, ours in _PROPERTIES.items() if card.get(own)}
+    if _SPDX.fullmatch(properties.get("license", "")):
+        properties["license"] = f"https://spdx.org/licenses/{properties['license']}"
     creators = card.get("creators") or []
     if not isinstance(creators, list) or not all(isinstance(name, str) for name in creators):
         raise DataError(f"card.json: field 'creators': expected a list of names, got {creators!r:.60}")
     if creators:
-        found["creator"] = [{"@type": "sc:Person", "name": name} for name in creators]
+        properties["creator"] = [{"@type": "sc:Person", "name": name} for name in creators]
     for answer in answers(card):
         if answer.question.rai and answer.text:
-            found[f"rai:{answer.question.rai}"] = answer.text
-    return found
+            properties[f"rai:{answer.question.rai}"] = answer.text
+    return properties
 
 
 def _listing(path: Path) -> dict[str, Any]:
@@ -210,7 +186,7 @@ def _record_set(pairs: PairSet) -> dict[str, Any]:
     if any("cluster" in row for _, row in read_jsonl(pairs.root / LISTING)):
         fields.append(_field("cluster", "What must be resampled together."))
     tags = {tag for item in pairs.items for tag in item.tags}
-    fields += [_tag(tag) for tag in sorted(tags) if _PLAIN.fullmatch(tag)]
+    fields += [_field(f"tags/{tag}", f"The item's tag {tag!r}.") for tag in sorted(tags) if _PLAIN.fullmatch(tag)]
     return {
         "@type": "cr:RecordSet",
         "@id": "items",
@@ -222,24 +198,18 @@ def _record_set(pairs: PairSet) -> dict[str, Any]:
 
 
 def _field(name: str, description: str, length: int | None = None) -> dict[str, Any]:
-    array = {} if length is None else {"isArray": True, "arrayShape": str(length)}
+    """Return a field of the items: a column, or `tags/TAG` out of the column of tags."""
+    column, _, tag = name.partition("/")
     return {
         "@type": "cr:Field",
         "@id": f"items/{name}",
         "name": name,
         "description": description,
         "dataType": "sc:Text",
-        **array,
-        "source": {"fileObject": {"@id": LISTING}, "extract": {"column": name}},
-    }
-
-
-def _tag(tag: str) -> dict[str, Any]:
-    return {
-        "@type": "cr:Field",
-        "@id": f"items/tags/{tag}",
-        "name": f"tags/{tag}",
-        "description": f"The item's tag {tag!r}.",
-        "dataType": "sc:Text",
-        "source": {"fileObject": {"@id": LISTING}, "extract": {"column": "tags"}, "transform": {"jsonPath": tag}},
+        **({} if length is None else {"isArray": True, "arrayShape": str(length)}),
+        "source": {
+            "fileObject": {"@id": LISTING},
+            "extract": {"column": column},
+            **({"transform": {"jsonPath": tag}} if tag else {}),
+        },
     }

@@ -1,7 +1,7 @@
-"""The questions of a datasheet, and which of them a set's card answers. No answer is ever invented.
+"""The questions of a datasheet, and a set's answers to them. No answer is ever invented.
 
-A card answers a question in its object `datasheet`, by the question's key; three older fields of a card answer one, too
-(`description`, `source`, `licence`). A question without an answer, or with the answer null, is unanswered and is shown as such.
+A card answers a question in its object `datasheet`, by the question's key; three older fields of a card answer one,
+too (`description`, `source`, `licence`). A question without an answer, or with the answer null, is shown as unanswered.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 from tellapart.catalog import nearest
 from tellapart.errors import DataError
 
-__all__ = ["QUESTIONS", "Answer", "Question", "answers", "with_questions"]
+__all__ = ["QUESTIONS", "DatasheetAnswer", "DatasheetQuestion", "answers", "with_questions"]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class DatasheetQuestion:
     """One question.
 
     Attributes:
@@ -26,9 +26,6 @@ class Question:
         text: in short.
         card: the field of a card that answers it, too.
         rai: the property of Croissant's vocabulary for responsible AI that takes its answer.
-
-    >>> QUESTIONS[0].key, len(QUESTIONS)
-    ('purpose', 57)
     """
 
     key: str
@@ -39,14 +36,10 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A question and its answer; empty where there is none.
+class DatasheetAnswer:
+    """A question and its answer; empty where there is none."""
 
-    >>> Answer(QUESTIONS[0], "").text
-    ''
-    """
-
-    question: Question
+    question: DatasheetQuestion
     text: str
 
 
@@ -137,15 +130,15 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
     },
 }
 
-QUESTIONS: tuple[Question, ...] = tuple(
-    Question(key, section, text, _CARD.get(key, ""), _RAI.get(key, ""))
+QUESTIONS: tuple[DatasheetQuestion, ...] = tuple(
+    DatasheetQuestion(key, section, text, _CARD.get(key, ""), _RAI.get(key, ""))
     for section, questions in _SECTIONS.items()
     for key, text in questions.items()
 )
 """All questions, in the datasheet's order."""
 
 
-def answers(card: Mapping[str, Any]) -> list[Answer]:
+def answers(card: Mapping[str, Any]) -> list[DatasheetAnswer]:
     """Return every question with what the card answers.
 
     Raises:
@@ -154,21 +147,21 @@ def answers(card: Mapping[str, Any]) -> list[Answer]:
     >>> [(a.question.key, a.text) for a in answers({"licence": "CC0", "datasheet": {"purpose": "a test"}}) if a.text]
     [('purpose', 'a test'), ('licence', 'CC0')]
     """
-    given = card.get("datasheet", {})
-    if not isinstance(given, Mapping):
-        raise DataError(f"card.json: field 'datasheet': expected an object of answers, got {given!r:.60}")
+    datasheet = card.get("datasheet", {})
+    if not isinstance(datasheet, Mapping):
+        raise DataError(f"card.json: field 'datasheet': expected an object of answers, got {datasheet!r:.60}")
     known = [question.key for question in QUESTIONS]
-    for key, value in given.items():
+    for key, value in datasheet.items():
         if key not in known:
             raise DataError(f"card.json: field 'datasheet': no question {key!r:.60}{nearest(key, known)}")
         if value is not None and not isinstance(value, str):
             raise DataError(f"card.json: field 'datasheet.{key}': expected a text or null, got {value!r:.60}")
-    found = []
+    replies = []
     for question in QUESTIONS:
         fallback = card.get(question.card) if question.card else None
-        text = given.get(question.key) or (fallback if isinstance(fallback, str) else "")
-        found.append(Answer(question, text.strip()))
-    return found
+        text = datasheet.get(question.key) or (fallback if isinstance(fallback, str) else "")
+        replies.append(DatasheetAnswer(question, text.strip()))
+    return replies
 
 
 def with_questions(card: Mapping[str, Any]) -> dict[str, Any]:

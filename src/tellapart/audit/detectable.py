@@ -1,10 +1,11 @@
-"""Whether an item's first picture or caption can be told from its others without matching anything.
+"""Detectability: an item's first picture or caption is recognised among its others without any matching.
 
 Where one picture of a pair is a photograph and the other one generated, or compressed once more, a model may answer by
-origin. So a linear head is fitted on features that know nothing of the item's other side, and judges items whose cluster
-it has not seen. If it orders more of them rightly than chance does, first and others do not come from one process.
+origin. So a linear head is fitted on features that know nothing of the item's other side, and judges items of clusters
+that it was not fitted on. If it orders more of them rightly than chance does, first and others do not come from one
+process.
 
-Source: BiVLC (Miranda et al. 2024), section on detectors and appendix E.3, turned from a benchmark's control into an audit's.
+Source: BiVLC (Miranda et al. 2024), section on detectors and appendix E.3, where it controls a benchmark.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.audit.blind import MARGIN
-from tellapart.audit.finding import MOST_EXAMPLES, Finding, NotDone, measured
+from tellapart.audit.finding import MARGIN, MOST_EXAMPLES, Finding, NotDone, mean_with_interval
 from tellapart.audit.picture_statistics import FILE_STATISTICS, PIXEL_STATISTICS, file_statistics, pixel_statistics
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
@@ -27,20 +27,10 @@ from tellapart.models.find import find_model
 from tellapart.models.store import EmbeddingStore
 from tellapart.stats.held_out import held_out, in_order
 
-__all__ = [
-    "FEWEST_CLUSTERS",
-    "LARGEST_P",
-    "MOST_ITEMS",
-    "SWAPS",
-    "Evidence",
-    "detectability",
-    "detectable",
-    "word_counts",
-]
-
+__all__ = ["LARGEST_P", "MOST_ITEMS", "SWAPS", "Evidence", "detectability", "detectable", "word_counts"]
 
 #: Clusters below which no head is fitted.
-FEWEST_CLUSTERS = 20
+_FEWEST_CLUSTERS = 20
 
 #: Items that are looked at, evenly spread: 1,000 give a standard error of 1.6 points.
 MOST_ITEMS = 1000
@@ -64,10 +54,7 @@ class Evidence:
         of: `images` or `captions`.
         by: what the features are.
         features: float `(item, entry, dimensions)`.
-        names: of the dimensions; none where they have no meaning each.
-
-    >>> Evidence("images", "file", np.zeros((1, 2, 1)), ("width",)).names
-    ('width',)
+        names: of the dimensions; none where a single one has no meaning.
     """
 
     of: str
@@ -85,23 +72,23 @@ def detectability(
         pairs: the set.
         pictures: whether pictures are read.
         model: a dual encoder, whose vectors are judged beside the bundled statistics.
-        progress: told what is done.
+        progress: called after each picture or batch.
 
     Raises:
         DataError: a picture is missing or cannot be decoded.
-        ModelError, UnknownNameError: the model cannot be had or is no dual encoder.
+        ModelError, UnknownNameError: the model is not available or is no dual encoder.
 
-    >>> from tellapart.benchmarks.benchmark import find_benchmark
-    >>> found, not_done = detectability(find_benchmark("demo").pairs().select(range(4)), pictures=False)
-    >>> found, not_done[0].reason
+    >>> from tellapart.benchmarks.find import load_pairs
+    >>> findings, not_done = detectability(load_pairs("demo").select(range(4)), pictures=False)
+    >>> findings, not_done[0].reason
     ([], '4 clusters: a head is fitted on at least 20')
     """
     clusters = len({item.cluster for item in pairs.items})
-    if clusters < FEWEST_CLUSTERS:
-        reason = f"{clusters} clusters: a head is fitted on at least {FEWEST_CLUSTERS}"
+    if clusters < _FEWEST_CLUSTERS:
+        reason = f"{clusters} clusters: a head is fitted on at least {_FEWEST_CLUSTERS}"
         return [], [NotDone(name="detectable", reason=reason)]
-    chosen = [k * len(pairs) // min(MOST_ITEMS, len(pairs)) for k in range(min(MOST_ITEMS, len(pairs)))]
-    part = pairs.select(chosen)
+    count = min(MOST_ITEMS, len(pairs))
+    part = pairs.select([k * len(pairs) // count for k in range(count)])
     not_done, evidence = [], []
     images, texts = pictures and pairs.shape[0] > 1, pairs.shape[1] > 1
     if texts:
@@ -120,7 +107,7 @@ def detectability(
 
 
 def detectable(evidence: Evidence, pairs: PairSet, *, seed: int = 0) -> Finding:
-    """Return the share of held-out items whose first entry a head tells from the others, and what swapping gives.
+    """Return the share of held-out items whose first entry a head recognises, and its p-value under random swaps.
 
     The p-value is of the share among those of sets whose entries are swapped at random, cluster by cluster: an interval
     alone would warn too often, because heads of different folds share items.
@@ -136,61 +123,53 @@ def detectable(evidence: Evidence, pairs: PairSet, *, seed: int = 0) -> Finding:
     >>> from tellapart.data.item import Item
     >>> items = tuple(Item(id=str(k), images=("0.png", "1.png"), texts=("x",)) for k in range(40))
     >>> width = np.tile([[1.0], [2.0]], (40, 1, 1))
-    >>> found = detectable(Evidence("images", "file", width, ("width",)), PairSet("s", items, Path(".")))
-    >>> found.value, found.verdict, found.says
+    >>> finding = detectable(Evidence("images", "file", width, ("width",)), PairSet("s", items, Path(".")))
+    >>> finding.value, finding.verdict, finding.says
     (1.0, 'warn', 'p = 0.010 (99 swaps): they come from different processes; most by width, higher in the others')
     """
     clusters = [item.cluster for item in pairs.items]
-    told = in_order(held_out(evidence.features, clusters, seed=seed))
-    value, interval = measured(told, pairs)
-    warns, said = False, f"not more than {100 * MARGIN:g} points above chance (50 %)"
-    if value - 0.5 > MARGIN:
-        p, swaps = _p_value(evidence.features, clusters, value, seed)
+    right = in_order(held_out(evidence.features, clusters, seed=seed))
+    mean = mean_with_interval(right, pairs)
+    warns, says = False, f"not more than {100 * MARGIN:g} points above chance (50 %)"
+    if mean["value"] - 0.5 > MARGIN:
+        p, swaps = _p_value(evidence.features, clusters, mean["value"], seed)
         warns = p <= LARGEST_P
-        means = f"they come from different processes{_foremost(evidence)}" if warns else "not told from one process"
-        said = f"p = {p:.3f} ({swaps} swaps): {means}"
-    ids = [pairs.items[k].id for k in np.flatnonzero(told == 1)[:MOST_EXAMPLES]] if warns else []
+        meaning = f"they come from different processes{_strongest(evidence)}" if warns else "not told from one process"
+        says = f"p = {p:.3f} ({swaps} swaps): {meaning}"
     first = "first pictures" if evidence.of == "images" else "first captions"
-    return Finding.model_validate(
-        {
-            "name": f"detectable: {evidence.of}, by {evidence.by}",
-            "title": f"{first} told from the others by {evidence.by} alone, in items held out",
-            "value": value,
-            "unit": "share",
-            "n": len(pairs),
-            "threshold": f"at most {50 + 100 * MARGIN:g} %, or no better than {100 * (1 - LARGEST_P):g} % of random swaps",
-            "verdict": "warn" if warns else "pass",
-            "says": said,
-            "items": tuple(ids),
-            **interval,
-        }
+    limit, better = f"at most {50 + 100 * MARGIN:g} %", f"no better than {100 * (1 - LARGEST_P):g} % of random swaps"
+    return Finding(
+        name=f"detectable: {evidence.of}, by {evidence.by}",
+        title=f"{first} told from the others by {evidence.by} alone, in items held out",
+        unit="share",
+        threshold=f"{limit}, or {better}",
+        verdict="warn" if warns else "pass",
+        says=says,
+        items=tuple(pairs.items[k].id for k in np.flatnonzero(right == 1)[:MOST_EXAMPLES]) if warns else (),
+        **mean,
     )
 
 
 def word_counts(texts: Sequence[Sequence[str]]) -> Evidence:
     """Count the 256 commonest words and marks of all texts, and capitals and characters: features `(item, text, 258)`.
 
-    >>> found = word_counts([("A cat.", "A cat. A dog.")])
-    >>> [name.rpartition(" ")[2] for name in found.names[:4]], found.features.sum(axis=2).tolist()
+    >>> evidence = word_counts([("A cat.", "A cat. A dog.")])
+    >>> [name.rpartition(" ")[2] for name in evidence.names[:4]], evidence.features.sum(axis=2).tolist()
     (["'.'", "'a'", "'cat'", "'dog'"], [[10.0, 21.0]])
     """
     split = [[_WORD.findall(text.lower()) for text in row] for row in texts]
     commonest = Counter(word for row in split for words in row for word in words)
-    kept = sorted(commonest, key=lambda word: (-commonest[word], word))[:_WORDS]
-    place = {word: k for k, word in enumerate(kept)}
-    counts = np.zeros((len(texts), len(texts[0]), len(kept) + 2))
+    vocabulary = sorted(commonest, key=lambda word: (-commonest[word], word))[:_WORDS]
+    column = {word: k for k, word in enumerate(vocabulary)}
+    counts = np.zeros((len(texts), len(texts[0]), len(vocabulary) + 2))
     for k, row in enumerate(split):
         for j, words in enumerate(row):
             for word in words:
-                if word in place:
-                    counts[k, j, place[word]] += 1
-            counts[k, j, len(kept) :] = sum(map(str.isupper, texts[k][j])), len(texts[k][j])
-    names = (
-        *(f"the word {word!r}" if word[0].isalnum() else f"the mark {word!r}" for word in kept),
-        "capitals",
-        "length",
-    )
-    return Evidence("captions", "words", counts, names)
+                if word in column:
+                    counts[k, j, column[word]] += 1
+            counts[k, j, len(vocabulary) :] = sum(map(str.isupper, texts[k][j])), len(texts[k][j])
+    names = (f"the word {word!r}" if word[0].isalnum() else f"the mark {word!r}" for word in vocabulary)
+    return Evidence("captions", "words", counts, (*names, "capitals", "length"))
 
 
 def _statistics(pairs: PairSet, progress: Progress | None) -> list[Evidence]:
@@ -213,18 +192,18 @@ def _statistics(pairs: PairSet, progress: Progress | None) -> list[Evidence]:
 
 def _of_model(name: str, pairs: PairSet, *, images: bool, texts: bool, progress: Progress | None) -> list[Evidence]:
     with EmbeddingStore(None) as store:
-        found = embeddings(find_model(name), pairs, store=store, images=images, texts=texts, progress=progress)
-    sides = (("images", found.images), ("captions", found.texts))
-    return [Evidence(of, name, vectors) for of, vectors in sides if vectors is not None]
+        vectors = embeddings(find_model(name), pairs, store=store, images=images, texts=texts, progress=progress)
+    sides = (("images", vectors.images), ("captions", vectors.texts))
+    return [Evidence(of, name, side) for of, side in sides if side is not None]
 
 
 def _p_value(features: NDArray[np.floating], clusters: Sequence[str], value: float, seed: int) -> tuple[float, int]:
-    """Return the share of random swaps that are told as well as `value`, and how many were tried."""
-    names, place = np.unique(np.asarray(clusters), return_inverse=True)
+    """Return the share of random swaps that a head recognises as often as `value`, and how many were tried."""
+    names, cluster_of = np.unique(np.asarray(clusters), return_inverse=True)
     rng = np.random.default_rng(seed)
     as_good = 0
     for tried in range(1, SWAPS + 1):
-        orders = rng.permuted(np.tile(np.arange(features.shape[1]), (len(names), 1)), axis=1)[place]
+        orders = rng.permuted(np.tile(np.arange(features.shape[1]), (len(names), 1)), axis=1)[cluster_of]
         swapped = np.take_along_axis(features, orders[:, :, None], axis=1)
         as_good += float(in_order(held_out(swapped, clusters, seed=seed)).mean()) >= value
         if as_good == _ENOUGH:
@@ -232,7 +211,7 @@ def _p_value(features: NDArray[np.floating], clusters: Sequence[str], value: flo
     return (as_good + 1) / (SWAPS + 1), SWAPS
 
 
-def _foremost(evidence: Evidence) -> str:
+def _strongest(evidence: Evidence) -> str:
     """Name the statistic that alone is most often higher, or lower, in the others than in the first."""
     if not evidence.names:
         return ""

@@ -1,4 +1,4 @@
-"""What stands in a set twice: captions or pictures within an item, whole items, and what items of different clusters share."""
+"""Duplicates: contents that a set holds twice, and contents that it shares with another set."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.audit.finding import Finding, at_most
-from tellapart.audit.image_scan import Look
+from tellapart.audit.image_scan import ImageScan
 from tellapart.data.pairset import PairSet
-from tellapart.data.perceptual import BITS, near
+from tellapart.data.perceptual import BITS, near_duplicates
 
-__all__ = ["caption_duplicates", "picture_duplicates"]
+__all__ = ["caption_duplicates", "caption_leak", "picture_duplicates", "picture_leak"]
 
 #: Items that may share all their captions with another cluster's item.
-_CAPTIONS = 0.05
+_SHARED_CAPTIONS = 0.05
 
-#: Items that may have a picture that looks like another cluster's: a perceptual hash errs now and then.
-_NEAR = 0.01
+#: Items that may look like another cluster's or share a caption with another set: hashes and short captions agree now
+#: and then.
+_FEW = 0.01
+
+_UNSOLVABLE = "no model can solve them"
+_DEPENDENT = "not independent: give such items one cluster, or intervals are too narrow"
+_LOOKS_ALIKE = f"perceptual hashes of 64 bits differ in at most {BITS}, and thumbnails agree"
 
 
 def caption_duplicates(pairs: PairSet) -> list[Finding]:
@@ -29,98 +34,108 @@ def caption_duplicates(pairs: PairSet) -> list[Finding]:
     >>> from tellapart.data.item import Item
     >>> texts = [("x", "y"), ("y", "x"), ("z", "z")]
     >>> items = tuple(Item(id=str(k), images=("0.png",), texts=pair) for k, pair in enumerate(texts))
-    >>> [found.items for found in caption_duplicates(PairSet("s", items, Path(".")))]
+    >>> [finding.items for finding in caption_duplicates(PairSet("s", items, Path(".")))]
     [('2',), ('0', '1')]
     """
     twice = [len(set(item.texts)) < len(item.texts) for item in pairs.items]
-    shared = _shared([[tuple(sorted(item.texts))] for item in pairs.items], pairs)
+    shared = _in_several_clusters([[tuple(sorted(item.texts))] for item in pairs.items], pairs)
+    same = "items whose captions are all those of an item of another cluster"
     return [
-        at_most(
-            0,
-            "captions: twice in an item",
-            "items with the same caption twice",
-            twice,
-            pairs,
-            "no model can solve them",
-        ),
-        at_most(
-            _CAPTIONS,
-            "captions: shared",
-            "items whose captions are all those of an item of another cluster",
-            shared,
-            pairs,
-            "not independent: give such items one cluster, or intervals are too narrow",
-        ),
+        at_most(0, "captions: twice in an item", "items with the same caption twice", twice, pairs, _UNSOLVABLE),
+        at_most(_SHARED_CAPTIONS, "captions: shared", same, shared, pairs, _DEPENDENT),
     ]
 
 
-def picture_duplicates(pairs: PairSet, seen: Look) -> list[Finding]:
-    """Return items with a picture twice, items that stand twice, and pictures that items of other clusters share.
+def picture_duplicates(pairs: PairSet, scan: ImageScan) -> list[Finding]:
+    """Return items with a picture twice, items that appear twice, and pictures that items of other clusters share.
 
-    >>> from tellapart.audit.image_scan import look
-    >>> from tellapart.benchmarks.benchmark import find_benchmark
-    >>> pairs = find_benchmark("demo").pairs().select(range(3))
-    >>> [found.value for found in picture_duplicates(pairs, look(pairs))]
+    >>> from tellapart.audit.image_scan import scan_images
+    >>> from tellapart.benchmarks.find import load_pairs
+    >>> pairs = load_pairs("demo").select(range(3))
+    >>> [finding.value for finding in picture_duplicates(pairs, scan_images(pairs))]
     [0.0, 0.0, 0.0, 0.0]
     """
-    pixels = [tuple(seen.pixels[name] for name in item.images) for item in pairs.items]
+    pixels = [tuple(scan.pixels[name] for name in item.images) for item in pairs.items]
     twice = [len(set(hashes)) < len(hashes) for hashes in pixels]
-    contents = [
-        (tuple(sorted(hashes)), tuple(sorted(item.texts))) for hashes, item in zip(pixels, pairs.items, strict=True)
-    ]
-    often = Counter(contents)
+    contents = [(*sorted(hashes), *sorted(item.texts)) for hashes, item in zip(pixels, pairs.items, strict=True)]
+    counts = Counter(contents)
+    again = [counts[content] > 1 for content in contents]
+    same_item = "items with the same pictures and captions as another one"
+    exact = "items with a picture, to the pixel, of an item of another cluster"
+    alike = "items with a picture that looks like one of another cluster, and is not it"
+    shared, near = _in_several_clusters(pixels, pairs), _near(pairs, scan)
     return [
-        at_most(
-            0, "images: twice in an item", "items with the same picture twice", twice, pairs, "no model can solve them"
-        ),
-        at_most(
-            0,
-            "items: twice",
-            "items with the same pictures and captions as another one",
-            (often[content] > 1 for content in contents),
-            pairs,
-            "keep one of them",
-        ),
-        at_most(
-            0,
-            "images: shared",
-            "items with a picture, to the pixel, of an item of another cluster",
-            _shared(pixels, pairs),
-            pairs,
-            "not independent: give such items one cluster, or intervals are too narrow",
-        ),
-        at_most(
-            _NEAR,
-            "images: near-duplicates",
-            "items with a picture that looks like one of another cluster, and is not it",
-            _near(pairs, seen),
-            pairs,
-            f"perceptual hashes of 64 bits differ in at most {BITS}, and thumbnails agree",
-        ),
+        at_most(0, "images: twice in an item", "items with the same picture twice", twice, pairs, _UNSOLVABLE),
+        at_most(0, "items: twice", same_item, again, pairs, "keep one of them"),
+        at_most(0, "images: shared", exact, shared, pairs, _DEPENDENT),
+        at_most(_FEW, "images: near-duplicates", alike, near, pairs, _LOOKS_ALIKE),
     ]
 
 
-def _shared(contents: Iterable[Iterable[Hashable]], pairs: PairSet) -> list[bool]:
+def caption_leak(pairs: PairSet, other: PairSet) -> Finding:
+    """Return the items with a caption of the other set, case and blanks aside.
+
+    >>> from pathlib import Path
+    >>> from tellapart.data.item import Item
+    >>> one = PairSet("a", (Item(id="1", images=("0.png",), texts=("A cat", "a dog")),), Path("."))
+    >>> two = PairSet("b", (Item(id="2", images=("0.png",), texts=("a  cat", "a cow")),), Path("."))
+    >>> caption_leak(one, two).items
+    ('1',)
+    """
+    known = {_normalize(text) for item in other.items for text in item.texts}
+    hits = [any(_normalize(text) in known for text in item.texts) for item in pairs.items]
+    return at_most(
+        _FEW, "leak: captions", f"items with a caption of {other.name}", hits, pairs, "case and blanks aside"
+    )
+
+
+def picture_leak(pairs: PairSet, scan: ImageScan, other: PairSet, other_scan: ImageScan) -> list[Finding]:
+    """Return the items with a picture of the other set, to the pixel, and with one that looks like it.
+
+    >>> from tellapart.audit.image_scan import scan_images
+    >>> from tellapart.benchmarks.find import load_pairs
+    >>> demo = load_pairs("demo")
+    >>> ours, theirs = demo.select(range(2)), demo.select(range(1, 3))
+    >>> [finding.items for finding in picture_leak(ours, scan_images(ours), theirs, scan_images(theirs))]
+    [('attribute-001',), ()]
+    """
+    known = set(other_scan.pixels.values())
+    exact = {name for name, value in scan.pixels.items() if value in known}
+    alike = {scan.references[k] for i, _ in near_duplicates(scan.hashes, other_scan.hashes) for k in i} - exact
+    in_exact, in_alike = ([not names.isdisjoint(item.images) for item in pairs.items] for names in (exact, alike))
+    same = f"items with a picture, to the pixel, of {other.name}"
+    near = f"items with a picture that looks like one of {other.name}, and is not it"
+    warning = "train on one of the two and measure on the other, and the number means nothing"
+    return [
+        at_most(0, "leak: images", same, in_exact, pairs, warning),
+        at_most(_FEW, "leak: near-duplicates", near, in_alike, pairs, _LOOKS_ALIKE),
+    ]
+
+
+def _in_several_clusters(contents: Iterable[Iterable[Hashable]], pairs: PairSet) -> list[bool]:
     """Return which items have a content that an item of another cluster has, too."""
-    listed = [[*each] for each in contents]
+    rows = [[*row] for row in contents]
     clusters: defaultdict[Hashable, set[str]] = defaultdict(set)
-    for item, each in zip(pairs.items, listed, strict=True):
-        for content in each:
+    for item, row in zip(pairs.items, rows, strict=True):
+        for content in row:
             clusters[content].add(item.cluster)
-    return [any(len(clusters[content]) > 1 for content in each) for each in listed]
+    return [any(len(clusters[content]) > 1 for content in row) for row in rows]
 
 
-def _near(pairs: PairSet, seen: Look) -> NDArray[np.bool_]:
-    """Return which items have a picture that is near another cluster's, bool `(item,)`."""
-    place = {name: k for k, name in enumerate(seen.references)}
+def _near(pairs: PairSet, scan: ImageScan) -> list[bool]:
+    """Return which items have a picture that is near another cluster's, and is not it."""
     cluster: dict[str, str] = {}
     for item in pairs.items:
         for name in item.images:
             cluster.setdefault(name, item.cluster)
-    clusters = np.unique([cluster[name] for name in seen.references], return_inverse=True)[1]
-    pixels = np.unique([seen.pixels[name] for name in seen.references], return_inverse=True)[1]
-    alike = np.zeros(len(seen.references), dtype=bool)
-    for i, j in near(seen.prints, seen.prints):
-        apart = (clusters[i] != clusters[j]) & (pixels[i] != pixels[j])
-        alike[i[apart]] = True
-    return np.array([any(alike[place[name]] for name in item.images) for item in pairs.items])
+    clusters = np.unique([cluster[name] for name in scan.references], return_inverse=True)[1]
+    pixels = np.unique([scan.pixels[name] for name in scan.references], return_inverse=True)[1]
+    alike: NDArray[np.bool_] = np.zeros(len(scan.references), dtype=bool)
+    for i, j in near_duplicates(scan.hashes, scan.hashes):
+        alike[i[(clusters[i] != clusters[j]) & (pixels[i] != pixels[j])]] = True
+    names = {name for name, hit in zip(scan.references, alike, strict=True) if hit}
+    return [not names.isdisjoint(item.images) for item in pairs.items]
+
+
+def _normalize(text: str) -> str:
+    return " ".join(text.casefold().split())

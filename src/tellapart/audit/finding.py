@@ -1,9 +1,9 @@
-"""What an audit finds: one number each, its interval, the threshold it is held to, and what was not looked at."""
+"""Findings of an audit: a number, its interval, the threshold that it must keep; and checks that were not made."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,23 @@ from tellapart.data.pairset import PairSet
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.intervals import interval_for
 
-__all__ = ["MOST_EXAMPLES", "Finding", "NotDone", "at_most", "measured"]
+__all__ = [
+    "MARGIN",
+    "MOST_EXAMPLES",
+    "Finding",
+    "NotDone",
+    "at_most",
+    "excludes",
+    "format_interval",
+    "format_value",
+    "mean_with_interval",
+]
 
 #: Ids of items that a finding names.
 MOST_EXAMPLES = 20
+
+#: How far from chance an accuracy may lie, if its interval leaves chance out.
+MARGIN = 0.05
 
 Unit = Literal["share", "words", "characters", "nats", "deviations", "items"]
 
@@ -28,16 +41,11 @@ class Finding(BaseModel):
         name: a stable name.
         title: what was measured, in a few words.
         value: the number, in `unit`; a share lies in [0, 1].
-        low, high, method: its interval over clusters, where one can be had.
+        low, high, method: its interval over clusters, where the data give one.
         n: how many items it was measured on.
         threshold: what it must keep to pass.
-        verdict: `pass` or `warn`.
         says: what it means for this set.
         items: ids of items that it concerns, at most 20.
-
-    >>> finding = Finding(name="a", title="b", value=0.5, unit="share", n=2, threshold="at most 0", verdict="warn", says="c")
-    >>> finding.verdict, finding.low
-    ('warn', None)
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -57,11 +65,7 @@ class Finding(BaseModel):
 
 
 class NotDone(BaseModel):
-    """A check that was not made, and why.
-
-    >>> NotDone(name="grammar", reason="no model was named").name
-    'grammar'
-    """
+    """A check that was not made, and why."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -69,10 +73,8 @@ class NotDone(BaseModel):
     reason: str
 
 
-def measured(
-    values: NDArray[np.float64], pairs: PairSet, *, seed: int = 0
-) -> tuple[float, dict[str, float | str | None]]:
-    """Return the mean over items, and its interval as a finding's fields.
+def mean_with_interval(values: NDArray[np.float64], pairs: PairSet, *, seed: int = 0) -> dict[str, Any]:
+    """Return the fields of a finding that the mean over items gives: `value`, `low`, `high`, `method` and `n`.
 
     Args:
         values: float64 `(item,)`, one for each item of the set.
@@ -82,13 +84,19 @@ def measured(
     >>> from pathlib import Path
     >>> from tellapart.data.item import Item
     >>> items = tuple(Item(id=str(k), images=("0.png",), texts=("x", "y")) for k in range(40))
-    >>> value, interval = measured(np.ones(40), PairSet("s", items, Path(".")))
-    >>> value, round(interval["low"], 3), interval["method"]
+    >>> mean = mean_with_interval(np.ones(40), PairSet("s", items, Path(".")))
+    >>> mean["value"], round(mean["low"], 3), mean["method"]
     (1.0, 0.912, 'wilson')
     """
     clusters = [item.cluster for item in pairs.items]
-    found = interval_for(values, clusters, binary=is_binary(values), seed=seed)
-    return float(values.mean()), {"low": found.low, "high": found.high, "method": found.method}
+    interval = interval_for(values, clusters, binary=is_binary(values), seed=seed)
+    bounds = {"low": interval.low, "high": interval.high, "method": interval.method}
+    return {"value": float(values.mean()), "n": len(values), **bounds}
+
+
+def excludes(mean: dict[str, Any], expected: float) -> bool:
+    """Return whether the interval leaves the expected value out; without an interval, it does."""
+    return mean["low"] is None or mean["high"] is None or not mean["low"] <= expected <= mean["high"]
 
 
 def at_most(limit: float, name: str, title: str, concerned: Iterable[bool], pairs: PairSet, says: str) -> Finding:
@@ -100,29 +108,49 @@ def at_most(limit: float, name: str, title: str, concerned: Iterable[bool], pair
         title: what an item is counted for.
         concerned: one answer for each item.
         pairs: the items.
-        says: what it means, where there is one.
+        says: what it means if an item is concerned.
 
     >>> from pathlib import Path
     >>> from tellapart.data.item import Item
     >>> items = tuple(Item(id=i, images=("0.png",), texts=("x", "y")) for i in "ab")
-    >>> found = at_most(0, "odd", "odd items", [False, True], PairSet("s", items, Path(".")), "drop them")
-    >>> found.value, found.threshold, found.verdict, found.items
+    >>> finding = at_most(0, "odd", "odd items", [False, True], PairSet("s", items, Path(".")), "drop them")
+    >>> finding.value, finding.threshold, finding.verdict, finding.items
     (0.5, 'at most 0 %', 'warn', ('b',))
     """
-    hit = np.array([*concerned], dtype=np.float64)
-    value, interval = measured(hit, pairs)
-    ids = [pairs.items[k].id for k in np.flatnonzero(hit)[:MOST_EXAMPLES]]
-    return Finding.model_validate(
-        {
-            "name": name,
-            "title": title,
-            "value": value,
-            "unit": "share",
-            "n": len(pairs),
-            "threshold": f"at most {100 * limit:g} %",
-            "verdict": "warn" if value > limit else "pass",
-            "says": says if ids else "none",
-            "items": tuple(ids),
-            **interval,
-        }
+    hits = np.array([*concerned], dtype=np.float64)
+    mean = mean_with_interval(hits, pairs)
+    ids = tuple(pairs.items[k].id for k in np.flatnonzero(hits)[:MOST_EXAMPLES])
+    return Finding(
+        name=name,
+        title=title,
+        unit="share",
+        threshold=f"at most {100 * limit:g} %",
+        verdict="warn" if mean["value"] > limit else "pass",
+        says=says if ids else "none",
+        items=ids,
+        **mean,
     )
+
+
+def format_value(finding: Finding) -> str:
+    """Write a finding's number with its unit, the same in the terminal and on the card."""
+    if finding.unit == "items":
+        return f"{finding.value:,.0f} items"
+    return _number(finding, finding.value) + (" %" if finding.unit == "share" else f" {finding.unit}")
+
+
+def format_interval(finding: Finding) -> str:
+    """Write a finding's interval; an empty text where it has none.
+
+    >>> fields = {"name": "a", "title": "b", "value": 0.5, "unit": "share", "n": 8, "threshold": "", "says": ""}
+    >>> format_interval(Finding(**fields, verdict="pass", low=0.25, high=0.75))
+    '[25.00, 75.00]'
+    """
+    if finding.low is None or finding.high is None:
+        return ""
+    return f"[{_number(finding, finding.low)}, {_number(finding, finding.high)}]"
+
+
+def _number(finding: Finding, number: float) -> str:
+    # Without the sign of a zero that was rounded down to.
+    return f"{100 * number if finding.unit == 'share' else number:.2f}".replace("-0.00", "0.00")

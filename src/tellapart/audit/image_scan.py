@@ -1,4 +1,4 @@
-"""Every picture of a set is decoded once; what the checks need of it is kept."""
+"""A scan of a set's pictures: each is decoded once, and what the checks need of it is kept."""
 
 from __future__ import annotations
 
@@ -10,61 +10,58 @@ from numpy.typing import NDArray
 from tellapart.audit.change import Change, change_of
 from tellapart.data.images import pixel_hash
 from tellapart.data.pairset import PairSet
-from tellapart.data.perceptual import Prints, perceptual_hash, prints, thumbnail
+from tellapart.data.perceptual import ImageHashes, gather_hashes, perceptual_hash, thumbnail
 from tellapart.data.progress import Progress
 
-__all__ = ["Look", "look"]
+__all__ = ["ImageScan", "scan_images"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
-    """What was seen of a set's pictures.
+class ImageScan:
+    """What the checks need of a set's pictures.
 
     Attributes:
         references: distinct references, in the order in which items name them.
         pixels: reference -> hash of the decoded pixels.
-        prints: perceptual hash and thumbnail of each reference.
+        hashes: perceptual hash and thumbnail of each reference.
         changes: of each item; empty if items have one picture.
-
-    >>> Look((), {}, prints([]), ()).references
-    ()
     """
 
     references: tuple[str, ...]
     pixels: dict[str, str]
-    prints: Prints
+    hashes: ImageHashes
     changes: tuple[Change, ...]
 
 
-def look(pairs: PairSet, *, changes: bool = True, progress: Progress | None = None) -> Look:
+def scan_images(pairs: PairSet, *, changes: bool = True, progress: Progress | None = None) -> ImageScan:
     """Decode a set's pictures, item by item.
 
     Args:
         pairs: the set.
         changes: whether pictures of an item are compared.
-        progress: told what is done.
+        progress: called after each item.
 
     Raises:
         DataError: a picture is missing or cannot be decoded.
 
-    >>> from tellapart.benchmarks.benchmark import find_benchmark
-    >>> seen = look(find_benchmark("demo").pairs().select(range(2)))
-    >>> len(seen.references), len(seen.changes), len(set(seen.pixels.values()))
+    >>> from tellapart.benchmarks.find import load_pairs
+    >>> scan = scan_images(load_pairs("demo").select(range(2)))
+    >>> len(scan.references), len(scan.changes), len(set(scan.pixels.values()))
     (4, 2, 4)
     """
     compare = changes and pairs.shape[0] > 1
     pixels: dict[str, str] = {}
-    kept: list[tuple[int, NDArray[np.uint8]]] = []
-    found: list[Change] = []
-    for place, item in enumerate(pairs.items):
-        wanted = item.images if compare else [name for name in item.images if name not in pixels]
-        decoded = {name: pairs.pixels(name) for name in dict.fromkeys(wanted)}
+    hashes: list[tuple[int, NDArray[np.uint8]]] = []
+    item_changes: list[Change] = []
+    for done, item in enumerate(pairs.items, start=1):
+        names = item.images if compare else [name for name in item.images if name not in pixels]
+        decoded = {name: pairs.pixels(name) for name in dict.fromkeys(names)}
         for name, picture in decoded.items():
             if name not in pixels:
                 pixels[name] = pixel_hash(picture)
-                kept.append((perceptual_hash(picture), thumbnail(picture)))
+                hashes.append((perceptual_hash(picture), thumbnail(picture)))
         if compare:
-            found.append(change_of([decoded[name] for name in item.images]))
+            item_changes.append(change_of([decoded[name] for name in item.images]))
         if progress:
-            progress("items", place + 1, len(pairs))
-    return Look(tuple(pixels), pixels, prints(kept), tuple(found))
+            progress("items", done, len(pairs))
+    return ImageScan(tuple(pixels), pixels, gather_hashes(hashes), tuple(item_changes))

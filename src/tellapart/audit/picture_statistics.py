@@ -1,4 +1,4 @@
-"""Numbers that tell how a picture was made rather than what it shows: of its file, and of its pixels."""
+"""Statistics of a picture's file and pixels that show how it was made rather than what is in it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,8 @@ _FORMATS = ("JPEG", "PNG", "WEBP")
 FILE_STATISTICS = ("width", "height", "bytes a pixel", "JPEG quantisation", *_FORMATS)
 
 PIXEL_STATISTICS = (
-    "brightness",
-    "contrast",
-    "saturation",
-    "clipped pixels",
-    "sharpness",
-    "noise",
-    "JPEG blocks",
-    "spectrum slope",
-    "high frequencies",
+    *("brightness", "contrast", "saturation", "clipped pixels", "sharpness", "noise"),
+    *("JPEG blocks", "spectrum slope", "high frequencies"),
 )
 
 #: The side of the square, about the centre, whose spectrum is taken.
@@ -41,8 +34,8 @@ def file_statistics(data: bytes, pixels: NDArray[np.uint8]) -> NDArray[np.float6
     >>> from PIL import Image
     >>> stream = io.BytesIO()
     >>> Image.new("RGB", (8, 4)).save(stream, "PNG")
-    >>> found = dict(zip(FILE_STATISTICS, file_statistics(stream.getvalue(), np.zeros((4, 8, 3), np.uint8))))
-    >>> found["PNG"], found["JPEG"], round(float(np.exp(found["width"])))
+    >>> statistics = dict(zip(FILE_STATISTICS, file_statistics(stream.getvalue(), np.zeros((4, 8, 3), np.uint8))))
+    >>> statistics["PNG"], statistics["JPEG"], round(float(np.exp(statistics["width"])))
     (np.float64(1.0), np.float64(0.0), 8)
     """
     from PIL import Image, UnidentifiedImageError
@@ -61,17 +54,17 @@ def file_statistics(data: bytes, pixels: NDArray[np.uint8]) -> NDArray[np.float6
 def pixel_statistics(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
     """Return `PIXEL_STATISTICS` of an RGB picture, uint8 `(height, width, 3)`: float64 `(9,)`.
 
-    - sharpness, noise: logarithm of the mean and of the median squared response to the 3x3 Laplacian and to its diagonal
-      mask; compression and blur lower both, generators' decoders leave their own.
+    - sharpness, noise: logarithm of the mean squared response to the 3x3 Laplacian, and of the median one to its
+      diagonal mask; compression and blur lower both, generators' decoders leave their own.
     - JPEG blocks: logarithm of the mean step across the borders of 8 by 8 blocks over that elsewhere.
-    - spectrum slope, high frequencies: of the radial power spectrum's logarithm on that of the frequency, and the share of
-      power above a quarter of the sampling rate.
+    - spectrum slope, high frequencies: of the radial power spectrum's logarithm on that of the frequency, and the
+      logarithm of the share of power above a quarter of the sampling rate.
 
-    Sources: Immerkaer (1996), Computer Vision and Image Understanding 64, 300-302 (noise); Wang, Sheikh & Bovik (2002), ICIP
-    (blocks); Durall, Keuper & Keuper (2020), CVPR (spectra of generated pictures).
+    Sources: Immerkaer (1996), Computer Vision and Image Understanding 64, 300-302 (noise); Wang, Sheikh & Bovik (2002),
+    ICIP (blocks); Durall, Keuper & Keuper (2020), CVPR (spectra of generated pictures).
 
-    >>> found = dict(zip(PIXEL_STATISTICS, pixel_statistics(np.full((32, 32, 3), 255, np.uint8))))
-    >>> found["brightness"], found["clipped pixels"], found["JPEG blocks"]
+    >>> statistics = dict(zip(PIXEL_STATISTICS, pixel_statistics(np.full((32, 32, 3), 255, np.uint8))))
+    >>> statistics["brightness"], statistics["clipped pixels"], statistics["JPEG blocks"]
     (np.float64(255.0), np.float64(1.0), np.float64(0.0))
     """
     grey = pixels.mean(axis=2, dtype=np.float64)
@@ -84,7 +77,7 @@ def pixel_statistics(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
 
 
 def _residuals(grey: NDArray[np.float64]) -> tuple[float, float]:
-    """Sharpness and noise; those of a flat picture where there is no room for a mask."""
+    """Return sharpness and noise; those of a flat picture where there is no room for a mask."""
     if min(grey.shape) < 3:
         return math.log(_FLOOR), math.log(_FLOOR)
     straight = grey[1:-1, :-2] + grey[1:-1, 2:] + grey[:-2, 1:-1] + grey[2:, 1:-1] - 4 * grey[1:-1, 1:-1]
@@ -97,13 +90,13 @@ def _residuals(grey: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def _blocks(grey: NDArray[np.float64]) -> float:
-    found = []
+    ratios = []
     for axis in (0, 1):
         steps = np.abs(np.diff(grey, axis=axis)).mean(axis=1 - axis)
         border = np.arange(len(steps)) % 8 == 7
         if border.any():
-            found.append(math.log((steps[border].mean() + _FLOOR) / (steps[~border].mean() + _FLOOR)))
-    return float(np.mean(found)) if found else 0.0
+            ratios.append(math.log((steps[border].mean() + _FLOOR) / (steps[~border].mean() + _FLOOR)))
+    return float(np.mean(ratios)) if ratios else 0.0
 
 
 def _spectrum(grey: NDArray[np.float64]) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""An audit on the terminal, and in a folder: the record, the data card, the metadata, and the card to fill in."""
+"""Print an audit, and write its files: the record, the data card, the metadata, and the card to fill in."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tellapart.audit import wording
 from tellapart.audit.audit import Audit, Options, audit
-from tellapart.audit.card import card_of, html, markdown
+from tellapart.audit.card import html, make_card, markdown
 from tellapart.audit.croissant import LISTING, croissant, missing
 from tellapart.audit.datasheet import with_questions
+from tellapart.audit.finding import format_interval, format_value
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
-from tellapart.records.run_folder import write_whole
+from tellapart.records.run_folder import write_text_file
 from tellapart.report.numbers import plain
-from tellapart.report.terminal import console, table
+from tellapart.report.terminal import console, print_lines, table
 
 __all__ = ["audit_folder", "print_audit", "write_audit"]
 
@@ -24,50 +24,41 @@ __all__ = ["audit_folder", "print_audit", "write_audit"]
 _NAMED = 5
 
 
-def write_audit(folder: Path, pairs: PairSet, found: Audit) -> list[str]:
+def write_audit(folder: Path, pairs: PairSet, record: Audit) -> list[str]:
     """Write `audit.json`, `card.md`, `card.html`, `card.json` and, for a folder of files, `croissant.json`.
 
-    `card.json` is the set's own card with every question of a datasheet as a field, null where it has no answer: fill it
-    in, put it in the set's folder and audit again.
+    `card.json` is the set's own card with every question of a datasheet as a field, null where it has no answer: fill
+    it in, put it in the set's folder and audit again.
 
     Returns:
-        What is to be known of the files, a line each.
+        Lines to print on the files.
 
     Raises:
         DataError: the set's card is not what it must be.
         RunError: a file cannot be written.
-
-    >>> import tempfile
-    >>> from tellapart.audit.audit import Options, audit
-    >>> from tellapart.benchmarks.find import load_pairs
-    >>> pairs = load_pairs("demo")
-    >>> with tempfile.TemporaryDirectory() as scratch:
-    ...     said = write_audit(Path(scratch), pairs, audit(pairs, Options(pictures=False)))
-    ...     sorted(path.name for path in Path(scratch).iterdir())
-    ['audit.json', 'card.html', 'card.json', 'card.md', 'croissant.json']
     """
-    card = card_of(pairs, found)
-    made = {
-        "audit.json": found.model_dump_json(indent=1) + "\n",
+    card = make_card(pairs, record)
+    files = {
+        "audit.json": record.model_dump_json(indent=1) + "\n",
         "card.md": markdown(card),
         "card.html": html(card),
         "card.json": _json(with_questions(pairs.card)),
     }
-    said = [
+    lines = [
         f"{folder / 'card.html'} and card.md: the data card; {len(card.unanswered)} questions of card.json are open"
     ]
     if pairs.read is None and (pairs.root / LISTING).is_file():
-        made["croissant.json"] = _json(croissant(pairs))
+        files["croissant.json"] = _json(croissant(pairs))
         lacks = missing(pairs.card)
-        said.append(
+        lines.append(
             f"{folder / 'croissant.json'}: Croissant 1.1, belongs beside {LISTING}"
             + (f"; the card lacks {', '.join(lacks)}, which it asks for" if lacks else "")
         )
     else:
-        said.append(f"no croissant.json: {plain(pairs.name)} is no folder with {LISTING}")
-    for name, text in made.items():
-        write_whole(folder / name, text)
-    return said
+        lines.append(f"no croissant.json: {plain(pairs.name)} is no folder with {LISTING}")
+    for name, text in files.items():
+        write_text_file(folder / name, text)
+    return lines
 
 
 def audit_folder(folder: Path, progress: Progress | None = None) -> Path:
@@ -78,48 +69,39 @@ def audit_folder(folder: Path, progress: Progress | None = None) -> Path:
         RunError: a file cannot be written.
     """
     pairs = read_pair_set(folder)
-    card = card_of(pairs, audit(pairs, Options(progress=progress)))
+    card = make_card(pairs, audit(pairs, Options(progress=progress)))
     page = folder / "card.html"
-    write_whole(page, html(card))
-    write_whole(folder / "card.md", markdown(card))
+    write_text_file(page, html(card))
+    write_text_file(folder / "card.md", markdown(card))
     return page
 
 
-def print_audit(found: Audit) -> None:
-    """Print what was found, what was not checked, and how many checks pass.
-
-    >>> from tellapart.audit.audit import Options, audit
-    >>> from tellapart.benchmarks.find import load_pairs
-    >>> pairs = load_pairs("demo").select(range(2))
-    >>> print_audit(audit(pairs, Options(pictures=False)))  # doctest: +ELLIPSIS
-    demo: 2 items of 2x2, 4 distinct captions...
-    """
+def print_audit(record: Audit) -> None:
+    """Print the findings, what was not checked, and how many checks pass."""
     from rich.markup import escape
 
-    out = console()
-    size = f"{found.items:,} items of {found.shape[0]}x{found.shape[1]}, {found.texts:,} distinct captions"
-    pictures = f", {found.images:,} distinct pictures" if found.images is not None else ""
-    out.print(
-        escape(f"{plain(found.name)}: {size}{pictures}, {found.clusters:,} clusters"), highlight=False, soft_wrap=True
-    )
+    size = f"{record.items:,} items of {record.shape[0]}x{record.shape[1]}, {record.texts:,} distinct captions"
+    pictures = f", {record.images:,} distinct pictures" if record.images is not None else ""
+    print_lines(f"{plain(record.name)}: {size}{pictures}, {record.clusters:,} clusters")
     rows = table("check", "value", "interval", numbers_from=1)
     rows.add_column("verdict")
     rows.add_column("passes if")
-    for each in found.findings:
+    for each in record.findings:
         colour = "green" if each.verdict == "pass" else "yellow"
-        cells = (each.name, wording.value(each), wording.interval(each))
-        rows.add_row(
-            *(escape(plain(cell)) for cell in cells), f"[{colour}]{each.verdict}[/]", escape(plain(each.threshold))
+        name, *numbers, threshold = (
+            escape(plain(cell)) for cell in (each.name, format_value(each), format_interval(each), each.threshold)
         )
-    out.print(rows)
-    for each in found.warnings:
+        rows.add_row(name, *numbers, f"[{colour}]{each.verdict}[/]", threshold)
+    console().print(rows)
+    lines = []
+    for each in record.warnings:
         names = ", ".join(each.items[:_NAMED]) + (", ..." if len(each.items) > _NAMED else "")
-        line = f"warn  {each.name}: {each.title}: {wording.value(each)}; {each.says}" + (f" ({names})" if names else "")
-        out.print(escape(plain(line)), highlight=False, soft_wrap=True)
-    for skipped in found.not_done:
-        out.print(escape(plain(f"not checked  {skipped.name}: {skipped.reason}")), highlight=False, soft_wrap=True)
-    passed = len(found.findings) - len(found.warnings)
-    out.print(f"{passed} of {len(found.findings)} checks pass", highlight=False, soft_wrap=True)
+        lines.append(
+            f"warn  {each.name}: {each.title}: {format_value(each)}; {each.says}" + (f" ({names})" if names else "")
+        )
+    lines += [f"not checked  {skipped.name}: {skipped.reason}" for skipped in record.not_done]
+    passed = len(record.findings) - len(record.warnings)
+    print_lines(*map(plain, lines), f"{passed} of {len(record.findings)} checks pass")
 
 
 def _json(value: Any) -> str:

@@ -13,11 +13,12 @@ from tellapart.benchmarks.class_folders import class_folder_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.ranking import ranking_benchmark
 from tellapart.catalog import load as load_from_catalog
+from tellapart.catalog import names
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
 
-__all__ = ["FOLDER", "find_benchmark", "load_pairs"]
+__all__ = ["FOLDER", "find_benchmark", "load_pairs", "load_pairs_or_folder"]
 
 FOLDER = "folder:"
 
@@ -61,6 +62,18 @@ def load_pairs(name: str, place: Locations | None = None) -> PairSet:
         raise DataError(f"{name} is a task ({benchmark.task}), and no set of minimal pairs")
     pairs: PairSet = benchmark.records()
     return pairs
+
+
+def load_pairs_or_folder(name: str, place: Locations | None = None) -> PairSet:
+    """Load minimal pairs as `load_pairs` does; a folder may be named without `folder:`.
+
+    Raises:
+        UnknownNameError: no benchmark of that name, and no folder.
+        DataError: as `load_pairs`.
+    """
+    if name not in names("benchmark") and Path(name).expanduser().is_dir():
+        name = f"{FOLDER}{name}"
+    return load_pairs(name, place)
 
 
 def _folder(name: str, _place: Locations | None) -> Benchmark:

@@ -48,8 +48,8 @@ def audit_command(
     Blind accuracy, lengths, duplicates, leaks, what changes in the pictures, tags: each a number with its threshold.
     """
     from tellapart.audit.audit import Options, audit
-    from tellapart.audit.find import find_set
     from tellapart.audit.show import print_audit, write_audit
+    from tellapart.benchmarks.find import load_pairs_or_folder
     from tellapart.benchmarks.locations import Locations
     from tellapart.cli.progress import TerminalProgress
     from tellapart.report.browser import open_in_browser
@@ -57,8 +57,8 @@ def audit_command(
     if open_card and to is None:
         raise typer.BadParameter("--open shows the card that --to DIR writes; name a DIR")
     locations = Locations(data, images)
-    pairs = find_set(pair_set, locations)
-    other = find_set(against, locations) if against is not None else None
+    pairs = load_pairs_or_folder(pair_set, locations)
+    other = load_pairs_or_folder(against, locations) if against is not None else None
     with TerminalProgress() as progress:
         update = progress.callback("audit")
         result = audit(pairs, Options(other, text_model, not no_images, update, detector_model, grammar_model))

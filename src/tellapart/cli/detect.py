@@ -33,7 +33,7 @@ def detect_command(
     as_json: Json = False,
 ) -> None:
     """Tell natural from synthetic by frozen features, and play the benchmark by that alone."""
-    from tellapart.audit.find import find_set
+    from tellapart.benchmarks.find import load_pairs_or_folder
     from tellapart.benchmarks.locations import Locations
     from tellapart.cli.progress import TerminalProgress
     from tellapart.models.deferred import find_deferred
@@ -45,10 +45,10 @@ def detect_command(
     locations = Locations(data, images)
     with open_store(cache) as store, TerminalProgress() as progress:
         detection = detect(
-            find_set(pair_set, locations),
+            load_pairs_or_folder(pair_set, locations),
             find_deferred(model, ModelOptions(device=device), store),
             store=store,
-            trained_on=None if trained_on is None else find_set(trained_on, locations),
+            trained_on=None if trained_on is None else load_pairs_or_folder(trained_on, locations),
             settings=DetectorSettings(folds=folds, seed=seed),
             progress=progress.callback("detect"),
         )

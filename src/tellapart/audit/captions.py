@@ -1,0 +1,201 @@
+"""Checks of captions alone: blind models, plausibility, grammar, length and word order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.audit.finding import MARGIN, MOST_EXAMPLES, Finding, excludes, mean_with_interval
+from tellapart.benchmarks.sugarcrepe import same_words
+from tellapart.data.pairset import PairSet
+from tellapart.errors import ModelError
+from tellapart.models.protocols import TextScorer
+from tellapart.models.text.tinystories import TinyStories
+
+__all__ = ["bag_of_words", "blind_accuracy", "grammar_gap", "length_gaps", "plausibility_gap", "text_scores"]
+
+#: How far apart mean log-likelihoods may lie, in nats a token: perplexities that differ by a tenth.
+_NATS = 0.1
+
+#: How far apart mean scores of grammar may lie, in standard deviations of all scores.
+_DEVIATIONS = 0.1
+
+#: How far apart mean lengths may lie, as a share of the mean length.
+_SHARE_OF_LENGTH = 0.05
+
+_LENGTHS: Mapping[str, Callable[[str], int]] = {"words": lambda text: len(text.split()), "characters": len}
+
+#: The tag that separates items whose captions differ in word order alone.
+_TAG = "bag_of_words"
+
+
+def text_scores(model: TextScorer, pairs: PairSet) -> NDArray[np.float32]:
+    """Score every caption, each distinct one once: float32 `(item, text)`.
+
+    Raises:
+        ModelError: the model's output is not one finite number for each text.
+    """
+    texts = [*dict.fromkeys(text for item in pairs.items for text in item.texts)]
+    scores = np.asarray(model.score_texts(texts), np.float32)
+    if scores.shape != (len(texts),) or not np.isfinite(scores).all():
+        raise ModelError(f"{model.name} gave {scores.shape} for {len(texts)} texts, or numbers that are not finite")
+    known = dict(zip(texts, scores.tolist(), strict=True))
+    return np.array([[known[text] for text in item.texts] for item in pairs.items], np.float32)
+
+
+def blind_accuracy(model: TextScorer, pairs: PairSet) -> Finding:
+    """Return how often a blind model prefers the caption with index 0; a tie counts its share.
+
+    With one image that is its accuracy, and anything but chance means that the set can be solved, or is made harder,
+    without looking. With two, both captions are true and no blind model can solve an item; there it shows whether the
+    two captions come from different sources.
+
+    >>> from pathlib import Path
+    >>> from tellapart.data.item import Item
+    >>> from tellapart.models.reference import Blind
+    >>> items = tuple(Item(id=str(k), images=("0.png",), texts=("a cat", "not a cat")) for k in range(40))
+    >>> finding = blind_accuracy(Blind(), PairSet("s", items, Path(".")))
+    >>> finding.value, finding.verdict
+    (1.0, 'warn')
+    """
+    scores = text_scores(model, pairs)
+    top = scores == scores.max(axis=1, keepdims=True)
+    chance = 1 / pairs.shape[1]
+    mean = mean_with_interval(np.asarray(top[:, 0] / top.sum(axis=1), np.float64), pairs)
+    apart = excludes(mean, chance)
+    prefers = "not told from chance" if not apart else "too often" if mean["value"] > chance else "too rarely"
+    tied = int((top.sum(axis=1) > 1).sum())
+    meaning = "its accuracy" if pairs.shape[0] == 1 else "both captions are true, so this solves no item"
+    return Finding(
+        name=f"blind: {model.name}",
+        title=f"{model.name}, which sees no image, prefers {_first_caption(pairs)}",
+        unit="share",
+        threshold=f"within {100 * MARGIN:g} points of chance ({100 * chance:.1f} %), or an interval that holds chance",
+        verdict="warn" if apart and abs(mean["value"] - chance) > MARGIN else "pass",
+        says=f"{prefers} ({meaning}); {tied:,} items tied",
+        **mean,
+    )
+
+
+def plausibility_gap(model: TinyStories, pairs: PairSet) -> Finding:
+    """Return by how much caption 0 is the more likely English, in nats a token, and both perplexities.
+
+    Raises:
+        ModelError: a caption is too long for the model, or has no words.
+    """
+    per_token = text_scores(TinyStories(model.checkpoint, per_token=True), pairs).astype(np.float64)
+    first, others = per_token[:, 0], per_token[:, 1:].mean(axis=1)
+    perplexities = np.exp(-first.mean()), np.exp(-others.mean())
+    return Finding(
+        name=f"plausibility: {model.name}",
+        title=f"log-likelihood a token of {_first_caption(pairs)}, less that of the others",
+        unit="nats",
+        threshold=f"within {_NATS} of 0, or an interval that holds 0",
+        says=f"perplexity {perplexities[0]:.1f} against {perplexities[1]:.1f} under {model.name}",
+        **_gap(first - others, pairs, _NATS),
+    )
+
+
+def grammar_gap(model: TextScorer, pairs: PairSet) -> Finding:
+    """Return by how much caption 0 is the better English, in standard deviations of all captions' scores.
+
+    Args:
+        model: scores how grammatical a text is; the higher, the better (see `tellapart.models.text.find.SCORERS`).
+        pairs: items with several captions.
+
+    Raises:
+        ModelError: the model's output is not one finite number for each text.
+
+    >>> from pathlib import Path
+    >>> from tellapart.models.text.find import find_text_scorer
+    >>> from tellapart.data.item import Item
+    >>> items = tuple(Item(id=str(k), images=("0.png",), texts=("a cat sits", "cat sits")) for k in range(40))
+    >>> finding = grammar_gap(find_text_scorer("words", Path(".")), PairSet("s", items, Path(".")))
+    >>> finding.value, finding.verdict, finding.says
+    (2.0, 'warn', 'words: 3 on average against 2')
+    """
+    scores = text_scores(model, pairs).astype(np.float64)
+    first, others = scores[:, 0], scores[:, 1:].mean(axis=1)
+    spread = float(scores.std()) or 1.0  # all alike: no gap, in any unit
+    return Finding(
+        name=f"grammar: {model.name}",
+        title=f"grammar of {_first_caption(pairs)}, less that of the others",
+        unit="deviations",
+        threshold=f"within {_DEVIATIONS} standard deviations of 0, or an interval that holds 0",
+        says=f"{model.name}: {first.mean():.4g} on average against {others.mean():.4g}",
+        **_gap((first - others) / spread, pairs, _DEVIATIONS),
+    )
+
+
+def length_gaps(pairs: PairSet) -> list[Finding]:
+    """Return by how many words and characters caption 0 is longer than the mean of the item's others.
+
+    >>> from pathlib import Path
+    >>> from tellapart.data.item import Item
+    >>> items = tuple(Item(id=str(k), images=("0.png",), texts=("a big cat", "a cat")) for k in range(40))
+    >>> [(finding.name, finding.value, finding.verdict) for finding in length_gaps(PairSet("s", items, Path(".")))]
+    [('length: words', 1.0, 'warn'), ('length: characters', 4.0, 'warn')]
+    """
+    findings = []
+    for unit, length in _LENGTHS.items():
+        lengths = np.array([[length(text) for text in item.texts] for item in pairs.items], np.float64)
+        first, others = lengths[:, 0], lengths[:, 1:].mean(axis=1)
+        limit = _SHARE_OF_LENGTH * float(lengths.mean())
+        allowed = f"within {limit:.2f} of 0 ({100 * _SHARE_OF_LENGTH:g} % of the mean)"
+        fields: dict[str, Any] = {"unit": unit, **_gap(first - others, pairs, limit)}
+        findings.append(
+            Finding(
+                name=f"length: {unit}",
+                title=f"{unit} of {_first_caption(pairs)}, less those of the others",
+                threshold=f"{allowed}, or an interval that holds 0",
+                says=f"{first.mean():.2f} against {others.mean():.2f} on average",
+                **fields,
+            )
+        )
+    return findings
+
+
+def bag_of_words(pairs: PairSet) -> Finding:
+    """Return the share of items that a model without word order cannot solve: all captions hold caption 0's words.
+
+    All items or none is a design (Winoground is all of it). A part of them is a mixture of two tasks, which passes only
+    if a tag `bag_of_words` separates them.
+
+    >>> from pathlib import Path
+    >>> from tellapart.data.item import Item
+    >>> texts = [("a dog sees a cat", "a cat sees a dog"), ("one cup", "two cups")]
+    >>> items = tuple(Item(id=str(k), images=("0.png",), texts=pair) for k, pair in enumerate(texts))
+    >>> finding = bag_of_words(PairSet("s", items, Path(".")))
+    >>> finding.value, finding.verdict, finding.items
+    (0.5, 'warn', ('0',))
+    """
+    same = [all(same_words(item.texts[0], text) for text in item.texts[1:]) for item in pairs.items]
+    mean = mean_with_interval(np.array(same, np.float64), pairs)
+    mixed = 0 < mean["value"] < 1 and not all(_TAG in item.tags for item in pairs.items)
+    says = "a model without word order cannot solve them" if mean["value"] else "none"
+    if mixed:
+        says = f"two tasks in one set: tag the items with {_TAG!r} and report them apart"
+    return Finding(
+        name="bag of words",
+        title="items whose captions hold the same words in another order",
+        unit="share",
+        threshold=f"0 %, 100 %, or a tag {_TAG!r} on every item",
+        verdict="warn" if mixed else "pass",
+        says=says,
+        items=tuple(pairs.items[k].id for k in np.flatnonzero(same)[:MOST_EXAMPLES]),
+        **mean,
+    )
+
+
+def _gap(gaps: NDArray[np.float64], pairs: PairSet, limit: float) -> dict[str, Any]:
+    """Return fields of a finding: the mean gap between caption 0 and the others, and whether it is too far from 0."""
+    mean = mean_with_interval(gaps, pairs)
+    return {**mean, "verdict": "warn" if excludes(mean, 0) and abs(mean["value"]) > limit else "pass"}
+
+
+def _first_caption(pairs: PairSet) -> str:
+    """Name the caption with index 0: the true one beside a single image, else the first image's."""
+    return "the true caption" if pairs.shape[0] == 1 else "the first caption"
