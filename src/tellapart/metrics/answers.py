@@ -1,4 +1,4 @@
-"""Right or wrong, answer by answer; and right on all rows that belong together."""
+"""Accuracy of answers: each alone, and of groups that are right if all their rows are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tellapart.data.scores import named
+from tellapart.data.scores import join_names
 from tellapart.errors import MetricError
 
 __all__ = ["exact_match", "group_accuracy", "label_accuracy"]
@@ -37,9 +37,9 @@ def exact_match(predictions: Sequence[str], answers: Sequence[str]) -> NDArray[n
 def label_accuracy(predictions: Sequence[bool | str], labels: Sequence[bool | str]) -> NDArray[np.float64]:
     """Return 1 where a statement is judged as its label says: float64 `(statement,)`. Chance 1/2.
 
-    NLVR2's labels are the strings "True" and "False", of which Python holds both to be true; here they are read,
-    and anything else but a bool is refused. For two scores a statement, measure `choice_score` on 1x2 items with
-    the right label's score first: it knows ties.
+    NLVR2's labels are the strings "True" and "False", both of which Python takes as true; here they are read, and
+    anything else but a bool is refused. For two scores a statement, measure `choice_score` on 1x2 items with the right
+    label's score first: it knows ties.
 
     Raises:
         MetricError: not one prediction a statement, no statement, or a value that is neither label.
@@ -58,7 +58,7 @@ def group_accuracy(correct: ArrayLike, groups: Sequence[Sequence[int]]) -> NDArr
     """Return 1 for each group all of whose rows are right: float64 `(group,)`.
 
     With the rows of one sentence it is NLVR2's consistency; with the two images of one question whose answers
-    differ it is the group score of a pair, which a model that does not look at the image cannot win.
+    differ it is the group score of a pair, which a model that ignores the image cannot win.
 
     Args:
         correct: 0 or 1 a row.
@@ -80,7 +80,8 @@ def group_accuracy(correct: ArrayLike, groups: Sequence[Sequence[int]]) -> NDArr
     outside = sorted({row for group in groups for row in group if not 0 <= row < len(outcomes)})
     if outside:
         raise MetricError(
-            f"group_accuracy: rows {named([str(row) for row in outside])} are not among the {len(outcomes)} outcomes"
+            f"group_accuracy: rows {join_names([str(row) for row in outside])} are not among the {len(outcomes)} "
+            "outcomes"
         )
     return np.array([outcomes[list(group)].all() for group in groups], np.float64)
 
@@ -89,7 +90,8 @@ def _read(noun: str, values: Sequence[bool | str]) -> NDArray[np.bool_]:
     wrong = [row for row, value in enumerate(values) if not isinstance(value, bool | np.bool_) and value not in _LABELS]
     if wrong:
         raise MetricError(
-            f"label_accuracy: {noun} {wrong[0]} is {values[wrong[0]]!r:.60}; {len(wrong)} are neither 'True' nor 'False'"
+            f"label_accuracy: {noun} {wrong[0]} is {values[wrong[0]]!r:.60}; {len(wrong)} are neither 'True' nor "
+            "'False'"
         )
     return np.array([_LABELS[value] if isinstance(value, str) else bool(value) for value in values], np.bool_)
 

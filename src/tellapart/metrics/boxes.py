@@ -1,4 +1,4 @@
-"""Visual grounding: intersection over union of a predicted and a gold box, by either of the two rules in use.
+"""Visual grounding: intersection over union of predicted and gold boxes, by either of the two rules in use.
 
 Boxes are x, y, width, height, the corner with the smallest x and y first. `plain` takes a box as a region of the
 plane. `inclusive` is the rule of RefCOCO's tools, X-VLM and VLUE: coordinates name pixels, the last one belongs to
@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tellapart.data.scores import named
+from tellapart.data.scores import join_names
 from tellapart.errors import MetricError, ScoreError
 
 __all__ = ["Rule", "box_accuracy", "from_centres", "intersection_over_union"]
@@ -48,7 +48,9 @@ def intersection_over_union(predicted: ArrayLike, gold: ArrayLike, rule: Rule = 
         raise ScoreError(f"{len(own)} predicted boxes for {len(true)} gold boxes; give one for each")
     flat = np.flatnonzero((true[:, 2:] <= 0).any(axis=1))
     if len(flat):
-        raise MetricError(f"{len(flat)} gold boxes have no area: rows {named([str(row) for row in flat])}; repair them")
+        raise MetricError(
+            f"{len(flat)} gold boxes have no area: rows {join_names([str(row) for row in flat])}; repair them"
+        )
     real: NDArray[np.bool_] = np.asarray((own[:, 2:] > 0).all(axis=1))
     size = np.where(real[:, None], own[:, 2:], 0)  # a box without area spans nothing below
     low = np.maximum(own[:, :2], true[:, :2])
@@ -78,9 +80,7 @@ def box_accuracy(
 
 
 def from_centres(boxes: ArrayLike, sizes: ArrayLike) -> NDArray[np.float64]:
-    """Return boxes as x, y, width, height in pixels from centre x, centre y, width, height as shares of the image.
-
-    That is what the box heads of DETR and X-VLM put out.
+    """Convert boxes from centre x, centre y, width, height as shares of the image (DETR, X-VLM) to pixels.
 
     Args:
         boxes: `(box, 4)`.
@@ -112,5 +112,5 @@ def _boxes(noun: str, values: ArrayLike) -> NDArray[np.float64]:
         )
     boxes = raw.astype(np.float64)
     if len(bad := np.flatnonzero(~np.isfinite(boxes).all(axis=1))):
-        raise ScoreError(f"{len(bad)} {noun} boxes are not finite: rows {named([str(row) for row in bad])}")
+        raise ScoreError(f"{len(bad)} {noun} boxes are not finite: rows {join_names([str(row) for row in bad])}")
     return boxes

@@ -1,25 +1,24 @@
 """Caption metrics: BLEU-1 to 4, ROUGE-L and CIDEr-D, as pycocoevalcap computes them, with one value per caption.
 
 A caption here is its tokens joined by blanks (`tellapart.metrics.ptb.tokenize`); `caption_scores` takes raw captions.
-Given equal tokens the numbers equal pycocoevalcap's to 1e-9. Its conventions are kept where they differ from the papers:
-BLEU takes the reference closest in length, the shorter of two; ROUGE-L takes the best precision and the best recall,
-which may come from different references, and counts one empty word in an empty caption; what it calls CIDEr is CIDEr-D
-with sigma 6.
-
-Not kept: CIDEr of a single image is 0 there, whatever the caption (the logarithm of one image is the weight of every
-n-gram); here it is an error.
+Given equal tokens the numbers equal pycocoevalcap's to 1e-9. Its conventions are kept where they differ from the
+papers: BLEU takes the reference closest in length, the shorter of two; ROUGE-L takes the best precision and the best
+recall, which may come from different references, and counts one empty word in an empty caption; its CIDEr is CIDEr-D
+with sigma 6. One is not kept: CIDEr of a single image is 0 there for any caption (the logarithm of one image is the
+weight of every n-gram); here it is an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tellapart.data.scores import named
+from tellapart.data.scores import join_names
 from tellapart.errors import MetricError
 from tellapart.metrics.averages import mean
 from tellapart.metrics.ptb import tokenize
@@ -55,7 +54,7 @@ _BETA = 1.2
 
 
 def bleu_statistics(hypotheses: Hypotheses, references: References) -> NDArray[np.float64]:
-    """Return what BLEU sums over captions: float64 (item, 10), columns `BLEU_STATISTICS`, items as in `hypotheses`.
+    """Return the terms that BLEU sums: float64 (item, 10), columns `BLEU_STATISTICS`, items as in `hypotheses`.
 
     A corpus's BLEU is `bleu` of the sums of these rows, also of the rows that a bootstrap drew.
 
@@ -85,7 +84,8 @@ def bleu(statistics: ArrayLike) -> NDArray[np.float64]:
     rows = np.asarray(statistics, dtype=np.float64)
     if rows.ndim == 0 or rows.shape[-1] != len(BLEU_STATISTICS):
         raise MetricError(
-            f"bleu needs the {len(BLEU_STATISTICS)} statistics of bleu_statistics on the last axis; got shape {rows.shape}"
+            f"bleu needs the {len(BLEU_STATISTICS)} statistics of bleu_statistics on the last axis; got shape "
+            f"{rows.shape}"
         )
     length, reference_length = rows[..., :1], rows[..., 1:2]
     guesses, matches = rows[..., 2:6], rows[..., 6:]
@@ -162,10 +162,6 @@ class CaptionScores:
 def caption_scores(hypotheses: Hypotheses, references: References) -> CaptionScores:
     """Tokenise raw captions and measure all metrics.
 
-    Args:
-        hypotheses: the system's caption of each image.
-        references: people's captions of the same images.
-
     Raises:
         MetricError: fewer than two images, ids that are not in both, or an image without references.
 
@@ -186,19 +182,16 @@ def _check_ids(call: str, hypotheses: Hypotheses, references: References) -> Non
     """Raise unless both hold the same images, each with a list of references."""
     if not hypotheses and not references:
         raise MetricError(f"{call}: no captions to measure; give one caption and its references for each image")
-    for held, lacking, names in (
-        (hypotheses, references, "references"),
-        (references, hypotheses, "hypotheses"),
-    ):
-        missing = [str(image) for image in held if image not in lacking]
+    for images, others, names in ((hypotheses, references, "references"), (references, hypotheses, "hypotheses")):
+        missing = [str(image) for image in images if image not in others]
         if missing:
             raise MetricError(
-                f"{call}: {len(missing)} images have no {names}: {named(missing)}; both must name the same ids"
+                f"{call}: {len(missing)} images have no {names}: {join_names(missing)}; both must name the same ids"
             )
     bad = [str(image) for image, captions in references.items() if isinstance(captions, str) or not len(captions)]
     if bad:
         raise MetricError(
-            f"{call}: {len(bad)} images have no list of references: {named(bad)}; give each at least one caption"
+            f"{call}: {len(bad)} images have no list of references: {join_names(bad)}; give each at least one caption"
         )
 
 
@@ -221,14 +214,11 @@ class _Corpus:
         vocabulary = {word: code for code, word in enumerate(sorted(set(chain.from_iterable(sentences))))}
         self.words = np.fromiter((vocabulary[word] for word in chain.from_iterable(sentences)), np.int64)
         self.vocabulary_size = max(1, len(vocabulary))
-        self._counts: tuple[_Counts, ...] | None = None
 
-    @property
+    @cached_property
     def counts(self) -> tuple[_Counts, ...]:
         """The n-gram counts of order 1 to 4."""
-        if self._counts is None:
-            self._counts = tuple(self._count())
-        return self._counts
+        return tuple(self._count())
 
     def _count(self) -> Iterable[_Counts]:
         sentence = np.repeat(np.arange(len(self.lengths)), self.lengths)
@@ -246,10 +236,10 @@ class _Corpus:
 
 
 class _Counts:
-    """How often each n-gram of one order stands in each sentence, split in hypotheses and references.
+    """The counts of each n-gram of one order in each sentence, split in hypotheses and references.
 
     Attributes (all int64, sorted by sentence, then by n-gram): `of` the item (hypotheses) or the reference, `gram`,
-    `count`; `match`: for each entry of a reference, the place of the same n-gram in its hypothesis, or -1.
+    `count`; `match`: for each entry of a reference, the index of the same n-gram in its hypothesis, or -1.
     """
 
     def __init__(
@@ -266,10 +256,10 @@ class _Counts:
         self.reference = sentence[split:] - corpus.items
         self.reference_gram, self.reference_count = gram[split:], count[split:]
         self.reference_item = corpus.item_of_reference[self.reference]
-        held = self.of * distinct + self.gram
-        wanted = self.reference_item * distinct + self.reference_gram
-        place = np.minimum(np.searchsorted(held, wanted), max(0, len(held) - 1))
-        self.match = np.where(held[place] == wanted, place, -1) if len(held) else np.full(len(wanted), -1)
+        own = self.of * distinct + self.gram
+        target = self.reference_item * distinct + self.reference_gram
+        index = np.minimum(np.searchsorted(own, target), max(0, len(own) - 1))
+        self.match = np.where(own[index] == target, index, -1) if len(own) else np.full(len(target), -1)
 
 
 def _bleu_statistics(corpus: _Corpus) -> NDArray[np.float64]:
@@ -291,7 +281,8 @@ def _bleu_statistics(corpus: _Corpus) -> NDArray[np.float64]:
 def _cider(corpus: _Corpus) -> NDArray[np.float64]:
     if corpus.items < 2:
         raise MetricError(
-            f"{corpus.call}: CIDEr of one image would be 0 for every caption, because it weighs an n-gram by the logarithm "
+            f"{corpus.call}: CIDEr of one image would be 0 for every caption, because it weighs an n-gram by the "
+            "logarithm "
             "of the number of images, log(1) = 0; give two images or more"
         )
     item, references = corpus.item_of_reference, len(corpus.item_of_reference)
@@ -320,8 +311,8 @@ def _rouge_l(corpus: _Corpus) -> NDArray[np.float64]:
     for item, (hypothesis, references) in enumerate(zip(corpus.hypotheses, corpus.references, strict=True)):
         words = hypothesis.split(" ")  # by single blanks: an empty caption is one empty word
         places: dict[str, int] = {}
-        for place, word in enumerate(words):
-            places[word] = places.get(word, 0) | 1 << place
+        for index, word in enumerate(words):
+            places[word] = places.get(word, 0) | 1 << index
         precision = recall = 0.0
         for reference in references:
             others = reference.split(" ")

@@ -2,6 +2,7 @@
 
 `scores[item, image, text]`; the true entry has index 0: the caption among texts (1xm) or the image among
 images (nx1). Every comparison is strict and in float32: a tie, also with the threshold 1/2, is never right.
+VALSE's metrics are those of Parcalabescu et al. (2022), `lxmert_valse_eval.py`, and EqBen section 5.1.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tellapart.errors import ScoreError
-from tellapart.metrics.metric import PROBABILITY, Metric, Shape, read_scores
+from tellapart.metrics.metric import ANY_KIND, PROBABILITY, Metric, PerItemFunction, Shape, read_scores
 
 __all__ = ["CHOICE_METRICS", "acc", "choice_score", "min_pc_pf", "p_c", "p_f", "pairwise"]
 
@@ -42,33 +43,28 @@ def choice_score(scores: ArrayLike) -> NDArray[np.float64]:
 def acc(scores: ArrayLike) -> NDArray[np.float64]:
     """Return the share of right decisions on caption and foil, 0, 1/2 or 1: float64 (item,). Chance 1/2.
 
-    Needs probabilities that image and text fit: the mean of `p_c` and `p_f`.
+    The mean of `p_c` and `p_f`; needs probabilities that image and text fit.
 
     Raises:
         MetricError: the items are not 1x2.
         ScoreError: no item, a score that is not finite, or one outside [0, 1].
 
-    Source: VALSE (Parcalabescu et al. 2022), `lxmert_valse_eval.py`; EqBen section 5.1.
-
     >>> acc([[[0.9, 0.1]], [[0.9, 0.8]], [[0.3, 0.8]]])
     array([1. , 0.5, 0. ])
     """
-    return _halves(scores, tie=0.0)
+    return _threshold(scores, "acc")
 
 
 def p_c(scores: ArrayLike) -> NDArray[np.float64]:
     """Return 1 where the caption is accepted, probability > 1/2: float64 (item,). Chance 1/2.
 
     Raises:
-        MetricError: the items are not 1x2.
-        ScoreError: no item, a score that is not finite, or one outside [0, 1].
-
-    Source: VALSE (Parcalabescu et al. 2022), `lxmert_valse_eval.py`; EqBen section 5.1.
+        MetricError, ScoreError: as `acc`.
 
     >>> p_c([[[0.9, 0.1]], [[0.5, 0.1]]])
     array([1., 0.])
     """
-    return _accepted(scores, tie=0.0)
+    return _threshold(scores, "p_c")
 
 
 def p_f(scores: ArrayLike) -> NDArray[np.float64]:
@@ -78,15 +74,12 @@ def p_f(scores: ArrayLike) -> NDArray[np.float64]:
     by `>=` on the logits); here that is a tie, which is never right, and no item leaves the denominator.
 
     Raises:
-        MetricError: the items are not 1x2.
-        ScoreError: no item, a score that is not finite, or one outside [0, 1].
-
-    Source: VALSE (Parcalabescu et al. 2022), `lxmert_valse_eval.py`; EqBen section 5.1.
+        MetricError, ScoreError: as `acc`.
 
     >>> p_f([[[0.9, 0.1]], [[0.9, 0.5]]])
     array([1., 0.])
     """
-    return _rejected(scores, tie=0.0)
+    return _threshold(scores, "p_f")
 
 
 def min_pc_pf(scores: ArrayLike) -> NDArray[np.float64]:
@@ -97,28 +90,23 @@ def min_pc_pf(scores: ArrayLike) -> NDArray[np.float64]:
     two means lies below 1/2 on average, and a constant model off 1/2 gets 0.
 
     Raises:
-        MetricError: the items are not 1x2.
-        ScoreError: no item, a score that is not finite, or one outside [0, 1].
-
-    Source: VALSE (Parcalabescu et al. 2022); EqBen section 5.1.
+        MetricError, ScoreError: as `acc`.
 
     >>> min_pc_pf([[[0.9, 0.1]], [[0.9, 0.8]]])
     array([[1., 1.],
            [1., 0.]])
     """
-    return _threshold(scores, "min_pc_pf", tie=0.0)
+    return _threshold(scores, "min_pc_pf")
 
 
 def pairwise(scores: ArrayLike) -> NDArray[np.float64]:
     """Return 1 where the caption outscores the foil, whatever the kind of score: float64 (item,). Chance 1/2.
 
-    VALSE's name for `choice_score` on 1x2 items.
+    VALSE's name for `choice_score` on 1x2 items (acc_r of its script, there on the logit).
 
     Raises:
         MetricError: the items are not 1x2.
         ScoreError: no item, or a score that is not finite.
-
-    Source: VALSE (Parcalabescu et al. 2022), `lxmert_valse_eval.py` (acc_r, there on the logit).
 
     >>> pairwise([[[31.0, 29.5]], [[30.0, 30.0]]])
     array([1., 0.])
@@ -133,14 +121,14 @@ def _entries(scores: ArrayLike, name: str) -> NDArray[np.float32]:
 
 
 def _choice_neutral(scores: ArrayLike) -> NDArray[np.float64]:
-    """One over the number tied at the top, 0 where the truth is below it: the closed form for any m or n."""
+    """Return one over the number tied at the top, 0 where the truth is below it: the closed form for any m or n."""
     flat = _entries(scores, "choice_score")
     top = flat == flat.max(axis=1, keepdims=True)
     return np.asarray(top[:, 0] / top.sum(axis=1))
 
 
-def _threshold(scores: ArrayLike, name: str, tie: float) -> NDArray[np.float64]:
-    """Caption accepted, foil rejected (item, 2); `tie` is what a probability of exactly 1/2 counts."""
+def _threshold(scores: ArrayLike, name: str, tie: float = 0.0) -> NDArray[np.float64]:
+    """Return the value of `acc`, `p_c`, `p_f` or `min_pc_pf`; a probability of exactly 1/2 counts `tie`."""
     s = read_scores(scores, name, _FOIL)[:, 0, :]
     outside = np.flatnonzero(((s < 0) | (s > 1)).any(axis=1))
     if len(outside):
@@ -149,26 +137,31 @@ def _threshold(scores: ArrayLike, name: str, tie: float) -> NDArray[np.float64]:
             "calibrate the scores or use pairwise"
         )
     above, below = s[:, 0] > _HALF, s[:, 1] < _HALF
-    return np.asarray(np.stack([above, below], axis=1) + tie * (s == _HALF))
-
-
-def _accepted(scores: ArrayLike, tie: float) -> NDArray[np.float64]:
-    return _threshold(scores, "p_c", tie)[:, 0]
-
-
-def _rejected(scores: ArrayLike, tie: float) -> NDArray[np.float64]:
-    return _threshold(scores, "p_f", tie)[:, 1]
-
-
-def _halves(scores: ArrayLike, tie: float) -> NDArray[np.float64]:
-    return np.asarray(_threshold(scores, "acc", tie).mean(axis=1))
+    both = np.asarray(np.stack([above, below], axis=1) + tie * (s == _HALF))  # caption accepted, foil rejected
+    if name == "acc":
+        return np.asarray(both.mean(axis=1))
+    return both if name == "min_pc_pf" else both[:, ("p_c", "p_f").index(name)]
 
 
 def _one_in(shape: Shape) -> float:
     return 1 / (shape[0] * shape[1])
 
 
-_VALSE = "VALSE (Parcalabescu et al. 2022), lxmert_valse_eval.py; EqBen section 5.1"
+def _valse(strict: PerItemFunction, title: str, *, components: tuple[str, ...] = ()) -> Metric:
+    any_kind = strict is pairwise  # the others compare probabilities with 1/2
+    return Metric(
+        name=strict.__name__,
+        title=title,
+        source="VALSE (Parcalabescu et al. 2022), lxmert_valse_eval.py; EqBen section 5.1",
+        shapes=_FOIL,
+        strict=strict,
+        neutral=None if any_kind else partial(_threshold, name=strict.__name__, tie=0.5),
+        chance_level=1 / 2,
+        kinds=ANY_KIND if any_kind else PROBABILITY,
+        binary=strict not in (acc, min_pc_pf),
+        components=components,
+    )
+
 
 CHOICE_METRICS: tuple[Metric, ...] = (
     Metric(
@@ -180,56 +173,10 @@ CHOICE_METRICS: tuple[Metric, ...] = (
         neutral=_choice_neutral,
         chance_level=_one_in,
     ),
-    Metric(
-        name="acc",
-        title="right decisions on caption and foil at probability 1/2",
-        source=_VALSE,
-        shapes=_FOIL,
-        strict=acc,
-        neutral=partial(_halves, tie=0.5),
-        chance_level=1 / 2,
-        kinds=PROBABILITY,
-        binary=False,
-    ),
-    Metric(
-        name="p_c",
-        title="the caption is accepted at probability 1/2",
-        source=_VALSE,
-        shapes=_FOIL,
-        strict=p_c,
-        neutral=partial(_accepted, tie=0.5),
-        chance_level=1 / 2,
-        kinds=PROBABILITY,
-    ),
-    Metric(
-        name="p_f",
-        title="the foil is rejected at probability 1/2",
-        source=_VALSE,
-        shapes=_FOIL,
-        strict=p_f,
-        neutral=partial(_rejected, tie=0.5),
-        chance_level=1 / 2,
-        kinds=PROBABILITY,
-    ),
-    Metric(
-        name="min_pc_pf",
-        title="the smaller of captions accepted and foils rejected",
-        source=_VALSE,
-        shapes=_FOIL,
-        strict=min_pc_pf,
-        neutral=partial(_threshold, name="min_pc_pf", tie=0.5),
-        chance_level=1 / 2,
-        kinds=PROBABILITY,
-        binary=False,
-        components=("p_c", "p_f"),
-    ),
-    Metric(
-        name="pairwise",
-        title="the caption outscores its foil",
-        source=_VALSE,
-        shapes=_FOIL,
-        strict=pairwise,
-        chance_level=1 / 2,
-    ),
+    _valse(acc, "right decisions on caption and foil at probability 1/2"),
+    _valse(p_c, "the caption is accepted at probability 1/2"),
+    _valse(p_f, "the foil is rejected at probability 1/2"),
+    _valse(min_pc_pf, "the smaller of captions accepted and foils rejected", components=("p_c", "p_f")),
+    _valse(pairwise, "the caption outscores its foil"),
 )
 """The metrics of items with one true entry among foils."""

@@ -1,4 +1,4 @@
-"""Classification: where the true class stands among all, and recall averaged over classes of unequal size."""
+"""Classification: the rank of the true class among all, and recall averaged over classes of unequal size."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from numpy.typing import ArrayLike, NDArray
 from tellapart.errors import ScoreError
 from tellapart.metrics.retrieval import Ranks
 
-__all__ = ["Placed", "class_recall_table", "mean_over_classes", "place_labels"]
+__all__ = ["LabelRanks", "class_recall_table", "mean_over_classes", "rank_labels"]
 
 _BLOCK = 1 << 22  # scores compared at once
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Placed:
-    """Where each picture's true class stands, and which class stands first.
+class LabelRanks:
+    """The rank of each picture's true class, and the class that is first.
 
     Attributes:
         ranks: of the true class; a tie is never in its favour.
         first: int64 `(picture,)`, the class that scores highest; -1 where several do.
 
-    >>> place_labels([[0.9, 0.1], [0.5, 0.5]], [0, 1]).first
+    >>> rank_labels([[0.9, 0.1], [0.5, 0.5]], [0, 1]).first
     array([ 0, -1])
     """
 
@@ -31,7 +31,7 @@ class Placed:
     first: NDArray[np.int64]
 
 
-def place_labels(scores: ArrayLike, labels: ArrayLike) -> Placed:
+def rank_labels(scores: ArrayLike, labels: ArrayLike) -> LabelRanks:
     """Count, for each picture, the classes that score more than its own and as much.
 
     Args:
@@ -41,8 +41,8 @@ def place_labels(scores: ArrayLike, labels: ArrayLike) -> Placed:
     Raises:
         ScoreError: not a table of numbers with a row a label, a score that is not finite, or a label without a column.
 
-    >>> found = place_labels([[0.9, 0.1, 0.3], [0.9, 0.9, 0.3]], [0, 1])
-    >>> found.ranks.recall(1), found.ranks.tie_neutral_recall(1)
+    >>> labels = rank_labels([[0.9, 0.1, 0.3], [0.9, 0.9, 0.3]], [0, 1])
+    >>> labels.ranks.recall(1), labels.ranks.tie_neutral_recall(1)
     (array([1., 0.]), array([1. , 0.5]))
     """
     table, own = np.asarray(scores), np.asarray(labels)
@@ -67,7 +67,7 @@ def place_labels(scores: ArrayLike, labels: ArrayLike) -> Placed:
         tied[rows] = (block == true).sum(axis=1) - 1
         alone = (block == block.max(axis=1, keepdims=True)).sum(axis=1) == 1
         first[rows] = np.where(alone, block.argmax(axis=1), -1)
-    return Placed(Ranks(above, tied, np.ones_like(above)), first)
+    return LabelRanks(Ranks(above, tied, np.ones_like(above)), first)
 
 
 def class_recall_table(right: NDArray[np.float64], labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
@@ -92,7 +92,7 @@ def class_recall_table(right: NDArray[np.float64], labels: NDArray[np.int64], cl
 def mean_over_classes(means: NDArray[np.float64]) -> NDArray[np.float64]:
     """Take means of a `class_recall_table`, `(..., 2 * classes)`, to the mean of the classes' recalls `(...)`.
 
-    A class of which a resample drew no picture has no recall in it; the others stand for it.
+    A class of which a resample drew no picture has no part in its mean.
 
     >>> mean_over_classes(np.array([0.5, 0.0, 0.5, 0.0])).item()
     1.0

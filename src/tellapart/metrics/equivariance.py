@@ -1,10 +1,10 @@
-"""EqSim's equivariance deviations: how far a similarity moves by another amount for the same semantic change.
+"""EqSim's equivariance deviations (Wang et al. 2023, section 3, Eq. 6; Fig. 6 and 13).
 
 A similarity is equivariant when both captions' change and both images' change move it equally:
 `s11 - s12 = s22 - s21` and `s11 - s21 = s22 - s12`, which for distant pairs reduces to `s12 = s21` (s_ij is
-image i with text j, counted from 1 as in the paper). Each function here gives the difference of the two
-sides, signed, for every item: 0 is equivariant. The deviations carry the model's own scale, which the paper
-leaves as it is: curves of two models compare only where their similarities share one scale.
+image i with text j, counted from 1 as in the paper). Each function returns the difference of the two sides for
+every item, signed, in the unit of the scores: 0 is equivariant. The deviations have the model's own scale, so curves
+of two models compare only where their similarities share one scale.
 
 Both v2 deviations vanish exactly where `s11 = s22` and `s12 = s21`; and `v2_image - v2_text = 2 v1`.
 """
@@ -36,13 +36,11 @@ _LEAST_LIMIT = 1e-300  # float32 scores differ by far more; below it a density o
 
 
 def v1(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return `s12 - s21` of every item, signed, in the unit of the scores: float64 (item,).
+    """Return `s12 - s21`: float64 (item,).
 
     Raises:
         MetricError: the items are not 2x2.
         ScoreError: no item, or a score that is not finite.
-
-    Source: EqSim (Wang et al. 2023), section 3, Eq. 6.
 
     >>> v1([[[4.0, 1.0], [0.5, 3.0]]])
     array([0.5])
@@ -54,13 +52,8 @@ def v1(scores: ArrayLike) -> NDArray[np.float64]:
 def v2_text(scores: ArrayLike) -> NDArray[np.float64]:
     """Return `(s11 - s12) - (s22 - s21)`, the deviation under a change of text: float64 (item,).
 
-    Signed, in the unit of the scores.
-
     Raises:
-        MetricError: the items are not 2x2.
-        ScoreError: no item, or a score that is not finite.
-
-    Source: EqSim (Wang et al. 2023), section 3, Eq. 6; its distribution is Fig. 6 and Fig. 13.
+        MetricError, ScoreError: as `v1`.
 
     >>> v2_text([[[4.0, 1.0], [0.5, 3.0]]])
     array([0.5])
@@ -72,13 +65,8 @@ def v2_text(scores: ArrayLike) -> NDArray[np.float64]:
 def v2_image(scores: ArrayLike) -> NDArray[np.float64]:
     """Return `(s11 - s21) - (s22 - s12)`, the deviation under a change of image: float64 (item,).
 
-    Signed, in the unit of the scores.
-
     Raises:
-        MetricError: the items are not 2x2.
-        ScoreError: no item, or a score that is not finite.
-
-    Source: EqSim (Wang et al. 2023), section 3, Eq. 6; its distribution is Fig. 6 and Fig. 13.
+        MetricError, ScoreError: as `v1`.
 
     >>> v2_image([[[4.0, 1.0], [0.5, 3.0]]])
     array([1.5])
@@ -97,8 +85,8 @@ class Summary:
         sd: standard deviation over items (n - 1); None for a single item.
         mean_absolute: the size of the deviation: the smaller, the more equivariant.
 
-    >>> summary([0.5, -0.5]).mean_absolute
-    0.5
+    >>> summary([0.5, -0.5])
+    Summary(n=2, mean=0.0, sd=0.7071067811865476, mean_absolute=0.5)
     """
 
     n: int
@@ -143,12 +131,7 @@ class Histogram:
 
     @property
     def density(self) -> NDArray[np.float64]:
-        """Return the density (bins,) over all items: its area is the share of items inside the edges.
-
-        >>> h = histogram([-1.0, 0.0, 0.1, 3.0], bins=3, limit=1.5)
-        >>> h.density
-        array([0.25, 0.5 , 0.  ])
-        """
+        """The density (bins,) over all items: its area is the share of items inside the edges."""
         items = self.below + int(self.counts.sum()) + self.above
         return np.asarray(self.counts / (items * np.diff(self.edges)))
 
@@ -157,8 +140,7 @@ def histogram(values: ArrayLike, bins: int = 41, limit: float | None = None) -> 
     """Count deviations (item,) in `bins` equal bins from -limit to limit: the curve of the paper's Fig. 6.
 
     An edge belongs to the bin farther from zero (the outermost to its own bin), so negated values give the
-    mirrored histogram. Items beyond the limit are counted in `below` and `above`. Give several models one
-    limit.
+    mirrored histogram. Items beyond the limit are counted in `below` and `above`. Give several models one limit.
 
     Args:
         values: deviations, one per item.
@@ -166,8 +148,7 @@ def histogram(values: ArrayLike, bins: int = 41, limit: float | None = None) -> 
         limit: the outermost edge; the largest absolute deviation when None (1 where all deviations are 0).
 
     Raises:
-        MetricError: bins is even or below 1, limit is outside 1e-300..1e300, or values are empty or not
-            finite.
+        MetricError: bins is even or below 1, limit is outside 1e-300..1e300, or values are empty or not finite.
 
     >>> histogram([-1.0, 0.0, 0.1, 3.0], bins=3, limit=1.5).counts
     array([1, 2, 0])
@@ -186,17 +167,17 @@ def histogram(values: ArrayLike, bins: int = 41, limit: float | None = None) -> 
     inside = size <= limit
     # Bins are found by size and mirrored by sign, so rounding treats both sides alike.
     away = np.minimum(np.searchsorted(right, size[inside], side="right"), middle)
-    place = middle + np.where(deviations[inside] < 0, -away, away)
+    indices = middle + np.where(deviations[inside] < 0, -away, away)
     return Histogram(
         edges=np.concatenate([-right[::-1], right]),
-        counts=np.bincount(place, minlength=bins),
+        counts=np.bincount(indices, minlength=bins),
         below=int((deviations < -limit).sum()),
         above=int((deviations > limit).sum()),
     )
 
 
 def _wide(scores: ArrayLike, name: str) -> NDArray[np.float64]:
-    # Float32 scores as everywhere; their differences in float64, where they hardly round.
+    # Differences of float32 scores hardly round in float64.
     return read_scores(scores, name, _SHAPES).astype(np.float64)
 
 
@@ -217,7 +198,7 @@ def _metric(deviation: PerItemFunction, title: str) -> Metric:
         source="EqSim (Wang et al. 2023), section 3, Eq. 6; Fig. 6 and 13",
         shapes=_SHAPES,
         strict=deviation,
-        neutral=deviation,  # a difference is what it is, tied or not
+        neutral=deviation,  # ties do not matter to a difference
         chance_level=None,
         bounds=(-np.inf, np.inf),
         binary=False,
@@ -229,4 +210,4 @@ EQUIVARIANCE_METRICS: tuple[Metric, ...] = (
     _metric(v2_text, "equivariance deviation under a change of text (0 is best)"),
     _metric(v2_image, "equivariance deviation under a change of image (0 is best)"),
 )
-"""The signed deviations of 2x2 items; smaller in size is better, and chance means nothing."""
+"""The signed deviations of 2x2 items; smaller in size is better, and there is no chance level."""

@@ -1,4 +1,4 @@
-"""How much a model loses outside the domain it was trained on, and whether that order of models is the same."""
+"""Generalisation outside the training domain: the loss of each model, and the correlation over models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import fsum, sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tellapart.data.scores import named
+from tellapart.data.scores import join_names
 from tellapart.errors import MetricError
 
 __all__ = ["generalisation_gap", "pearson"]
@@ -30,7 +30,8 @@ def generalisation_gap(in_domain: Mapping[str, float], out_of_domain: Mapping[st
     only_one = sorted(in_domain.keys() ^ out_of_domain.keys())
     if only_one or not in_domain:
         raise MetricError(
-            f"generalisation_gap needs both scores of each task; one is missing for: {named(only_one) or 'every task'}"
+            "generalisation_gap needs both scores of each task; one is missing for: "
+            f"{join_names(only_one) or 'every task'}"
         )
     for task, score in (*in_domain.items(), *out_of_domain.items()):
         if not np.isfinite(score):

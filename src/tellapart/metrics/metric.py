@@ -14,7 +14,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tellapart.data.scores import ScoreKind, named
+from tellapart.data.scores import ScoreKind, join_names
 from tellapart.errors import MetricError, ScoreError
 from tellapart.metrics.ties import tie_neutral_by_enumeration
 
@@ -32,9 +32,7 @@ _PLURAL = {"similarity": "similarities", "logit": "logits", "probability": "prob
 
 
 def fits(pattern: str, shape: Shape) -> bool:
-    """Return whether items of `shape` (images, texts) match a pattern such as `2x2`, `1xm` or `nx1`.
-
-    A letter stands for two or more.
+    """Return whether items of `shape` (images, texts) match a pattern such as `2x2` or `1xm`; a letter is two or more.
 
     >>> fits("1xm", (1, 5)), fits("1xm", (1, 1)), fits("2x2", (2, 3))
     (True, False, False)
@@ -46,7 +44,7 @@ def fits(pattern: str, shape: Shape) -> bool:
 def read_scores(
     scores: ArrayLike, name: str, shapes: Sequence[str], ids: Sequence[str] | None = None
 ) -> NDArray[np.float32]:
-    """Return `scores` as float32 (item, image, text), or say why the metric `name` cannot measure them.
+    """Return `scores` as float32 (item, image, text), checked for the metric `name`.
 
     Wider numbers are rounded to float32 first: two scores that differ only beyond float32 are tied.
 
@@ -57,8 +55,7 @@ def read_scores(
         ids: the items' ids, for the message; their positions when absent.
 
     Raises:
-        ScoreError: not an array of real numbers, no item, ids of another number, or a value that is not
-            finite.
+        ScoreError: not an array of real numbers, no item, ids of another number, or a value that is not finite.
         MetricError: the metric is not defined for this shape.
 
     >>> read_scores([[[0.9, 0.1]]], "choice_score", ("1xm", "nx1")).dtype
@@ -79,7 +76,7 @@ def read_scores(
         bad = [str(row) if ids is None else ids[row] for row in rows]
         raise ScoreError(
             f"{name}: scores must be finite; NaN or infinite in {len(bad)} of {len(values)} items: "
-            f"{named(bad)}; score these items again or leave them out of the pair set"
+            f"{join_names(bad)}; score these items again or leave them out of the pair set"
         )
     return values
 
@@ -97,7 +94,7 @@ def _numbers(scores: ArrayLike, name: str) -> NDArray[np.float32]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A number that is measured, and what must be known to read it.
+    """A number that is measured, with the facts to read it.
 
     Attributes:
         name: the key in result files; of a metric of scores also the name of its function.
@@ -106,7 +103,7 @@ class Metric:
         shapes: patterns of (images x texts) that scores may have; a letter means two or more. Empty for the metric of
             another task, which has none of the functions below.
         strict: the per-item function; a tie is never right.
-        chance_level: what a model without information gets, a number or a function of the shape; None where
+        chance_level: the value of a model without information, a number or a function of the shape; None where
             right and wrong mean nothing, or where it differs from benchmark to benchmark.
         neutral: the closed form of the tie-neutral value; None: by enumeration of the tied orders.
         kinds: the kinds of score it accepts.
@@ -115,11 +112,9 @@ class Metric:
         components: names of the columns of a per-item value (item, component); empty for one number per item.
 
     >>> from tellapart.metrics.registry import METRICS
-    >>> metric = METRICS["text_score"]
-    >>> metric.per_item([[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.2, 0.8]]])
-    array([1., 0.])
-    >>> metric.tie_neutral([[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.2, 0.8]]])
-    array([1. , 0.5])
+    >>> scores = [[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.2, 0.8]]]
+    >>> METRICS["text_score"].per_item(scores), METRICS["text_score"].tie_neutral(scores)
+    (array([1., 0.]), array([1. , 0.5]))
     """
 
     name: str
@@ -135,16 +130,11 @@ class Metric:
     components: tuple[str, ...] = ()
 
     def defined_for(self, shape: Shape) -> bool:
-        """Return whether the metric exists for items of `shape` (images, texts).
-
-        >>> from tellapart.metrics.registry import METRICS
-        >>> METRICS["group_score"].defined_for((2, 2)), METRICS["group_score"].defined_for((1, 5))
-        (True, False)
-        """
+        """Return whether the metric exists for items of `shape` (images, texts)."""
         return any(fits(pattern, shape) for pattern in self.shapes)
 
     def chance(self, shape: Shape | None = None) -> float | None:
-        """Return what a model without information gets, on items of `shape` for scores; None where chance means nothing.
+        """Return the value of a model without information on items of `shape`; None where there is none.
 
         It is the strict value expected of exchangeable, distinct scores, and exactly the tie-neutral value of
         a constant model (constant at 1/2 where the metric compares a probability with 1/2).
@@ -172,15 +162,11 @@ class Metric:
         Raises:
             MetricError: wrong shape, or a kind of score that the metric cannot use.
             ScoreError: no item, a NaN or an infinite value (up to ten items are named), not numbers.
-
-        >>> from tellapart.metrics.registry import METRICS
-        >>> METRICS["p_c"].check([[[0.9, 0.1]]], "probability").dtype
-        dtype('float32')
         """
         if kind not in ANY_KIND:
             raise MetricError(f"score kind {kind!r} is unknown; use one of {', '.join(get_args(ScoreKind))}")
         if kind not in self.kinds:
-            needed = " or ".join(sorted(_PLURAL[wanted] for wanted in self.kinds))
+            needed = " or ".join(sorted(_PLURAL[accepted] for accepted in self.kinds))
             raise MetricError(
                 f"{self.name} needs {needed}; these scores are {_PLURAL[kind]}: calibrate them or use pairwise"
             )
@@ -192,10 +178,6 @@ class Metric:
         Raises:
             MetricError: wrong shape.
             ScoreError: no item, or a value that is not finite.
-
-        >>> from tellapart.metrics.registry import METRICS
-        >>> METRICS["choice_score"].per_item([[[0.5, 0.5, 0.1]], [[0.9, 0.2, 0.1]]])
-        array([0., 1.])
         """
         return self._function(scores)
 
@@ -208,10 +190,6 @@ class Metric:
         Raises:
             MetricError: wrong shape.
             ScoreError: no item, or a value that is not finite.
-
-        >>> from tellapart.metrics.registry import METRICS
-        >>> METRICS["choice_score"].tie_neutral([[[0.5, 0.5, 0.1]], [[0.9, 0.2, 0.1]]])
-        array([0.5, 1. ])
         """
         if self.neutral is not None:
             return self.neutral(scores)
@@ -222,25 +200,16 @@ class Metric:
 
         A tie elsewhere in the item does not count: an item lost by another comparison is lost either way. For
         every tied comparison, see `tellapart.metrics.ties.tied_comparisons`.
-
-        >>> from tellapart.metrics.registry import METRICS
-        >>> METRICS["text_score"].ties([[[0.5, 0.5], [0.2, 0.8]], [[0.5, 0.5], [0.8, 0.2]]])
-        array([ True, False])
         """
-        # Strict counts a tie as lost, so breaking one can only add: the expectation moves if any order moves
-        # it.
+        # Strict counts a tie as lost, so breaking one can only add: the expectation moves if any order moves it.
         differs = self.tie_neutral(scores) != self.per_item(scores)
         return np.asarray(differs.any(axis=1) if self.components else differs)
 
     def summarise(self, means: ArrayLike) -> NDArray[np.float64]:
         """Return the metric's value from means over items: float64 (...,) from (...,) or (..., component).
 
-        The mean itself; for a metric with components (`min_pc_pf`) the minimum over them, so that an interval
-        can be made by resampling the components and summarising each resample.
-
-        >>> from tellapart.metrics.registry import METRICS
-        >>> METRICS["min_pc_pf"].summarise([[0.9, 0.4], [0.6, 0.7]])
-        array([0.4, 0.6])
+        The mean itself; for a metric with components (`min_pc_pf`) their minimum, so that an interval can resample the
+        components and summarise each resample.
         """
         values = np.asarray(means, dtype=np.float64)
         return np.asarray(values.min(axis=-1)) if self.components else values

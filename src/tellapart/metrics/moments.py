@@ -1,9 +1,9 @@
-"""Boundary grounding in time: at which moment of a video does "before" become "after"?
+"""Boundary grounding: the moment of a video at which "before" becomes "after".
 
 Frames are taken at 5 a second and compared with both captions; the boundary score of two adjacent frames is
-`s(I1, T1) + s(I2, T2)`, and the moment predicted is the middle between them. Two measures of the same predictions:
-EqBen's accuracy within a tolerance, and GEB+'s F1 of several predictions against several gold moments. Both use eight
-tolerances with a strict `<`, and both are exact here: nothing is drawn at random.
+`s(I1, T1) + s(I2, T2)`, and the moment predicted is the middle between them. EqBen measures the accuracy within a
+tolerance, GEB+ the F1 of several predictions against several gold moments. Both use eight tolerances with a strict
+`<`, and both are exact here: nothing is drawn at random.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ TOLERANCES = (0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 """Seconds. EqBen's Avg is the mean over all eight; GEB+'s readme misprints the third as 0.3."""
 
 PREDICTION_COUNTS = (0.8658, 0.0852, 0.0304, 0.0109, 0.0045, 0.0009, 0.0011, 0.0012)
-"""The odds of 1, 2, ... 8 predictions, from which GEB+'s script draws one number for its whole evaluation."""
+"""The odds of 1 to 8 predictions, from which GEB+'s script draws one number for its whole evaluation."""
 
 
 def frame_times(duration: float, rate: float = 5.0) -> NDArray[np.float64]:
     """Return the times of the frames of a video in seconds, from 0, `rate` a second: float64 `(frame,)`.
 
     Raises:
-        MetricError: fewer than two frames, so that there is no boundary between any.
+        MetricError: fewer than two frames.
 
     Source: EqBen appendix A.6 (5 a second).
 
@@ -56,8 +56,8 @@ def boundary_scores(before: ArrayLike, after: ArrayLike) -> NDArray[np.float32]:
     """Return `s(I1, T1) + s(I2, T2)` of each two adjacent frames: float32 `(frame - 1,)`.
 
     Args:
-        before: similarity of each frame to the caption of what is before: `(frame,)`.
-        after: similarity of each frame to the caption of what is after: `(frame,)`.
+        before: similarity of each frame to the caption of the state before: `(frame,)`.
+        after: similarity of each frame to the caption of the state after: `(frame,)`.
 
     Raises:
         ScoreError: not one number a frame from each, fewer than two frames, or a number that is not finite.
@@ -77,7 +77,7 @@ def boundary_scores(before: ArrayLike, after: ArrayLike) -> NDArray[np.float32]:
 
 
 def boundary_times(times: ArrayLike) -> NDArray[np.float64]:
-    """Return the moment that each two adjacent frames stand for, the middle between them: float64 `(frame - 1,)`.
+    """Return the moment in the middle of each two adjacent frames: float64 `(frame - 1,)`.
 
     Raises:
         MetricError: fewer than two frames, or times that do not rise.
@@ -85,10 +85,10 @@ def boundary_times(times: ArrayLike) -> NDArray[np.float64]:
     >>> boundary_times([0.0, 0.2, 0.4]).round(2)
     array([0.1, 0.3])
     """
-    taken = np.asarray(times, dtype=np.float64)
-    if taken.ndim != 1 or len(taken) < 2 or not (np.diff(taken) > 0).all():
-        raise MetricError(f"boundary_times needs rising times of two or more frames; got shape {taken.shape}")
-    return np.asarray((taken[:-1] + taken[1:]) / 2)
+    frames = np.asarray(times, dtype=np.float64)
+    if frames.ndim != 1 or len(frames) < 2 or not (np.diff(frames) > 0).all():
+        raise MetricError(f"boundary_times needs rising times of two or more frames; got shape {frames.shape}")
+    return np.asarray((frames[:-1] + frames[1:]) / 2)
 
 
 def boundary_accuracy(
@@ -151,16 +151,13 @@ def boundary_f1(
 ) -> NDArray[np.float64]:
     """Return GEB+'s F1 of the highest-scoring moments against the gold moments: float64 `(tolerance,)`.
 
-    Gold moments, in order of time, each take the nearest prediction that is left, and it counts if it is nearer than
-    the tolerance. GEB+'s script draws how many predictions to make, once for all queries, so that its result differs
-    from run to run; here it is either a number of yours or, by default, the exact expectation of that draw. Among
-    predictions tied at the cut those farthest from any gold moment are taken.
+    Gold moments, in order of time, each take the nearest free prediction, and it counts if it is nearer than the
+    tolerance. GEB+'s script draws the number of predictions once for all queries, so that its result differs from run
+    to run; here it is `predictions` or, by default, the exact expectation of that draw. Among predictions tied at the
+    cut those farthest from any gold moment are taken.
 
     Args:
-        times: as for `boundary_accuracy`.
-        scores: as for `boundary_accuracy`.
-        gold: as for `boundary_accuracy`.
-        tolerances: seconds.
+        times: this and the next three as for `boundary_accuracy`.
         predictions: how many moments to predict; all candidates if there are fewer. None for the expectation.
 
     Raises:
@@ -180,11 +177,11 @@ def boundary_f1(
     away = np.abs(moments[:, None] - true).min(axis=1)
     ranked = moments[np.lexsort((moments, -away, -values))]
     limits = _tolerances(tolerances)
-    found = np.zeros(len(limits))
+    f1 = np.zeros(len(limits))
     for count, weight in zip(counts, odds, strict=True):
         chosen = np.sort(ranked[:count])
-        found += weight * np.array([_f1(chosen, true, limit) for limit in limits])
-    return found
+        f1 += weight * np.array([_f1(chosen, true, limit) for limit in limits])
+    return f1
 
 
 def draw_prediction_count(seed: int) -> int:

@@ -1,7 +1,7 @@
-"""Does a model that answers (1) or (2) follow the captions, or their order?
+"""Order bias of models that answer (1) or (2): each item is asked with the true caption first, then second.
 
-Ask twice, the true caption first and then second. The difference of the two accuracies is what the order alone is
-worth; a model that tells the captions apart is right both times.
+The difference of the two accuracies is the effect of the order; a model that tells the captions apart is right both
+times.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["OrderBias", "order_bias"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrderBias:
-    """Outcomes of the same items in both orders; each array is float64 `(item,)`, so that intervals can be had.
+    """Outcomes of the same items in both orders; each array is float64 `(item,)`.
 
     Attributes:
         true_first: 1 where the answer is right with the true caption first.
@@ -39,11 +39,7 @@ class OrderBias:
 
     @property
     def difference(self) -> NDArray[np.float64]:
-        """Right with the true caption first, less right with it second: -1, 0 or 1 an item; the mean is the bias.
-
-        >>> order_bias([1, -1, 1], [1, 1, -1]).difference
-        array([ 0., -1.,  1.])
-        """
+        """Right with the true caption first, less right with it second: -1, 0 or 1 an item; the mean is the bias."""
         return self.true_first - self.true_second
 
 

@@ -1,10 +1,8 @@
 """Metrics of minimal pairs, two images and two texts: text, image and group score, and their directions.
 
-`scores[item, image, text]`; image 0 belongs to text 0 and image 1 to text 1. Every comparison is strict and
-in float32: a tie is never right. The orders of the four scores give chance: 6 of 24 orders make the text
-score
-    right
-(1/4), 6 of 24 the image score (1/4), 4 of 24 both (1/6).
+`scores[item, image, text]`; image 0 belongs to text 0 and image 1 to text 1; s_it is the score of image i with text t.
+Every comparison is strict and in float32: a tie is never right. Of the 24 orders of four scores, 6 make the text score
+right (1/4), 6 the image score (1/4), 4 both (1/6), and 12 each single comparison (1/2): these are the chance levels.
 """
 
 from __future__ import annotations
@@ -29,19 +27,22 @@ __all__ = [
 
 _SHAPES = ("2x2",)
 
+# (image, text) that must score more than another (image, text).
+_IPOS_2T, _INEG_2T = ((0, 0), (0, 1)), ((1, 1), (1, 0))
+_TPOS_2I, _TNEG_2I = ((0, 0), (1, 0)), ((1, 1), (0, 1))
 
-def _finds_text(scores: NDArray[np.float32], image: int) -> NDArray[np.bool_]:
-    return scores[:, image, image] > scores[:, image, 1 - image]
 
-
-def _finds_image(scores: NDArray[np.float32], text: int) -> NDArray[np.bool_]:
-    return scores[:, text, text] > scores[:, 1 - text, text]
+def _all_right(
+    name: str, scores: ArrayLike, *comparisons: tuple[tuple[int, int], tuple[int, int]]
+) -> NDArray[np.float64]:
+    """Return 1 for every item in which all comparisons are right: float64 (item,)."""
+    s = read_scores(scores, name, _SHAPES)
+    right = [s[:, own[0], own[1]] > s[:, other[0], other[1]] for own, other in comparisons]
+    return np.asarray(np.logical_and.reduce(right), dtype=np.float64)
 
 
 def text_score(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 for every item in which each image prefers its own text: float64 (item,).
-
-    `s00 > s01 and s11 > s10`, s_it being image i with text t. Chance 1/4.
+    """Return 1 for every item in which each image prefers its own text, `s00 > s01 and s11 > s10`: float64 (item,).
 
     Raises:
         MetricError: the items are not 2x2.
@@ -52,139 +53,109 @@ def text_score(scores: ArrayLike) -> NDArray[np.float64]:
     >>> text_score([[[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.8, 0.2]], [[0.9, 0.9], [0.2, 0.8]]])
     array([1., 0., 0.])
     """
-    s = read_scores(scores, "text_score", _SHAPES)
-    return (_finds_text(s, 0) & _finds_text(s, 1)).astype(np.float64)
+    return _all_right("text_score", scores, _IPOS_2T, _INEG_2T)
 
 
 def image_score(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 for every item in which each text prefers its own image: float64 (item,).
-
-    `s00 > s10 and s11 > s01`, s_it being image i with text t. Chance 1/4.
+    """Return 1 for every item in which each text prefers its own image, `s00 > s10 and s11 > s01`: float64 (item,).
 
     Raises:
-        MetricError: the items are not 2x2.
-        ScoreError: no item, or a score that is not finite.
+        MetricError, ScoreError: as `text_score`.
 
     Source: Winoground (Thrush et al. 2022), g(C0,I0,C1,I1); EqBen `eqben_acc.py`.
 
     >>> image_score([[[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.95, 0.99]]])
     array([1., 0.])
     """
-    s = read_scores(scores, "image_score", _SHAPES)
-    return (_finds_image(s, 0) & _finds_image(s, 1)).astype(np.float64)
+    return _all_right("image_score", scores, _TPOS_2I, _TNEG_2I)
 
 
 def group_score(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 for every item that is right in both text and image score: float64 (item,). Chance 1/6.
+    """Return 1 for every item that is right in both text and image score: float64 (item,).
 
     Raises:
-        MetricError: the items are not 2x2.
-        ScoreError: no item, or a score that is not finite.
+        MetricError, ScoreError: as `text_score`.
 
     Source: Winoground (Thrush et al. 2022), h(C0,I0,C1,I1); EqBen `eqben_acc.py`.
 
     >>> group_score([[[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.95, 0.99]]])
     array([1., 0.])
     """
-    s = read_scores(scores, "group_score", _SHAPES)
-    right = _finds_text(s, 0) & _finds_text(s, 1) & _finds_image(s, 0) & _finds_image(s, 1)
-    return right.astype(np.float64)
+    return _all_right("group_score", scores, _IPOS_2T, _INEG_2T, _TPOS_2I, _TNEG_2I)
 
 
 def ipos_2t(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 where the positive image (0) prefers its text: `s00 > s01`, float64 (item,). Chance 1/2.
+    """Return 1 where the positive image (0) prefers its text, `s00 > s01`: float64 (item,).
 
     Raises:
-        MetricError: the items are not 2x2.
-        ScoreError: no item, or a score that is not finite.
+        MetricError, ScoreError: as `text_score`.
 
-    Source: BiVLC (Miranda et al. 2024), appendix D; `CLIP_utils.evaluate_BiVLC`, Ipos_2T.
+    Source: BiVLC (Miranda et al. 2024), appendix D; `CLIP_utils.evaluate_BiVLC`, as all the directions below.
 
     >>> ipos_2t([[[0.9, 0.1], [0.8, 0.2]]])
     array([1.])
     """
-    return _finds_text(read_scores(scores, "ipos_2t", _SHAPES), 0).astype(np.float64)
+    return _all_right("ipos_2t", scores, _IPOS_2T)
 
 
 def ineg_2t(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 where the negative image (1) prefers its text: `s11 > s10`, float64 (item,). Chance 1/2.
+    """Return 1 where the negative image (1) prefers its text, `s11 > s10`: float64 (item,).
 
     Raises:
-        MetricError: the items are not 2x2.
-        ScoreError: no item, or a score that is not finite.
-
-    Source: BiVLC (Miranda et al. 2024), appendix D; `CLIP_utils.evaluate_BiVLC`, Ineg_2T.
+        MetricError, ScoreError: as `text_score`.
 
     >>> ineg_2t([[[0.9, 0.1], [0.8, 0.2]]])
     array([0.])
     """
-    return _finds_text(read_scores(scores, "ineg_2t", _SHAPES), 1).astype(np.float64)
+    return _all_right("ineg_2t", scores, _INEG_2T)
 
 
 def tpos_2i(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 where the positive text (0) prefers its image: `s00 > s10`, float64 (item,). Chance 1/2.
+    """Return 1 where the positive text (0) prefers its image, `s00 > s10`: float64 (item,).
 
     Raises:
-        MetricError: the items are not 2x2.
-        ScoreError: no item, or a score that is not finite.
-
-    Source: BiVLC (Miranda et al. 2024), appendix D; `CLIP_utils.evaluate_BiVLC`, Tpos_2I.
+        MetricError, ScoreError: as `text_score`.
 
     >>> tpos_2i([[[0.9, 0.3], [0.8, 0.2]]])
     array([1.])
     """
-    return _finds_image(read_scores(scores, "tpos_2i", _SHAPES), 0).astype(np.float64)
+    return _all_right("tpos_2i", scores, _TPOS_2I)
 
 
 def tneg_2i(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 where the negative text (1) prefers its image: `s11 > s01`, float64 (item,). Chance 1/2.
+    """Return 1 where the negative text (1) prefers its image, `s11 > s01`: float64 (item,).
 
     Raises:
-        MetricError: the items are not 2x2.
-        ScoreError: no item, or a score that is not finite.
-
-    Source: BiVLC (Miranda et al. 2024), appendix D; `CLIP_utils.evaluate_BiVLC`, Tneg_2I.
+        MetricError, ScoreError: as `text_score`.
 
     >>> tneg_2i([[[0.9, 0.3], [0.8, 0.2]]])
     array([0.])
     """
-    return _finds_image(read_scores(scores, "tneg_2i", _SHAPES), 1).astype(np.float64)
+    return _all_right("tneg_2i", scores, _TNEG_2I)
 
 
 def i2t(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 where both images prefer their text, `ipos_2t and ineg_2t`: float64 (item,). Chance 1/4.
-
-    BiVLC's name for `text_score`.
+    """Return `text_score` under BiVLC's name, `ipos_2t and ineg_2t`: float64 (item,).
 
     Raises:
-        MetricError: the items are not 2x2.
-        ScoreError: no item, or a score that is not finite.
-
-    Source: BiVLC (Miranda et al. 2024), appendix D; `CLIP_utils.evaluate_BiVLC`, I2T.
+        MetricError, ScoreError: as `text_score`.
 
     >>> i2t([[[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.8, 0.2]]])
     array([1., 0.])
     """
-    s = read_scores(scores, "i2t", _SHAPES)
-    return (_finds_text(s, 0) & _finds_text(s, 1)).astype(np.float64)
+    return _all_right("i2t", scores, _IPOS_2T, _INEG_2T)
 
 
 def t2i(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 where both texts prefer their image, `tpos_2i and tneg_2i`: float64 (item,). Chance 1/4.
-
-    BiVLC's name for `image_score`.
+    """Return `image_score` under BiVLC's name, `tpos_2i and tneg_2i`: float64 (item,).
 
     Raises:
-        MetricError: the items are not 2x2.
-        ScoreError: no item, or a score that is not finite.
-
-    Source: BiVLC (Miranda et al. 2024), appendix D; `CLIP_utils.evaluate_BiVLC`, T2I.
+        MetricError, ScoreError: as `text_score`.
 
     >>> t2i([[[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.95, 0.99]]])
     array([1., 0.])
     """
-    s = read_scores(scores, "t2i", _SHAPES)
-    return (_finds_image(s, 0) & _finds_image(s, 1)).astype(np.float64)
+    return _all_right("t2i", scores, _TPOS_2I, _TNEG_2I)
 
 
 def _metric(strict: PerItemFunction, chance: float, title: str, source: str) -> Metric:

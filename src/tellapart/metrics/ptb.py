@@ -1,17 +1,18 @@
-"""The tokeniser of the caption metrics, in Python: the tokens of pycocoevalcap's `PTBTokenizer` without Java.
+"""The tokeniser of the caption metrics: the tokens of pycocoevalcap's `PTBTokenizer` without Java.
 
-BLEU, ROUGE-L and CIDEr are numbers about tokens, so captions must be cut exactly as the published numbers cut them:
+BLEU, ROUGE-L and CIDEr depend on tokens, so captions must be cut exactly as for the published numbers:
 `edu.stanford.nlp.process.PTBTokenizer -preserveLines -lowerCase` of Stanford CoreNLP 3.4.1, then a list of punctuation
-is dropped. The rules below are our own regular expressions, found and checked by probing that program.
+is dropped. The rules below are our own regular expressions, checked by probing that program.
 
-How it works: at each place the longest match of all rules is taken, the first rule among equals; a rule may look at what
-follows its token, and what it looked at counts towards its length. Between blanks nothing depends on the neighbours
-but for a few rules, so pieces are cut once and remembered.
+How it works: at each place the longest match of all rules is taken, the first rule among equals; a rule may look at
+what follows its token, and what it looked at counts towards its length. Between blanks nothing depends on the
+neighbours but for a few rules, so pieces are cut once and remembered.
 
-Covered: words and accents, contractions (`can't` -> `ca n't`, `cannot` -> `can not`, `dog's` -> `dog 's`), words with an
-apostrophe of their own (`o'clock`, `rock 'n' roll`, `'90s`), hyphens and slashes, numbers, mixed fractions (`3 1/2` is one
-token, its blank a no-break space), money, telephone numbers, abbreviations and initials, URLs, file names, e-mail, tags
-of markup, hashtags, handles, faces, quotes, brackets (`(` -> `-lrb-`), dots and dashes, the entities of markup, the Unicode classes of `ptb_characters`.
+Covered: words and accents, contractions (`can't` -> `ca n't`, `cannot` -> `can not`, `dog's` -> `dog 's`), words with
+an apostrophe of their own (`o'clock`, `rock 'n' roll`, `'90s`), hyphens and slashes, numbers, mixed fractions (`3 1/2`
+is one token, its blank a no-break space), money, telephone numbers, abbreviations and initials, URLs, file names,
+e-mail, tags of markup, hashtags, handles, faces, quotes, brackets (`(` -> `-lrb-`), dots and dashes, the entities of
+markup, the Unicode classes of `ptb_characters`.
 
 How equality was measured: the tokens are identical on every string of the annotation files that the tests read, 355,557
 distinct ones (captions, questions, expressions and what else the files hold), and on `tests/metrics/ptb_golden.jsonl`.
@@ -25,7 +26,8 @@ initial is cut differently when the next caption begins with a digit or a capita
 followed it, and no result depends on the order of the captions. A line separator other than a line feed would shift the
 program's lines against the captions; here it is a blank.
 
-Kept on purpose: `-lrb-` and `-rrb-` stay in (the list of punctuation has them in capitals), as do `!!`, `?!` and `-----`.
+Kept on purpose: `-lrb-` and `-rrb-` stay in (the list of punctuation has them in capitals), as do `!!`, `?!` and
+`-----`.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ __all__ = ["tokenize"]
 
 _DROPPED = frozenset(("''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--", "...", ";"))
 
-# Abbreviations whose full stop is theirs wherever they stand, and those that usually end something.
+# Abbreviations whose full stop is always theirs, and those that usually end something.
 _TITLES = """
 adj adm adv alex assoc asst atty ave brig capt cf cie cmdr col comdr cpl d dept det dr drs ens ft gen gov govs hon
 insp jos lieut lt maj messrs mlle mme mr mrs ms msgr mt natl pfc ph pres prof pvt rep reps rev sen sens sfc sgt st
@@ -58,8 +60,8 @@ A About According Additionally After An As At But Earlier He Her Here However If
 One Other Our She Since So Some Such That The Their Then There These They This We What When While Yet You
 """
 _FILES = """
-jpg jpeg png gif bmp txt doc docx pdf ppt xml html htm php py c h cpp java class jar bat exe dll zip gz tar mp3 wav mov pl
-sql ps cgi x
+jpg jpeg png gif bmp txt doc docx pdf ppt xml html htm php py c h cpp java class jar bat exe dll zip gz tar mp3 wav mov
+pl sql ps cgi x
 """
 
 
@@ -205,12 +207,12 @@ _ENTITY = re.compile("|".join(_ENTITIES))
 
 
 @cache
-def _compiled() -> tuple[re.Pattern[str], ...]:
+def _patterns() -> tuple[re.Pattern[str], ...]:
     """Compile the rules for the first caption: at import they would take longer than all else that a run imports."""
     return tuple(re.compile(rule, re.ASCII) for rule in _RULES)
 
 
-def _spelled(token: str) -> str:
+def _spell(token: str) -> str:
     """Write a token as the program does: brackets and money by name, plain quotes, lower case."""
     if token in _SPELLING:
         return _SPELLING[token]
@@ -226,14 +228,14 @@ def _cut(text: str) -> str:
     at = 0
     while at < len(text):
         longest, end = None, at
-        for rule in _compiled():
-            found = rule.match(text, at)
-            if found and found.end() > end:
-                longest, end = found, found.end()
+        for rule in _patterns():
+            match = rule.match(text, at)
+            if match and match.end() > end:
+                longest, end = match, match.end()
         if longest is None:  # a blank, or a character that the program does not know and drops
             at += 1
             continue
-        tokens.append(_spelled(longest[1]))
+        tokens.append(_spell(longest[1]))
         at = longest.end(1)
     return " ".join(token for token in tokens if token and token not in _DROPPED)
 
@@ -246,8 +248,8 @@ def tokenize(caption: str) -> str:
 
     The empty string where nothing but punctuation is left.
 
-    Source: `PTBTokenizer` of Stanford CoreNLP 3.4.1 and `pycocoevalcap/tokenizer/ptbtokenizer.py`; see above for what is
-    covered.
+    Source: `PTBTokenizer` of Stanford CoreNLP 3.4.1 and `pycocoevalcap/tokenizer/ptbtokenizer.py`; see above for what
+    is covered.
 
     >>> tokenize("A man (w/ hat) isn't eating 3 apples.")
     "a man -lrb- w / hat -rrb- is n't eating 3 apples"
@@ -256,7 +258,7 @@ def tokenize(caption: str) -> str:
     """
     caption = caption.translate(_LINE_BREAKS)
     if "&" in caption:
-        caption = _ENTITY.sub(lambda found: _ENTITIES[found[0]], caption)
+        caption = _ENTITY.sub(lambda match: _ENTITIES[match[0]], caption)
     if _SPANNING.search(caption):
         return _cut(caption)
     return " ".join(filter(None, map(_cut_piece, _ASCII_BLANKS.split(caption))))

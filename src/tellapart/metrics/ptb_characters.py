@@ -1,4 +1,4 @@
-"""The character classes of the PTB tokeniser, beyond ASCII: which characters it reads as letters, digits, marks, symbols.
+"""The character classes of the PTB tokeniser beyond ASCII: letters, digits, marks and symbols.
 
 The Java lexer has these tables built in, so they belong to no Unicode version of the Python that runs (`str.isalpha`
 differs from them on about a thousand characters). Each table was measured: every character from U+0080 to U+FFFF was
@@ -64,20 +64,20 @@ _SYMBOLS = """
 """
 
 
-def _bracketed(ranges: str) -> str:
+def _character_class(ranges: str) -> str:
     """Turn hexadecimal ranges into the inside of a regular expression's brackets."""
     ends = (part.partition("-") for part in ranges.split())
     return "".join(rf"\u{int(first, 16):04x}" + (rf"-\u{int(last, 16):04x}" if last else "") for first, _, last in ends)
 
 
-LETTERS = "A-Za-z" + _bracketed(_LETTERS)
+LETTERS = "A-Za-z" + _character_class(_LETTERS)
 """Letters, for use inside the brackets of a regular expression."""
 
-DIGITS = "0-9" + _bracketed(_DIGITS)
+DIGITS = "0-9" + _character_class(_DIGITS)
 """Decimal digits of the scripts that the lexer knows."""
 
-MARKS = _bracketed(_MARKS)
+MARKS = _character_class(_MARKS)
 """Combining marks and modifiers, which continue or begin a word but join no number, hyphen or hashtag."""
 
-SYMBOLS = _bracketed(_SYMBOLS)
+SYMBOLS = _character_class(_SYMBOLS)
 """Signs that are a token each."""

@@ -1,7 +1,7 @@
-"""Does a model rank images as people do, and does its ranking move when one word of the caption changes?
+"""Agreement of a model's ranking of images with people's, and its movement when one word of the caption changes.
 
-EqBen's opening figure: people rank 25 images for "the house on the right side of the road"; a model that matches words
-finds the first image and orders the rest otherwise, and keeps its order when "right" becomes "left".
+EqBen's Fig. 1: people rank 25 images for "the house on the right side of the road"; a model that matches words finds
+the first image, orders the rest otherwise, and keeps its order when "right" becomes "left".
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Movement:
     Attributes:
         before: place of each candidate, from 1, tied ones sharing their mean place: float64 `(candidate,)`.
         after: the same after the edit.
-        agreement: of the two rankings: near 1 if the edit left the order as it was, -1 if it turned it round.
+        agreement: of the two rankings: near 1 if the edit left the order unchanged, -1 if it reversed it.
 
     >>> movement([0.9, 0.5, 0.1], [0.1, 0.5, 0.9]).after
     array([3., 2., 1.])
@@ -52,20 +52,12 @@ class Movement:
 
     @property
     def mean_shift(self) -> float:
-        """By how many places a candidate moves, on average (Spearman's footrule by candidate).
-
-        >>> movement([0.9, 0.5, 0.1], [0.1, 0.5, 0.9]).mean_shift
-        1.3333333333333333
-        """
+        """By how many places a candidate moves, on average (Spearman's footrule by candidate)."""
         return float(np.abs(self.after - self.before).mean())
 
     @property
     def share_of_largest(self) -> float:
-        """The movement as a share of the largest possible one, that of a reversal: 0 to 1.
-
-        >>> movement([0.9, 0.5, 0.1], [0.1, 0.5, 0.9]).share_of_largest
-        1.0
-        """
+        """The movement as a share of the largest possible one, that of a reversal: 0 to 1."""
         return float(np.abs(self.after - self.before).sum()) / (len(self.before) ** 2 // 2)
 
 

@@ -16,7 +16,7 @@ from tellapart.metrics.metric import Metric, Shape
 __all__ = ["METRICS", "defined_for"]
 
 
-def _declared() -> Iterator[tuple[str, Metric]]:
+def _declarations() -> Iterator[tuple[str, Metric]]:
     """Yield every metric of the catalogue with its name; an entry is a metric or a tuple of metrics."""
     for entry in names("metric"):
         declared = load("metric", entry)
@@ -26,14 +26,12 @@ def _declared() -> Iterator[tuple[str, Metric]]:
             yield metric.name, metric
 
 
-METRICS: Mapping[str, Metric] = MappingProxyType(dict(_declared()))
+METRICS: Mapping[str, Metric] = MappingProxyType(dict(_declarations()))
 """Name -> metric, in the order of tables."""
 
 
 def defined_for(shape: Shape, kind: ScoreKind | None = None) -> tuple[Metric, ...]:
     """Return the metrics that exist for items of `shape` (images, texts) and, if given, for scores of `kind`.
-
-    Empty where none is defined: what is not defined is not computed.
 
     >>> [metric.name for metric in defined_for((1, 2), "similarity")]
     ['choice_score', 'pairwise']

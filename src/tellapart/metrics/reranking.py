@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tellapart.data.scores import named
+from tellapart.data.scores import join_names
 from tellapart.errors import MetricError, ScoreError
 
 __all__ = ["candidates", "rerank"]
@@ -20,8 +20,7 @@ _LARGEST = 2.0**22  # whole numbers up to four times this are exact in float32
 def candidates(first: ArrayLike, k: int) -> NDArray[np.int64]:
     """Return the pairs to be scored again, int64 `(candidate, 2)`: query and entry, in order.
 
-    A query's candidates are its `k` highest entries, and every entry tied with the lowest of these: which of
-    them a sort would keep depends on the order of the file.
+    A query's candidates are its `k` highest entries, and every entry tied with the lowest of these.
 
     Args:
         first: float32 `(query, entry)`, the scores of the first stage.
@@ -48,8 +47,8 @@ def rerank(first: ArrayLike, pairs: ArrayLike, second: ArrayLike) -> NDArray[np.
     """Return scores that order each gallery by the second stage, and all other entries below: float32 `(query, entry)`.
 
     The entries that were not scored again keep their first scores and so their order; each candidate gets a whole
-    number above them, its place among the query's second scores. Ties stay ties. Only the order within a row means
-    anything: pass the result to `scores_both_ways` and read the direction it was made for.
+    number above them, its place among the query's second scores. Ties stay ties. Only the order within a row is
+    meaningful: pass the result to `scores_both_ways` and read the direction it was made for.
 
     Args:
         first: float32 `(query, entry)`, the scores of the first stage.
@@ -58,20 +57,20 @@ def rerank(first: ArrayLike, pairs: ArrayLike, second: ArrayLike) -> NDArray[np.
 
     Raises:
         ScoreError: shapes that do not fit, or scores that are not finite.
-        MetricError: a pair is out of range or stands twice.
+        MetricError: a pair is out of range or repeated.
 
     >>> rerank([[0.9, 0.1, 0.5]], [[0, 0], [0, 2]], [-3.0, 4.0]).tolist()
     [[1.0, 0.10000000149011612, 2.0]]
     """
     result = _finite(first).copy()
-    where, scores = np.asarray(pairs), np.asarray(second, dtype=np.float32)
+    where, scores = np.asarray(pairs), np.asarray(second, dtype=np.float32)  # where: (candidate, 2)
     if where.ndim != 2 or where.shape[1] != 2 or where.dtype.kind not in "iu" or scores.shape != (len(where),):
         raise ScoreError(
             f"rerank needs integer pairs (candidate, 2) and one second score for each; got {where.dtype} {where.shape} "
             f"and {scores.shape}"
         )
     if len(bad := np.flatnonzero(~np.isfinite(scores))):
-        raise ScoreError(f"{len(bad)} second scores are not finite: candidates {named([str(row) for row in bad])}")
+        raise ScoreError(f"{len(bad)} second scores are not finite: candidates {join_names([str(row) for row in bad])}")
     if len(where) and ((where < 0) | (where >= result.shape)).any():
         raise MetricError(f"a pair lies outside the scores, which are {result.shape[0]} queries by {result.shape[1]}")
     if len(np.unique(where, axis=0)) < len(where):
@@ -81,9 +80,9 @@ def rerank(first: ArrayLike, pairs: ArrayLike, second: ArrayLike) -> NDArray[np.
     new_query = np.diff(query[order], prepend=-1) != 0
     step = np.diff(scores[order], prepend=np.float32(0)) != 0
     rises = np.cumsum(step | new_query)
-    place = rises - np.maximum.accumulate(np.where(new_query, rises, 0))  # from 0 within the query
+    rank = rises - np.maximum.accumulate(np.where(new_query, rises, 0))  # from 0 within the query
     floor = np.floor(result.max(axis=1)) + 1
-    result[query[order], where[order, 1]] = floor[query[order]] + place
+    result[query[order], where[order, 1]] = floor[query[order]] + rank
     return result
 
 
@@ -94,6 +93,6 @@ def _finite(first: ArrayLike) -> NDArray[np.float32]:
     if len(bad := np.flatnonzero(~(np.abs(values) < _LARGEST).all(axis=1))):
         raise ScoreError(
             f"first scores must be finite and below {_LARGEST:.0f} in size; not so in the rows of {len(bad)} queries: "
-            f"{named([str(row) for row in bad])}"
+            f"{join_names([str(row) for row in bad])}"
         )
     return values

@@ -2,41 +2,42 @@
 
 A rank counts the false entries that score at least as much as the best true one: a tie is never in the model's
 favour, so a constant model has the worst rank and not the first. Several captions may belong to one image, and
-several images to one caption; the best-placed true entry counts, and ties among true entries do no harm. Beside
-each strict value stands the tie-neutral one, its exact expectation when tied entries are put in random order.
+several images to one caption; the best-placed true entry counts, and ties among true entries do no harm. Each strict
+value has a tie-neutral one, its exact expectation when tied entries are put in random order.
 
 One pass over blocks of rows counts both directions and keeps the first few entries of each query; the gallery is not
-sorted and the whole matrix of comparisons never exists. A result depends on neither the block size nor the order of images and captions.
+sorted and the whole matrix of comparisons never exists. A result depends on neither the block size nor the order of
+images and captions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tellapart.data.scores import named
+from tellapart.data.scores import join_names
 from tellapart.errors import MetricError, ScoreError
-from tellapart.metrics.topk import First, first_of_rows, merged
+from tellapart.metrics.cosines import grid_vectors
+from tellapart.metrics.topk import TopEntries, merge_top_entries, top_entries
 
 __all__ = ["Ranks", "Retrieval", "chance_recall", "embeddings_both_ways", "scores_both_ways"]
 
 _BLOCK = 1 << 22  # scores compared at once: 16 MiB of float32, 32 MiB of float64
-_GRID = 2.0**26  # see _on_grid
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranks:
-    """Where the best true entry of each query stands: three counts, int64 `(query,)`.
+    """The rank of the best true entry of each query, as three counts, int64 `(query,)`.
 
     Attributes:
         above: false entries that score more than the best true one.
         tied: false entries that score the same.
         true_tied: true entries that score the same, the best one among them (at least 1).
-        first: the entries that score most, for people to look at; None where a rank was made without them.
+        first: the entries that score most, for people to look at; None if they were not recorded.
 
     >>> ranks = Ranks(np.array([0, 0, 3]), np.array([0, 1, 0]), np.array([1, 1, 1]))
     >>> ranks.rank
@@ -46,24 +47,16 @@ class Ranks:
     above: NDArray[np.int64]
     tied: NDArray[np.int64]
     true_tied: NDArray[np.int64]
-    first: First | None = None
+    first: TopEntries | None = None
 
     @property
     def rank(self) -> NDArray[np.int64]:
-        """The strict rank, from 1: int64 `(query,)`; every tied false entry is placed before the true one.
-
-        >>> Ranks(np.array([2]), np.array([3]), np.array([1])).rank
-        array([6])
-        """
+        """The strict rank, from 1: int64 `(query,)`; every tied false entry is placed before the true one."""
         return 1 + self.above + self.tied
 
     @property
     def tie_neutral_rank(self) -> NDArray[np.float64]:
-        """The expected rank when tied entries stand in random order: float64 `(query,)`.
-
-        >>> Ranks(np.array([2]), np.array([3]), np.array([1])).tie_neutral_rank
-        array([4.5])
-        """
+        """The expected rank when tied entries are in random order: float64 `(query,)`."""
         return 1 + self.above + self.tied / (self.true_tied + 1)
 
     def recall(self, k: int) -> NDArray[np.float64]:
@@ -73,9 +66,6 @@ class Ranks:
             MetricError: `k` is below 1.
 
         Source: VLUE section 3.1 (R@k); X-VLM `itm_eval`, there with ties in favour of the higher index.
-
-        >>> Ranks(np.array([0, 0, 3]), np.array([0, 1, 0]), np.array([1, 1, 1])).recall(1)
-        array([1., 0., 0.])
         """
         return np.asarray(self.rank <= _depth(k), dtype=np.float64)
 
@@ -92,11 +82,11 @@ class Ranks:
         """
         places = np.clip(_depth(k) - self.above, 0, self.tied + 1)
         missed = np.ones(len(self.above))
-        for taken in range(int(places.max(initial=0))):
+        for filled in range(int(places.max(initial=0))):
             # The next tied place goes to a false entry, given that all before it did.
-            false_left = np.maximum(self.tied - taken, 0)
+            false_left = np.maximum(self.tied - filled, 0)
             step = false_left / np.maximum(false_left + self.true_tied, 1)
-            missed = np.where(taken < places, missed * step, missed)
+            missed = np.where(filled < places, missed * step, missed)
         # One true entry: the product telescopes, and the short form is exact.
         return np.asarray(np.where(self.true_tied == 1, places / (self.tied + 1), 1 - missed))
 
@@ -106,12 +96,12 @@ class Ranks:
         >>> Ranks(np.array([0, 0]), np.array([0, 1]), np.array([1, 1])).summary(ks=(1,))
         {'recall@1': 0.5, 'tie_neutral_recall@1': 0.75, 'mean_rank': 1.5, 'median_rank': 1.5, 'ties': 1.0}
         """
-        found: dict[str, float] = {}
+        means: dict[str, float] = {}
         for k in ks:
-            found[f"recall@{k}"] = float(self.recall(k).mean())
-            found[f"tie_neutral_recall@{k}"] = float(self.tie_neutral_recall(k).mean())
+            means[f"recall@{k}"] = float(self.recall(k).mean())
+            means[f"tie_neutral_recall@{k}"] = float(self.tie_neutral_recall(k).mean())
         ranks = {"mean_rank": float(self.rank.mean()), "median_rank": float(np.median(self.rank))}
-        return found | ranks | {"ties": float(np.count_nonzero(self.tied))}
+        return means | ranks | {"ties": float(np.count_nonzero(self.tied))}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,11 +116,7 @@ class Retrieval:
     text_to_image: Ranks
 
     def mean_recall(self, ks: Sequence[int] = (1, 5, 10)) -> float:
-        """Return the mean of the recalls at every `k` in both directions (X-VLM's `r_mean`), as a share.
-
-        >>> scores_both_ways([[0.9, 0.1], [0.9, 0.1]], [(0, 0), (1, 1)]).mean_recall(ks=(1, 2))
-        0.625
-        """
+        """Return the mean of the recalls at every `k` in both directions (X-VLM's `r_mean`), as a share."""
         means = [ranks.recall(k).mean() for ranks in (self.image_to_text, self.text_to_image) for k in ks]
         return float(np.mean(means))
 
@@ -145,27 +131,26 @@ def scores_both_ways(scores: ArrayLike, pairs: ArrayLike) -> Retrieval:
 
     Raises:
         ScoreError: the scores are no matrix of numbers, or some are not finite (the images are named).
-        MetricError: a pair is out of range or stands twice, or an image or a caption has none.
+        MetricError: a pair is out of range or repeated, or an image or a caption has none.
 
     Source: VLUE section 3.1; COCO-Counterfactuals' retrieval over all images.
 
-    >>> found = scores_both_ways([[0.9, 0.7, 0.1], [0.2, 0.8, 0.1]], [(0, 0), (0, 1), (1, 2)])
-    >>> found.image_to_text.rank, found.text_to_image.rank
+    >>> retrieval = scores_both_ways([[0.9, 0.7, 0.1], [0.2, 0.8, 0.1]], [(0, 0), (0, 1), (1, 2)])
+    >>> retrieval.image_to_text.rank, retrieval.text_to_image.rank
     (array([1, 3]), array([1, 2, 2]))
     """
     values = _matrix("scores_both_ways", scores, "(image, caption)")
-    links = _linked(pairs, values.shape)
+    links = _link(pairs, values.shape)
     rows = max(1, _BLOCK // values.shape[1])
     blocks = ((start, values[start : start + rows]) for start in range(0, len(values), rows))
     return _count(blocks, values[links.image, links.caption], links)
 
 
 def embeddings_both_ways(images: ArrayLike, captions: ArrayLike, pairs: ArrayLike) -> Retrieval:
-    """Rank by the cosine of embeddings, without ever holding the whole matrix of scores.
+    """Rank by the cosine of embeddings, without holding the whole matrix of scores.
 
-    Each vector is scaled to length one and rounded to multiples of 2^-26. Then every product and every partial sum of
-    a dot product is exact in float64, so the cosine, rounded to float32 once, depends on its two vectors alone:
-    equal images tie whatever the block, the threads and the order, and no BLAS can break the tie.
+    Dot products of `grid_vectors` are exact in float64, so the cosine, rounded to float32 once, depends on its two
+    vectors alone: equal images tie whatever the block, the threads and the order, and no BLAS can break the tie.
 
     Args:
         images: numbers `(image, dimension)`.
@@ -176,18 +161,18 @@ def embeddings_both_ways(images: ArrayLike, captions: ArrayLike, pairs: ArrayLik
         ScoreError: the vectors are no matrices of one width, or some are zero or not finite (the rows are named).
         MetricError: as for `scores_both_ways`.
 
-    >>> found = embeddings_both_ways([[2, 0], [2, 0], [0, 1]], [[3, 0], [1, 1], [0, 5]], [(0, 0), (1, 1), (2, 2)])
-    >>> found.text_to_image.rank
+    >>> retrieval = embeddings_both_ways([[2, 0], [2, 0], [0, 1]], [[3, 0], [1, 1], [0, 5]], [(0, 0), (1, 1), (2, 2)])
+    >>> retrieval.text_to_image.rank
     array([2, 3, 1])
     """
-    left = _on_grid(_matrix("embeddings_both_ways", images, "(image, dimension)"), "images")
-    right = _on_grid(_matrix("embeddings_both_ways", captions, "(caption, dimension)"), "captions")
+    left = grid_vectors(_matrix("embeddings_both_ways", images, "(image, dimension)"), "embeddings of images")
+    right = grid_vectors(_matrix("embeddings_both_ways", captions, "(caption, dimension)"), "embeddings of captions")
     if left.shape[1] != right.shape[1]:
         raise ScoreError(
             f"embeddings_both_ways: images have {left.shape[1]} dimensions and captions {right.shape[1]}; "
             "give the embeddings of one model"
         )
-    links = _linked(pairs, (len(left), len(right)))
+    links = _link(pairs, (len(left), len(right)))
     at_once = max(1, _BLOCK // left.shape[1])
     true = np.concatenate(
         [
@@ -201,7 +186,7 @@ def embeddings_both_ways(images: ArrayLike, captions: ArrayLike, pairs: ArrayLik
 
 
 def chance_recall(true: ArrayLike, gallery: int, k: int) -> NDArray[np.float64]:
-    """Return what each query gets at `k` from a gallery in random order: float64 `(query,)`.
+    """Return the recall of each query at `k` from a gallery in random order: float64 `(query,)`.
 
     With `t` true entries among `n` it is 1 - C(n - t, k) / C(n, k): also the tie-neutral recall of a constant model.
 
@@ -218,8 +203,8 @@ def chance_recall(true: ArrayLike, gallery: int, k: int) -> NDArray[np.float64]:
     """
     counts = np.asarray(true, dtype=np.float64)
     missed = np.ones(len(counts))
-    for taken in range(min(_depth(k), gallery)):
-        missed *= np.maximum(gallery - counts - taken, 0) / (gallery - taken)
+    for drawn in range(min(_depth(k), gallery)):
+        missed *= np.maximum(gallery - counts - drawn, 0) / (gallery - drawn)
     return 1 - missed
 
 
@@ -234,7 +219,7 @@ class _Links:
     caption_starts: NDArray[np.int64]
 
 
-def _linked(pairs: ArrayLike, shape: tuple[int, ...]) -> _Links:
+def _link(pairs: ArrayLike, shape: tuple[int, ...]) -> _Links:
     links: NDArray[Any] = np.asarray(pairs)
     if links.ndim != 2 or links.shape[1] != 2 or links.dtype.kind not in "iu" or len(links) == 0:
         raise MetricError(
@@ -247,19 +232,17 @@ def _linked(pairs: ArrayLike, shape: tuple[int, ...]) -> _Links:
             raise MetricError(f"true pair {wrong} names {noun} {used[wrong]}; there are {size}, counted from 0")
         if len(alone := np.setdiff1d(np.arange(size), used)):
             raise MetricError(
-                f"{len(alone)} of {size} {noun}s are in no true pair: {named([str(a) for a in alone])}; "
+                f"{len(alone)} of {size} {noun}s are in no true pair: {join_names([str(a) for a in alone])}; "
                 "leave them out: a query without a true entry has no rank"
             )
     order = np.lexsort((links[:, 1], links[:, 0]))
     image, caption = (links[order, column].astype(np.int64) for column in (0, 1))
     twice = np.flatnonzero((np.diff(image) == 0) & (np.diff(caption) == 0))
     if len(twice):
-        raise MetricError(f"true pair (image {image[twice[0]]}, caption {caption[twice[0]]}) stands twice")
+        raise MetricError(f"true pair (image {image[twice[0]]}, caption {caption[twice[0]]}) is repeated")
     of_caption = np.argsort(caption, kind="stable")
-    starts = (
-        np.searchsorted(keys, np.arange(size)) for keys, size in zip((image, caption[of_caption]), shape, strict=True)
-    )
-    image_starts, caption_starts = starts
+    image_starts = np.searchsorted(image, np.arange(shape[0]))
+    caption_starts = np.searchsorted(caption[of_caption], np.arange(shape[1]))
     return _Links(image, caption, image_starts, of_caption, caption_starts)
 
 
@@ -269,8 +252,8 @@ def _count(blocks: Iterator[tuple[int, NDArray[np.float32]]], true: NDArray[np.f
     best_caption = np.maximum.reduceat(true[links.of_caption], links.caption_starts)
     image_above, image_level = (np.zeros(len(best_image), np.int64) for _ in range(2))
     caption_above, caption_level = (np.zeros(len(best_caption), np.int64) for _ in range(2))
-    image_first: list[First] = []
-    caption_first: First | None = None
+    image_first: list[TopEntries] = []
+    caption_first: TopEntries | None = None
     bad: list[str] = []
     for start, block in blocks:
         finite = np.isfinite(block).all(axis=1)
@@ -280,35 +263,21 @@ def _count(blocks: Iterator[tuple[int, NDArray[np.float32]]], true: NDArray[np.f
         image_level[rows] = np.count_nonzero(block == best_image[rows, None], axis=1)
         caption_above += np.count_nonzero(block > best_caption, axis=0)
         caption_level += np.count_nonzero(block == best_caption, axis=0)
-        image_first.append(first_of_rows(block))
-        caption_first = merged(caption_first, first_of_rows(block.T, start=start))
+        image_first.append(top_entries(block))
+        caption_first = merge_top_entries(caption_first, top_entries(block.T, start=start))
     if bad:
         raise ScoreError(
             f"retrieval scores must be finite; NaN or infinite in the rows of {len(bad)} of {len(best_image)} images: "
-            f"{named(bad)}; score them again"
+            f"{join_names(bad)}; score them again"
         )
+    first = TopEntries(*(np.concatenate([getattr(part, name) for part in image_first]) for name in ("entry", "score")))
+    image_tied = np.add.reduceat((true == best_image[links.image]).astype(np.int64), links.image_starts)
+    top = (true == best_caption[links.caption])[links.of_caption]
+    caption_tied = np.add.reduceat(top.astype(np.int64), links.caption_starts)
     return Retrieval(
-        replace(
-            _ranks(image_above, image_level, true == best_image[links.image], links.image_starts),
-            first=First(*(np.concatenate([getattr(f, name) for f in image_first]) for name in ("entry", "score"))),
-        ),
-        replace(
-            _ranks(
-                caption_above,
-                caption_level,
-                (true == best_caption[links.caption])[links.of_caption],
-                links.caption_starts,
-            ),
-            first=caption_first,
-        ),
+        Ranks(image_above, image_level - image_tied, image_tied, first),
+        Ranks(caption_above, caption_level - caption_tied, caption_tied, caption_first),
     )
-
-
-def _ranks(
-    above: NDArray[np.int64], level: NDArray[np.int64], top: NDArray[np.bool_], starts: NDArray[np.int64]
-) -> Ranks:
-    true_tied = np.add.reduceat(top.astype(np.int64), starts)
-    return Ranks(above, level - true_tied, true_tied)
 
 
 def _matrix(call: str, values: ArrayLike, axes: str) -> NDArray[np.float32]:
@@ -320,27 +289,6 @@ def _matrix(call: str, values: ArrayLike, axes: str) -> NDArray[np.float32]:
         raise ScoreError(f"{call} needs numbers {axes}; got an array of {raw.dtype}, shape {raw.shape}")
     with np.errstate(over="ignore"):  # beyond float32 becomes infinite, and is refused by name later
         return raw.astype(np.float32, copy=False)
-
-
-def _on_grid(vectors: NDArray[np.float32], noun: str) -> NDArray[np.float64]:
-    """Scale to length one and round to the grid on which dot products of unit vectors are exact.
-
-    Products are multiples of 2^-52, and by Cauchy-Schwarz no partial sum reaches 2: 53 bits hold them all.
-    """
-    exact = vectors.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        lengths = np.sqrt((exact * exact).sum(axis=1, keepdims=True))
-    bad = np.flatnonzero(~(np.isfinite(lengths[:, 0]) & (lengths[:, 0] > 0)))
-    if len(bad):
-        raise ScoreError(
-            f"{len(bad)} of {len(vectors)} embeddings of {noun} are zero or not finite: rows "
-            f"{named([str(row) for row in bad])}; encode them again"
-        )
-    exact /= lengths
-    exact *= _GRID
-    np.rint(exact, out=exact)
-    exact /= _GRID
-    return exact
 
 
 def _depth(k: int) -> int:

@@ -1,7 +1,7 @@
-"""Retrieval queries that no model can win, because the gallery holds the same picture or the same caption twice.
+"""The ceiling of retrieval: queries that no model can win, because an image or a caption is in the gallery twice.
 
-A duplicate is a gallery entry of its own (VLUE lists 5,450 images of which 5,413 are distinct), and a model that sees
-content alone gives both the same score. The count is what separates "the model failed" from "the set did".
+A duplicate is a gallery entry (VLUE lists 5,450 images of which 5,413 are distinct), and a model of content alone
+gives both the same score. The count separates the model's failures from the set's.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ __all__ = ["unavoidable_misses"]
 def unavoidable_misses(
     images: Sequence[str], captions: Sequence[str], pairs: Sequence[tuple[int, int]], k: int = 1
 ) -> tuple[int, int]:
-    """Return how many queries at least miss at `k` whatever the model: image to text, text to image.
+    """Return how many queries any model must miss at `k`: image to text, text to image.
 
-    Two facts, for any model that depends on content alone and for the strict rule on ties. A query's true entry is
+    This holds for models that depend on content alone and for the strict rule on ties. A query's true entry is
     tied with every false entry of the same content, which must fit above it. And queries of the same content get
-    one and the same order of the gallery, so at most `k` different truths can be within its first `k`. The count is
-    a lower bound: an order that wins all the rest may not exist.
+    the same order of the gallery, so at most `k` different truths can be within its first `k`. The count is a lower
+    bound: an order that wins all the rest may not exist.
 
     Args:
         images: the content of each image (a path or a hash); equal strings are equal pictures.
@@ -42,8 +42,8 @@ def unavoidable_misses(
         raise MetricError(f"unavoidable_misses: k must be at least 1; got {k}")
     if not all(0 <= i < len(images) and 0 <= c < len(captions) for i, c in pairs):
         raise MetricError(f"a pair lies outside the {len(images)} images and {len(captions)} captions")
-    turned = [(caption, image) for image, caption in pairs]
-    return _misses(images, captions, pairs, k), _misses(captions, images, turned, k)
+    swapped = [(caption, image) for image, caption in pairs]
+    return _misses(images, captions, pairs, k), _misses(captions, images, swapped, k)
 
 
 def _misses(queries: Sequence[str], gallery: Sequence[str], pairs: Sequence[tuple[int, int]], k: int) -> int:

@@ -1,8 +1,8 @@
-"""What ties do: the tied comparisons of an item, and the expectation when ties are broken at random.
+"""Ties: the tied comparisons of an item, and the expectation when ties are broken at random.
 
-A strict metric calls a tie wrong, so a constant model scores 0 and not chance; a lenient one (`>=`, or
-`argmax` with the truth first) calls it right, so a constant model scores 100 %. The tie-neutral value stands
-between: every order of the tied scores is equally likely, and the value is the mean over these orders.
+A strict metric calls a tie wrong, so a constant model scores 0 and not chance; a lenient one (`>=`, or `argmax` with
+the truth first) calls it right, so a constant model scores 100 %. The tie-neutral value is the mean over all orders
+of the tied scores, each equally likely.
 """
 
 from __future__ import annotations
@@ -60,8 +60,7 @@ def tie_neutral_by_enumeration(
     result = result.copy()
     for start in range(0, len(tied), block):
         rows = tied[start : start + block]
-        # An entry's level is how many entries lie below it; its place in the permutation decides among
-        # equals.
+        # An entry's level is how many entries lie below it; its place in the permutation decides among equals.
         below = (flat[rows][:, :, None] > flat[rows][:, None, :]).sum(axis=2)  # (item, entry)
         broken = below[:, None, :].astype(np.float32) * entries + orders  # (item, order, entry), all distinct
         outcome = strict(broken.reshape(-1, *values.shape[1:]))

@@ -1,11 +1,11 @@
 """The soft accuracy of visual question answering against ten people's answers, and its normaliser.
 
-An answer is worth min(1, agreeing people / 3), averaged over the ten ways of leaving one person out. What "agreeing"
-means is decided by a normaliser whose accidents are part of every published number, so they are kept and named
-here; the two scripts in use differ in when they apply it:
+An answer is worth min(1, agreeing people / 3), averaged over the ten ways of leaving one person out. A normaliser
+decides what agrees; its accidents are part of every published number, so they are kept and named here. The two scripts
+in use differ in when they apply it:
 
 - `official` (VQA 2.0's present script): prediction and people are cleaned alike, punctuation and then words, but
-  only where the people do not all give the same answer; else the prediction is compared as it stands.
+  only where the people do not all give the same answer; else the prediction is compared unchanged.
 - `xvlm` (its earlier version, copied by ALBEF, X-VLM and VLUE): the prediction is always cleaned; of the people's
   answers only the punctuation is, and only where they are not all the same.
 """
@@ -46,9 +46,9 @@ wouldn't wouldn't've y'all y'all'll y'all'd've you'd you'd've you'll you're you'
 """
 _APOSTROPHES = {
     **{
-        whole[:place] + whole[place + 1 :]: whole
+        whole[:index] + whole[index + 1 :]: whole
         for whole in _CONTRACTIONS.split()
-        for place, letter in enumerate(whole)
+        for index, letter in enumerate(whole)
         if letter == "'"
     },
     "somebody'd": "somebodyd",  # the script's table has this entry the wrong way round
@@ -59,8 +59,8 @@ _AGREEING = 3
 def clean_punctuation(text: str) -> str:
     """Return `text` without the script's marks and full stops.
 
-    A mark becomes nothing if anywhere in the text it stands beside a space, or if the text holds a comma between
-    digits; else a space. A full stop goes unless a digit follows, the first 32 only. Apostrophes and colons stay.
+    A mark becomes nothing if it is beside a space anywhere in the text, or if the text holds a comma between digits;
+    else a space. A full stop goes unless a digit follows, the first 32 only. Apostrophes and colons stay.
 
     Source: VQA 2.0 `vqaEval.py`, `processPunctuation`.
 
@@ -122,25 +122,25 @@ def soft_accuracy(
             f"soft_accuracy: {len(predictions)} predictions for {len(answers)} questions; give one for each"
         )
     values = np.empty(len(predictions))
-    for row, (prediction, given) in enumerate(zip(predictions, answers, strict=True)):
-        if isinstance(given, str) or len(given) < 2:
+    for row, (prediction, people) in enumerate(zip(predictions, answers, strict=True)):
+        if isinstance(people, str) or len(people) < 2:
             raise MetricError(
-                f"soft_accuracy: question {row} has {given!r:.60} for answers; it leaves one person out, so it needs "
+                f"soft_accuracy: question {row} has {people!r:.60} for answers; it leaves one person out, so it needs "
                 "two or more: with one gold answer use exact_match"
             )
-        values[row] = _leave_one_out(*_normalised(prediction, given, variant))
+        values[row] = _leave_one_out(*_normalise(prediction, people, variant))
     return values
 
 
-def _normalised(prediction: str, given: Sequence[str], variant: Variant) -> tuple[str, list[str]]:
+def _normalise(prediction: str, people: Sequence[str], variant: Variant) -> tuple[str, list[str]]:
     own = _one_line(prediction)
     if variant == "official":
-        people = [_one_line(answer) for answer in given]
+        people = [_one_line(answer) for answer in people]
         if len(set(people)) == 1:
             return own, people
         return clean_words(clean_punctuation(own)), [clean_words(clean_punctuation(answer)) for answer in people]
-    differ = len(set(given)) > 1
-    return clean_words(clean_punctuation(own)), [clean_punctuation(answer) if differ else answer for answer in given]
+    differ = len(set(people)) > 1
+    return clean_words(clean_punctuation(own)), [clean_punctuation(answer) if differ else answer for answer in people]
 
 
 def _leave_one_out(own: str, people: Sequence[str]) -> float:
