@@ -1,26 +1,30 @@
-"""Examples in docstrings that need an extra run where it is installed; the header of a test run names what was left out."""
+"""Examples in docstrings that need an extra run where it is installed.
+
+The header of a test run names what was left out.
+"""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 
-#: Extra -> what it installs that the examples of these modules import.
-_NEEDS = [
-    (
-        "render",
-        ("mitsuba", "pyoidn"),
-        [f"builders/rendered/{name}.py" for name in ("demo", "mitsuba", "scenes_builder", "training_scenes", "verify")],
-    ),
+#: Extra -> the modules it installs, and the files of the package whose examples import them.
+NEEDS = [
+    ("render", ("mitsuba", "pyoidn"), ["builders/rendered/*.py"]),
     (
         "models",
         ("torch", "transformers"),
         [f"models/{name}.py" for name in ("flops", "fusion/*", "generative/*", "huggingface/*", "text/*", "torch_*")],
     ),
     ("models", ("torch", "open_clip"), ["models/openclip/*.py"]),
-    ("train", ("torch",), ["train/*.py", "train/losses/*.py"]),
+    ("train", ("torch",), ["train/*.py", "train/losses/*.py", "train/mining/*.py"]),
+    ("video", ("av", "cv2"), ["builders/video/*.py"]),
+    ("captions", ("torch", "nltk"), ["builders/captions/*.py"]),
+    ("diffusion", ("torch", "diffusers"), ["builders/diffusion/*.py"]),
+    ("board", ("fastapi", "sqlmodel"), ["board/*.py", "board/views/*.py", "board/submissions/*.py"]),
+    ("plot", ("matplotlib",), ["report/plots/*.py"]),
 ]
 
-_MISSING = [need for need in _NEEDS if not all(map(find_spec, need[1]))]
+_MISSING = [need for need in NEEDS if not all(map(find_spec, need[1]))]
 
 collect_ignore_glob = [f"src/tellapart/{pattern}" for _, _, patterns in _MISSING for pattern in patterns]
 

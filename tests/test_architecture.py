@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import importlib.util
 import inspect
 import os
 import pkgutil
@@ -312,3 +313,12 @@ def test_pytest_passes_over_no_folder_of_tests_or_of_the_package() -> None:
     holding = {path.parent for top in told["testpaths"] for path in (root / top).rglob("*.py")}
     names = {part for folder in holding for part in folder.relative_to(root).parts}
     assert not [name for name in names if any(fnmatch(name, pattern) for pattern in told["norecursedirs"])]
+
+
+def test_what_conftest_leaves_out_where_an_extra_is_missing_are_files_that_are_there() -> None:
+    spec = importlib.util.spec_from_file_location("root_conftest", SOURCE.parents[1] / "conftest.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    patterns = [pattern for _, _, patterns in module.NEEDS for pattern in patterns]
+    assert [pattern for pattern in patterns if not list(SOURCE.glob(pattern))] == []
