@@ -98,7 +98,7 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
         "open_clip:": "tellapart.models.openclip.dual_encoder:OPEN_CLIP",
         "hf-hub:": "tellapart.models.openclip.dual_encoder:HF_HUB",
         "local-dir:": "tellapart.models.openclip.dual_encoder:LOCAL_DIR",
-        "hf:": "tellapart.models.huggingface.prefix:HF",
+        "hf:": "tellapart.models.huggingface.load:HF",
     }
 )
 

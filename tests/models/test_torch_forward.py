@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellapart.errors import ModelError
-from tellapart.models.torch_forward import bucket, forward, positions_by_key
+from tellapart.models.torch_backend import bucket, forward, positions_by_key
 
 
 @given(st.integers(0, 10_000), st.integers(1, 64), st.none() | st.integers(1, 600))

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tellapart.errors import StoreError
-from tellapart.models.writer import Writer
+from tellapart.models.compute import Writer
 
 
 def test_writes_happen_in_order_and_at_most_one_behind() -> None:

@@ -30,15 +30,6 @@ class Batches:
         batch_size: a fixed size. None: the model's own; or else 32 on a CPU; elsewhere 64, doubled as long as that
             makes a sample cheaper, up to 1024.
         passes: multiplies the model's own size, if it has one.
-
-    Attributes:
-        size: of the next batch.
-
-    >>> from tellapart.models.reference import Constant
-    >>> batches = []
-    >>> Batches(Constant(), 2).run(batches.append, ["a", "b", "c"])
-    >>> batches
-    [['a', 'b'], ['c']]
     """
 
     def __init__(self, model: Model, batch_size: int | None, *, passes: int = 1) -> None:

@@ -6,7 +6,9 @@ Threads read, decode and prepare images ahead of the model; another thread write
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,24 +22,58 @@ from tellapart.models.batches import Batches
 from tellapart.models.content_hash import HashedImage, ImageReader, PixelFilter, text_hash
 from tellapart.models.protocols import DualEncoder, ImagePreparer, Model, Pixels, Vectors
 from tellapart.models.store import EmbeddingStore
-from tellapart.models.writer import Writer
 
-__all__ = ["Job", "compute_images", "compute_pairs", "compute_texts"]
+__all__ = ["Job", "Writer", "compute_images", "compute_pairs", "compute_texts"]
 
 #: A model that fills up its own forward passes fills up less, the more texts it can put with others of their length: of
 #: SugarCrepe's captions, in passes of 16, 18 % more with 64 texts at once, 4 % with 512.
 _PASSES = 8
 
 
+class Writer:
+    """Runs writes in one thread, in order; a second write waits until the first is done.
+
+    A process that is killed loses the batch that it computes and the current write, nothing else. Leaving the block
+    waits for the last write, after an error or an interruption too.
+    """
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="store-writer")
+        self._current: Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error_type: type[BaseException] | None, *error: object) -> None:
+        self._pool.shutdown()
+        if error_type is None:
+            self.settle()
+
+    def write(self, write: Callable[[], None]) -> None:
+        """Start a write once the one before it is done.
+
+        Raises:
+            StoreError: the one before failed.
+        """
+        self.settle()
+        self._current = self._pool.submit(write)
+
+    def settle(self) -> None:
+        """Wait until everything is written.
+
+        Raises:
+            StoreError: a write failed.
+        """
+        if self._current is not None:
+            current, self._current = self._current, None
+            current.result()
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A model that scores a pair set: what every way of scoring needs, and the counts that it reports.
+    """What every way of scoring a pair set by a model needs, and the counts that it reports.
 
     Attributes:
-        model: computes.
-        pairset: items and images.
-        store: keeps what is computed.
-        writer: writes to it.
         batch_size: None for the model's own.
         progress: called with the stage, how many are done, and the total.
         hashes: image reference -> hash of pixels, filled as images are read.
@@ -125,11 +161,11 @@ class Job:
         return output
 
 
-def compute_texts(job: Job, encode: Callable[[Sequence[str]], Vectors]) -> None:
-    """Compute and store what the store lacks of the texts.
+def compute_texts(job: Job, compute: Callable[[Sequence[str]], NDArray[np.float32]], *, vectors: bool) -> None:
+    """Compute and store what the store lacks of the texts: a vector of each, or one number.
 
     Raises:
-        TellapartError: `encode` returns wrong vectors, or the store cannot be written.
+        TellapartError: the model's output is wrong, or the store cannot be written.
     """
     texts = {text_hash(text): text for item in job.pairset.items for text in item.texts}
     missing = job.store.missing_vectors(job.model.fingerprint, texts)
@@ -139,8 +175,9 @@ def compute_texts(job: Job, encode: Callable[[Sequence[str]], Vectors]) -> None:
 
     def encode_batch(keys: Sequence[str]) -> None:
         nonlocal done
-        vectors = dict(zip(keys, encode([texts[key] for key in keys]), strict=True))
-        job.keep(lambda: job.store.put_vectors(job.model.fingerprint, vectors))
+        batch = [texts[key] for key in keys]
+        rows = job.check(compute(batch), (len(keys), None) if vectors else (len(keys),), batch).reshape(len(keys), -1)
+        job.keep(lambda: job.store.put_vectors(job.model.fingerprint, dict(zip(keys, rows, strict=True))))
         done += len(keys)
         job.progress("texts", done, len(texts))
 

@@ -30,14 +30,7 @@ _LIBRARIES = ("numpy", "pillow", "torch", "torchvision", "open_clip_torch", "tra
 
 
 class Deferred:
-    """The identity of a model that is not loaded yet, and how to load it.
-
-    Args:
-        name: of the model.
-        fingerprint: under which the store files its numbers.
-        kind: of its scores.
-        load: makes the model.
-    """
+    """The identity of a model that is not loaded yet, and how to load it."""
 
     def __init__(self, name: str, fingerprint: str, kind: ScoreKind, load: Callable[[], Model]) -> None:
         self.name, self.fingerprint, self.kind = name, fingerprint, kind
@@ -84,11 +77,7 @@ def find_deferred(name: str, options: ModelOptions, store: EmbeddingStore) -> Mo
 
 
 def source_key(name: str, options: ModelOptions) -> str | None:
-    """Return the SHA-256 of all that a model is made of; None if some of its files may not lie here.
-
-    >>> source_key("constant", ModelOptions()) is None
-    True
-    """
+    """Return the SHA-256 of all that a model is made of; None if some of its files may not lie here."""
     prefix = find_prefix(name)
     files = None if prefix is None else prefix.files(name)
     if files is None:

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import ModelError
-from tellapart.models.compute import Job, compute_images, compute_texts
+from tellapart.models.compute import Job, Writer, compute_images, compute_texts
 from tellapart.models.deferred import Deferred
 from tellapart.models.protocols import DualEncoder, Model
 from tellapart.models.store import EmbeddingStore
-from tellapart.models.writer import Writer
 
 __all__ = ["Embeddings", "embeddings"]
 
@@ -50,8 +49,7 @@ def embeddings(
         model: a dual encoder.
         pairs: items and images.
         store: where vectors are kept; `EmbeddingStore(None)` forgets.
-        images: whether images are encoded.
-        texts: whether texts are.
+        images, texts: whether these are encoded.
         progress: called with the stage, how many are done, and the total.
 
     Raises:
@@ -78,7 +76,7 @@ def embeddings(
         if images:
             compute_images(job, encoder)
         if texts:
-            compute_texts(job, lambda batch: job.check(encoder.encode_texts(batch), (len(batch), None), batch))
+            compute_texts(job, encoder.encode_texts, vectors=True)
     return Embeddings(
         job.image_vectors(pairs.items) if images else None, job.text_vectors(pairs.items) if texts else None, hashes
     )

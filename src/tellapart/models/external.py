@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,23 +42,14 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RawScores:
-    """Scores in the file's own precision.
-
-    Attributes:
-        values: float64 `(item, image, text)`, in the order of the requested ids; finite, within float32.
-        kind: as the file says; None if it does not say.
-    """
+    """Scores in the file's own precision, float64 `(item, image, text)`; and their kind, if the file says it."""
 
     values: NDArray[np.float64]
     kind: ScoreKind | None
 
 
 def created_ties(values: NDArray[np.float64]) -> int:
-    """Count the items in which two scores differ in float64 and are equal in float32.
-
-    >>> created_ties(np.array([[[0.1, 0.1 + 1e-12]], [[0.1, 0.1]], [[0.1, 0.2]]]))
-    1
-    """
+    """Count the items in which two scores differ in float64 and are equal in float32."""
     rows = np.sort(values.reshape(len(values), -1), axis=1)
     different, rounded = np.diff(rows), np.diff(rows.astype(np.float32))
     return int(((different != 0) & (rounded == 0)).any(axis=1).sum())
@@ -73,7 +64,7 @@ def read_scores(
         path: a `.npz`, `.csv` or `.jsonl` file.
         ids: of all items.
         shape: images and texts of every item.
-        kind: of the numbers. If it is not given, the kind in the file, or else a similarity.
+        kind: of the numbers. If it is not given, the file's, or else a similarity.
 
     Raises:
         ScoreError: the file cannot be read as its format, rows are missing, unknown, repeated or not finite, or the
@@ -89,12 +80,6 @@ def read_scores(
 
 def round_scores(raw: RawScores, path: Path | str, *, ids: Sequence[str], kind: ScoreKind | None = None) -> Scores:
     """Round the scores of `read_raw_scores` to float32; `read_scores` does both.
-
-    Args:
-        raw: of exactly these items, in this order.
-        path: the file, for the message.
-        ids: of all items.
-        kind: as in `read_scores`.
 
     Raises:
         ScoreError: the file names another kind, or a probability lies outside [0, 1].
@@ -123,9 +108,13 @@ def read_raw_scores(path: Path | str, *, ids: Sequence[str], shape: tuple[int, i
     except OSError as error:
         raise ScoreError(f"{path} cannot be read: {error.strerror or error}") from error
     table = _Table(path, ids, shape)
-    for line, row in (_csv_rows if path.suffix == ".csv" else _jsonl_rows)(path, _text(path, data)):
-        table.add(line, *row)
+    for row in (_csv_rows if path.suffix == ".csv" else _jsonl_rows)(path, _text(path, data)):
+        table.add(*row)
     return RawScores(table.complete(), None)
+
+
+#: Line, id, image, text, score.
+_Row = tuple[int, str, int, int, float]
 
 
 class _Table:
@@ -175,7 +164,7 @@ def _text(path: Path, data: bytes) -> str:
         raise ScoreError(f"{path}:{line}: is not UTF-8 (byte {data[error.start]:#04x}); save it as UTF-8") from error
 
 
-def _jsonl_rows(path: Path, text: str) -> Iterator[tuple[int, tuple[str, int, int, float]]]:
+def _jsonl_rows(path: Path, text: str) -> Iterator[_Row]:
     for line, row in enumerate(text.split("\n"), start=1):  # not splitlines: an id may hold U+2028
         if not row.strip():
             continue
@@ -188,11 +177,10 @@ def _jsonl_rows(path: Path, text: str) -> Iterator[tuple[int, tuple[str, int, in
         label = _LABEL.fullmatch(record["label"]) if isinstance(record["label"], str) else None
         if label is None:
             raise ScoreError(f"{path}:{line}: field 'label': expected ID_c0_i0; got {record['label']!r}")
-        number = _number(path, line, record["score"])
-        yield line, (label["id"], _index(label["image"]), _index(label["text"]), number)
+        yield line, label["id"], _index(label["image"]), _index(label["text"]), _number(path, line, record["score"])
 
 
-def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, tuple[str, int, int, float]]]:
+def _csv_rows(path: Path, text: str) -> Iterator[_Row]:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = next(reader, [])
@@ -207,7 +195,7 @@ def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, tuple[str, int, int,
             for name, value in (("image", image), ("text", column)):
                 if not re.fullmatch(r"\d+", value, re.ASCII):
                     raise ScoreError(f"{path}:{reader.line_num}: field {name!r}: expected 0, 1...; got {value!r}")
-            yield reader.line_num, (item, _index(image), _index(column), _number(path, reader.line_num, score))
+            yield reader.line_num, item, _index(image), _index(column), _number(path, reader.line_num, score)
     except csv.Error as error:
         raise ScoreError(f"{path}:{reader.line_num}: is not CSV: {error}") from error
 
@@ -217,7 +205,6 @@ def _index(digits: str) -> int:
 
 
 def _number(path: Path, line: int, value: object) -> float:
-    """Return a number of JSON or of CSV as a float."""
     try:
         if isinstance(value, (str, int, float)) and not isinstance(value, bool):
             return float(value)
@@ -239,13 +226,9 @@ def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> RawScor
             f"got {values.dtype} {values.shape}"
         )
     listed = [str(name) for name in names]
-    position = {name: k for k, name in enumerate(listed)}
-    _refuse(
-        path,
-        [name for k, name in enumerate(listed) if position[name] != k],
-        "are of items that occur twice in the file",
-    )
-    known = set(ids)
+    position, known = {name: k for k, name in enumerate(listed)}, set(ids)
+    repeated = [name for k, name in enumerate(listed) if position[name] != k]
+    _refuse(path, repeated, "are of items that occur twice in the file")
     _refuse(path, [name for name in listed if name not in known], "are of no item of this benchmark")
     _refuse(path, [item for item in ids if item not in position], "are missing", total=len(ids))
     exact = values.astype(np.float64)[[position[item] for item in ids]]
@@ -257,10 +240,9 @@ def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> RawScor
 def _kind(path: Path, array: NDArray[Any] | None) -> ScoreKind | None:
     if array is None:
         return None
-    for kind in get_args(ScoreKind):
-        if array.shape == () and array.dtype.kind == "U" and str(array) == kind:
-            return kind  # type: ignore[no-any-return]
-    raise ScoreError(f"{path}: kind must be one of {', '.join(get_args(ScoreKind))}; got {str(array)[:80]!r}")
+    if array.shape != () or array.dtype.kind != "U" or str(array) not in get_args(ScoreKind):
+        raise ScoreError(f"{path}: kind must be one of {', '.join(get_args(ScoreKind))}; got {str(array)[:80]!r}")
+    return cast(ScoreKind, str(array))
 
 
 def write_scores(scores: Scores, path: Path | str) -> None:
@@ -294,9 +276,7 @@ def _rows(scores: Scores) -> Iterator[tuple[str, int, int, float]]:
 
 def _npz_bytes(scores: Scores) -> bytes:
     stream = io.BytesIO()
-    np.savez_compressed(
-        stream, ids=np.array(scores.ids, dtype=np.str_), scores=scores.values, kind=np.array(scores.kind)
-    )
+    np.savez_compressed(stream, ids=np.array(scores.ids, np.str_), scores=scores.values, kind=np.array(scores.kind))
     return stream.getvalue()
 
 

@@ -15,11 +15,7 @@ __all__ = ["find_model", "find_prefix", "name_forms"]
 
 
 def name_forms() -> dict[str, str]:
-    """Return the forms of names of models that are in no catalogue, each with its meaning.
-
-    >>> name_forms()["hf-hub:ORG/REPO"]
-    'a model of open_clip on the hub'
-    """
+    """Return the forms of names of models that are in no catalogue, each with its meaning."""
     forms: dict[str, str] = {}
     for prefix in names("prefix"):
         try:
@@ -30,11 +26,7 @@ def name_forms() -> dict[str, str]:
 
 
 def find_model(name: str, options: ModelOptions | None = None) -> Model:
-    """Make the model of that name.
-
-    Args:
-        name: as `tellapart ls models` lists it, or of one of the forms of `name_forms`.
-        options: device, dtype, reading and seed.
+    """Make the model of that name, as `tellapart ls models` lists it or of one of the forms of `name_forms`.
 
     Raises:
         UnknownNameError: no such name or prefix.
@@ -65,9 +57,6 @@ def find_prefix(name: str) -> ModelPrefix | None:
     Raises:
         UnknownNameError: the name begins with a prefix that is not known.
         ModelError: another package installed something under that prefix that is no `ModelPrefix`.
-
-    >>> list(find_prefix("openai/clip-vit-base-patch32").forms)
-    ['hf:PATH or ORG/REPO']
     """
     head, colon, _ = name.partition(":")
     if colon and head + colon in names("prefix"):

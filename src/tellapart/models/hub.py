@@ -33,9 +33,8 @@ def fetch_file(subject: str, repository: str, files: Iterable[str], *, library: 
     log.setLevel(logging.ERROR)  # it reports every retry; what matters is raised
     try:
         for file in files[:-1]:
-            with suppress(
-                hub.errors.EntryNotFoundError
-            ):  # also raised if it is not in the cache and there is no network
+            # Also raised if it is not in the cache and there is no network.
+            with suppress(hub.errors.EntryNotFoundError):
                 return Path(fetch(repository, file))
         return Path(fetch(repository, files[-1]))
     except hub.errors.HFValidationError as error:

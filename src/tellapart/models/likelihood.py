@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from tellapart.models.torch_backend import fixed_batches
-from tellapart.models.torch_forward import bucket, positions_by_key
+from tellapart.models.torch_backend import bucket, fixed_batches, positions_by_key
 
 __all__ = ["LogProbability", "log_probability_of", "read_batches"]
 
@@ -17,11 +16,7 @@ _STEP = 16
 
 
 class LogProbability(NamedTuple):
-    """The log-probability of an answer, in nats, and the number of tokens that it sums over.
-
-    >>> LogProbability(-6.0, 3).total
-    -6.0
-    """
+    """The log-probability of an answer, in nats, and the number of tokens that it sums over."""
 
     total: float
     tokens: int
@@ -30,9 +25,7 @@ class LogProbability(NamedTuple):
 def log_probability_of(logits: Any, tokens: Sequence[int]) -> LogProbability:
     """Sum the log-probabilities of tokens, in nats: log-softmax in float32, the sum in float64.
 
-    Args:
-        logits: a tensor `(token, vocabulary)`: the model's prediction for the place of each token.
-        tokens: the ids at those places.
+    The logits, `(token, vocabulary)`, are the model's prediction for the place of each token.
     """
     logs = logits.float().log_softmax(-1)
     return LogProbability(float(logs[range(len(tokens)), list(tokens)].double().sum()), len(tokens))

@@ -19,7 +19,7 @@ class ModelOptions:
 
     Attributes:
         device: `cpu`, `cuda` or `mps`.
-        seed: of models that draw.
+        seed: of models that draw numbers.
         dtype: of a torch model's computation: `float32`, `bfloat16` or `float16`. Scores are float32 always.
         reading: which of a model's readings is scored (`itc`, `itm`, `vqa`, `likelihood`, ...); the default of its
             architecture if not given.

@@ -25,12 +25,7 @@ def available_cores() -> int:
 
 
 def bytes_held(value: Any) -> int:
-    """Return the bytes of the arrays or tensors in a value: one, or a list, tuple or mapping of them.
-
-    >>> import numpy as np
-    >>> bytes_held({"pixel_values": np.zeros((2, 3), np.float32), "sizes": [np.zeros(4, np.uint8)]})
-    28
-    """
+    """Return the bytes of the arrays or tensors in a value: one, or a list, tuple or mapping of them."""
     if isinstance(value, dict):
         return sum(map(bytes_held, value.values()))
     if isinstance(value, list | tuple):
@@ -50,8 +45,7 @@ class Prefetch(Generic[Input, Result]):
         compute: called in any of the threads.
         inputs: of the function.
         workers: threads; one for each core if not given. Their number changes no result.
-        budget: in bytes.
-        size: of a result, in bytes.
+        budget, size: of all finished results and of one, in bytes.
 
     >>> with Prefetch(len, ["one", "three"], workers=2) as lengths:
     ...     list(lengths)
@@ -105,8 +99,7 @@ class Prefetch(Generic[Input, Result]):
 
     def _work(self) -> None:
         while (position := self._next_input()) is not None:
-            result, failure = None, None
-            size = _LEAST
+            result, failure, size = None, None, _LEAST
             try:
                 result = self._compute(self._inputs[position])
                 size += self._size(result)

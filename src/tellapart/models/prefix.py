@@ -26,10 +26,6 @@ class ModelPrefix:
         files: returns the files that the numbers of a model of that name depend on; None if some may not lie here. A
             run whose scores are all stored recognises a model by these files and does not load it. Code of this package
             counts by itself; another package lists its own code, too.
-
-    >>> zeros = ModelPrefix({"zeros:WIDTH": "vectors of zeros"}, load=lambda name, options: ...)
-    >>> zeros.files("zeros:3") is None
-    True
     """
 
     forms: Mapping[str, str]

@@ -24,9 +24,6 @@ class Random:
     A score is a pure function of the seed, the pixels and the text, so neither the batch nor the order can change it.
     It is uniform on [0, 1) in steps of 2**-24, each of which is a float32: a probability, so that metrics that need one
     run, too.
-
-    >>> Random(seed=0).score_pairs([np.zeros((1, 1, 3), np.uint8)], ["a cat"])
-    array([0.81455165], dtype=float32)
     """
 
     name = "random"
@@ -51,9 +48,6 @@ class Constant:
     """Says 0.5 of everything: strictly 0 on every metric that compares, and exactly chance when ties count in part.
 
     A tool that gives it more has mistaken a tie for a right answer.
-
-    >>> Constant().score_texts(["a cat", "a dog"])
-    array([0.5, 0.5], dtype=float32)
     """
 
     name = "constant"

@@ -19,7 +19,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.data.scores import Scores
 from tellapart.errors import ModelError, StoreError
-from tellapart.models.compute import Job, compute_images, compute_pairs, compute_texts
+from tellapart.models.compute import Job, Writer, compute_images, compute_pairs, compute_texts
 from tellapart.models.content_hash import ImageReader, text_hash
 from tellapart.models.deferred import Deferred
 from tellapart.models.protocols import (
@@ -34,10 +34,8 @@ from tellapart.models.protocols import (
     Vectors,
 )
 from tellapart.models.store import EmbeddingStore
-from tellapart.models.writer import Writer
 
 __all__ = ["Scored", "score"]
-
 
 #: Items whose stored numbers are in memory at the same time.
 _BLOCK = 256
@@ -174,10 +172,7 @@ def _read_keys(job: Job, model: KeyReader) -> NDArray[np.float32]:
 
 
 def _score_texts(job: Job, model: TextScorer) -> NDArray[np.float32]:
-    def column(texts: Sequence[str]) -> Vectors:
-        return job.check(model.score_texts(texts), (len(texts),), texts)[:, None]
-
-    compute_texts(job, column)
+    compute_texts(job, model.score_texts, vectors=False)
     values = job.empty()
     for positions, items in _blocks(job.pairset):
         # (items, 1, texts): a text gets the same score beside every image.
@@ -187,10 +182,7 @@ def _score_texts(job: Job, model: TextScorer) -> NDArray[np.float32]:
 
 
 def _encode(job: Job, model: DualEncoder) -> NDArray[np.float32]:
-    def encode_texts(texts: Sequence[str]) -> Vectors:
-        return job.check(model.encode_texts(texts), (len(texts), None), texts)
-
-    compute_texts(job, encode_texts)
+    compute_texts(job, model.encode_texts, vectors=True)
     compute_images(job, model)
     values = job.empty()
     for positions, items in _blocks(job.pairset):

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
+from typing import Any
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.models.protocols import DualEncoder, KeyReader, Model, TextScorer
-from tellapart.models.store import EmbeddingStore, Key, Value
+from tellapart.models.store import EmbeddingStore, Key
 
 __all__ = ["Shard", "own_part"]
 
@@ -25,13 +26,6 @@ class Shard(EmbeddingStore):
 
     Raises:
         StoreError: as `EmbeddingStore`.
-
-    >>> import numpy as np
-    >>> main = EmbeddingStore(None)
-    >>> main.put_vectors("model-a", {"00" * 32: np.ones(3, np.float32)})
-    >>> with Shard(None, main) as shard:
-    ...     shard.missing_vectors("model-a", ["00" * 32, "11" * 32]) == ["11" * 32], shard.counts().vectors
-    (True, 0)
     """
 
     def __init__(self, path: Path | None, main: EmbeddingStore) -> None:
@@ -43,8 +37,8 @@ class Shard(EmbeddingStore):
         return super().model_of(source) or self._main.model_of(source)
 
     def _select(
-        self, query: str, model: str | None, keys: Iterable[Key], read: Callable[..., Value]
-    ) -> dict[Key, Value]:
+        self, query: str, model: str | None, keys: Iterable[Key], read: Callable[..., Any] | None = None
+    ) -> dict[Key, Any]:
         keys = list(keys)
         own = super()._select(query, model, keys, read)
         return own | self._main._select(query, model, [key for key in keys if key not in own], read)
@@ -61,23 +55,11 @@ class _Part(PairSet):
 
 
 def own_part(model: Model, pairs: PairSet, rank: int, ranks: int) -> PairSet | None:
-    """Return what one of several processes computes of a pair set, as pairs of one image and one text; None if nothing.
+    """Return what process `rank` (from 0) of `ranks` computes, as pairs of one image and one text; None if nothing.
 
     An image belongs to a process by the hash of its reference, a text by its own hash: neither order nor `--limit`
     moves it. For a dual encoder each image and each text is computed by one process, paired with any other; for a model
     that reads both together, each pair is computed by the process of its image.
-
-    Args:
-        model: its kind decides what there is to compute.
-        pairs: the whole set.
-        rank: of the process, from 0.
-        ranks: how many share the work.
-
-    >>> from tellapart.models.reference import Random
-    >>> items = tuple(Item(id=str(k), images=(f"{k}.png",), texts=("x", "y")) for k in range(8))
-    >>> parts = [own_part(Random(seed=0), PairSet("s", items, Path(".")), rank, 3) for rank in range(3)]
-    >>> [len(part) for part in parts]
-    [4, 10, 2]
     """
     if isinstance(model, KeyReader):
         return None  # it computes nothing, and no store keeps its scores
@@ -86,10 +68,9 @@ def own_part(model: Model, pairs: PairSet, rank: int, ranks: int) -> PairSet | N
         images = [image for image in _distinct(pairs, "images") if _owner(image, ranks) == rank]
         if isinstance(model, TextScorer):
             images = []
-        longer = max(len(images), len(texts))
         first = pairs.items[0]
         filled = zip(cycle(images or first.images[:1]), cycle(texts or first.texts[:1]), strict=False)
-        own = list(islice(filled, longer))
+        own = list(islice(filled, max(len(images), len(texts))))
     else:
         every = dict.fromkeys((image, text) for item in pairs.items for image in item.images for text in item.texts)
         own = [(image, text) for image, text in every if _owner(image, ranks) == rank]

@@ -26,7 +26,6 @@ from tellapart.models.store_file import MERGE, REMEDY, explain, open_store
 __all__ = ["EmbeddingStore", "StoreCounts", "default_store_path"]
 
 Key = TypeVar("Key", bound=tuple[str, ...])
-Value = TypeVar("Value")
 
 
 def default_store_path() -> Path:
@@ -100,7 +99,7 @@ class EmbeddingStore:
         """Return the contents that have no vector yet, in the order given."""
         contents = list(contents)
         query = "SELECT 1 FROM vector WHERE model = ? AND content = ?"
-        stored = self._select(query, model, ((content,) for content in contents), EmbeddingStore._read_value)
+        stored = self._select(query, model, ((content,) for content in contents))
         return [content for content in contents if (content,) not in stored]
 
     def put_vectors(self, model: str, vectors: Mapping[str, NDArray[np.float32]]) -> None:
@@ -133,12 +132,12 @@ class EmbeddingStore:
     def has_pair_scores(self, model: str) -> bool:
         """Return whether any score of a pair is stored."""
         query = "SELECT 1 FROM pair WHERE model = ? LIMIT 1"
-        return bool(self._select(query, model, [()], EmbeddingStore._read_value))
+        return bool(self._select(query, model, [()]))
 
     def pixel_hashes(self, files: Iterable[str]) -> dict[str, str]:
         """Return the hashes of decoded pixels that are stored: hash of a file's bytes -> hash of its pixels."""
         query = "SELECT pixels FROM picture WHERE file = ?"
-        hashes = self._select(query, None, ((file,) for file in files), EmbeddingStore._read_value)
+        hashes = self._select(query, None, ((file,) for file in files))
         return {file: pixels.hex() for (file,), pixels in hashes.items()}
 
     def put_pixel_hashes(self, hashes: Mapping[str, str]) -> None:
@@ -158,13 +157,7 @@ class EmbeddingStore:
             raise StoreError(f"{self.where} is damaged: its entry of a model is {row[0]!r}; {REMEDY}") from error
 
     def put_model(self, source: str, facts: Mapping[str, str]) -> None:
-        """Keep a model's name, fingerprint and kind under the key of the files that it is made of.
-
-        >>> store = EmbeddingStore(None)
-        >>> store.put_model("00" * 32, {"name": "a"})
-        >>> store.model_of("00" * 32)
-        {'name': 'a'}
-        """
+        """Keep a model's name, fingerprint and kind under the key of the files that it is made of."""
         row = (source, json.dumps(facts, sort_keys=True))
         self._insert("INSERT OR REPLACE INTO source VALUES (?, ?)", None, [row])
 
@@ -189,23 +182,24 @@ class EmbeddingStore:
                 self._connection.execute("DETACH DATABASE other")
 
     def _select(
-        self, query: str, model: str | None, keys: Iterable[Key], read: Callable[..., Value]
-    ) -> dict[Key, Value]:
+        self, query: str, model: str | None, keys: Iterable[Key], read: Callable[..., Any] | None = None
+    ) -> dict[Key, Any]:
         """Read the first row that a query gives for each key, if it gives one, in one transaction.
 
         Args:
             query: with a parameter for the model, if there is one, and for every hash of a key.
             model: fingerprint.
             keys: each one or more hashes, in hexadecimal.
-            read: a method of the store that takes the model, the key's first hash and the columns.
+            read: a method of the store that checks the columns, given the model and the key's first hash; if there is
+                none, the value is the only column.
         """
-        values: dict[Key, Value] = {}
+        values: dict[Key, Any] = {}
         with self._transaction("DEFERRED") as connection:
             scope = () if model is None else (self._model(model),)
             for key in keys:
                 row = connection.execute(query, (*scope, *map(bytes.fromhex, key))).fetchone()
                 if row is not None:
-                    values[key] = read(self, model, "".join(key[:1]), *row)
+                    values[key] = row[0] if read is None else read(self, model, key[0], *row)
         return values
 
     def _insert(self, statement: str, model: str | None, rows: Iterable[tuple[Any, ...]]) -> None:
@@ -245,9 +239,6 @@ class EmbeddingStore:
                 return 0
             self._models[fingerprint] = row[0]
         return self._models[fingerprint]
-
-    def _read_value(self, _model: str | None, _content: str, value: Any) -> Any:
-        return value
 
     def _read_score(self, model: str, image: str, score: object) -> np.float32:
         if not isinstance(score, float) or not np.isfinite(score):

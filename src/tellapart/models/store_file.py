@@ -47,14 +47,10 @@ _PATIENCE = 60.0
 
 
 def open_store(path: Path | None, where: str) -> sqlite3.Connection:
-    """Open a store's file, or create it; None keeps everything in memory.
+    """Open a store's file, or create it; None keeps everything in memory. `where` is its name for messages.
 
     Transactions are begun explicitly: sqlite3's own do not cover reads. The connection may be used in any thread, by
     one at a time: the garbage collector closes a dropped store in any thread.
-
-    Args:
-        path: the file.
-        where: its name for messages.
 
     Raises:
         StoreError: the file is no store, or was written by another version.
@@ -135,11 +131,7 @@ def _switch_to_write_ahead(connection: sqlite3.Connection) -> None:
 
 
 def explain(error: sqlite3.Error) -> str:
-    """Return what happened and what to do about it, by SQLite's primary result code.
-
-    >>> explain(sqlite3.OperationalError("disk I/O error"))
-    'failed (disk I/O error); run with --no-cache, or name another --cache'
-    """
+    """Return what happened and what to do about it, by SQLite's primary result code."""
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return f"is damaged ({error}); {REMEDY}"

@@ -1,4 +1,4 @@
-"""Devices, dtypes, checkpoints and fingerprints of torch models, and batches of fixed shape."""
+"""Devices, dtypes, checkpoints, fingerprints and forward passes of torch models, and batches of fixed shape."""
 
 from __future__ import annotations
 
@@ -6,29 +6,33 @@ import hashlib
 import importlib.util
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from tellapart.errors import ModelError, first_line, require
+from tellapart.errors import ModelError, first_line, first_sentence, require
 from tellapart.models.options import ModelOptions
 
 __all__ = [
     "Runtime",
+    "bucket",
     "exact_batches",
     "fixed_batches",
+    "forward",
     "import_torch",
     "parameter_count",
+    "positions_by_key",
     "read_state_dict",
     "runtime",
     "weights_fingerprint",
 ]
 
 T = TypeVar("T")
+Key = TypeVar("Key", bound=Hashable)
 
 #: Schemas that torchvision's Python files expect of its C++ library at import.
 _OPERATORS = ("nms", "qnms")
@@ -43,12 +47,7 @@ _declared: list[Any] = []
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """The device and the dtype that a torch model computes in.
-
-    Attributes:
-        device: `cpu`, `cuda` or `mps`.
-        dtype: of weights and activations, `float32`, `bfloat16` or `float16`; scores and vectors are always float32.
-    """
+    """The device and the dtype that a torch model computes in; scores and vectors are float32 in any case."""
 
     device: str
     dtype: str = "float32"
@@ -81,11 +80,8 @@ def _declare_operators(torch: ModuleType) -> None:
         return
     library = next(Path(spec.submodule_search_locations[0]).glob("_C*"), None)
     if library is not None:
-        try:
+        with suppress(OSError):
             torch.ops.load_library(str(library))
-        except OSError:
-            pass
-        else:
             return
     fragment = torch.library.Library("torchvision", "FRAGMENT")
     for operator in _OPERATORS:
@@ -118,11 +114,8 @@ def fixed_batches(samples: Sequence[T], size: int) -> Iterator[tuple[list[T], in
 
     A matrix product sums in an order that depends on the shapes it is given, so a sample's last bits differ
     between a batch of 7 and one of 8. Here every forward has the same shape: on one device, with one number of
-    threads, no sample's numbers depend on how many there were, on their order or on its neighbours.
-
-    Args:
-        samples: to cut.
-        size: of every batch; part of the model, not of the call.
+    threads, no sample's numbers depend on how many there were, on their order or on its neighbours. The size is part of
+    the model, not of the call.
 
     Yields:
         The batch, and how many of its samples are real (the first ones).
@@ -149,10 +142,6 @@ def exact_batches(size: int) -> Iterator[None]:
 
     For measurements of time, without the cost of filled-up batches. Numbers may differ in their last bits from those of
     fixed shapes, and must not be stored.
-
-    >>> with exact_batches(1):
-    ...     list(fixed_batches("ab", 3))
-    [(['a'], 1), (['b'], 1)]
     """
     token = _exact.set(size)
     try:
@@ -175,10 +164,6 @@ def read_state_dict(path: Path | str) -> dict[str, Any]:
     Raises:
         ModelError: the file is missing, damaged, of another kind, or would run code when loaded.
         MissingDependencyError: torch or safetensors is not installed.
-
-    >>> import_torch().save({"state_dict": {"module.bias": import_torch().zeros(2)}}, getfixture("tmp_path") / "a.pt")
-    >>> list(read_state_dict(getfixture("tmp_path") / "a.pt"))
-    ['bias']
     """
     path = Path(path)
     if not path.is_file():
@@ -240,10 +225,6 @@ def weights_fingerprint(model: Any, *extra: str) -> str:
     Args:
         model: a `torch.nn.Module`; of every tensor of its state dict the name, type, shape and bytes count.
         extra: the other facts that its numbers depend on: preprocessing, tokenizer, dtype, reading.
-
-    >>> torch = import_torch()
-    >>> weights_fingerprint(torch.nn.LayerNorm(2)) == weights_fingerprint(torch.nn.LayerNorm(2), "eps=1")
-    False
     """
     torch = import_torch()
     digest = hashlib.sha256()
@@ -255,3 +236,34 @@ def weights_fingerprint(model: Any, *extra: str) -> str:
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         digest.update(memoryview(flat.view(torch.uint8).numpy()))
     return digest.hexdigest()
+
+
+def bucket(length: int, limit: int | None = None, *, step: int = 8) -> int:
+    """Round a length up to a multiple, and no further than a limit, so that few shapes occur."""
+    up = -(-length // step) * step
+    return up if limit is None else min(up, limit)
+
+
+def positions_by_key(keys: Iterable[Key]) -> dict[Key, list[int]]:
+    """Return the positions of each key, by first appearance: samples of one shape can share a batch."""
+    positions: dict[Key, list[int]] = {}
+    for position, key in enumerate(keys):
+        positions.setdefault(key, []).append(position)
+    return positions
+
+
+@contextmanager
+def forward(name: str, model: Any) -> Iterator[None]:
+    """Compute without gradients, and report in one line what the library raises; full memory is left to the caller.
+
+    Raises:
+        ModelError: the model fails on its input.
+    """
+    torch = import_torch()
+    try:
+        with torch.inference_mode():
+            yield
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        raise ModelError(f"{name}: {type(model).__name__} fails: {first_sentence(error)}") from error

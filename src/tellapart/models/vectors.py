@@ -19,9 +19,6 @@ def normalise(vectors: NDArray[np.float32], model: str | None = None) -> NDArray
 
     Raises:
         ModelError: a vector has length zero or is not finite, so it has no direction.
-
-    >>> normalise(np.array([[3.0, 4.0]], np.float32))
-    array([[0.6, 0.8]], dtype=float32)
     """
     exact = vectors.astype(np.float64)
     lengths = np.sqrt((exact * exact).sum(axis=1, keepdims=True))

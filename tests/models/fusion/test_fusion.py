@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tellapart.models.fusion.family import Halves, Tensors
-from tellapart.models.fusion.scoring import FusionEncoder, FusionScorer
+from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
 from tellapart.models.huggingface.files import import_transformers, quiet
 from tellapart.models.huggingface.tokens import TokenReader
@@ -113,7 +113,6 @@ def test_each_half_is_computed_once_for_all_pairs(family: str, folder: Path, mon
 def test_it_is_a_pair_scorer_of_probabilities(family: str, folder: Path) -> None:
     model = scorer(folder)
     assert isinstance(model, PairScorer) and not isinstance(model, DualEncoder)
-    assert isinstance(model.encoder, FusionEncoder)
     assert model.kind == ("logit" if family == "vilt" else "probability")
     assert scorer(folder, reading="itm_logit").kind == "logit"
     assert model.name == str(folder)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
-from tellapart.models.fusion.scoring import FusionEncoder, FusionScorer, image_key
+from tellapart.models.fusion.scoring import FusionScorer, image_key
 from tellapart.models.protocols import DualEncoder, ImagePreparer, PairScorer
 from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
@@ -153,7 +153,6 @@ def test_a_run_computes_each_half_once_and_keeps_the_scores_of_pairs(picture_set
 def test_it_fits_the_protocols_of_scoring() -> None:
     model = FusionScorer(Counting())
     assert isinstance(model, PairScorer) and isinstance(model, ImagePreparer) and not isinstance(model, DualEncoder)
-    assert isinstance(model.encoder, FusionEncoder)
     assert (model.name, model.fingerprint, model.kind) == ("counting", "counting-1", "probability")
     assert model.score_pairs([], []).shape == (0,)
 

@@ -93,21 +93,14 @@ class FusionFamily:
 
 
 def from_transformers(halves: Callable[[Any], Halves], architecture: str, *unused: str) -> Loader:
-    """Return the loader of a class of transformers.
+    """Return the loader of a class of transformers, wrapped as halves.
 
-    Args:
-        halves: the class that wraps the loaded model.
-        architecture: the class.
-        unused: parts of it that the matching head does not read; the checkpoint may hold or lack them.
+    The matching head does not read the parts `unused`, which the checkpoint may hold or lack.
     """
     return lambda source, runtime: halves(load_weights(architecture, source, runtime, unused=unused))
 
 
 def pad_tokens(tensor: Any, length: int) -> Any:
-    """Pad `(batch, tokens, ...)` with zeros (False) to `(batch, length, ...)`.
-
-    >>> pad_tokens(import_torch().ones(1, 2, dtype=import_torch().bool), 3).tolist()
-    [[True, True, False]]
-    """
+    """Pad `(batch, tokens, ...)` with zeros (False) to `(batch, length, ...)`."""
     extra = tensor.new_zeros((tensor.shape[0], length - tensor.shape[1], *tensor.shape[2:]))
     return import_torch().cat([tensor, extra], dim=1)

@@ -31,16 +31,12 @@ _LEFT_OUT = (
 
 
 def load_itm(source: str, options: ModelOptions) -> FusionScorer:
-    """Load a fusion encoder of transformers with its matching head.
+    """Load a fusion encoder of transformers with its matching head, from a folder or the hub.
 
     The score of a pair is the probability of the head's class "match" (its softmax, in float32), or with the reading
     `itm_logit` the logit of that probability; of a ViLT for retrieval, whose head has a single output, it is that
-    logit. LXMERT and VisualBERT read a detector's regions in place of pixels (see `RegionFile`).
-
-    Args:
-        source: a folder or a hub id.
-        options: device, dtype, the reading (`itm` if none is given) and the file of regions; if none is given that is
-            `regions.safetensors` or `regions.npz` in the model's folder.
+    logit. LXMERT and VisualBERT read a detector's regions in place of pixels (see `RegionFile`); if the options name no
+    file of them, that is `regions.safetensors` or `regions.npz` in the model's folder.
 
     Raises:
         ModelError: the source cannot be loaded, is of another family, has no matching head, or its parts, regions

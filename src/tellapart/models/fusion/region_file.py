@@ -18,7 +18,7 @@ from tellapart.data.images import decode, pixel_hash, resolve
 from tellapart.errors import DataError, ModelError, first_sentence, require
 from tellapart.models.huggingface.images import Prepared
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch_forward import bucket
+from tellapart.models.torch_backend import bucket
 
 __all__ = ["RegionFile"]
 
@@ -40,9 +40,7 @@ class RegionFile:
     path, relative to the folder of the file, or the hash of its pixels (`tellapart.data.images.pixel_hash`). Either
     way it is looked up by its pixels, so a benchmark may name it differently. Arrays are read one image at a time.
 
-    Args:
-        path: an `.npz` or `.safetensors` file. Nothing in it is unpickled.
-        dimensions: of the features that the model takes.
+    Nothing in the file is unpickled. `dimensions` are those of the features that the model takes.
 
     Raises:
         ModelError: the file is missing, of another kind, or lacks half of an image.

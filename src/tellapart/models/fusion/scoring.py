@@ -6,7 +6,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError
 from tellapart.models.content_hash import text_hash
+from tellapart.models.fusion.torch_encoder import TorchFusionEncoder, TorchState
 from tellapart.models.huggingface.images import Prepared
-from tellapart.models.protocols import Model, Pixels
+from tellapart.models.protocols import Pixels
 
-__all__ = ["CACHE_BYTES", "FusionEncoder", "FusionScorer", "HalfState", "image_key"]
+__all__ = ["CACHE_BYTES", "FusionScorer", "image_key"]
 
 #: Halves kept in memory, in bytes: about 600 images of BLIP at 384 pixels (577 x 768 float32 each).
 CACHE_BYTES = 2**30
@@ -26,59 +27,17 @@ CACHE_BYTES = 2**30
 _CHUNK = 64
 
 
-class HalfState(Protocol):
-    """The half of one image or one text, as the joint layers read it."""
-
-    @property
-    def nbytes(self) -> int:
-        """Memory it holds, in bytes."""
-        ...
-
-    @property
-    def truncated(self) -> bool:
-        """Whether it is a text's that was longer than the context, so that its end is lost."""
-        ...
-
-
-S = TypeVar("S", bound=HalfState)
-
-
-@runtime_checkable
-class FusionEncoder(Model, Protocol[S]):
-    """A model that reads image and text together in its upper layers, and apart below.
-
-    A state may depend on its own image or text only, a score on its own two states only: never on what else is in
-    the batch.
-    """
-
-    def prepare_image(self, pixels: Pixels) -> Prepared:
-        """Preprocess one RGB image, uint8 `(height, width, 3)`; called from several threads at once."""
-        ...
-
-    def encode_images(self, images: Sequence[Pixels | Prepared]) -> Sequence[S]:
-        """Compute the images' halves, one state for each image, prepared or not."""
-        ...
-
-    def encode_texts(self, texts: Sequence[str]) -> Sequence[S]:
-        """Compute the texts' halves, one state for each."""
-        ...
-
-    def score_states(self, images: Sequence[S], texts: Sequence[S]) -> NDArray[np.float32]:
-        """Score image state `k` against text state `k`: float32 `(n,)`."""
-        ...
-
-
 @dataclass(slots=True)
 class _StateCache:
     """States by key, within a bound of bytes; those unused the longest are dropped first."""
 
     limit: int
     nbytes: int = 0
-    states: OrderedDict[str, HalfState] = field(default_factory=OrderedDict)
+    states: OrderedDict[str, TorchState] = field(default_factory=OrderedDict)
 
     def fetch(
-        self, samples: dict[str, Any], encode: Callable[[Sequence[Any]], Sequence[HalfState]]
-    ) -> tuple[dict[str, HalfState], dict[str, HalfState]]:
+        self, samples: dict[str, Any], encode: Callable[[Sequence[Any]], Sequence[TorchState]]
+    ) -> tuple[dict[str, TorchState], dict[str, TorchState]]:
         """Return the state of every sample by its key, and those among them that were computed now."""
         cached = {key: self.states[key] for key in samples if key in self.states}
         missing = [key for key in samples if key not in cached]
@@ -99,9 +58,8 @@ class _StateCache:
 class FusionScorer:
     """A fusion encoder as a pair scorer: halves are looked up by content and kept in memory, within a bound.
 
-    States are large (a third of a million numbers for one image of BLIP), so they live in memory for as long as
-    this object does, never in the store on disk; there the pairs' scores are kept. Whether a half was looked up or
-    computed changes no score.
+    States are large (a third of a million numbers for one image of BLIP), so they are never in the store on disk, which
+    keeps the pairs' scores. Whether a half was looked up or computed changes no score.
 
     Args:
         encoder: computes halves and scores.
@@ -118,7 +76,7 @@ class FusionScorer:
 
     batch_size = _CHUNK
 
-    def __init__(self, encoder: FusionEncoder[Any], *, cache_bytes: int = CACHE_BYTES) -> None:
+    def __init__(self, encoder: TorchFusionEncoder, *, cache_bytes: int = CACHE_BYTES) -> None:
         if cache_bytes < 0:
             raise ModelError(f"cache_bytes must be at least 0; got {cache_bytes}")
         self.encoder = encoder

@@ -15,8 +15,15 @@ from tellapart.models.fusion.family import Halves, Tensors
 from tellapart.models.huggingface.images import ImageInputs, Prepared
 from tellapart.models.huggingface.tokens import TokenReader
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch_backend import Runtime, fixed_batches, import_torch, parameter_count, weights_fingerprint
-from tellapart.models.torch_forward import forward, positions_by_key
+from tellapart.models.torch_backend import (
+    Runtime,
+    fixed_batches,
+    forward,
+    import_torch,
+    parameter_count,
+    positions_by_key,
+    weights_fingerprint,
+)
 
 __all__ = ["READINGS", "Preparation", "TorchFusionEncoder", "TorchState"]
 
@@ -32,9 +39,9 @@ _ON_CPU, _ELSEWHERE = 4, 32
 class TorchState:
     """One image's or one text's half: tensors without the batch's axis, on the model's device.
 
-    >>> torch = import_torch()
-    >>> TorchState((torch.zeros(2, 3), torch.ones(2, dtype=torch.bool))).nbytes
-    26
+    Attributes:
+        tensors: depend on the image or text alone.
+        truncated: whether it is a text's that was longer than the context, so that its end is lost.
     """
 
     tensors: Tensors
@@ -83,20 +90,8 @@ class TorchFusionEncoder:
     So on a CPU no score depends, by a single bit, on how many pairs were asked, in which order, or beside which
     others; on other devices kernels keep no such promise, and scores agree to about 1e-5 in float32.
 
-    Args:
-        name: for people.
-        halves: the architecture.
-        preparation: of images and texts.
-        runtime: device and dtype.
-        reading: `itm`, the softmax of the head's logits; or `itm_logit`, the logit of that probability, which is the
-            match's logit minus the other's. A head with a single output has that one number for both.
-
-    Attributes:
-        fingerprint: changes with weights, preprocessing, tokenizer, dtype and reading.
-        kind: a probability, or a logit if that is the reading; a logit always where the head has a single output.
-        parameters: of the model as it was loaded.
-        batch_size: samples of one forward.
-        left_out: as in `Preparation`.
+    The reading is `itm`, the softmax of the head's logits; or `itm_logit`, the logit of that probability, which is the
+    match's logit minus the other's. A head with a single output has that one number for both.
 
     Raises:
         ModelError: the head has no such reading.
@@ -112,13 +107,9 @@ class TorchFusionEncoder:
         self.batch_size = _ON_CPU if runtime.device == "cpu" else _ELSEWHERE
         self.parameters = parameter_count(halves.module)
         self._halves, self._preparation, self._runtime, self._reading = halves, preparation, runtime, reading
+        length = f"{preparation.texts.length} tokens"
         identity = weights_fingerprint(
-            halves.module,
-            halves.architecture,
-            runtime.dtype,
-            f"{preparation.texts.length} tokens",
-            halves.facts,
-            preparation.facts,
+            halves.module, halves.architecture, runtime.dtype, length, halves.facts, preparation.facts
         )
         self.fingerprint = f"tellapart:huggingface:{reading}:1:{identity}"
 
@@ -168,9 +159,9 @@ class TorchFusionEncoder:
         scores = np.zeros(len(pairs), np.float32)
         for positions in positions_by_key((image.group, text.group) for image, text in pairs).values():
             for batch, real in fixed_batches(positions, self.batch_size):
-                left, right = (_stack([pairs[k][side].tensors for k in batch]) for side in (0, 1))
+                batch_images, batch_texts = (_stack([pairs[k][side].tensors for k in batch]) for side in (0, 1))
                 with forward(self.name, self._halves.module):
-                    logits = self._halves.join(left, right).float()
+                    logits = self._halves.join(batch_images, batch_texts).float()
                 scores[batch[:real]] = self._read(logits)[:real].cpu().numpy()
         return scores
 

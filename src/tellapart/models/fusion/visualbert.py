@@ -33,10 +33,7 @@ class VisualBert(Halves):
         """Run BERT on words and regions, and the head: `(batch, 2)`."""
         (features, region_mask), (ids, mask) = images, texts
         pooled = self.module.visual_bert(
-            input_ids=ids,
-            attention_mask=mask.long(),
-            visual_embeds=features,
-            visual_attention_mask=region_mask.long(),
+            input_ids=ids, attention_mask=mask.long(), visual_embeds=features, visual_attention_mask=region_mask.long()
         ).pooler_output
         return self.module.cls.seq_relationship(pooled)
 

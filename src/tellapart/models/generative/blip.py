@@ -23,16 +23,12 @@ __all__ = ["BlipAnswerer", "BlipCaptioner"]
 
 
 class _Blip:
-    """The image's states and the decoder, as both models have them.
-
-    Attributes:
-        truncated: texts so far that did not fit the context and lost their end.
-    """
+    """The image's states and the decoder, as both models have them."""
 
     def __init__(self, source: str, model: Any, processor: Any, runtime: Runtime) -> None:
         self.source, self.model, self.processor, self.runtime = source, model, processor, runtime
         self.tokenizer = processor.tokenizer
-        self.truncated = 0
+        self.truncated = 0  # texts so far that did not fit the context and lost their end
         self._text = model.config.text_config
         self._context = int(self._text.max_position_embeddings)
         self._inputs = image_inputs(source, processor.image_processor)
@@ -54,21 +50,18 @@ class _Blip:
 
         Padding is on the right, where the decoder cannot look: nothing else masks it.
         """
-        torch = import_torch()
-        ids = torch.tensor(rows, device=self.runtime.device)
+        ids = import_torch().tensor(rows, device=self.runtime.device)
         states = states.expand(len(rows), -1, -1)
-        out = self.model.text_decoder(input_ids=ids, attention_mask=torch.ones_like(ids), encoder_hidden_states=states)
-        return out.logits
+        return self.model.text_decoder(input_ids=ids, attention_mask=_ones(ids), encoder_hidden_states=states).logits
 
     def _write(self, states: Any, start: list[int], max_new_tokens: int) -> str:
         """Return the greedy continuation of `start`."""
-        torch = import_torch()
         if len(start) + max_new_tokens > self._context:
             raise too_long(self.source, len(start) + max_new_tokens, self._context)
         out = self.model.text_decoder.generate(
-            input_ids=torch.tensor([start], device=self.runtime.device),
+            input_ids=import_torch().tensor([start], device=self.runtime.device),
             encoder_hidden_states=states,
-            encoder_attention_mask=torch.ones(states.shape[:2], dtype=torch.long, device=states.device),
+            encoder_attention_mask=_ones(states),
             max_new_tokens=max_new_tokens,
             do_sample=False,
             num_beams=1,
@@ -167,13 +160,17 @@ class BlipAnswerer(_Blip):
 
     def _question(self, pixels: Pixels, ids: list[int]) -> Any:
         """Return the states of a question read beside an image: `(1, tokens, dimensions)`."""
-        torch = import_torch()
         image = self._image(pixels)
         whole = [self.tokenizer.cls_token_id, *ids, self.tokenizer.sep_token_id]
-        row = torch.tensor([whole], device=self.runtime.device)
+        row = import_torch().tensor([whole], device=self.runtime.device)
         return self.model.text_encoder(
             input_ids=row,
-            attention_mask=torch.ones_like(row),
+            attention_mask=_ones(row),
             encoder_hidden_states=image,
-            encoder_attention_mask=torch.ones(image.shape[:2], dtype=torch.long, device=image.device),
+            encoder_attention_mask=_ones(image),
         ).last_hidden_state
+
+
+def _ones(tensor: Any) -> Any:
+    """Return the mask, int64 `(row, length)`, that hides nothing of a tensor `(row, length, ...)`."""
+    return import_torch().ones(tensor.shape[:2], dtype=import_torch().long, device=tensor.device)

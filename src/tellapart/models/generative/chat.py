@@ -17,17 +17,10 @@ import numpy as np
 
 from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError
+from tellapart.models.generative import prompts
 from tellapart.models.generative.answers_grammar import BoxConvention
 from tellapart.models.generative.chat_format import ChatFormat, TokenizedAnswer
-from tellapart.models.generative.prompts import (
-    CAPTION,
-    DESCRIBE,
-    GROUNDING_JSON,
-    GROUNDING_SENTENCE,
-    NLVR2,
-    SHORT_ANSWER,
-    Prompt,
-)
+from tellapart.models.generative.prompts import Prompt
 from tellapart.models.generative.reader import Ask, Task, new_tokens, too_long
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.likelihood import LogProbability, log_probability_of, read_batches
@@ -42,9 +35,9 @@ _CACHES_IMAGE = frozenset({"llava", "llava_next", "qwen2_vl", "qwen2_5_vl"})
 
 #: Unit of the numbers of a box, and the prompt that asks for one, by family.
 BOXES: dict[str, tuple[BoxConvention, Prompt]] = {
-    "llava": ("unit", GROUNDING_SENTENCE),
-    "qwen2_vl": ("thousandths", GROUNDING_JSON),
-    "qwen2_5_vl": ("pixels", GROUNDING_JSON),
+    "llava": ("unit", prompts.GROUNDING_SENTENCE),
+    "qwen2_vl": ("thousandths", prompts.GROUNDING_JSON),
+    "qwen2_5_vl": ("pixels", prompts.GROUNDING_JSON),
 }
 
 #: How far the logits of one token may move when a later token changes.
@@ -74,17 +67,11 @@ class _CachedImage:
 class ChatModel:
     """A `transformers` image-text-to-text model whose language model is a decoder, with its processor.
 
-    Args:
-        source: folder or hub id, for errors.
-        model: in evaluation mode, on its device.
-        processor: image processor, tokenizer and, as a rule, a chat template.
-        runtime: device and dtype.
-
     Raises:
         ModelError: an encoder-decoder language model, a family that looks ahead in its answer, or no prompt format.
     """
 
-    describe_prompt: Prompt | None = DESCRIBE
+    describe_prompt: Prompt | None = prompts.DESCRIBE
 
     def __init__(self, source: str, model: Any, processor: Any, runtime: Runtime) -> None:
         language = model.config.get_text_config()
@@ -94,7 +81,7 @@ class ChatModel:
                 "are of decoders alone, such as those of LLaVA and Qwen2-VL"
             )
         self.source, self.model, self.processor, self.runtime = source, model, processor, runtime
-        tasks: dict[Task, Prompt] = {"vqa": SHORT_ANSWER, "nlvr2": NLVR2, "caption": CAPTION}
+        tasks: dict[Task, Prompt] = {"vqa": prompts.SHORT_ANSWER, "nlvr2": prompts.NLVR2, "caption": prompts.CAPTION}
         if model.config.model_type in BOXES:
             tasks["grounding"] = BOXES[model.config.model_type][1]
         self.tasks: Mapping[Task, Prompt] = MappingProxyType(tasks)

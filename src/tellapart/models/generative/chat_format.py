@@ -38,11 +38,6 @@ class TokenizedAnswer:
 class ChatFormat:
     """The prompt format of one model.
 
-    Args:
-        source: folder or hub id of the model, for errors.
-        processor: with a tokenizer and, as a rule, a chat template.
-        config: the model's configuration.
-
     Attributes:
         context: tokens that the model can read; images count.
         image_token: the id that marks an image, if the family has one.

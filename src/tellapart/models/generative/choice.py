@@ -71,17 +71,7 @@ class ChoiceModel(Generative):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BothOrders:
-    """A model's answers to each 2x2 item with the captions in the items' order, and with them swapped.
-
-    Attributes:
-        ids: the items', in order.
-        in_order: the answers with caption 1 the left image's.
-        swapped: the answers with caption 1 the right image's.
-
-    >>> always = BothOrders(("a",), ("1;2",), ("1;2",))
-    >>> {name: float(values[0]) for name, values in always.measure().items()}["order_bias"]
-    1.0
-    """
+    """A model's answers to each 2x2 item: with caption 1 the left image's (`in_order`), and with them `swapped`."""
 
     ids: tuple[str, ...]
     in_order: tuple[str, ...]
@@ -92,19 +82,12 @@ class BothOrders:
         """Right and wrong in both orders; an answer that cannot be read is neither caption order, and wrong.
 
         `true_first` is the order of the items, `chose_first` the share of answers that repeat the order of the list.
-
-        >>> BothOrders(("a",), ("1;2",), ("2;1",)).bias.both
-        array([1.])
         """
         return order_bias(_read(self.in_order, (1, 2)), _read(self.swapped, (2, 1)))
 
     @property
     def unparseable(self) -> NDArray[np.float64]:
-        """Share of an item's two answers that the grammar does not cover: float64 `(item,)`.
-
-        >>> BothOrders(("a",), ("both",), ("2;1",)).unparseable
-        array([0.5])
-        """
+        """Share of an item's two answers that the grammar does not cover: float64 `(item,)`."""
         unread = [[parse_pairing(answer) is None for answer in answers] for answers in (self.in_order, self.swapped)]
         return np.asarray(np.mean(unread, axis=0), np.float64)
 
@@ -132,11 +115,7 @@ class BothOrders:
 
 
 def ask_both_orders(
-    model: Chooser,
-    pairset: PairSet,
-    *,
-    batch_size: int = 8,
-    progress: Progress | None = None,
+    model: Chooser, pairset: PairSet, *, batch_size: int = 8, progress: Progress | None = None
 ) -> BothOrders:
     """Ask a model about every 2x2 item, in both orders of the captions.
 
@@ -144,7 +123,7 @@ def ask_both_orders(
         model: answers the question.
         pairset: of 2x2 items.
         batch_size: items whose images are in memory together; changes no answer.
-        progress: called with "items", the number done, and the total.
+        progress: called with "items", how many are done, and the total.
 
     Raises:
         DataError: items of another shape, or an image that cannot be read.
@@ -177,20 +156,13 @@ def side_by_side(left: Pixels, right: Pixels) -> Pixels:
 
     The lower one is first enlarged to the height of the other (bicubic, its proportions kept), so that neither is
     favoured.
-
-    >>> side_by_side(np.zeros((2, 3, 3), np.uint8), np.zeros((4, 1, 3), np.uint8)).shape
-    (4, 7, 3)
     """
     height = max(left.shape[0], right.shape[0])
     return np.concatenate([_enlarge(left, height), _enlarge(right, height)], axis=1)
 
 
 def pad_to_square(pixels: Pixels) -> Pixels:
-    """Pad an image to a square, the image in the middle, on middle grey.
-
-    >>> pad_to_square(np.zeros((2, 4, 3), np.uint8))[:, 0, 0]
-    array([127,   0,   0, 127], dtype=uint8)
-    """
+    """Pad an image to a square, the image in the middle, on middle grey."""
     height, width = pixels.shape[:2]
     side = max(height, width)
     canvas = np.full((side, side, 3), 127, np.uint8)

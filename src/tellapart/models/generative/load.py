@@ -27,13 +27,11 @@ _TASKS: dict[str, tuple[Task, str]] = {
 
 
 def load_generative(source: str, options: ModelOptions) -> Generative:
-    """Load a model that writes text about images.
+    """Load a model that writes text about images, from a folder or the hub.
 
-    Args:
-        source: a folder or a hub id.
-        options: device, dtype, and the reading: `vqa` (if none is given), P("Yes") as VQAScore has it; `yes_no`,
-            P("Yes") / (P("Yes") + P("No")); `likelihood`, log P(caption | image); `mean_likelihood`, the same by the
-            token; `choice`, EqBen's question which caption belongs to which image.
+    Its readings: `vqa` (if none is given), P("Yes") as VQAScore has it; `yes_no`, P("Yes") / (P("Yes") + P("No"));
+    `likelihood`, log P(caption | image); `mean_likelihood`, the same by the token; `choice`, EqBen's question which
+    caption belongs to which image.
 
     Raises:
         ModelError: the source cannot be loaded, its weights do not fit, its family cannot be read, or it was not

@@ -28,17 +28,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One wording.
-
-    Attributes:
-        name: as results show it.
-        version: raised with every change of the text.
-        text: with a `{field}` for each value to fill in.
-        source: of the wording.
-
-    >>> Prompt("greeting", 1, "Is this {what}?", "ours").fill(what="a cat")
-    'Is this a cat?'
-    """
+    """One wording, with a `{field}` for each value to fill in, and its source."""
 
     name: str
     version: int
@@ -74,10 +64,7 @@ class Prompt:
 
 
 VQASCORE = Prompt(
-    "vqascore",
-    1,
-    'Does this figure show "{text}"? Please answer yes or no.',
-    "VQAScore (Lin et al. 2024), section 3",
+    "vqascore", 1, 'Does this figure show "{text}"? Please answer yes or no.', "VQAScore (Lin et al. 2024), section 3"
 )
 EQBEN_CHOICE = Prompt(
     "eqben-choice",

@@ -33,7 +33,7 @@ Ask = Callable[[str], PromptedAnswer]
 
 
 class Reader(Protocol):
-    """A loaded model that writes text about images."""
+    """A loaded model that writes text about images; `source` is its folder or hub id."""
 
     source: str
     model: Any
@@ -67,7 +67,7 @@ def fit(
         tokenizer: of transformers.
         context: the most tokens that the model reads.
         text: a caption, as a rule.
-        tokenize: takes the text, or its beginning, to its tokens and how many the model would read.
+        tokenize: takes the text, or its beginning, to its tokens and how many of them the model would read.
 
     Raises:
         ModelError: there is no room even without the text.

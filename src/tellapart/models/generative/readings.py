@@ -22,8 +22,7 @@ from tellapart.models.generative.prompts import VQASCORE, Prompt
 from tellapart.models.generative.reader import Ask, PromptedAnswer, Reader, Task
 from tellapart.models.huggingface.files import config_facts, processor_facts
 from tellapart.models.protocols import Model, Pixels
-from tellapart.models.torch_backend import parameter_count, weights_fingerprint
-from tellapart.models.torch_forward import positions_by_key
+from tellapart.models.torch_backend import parameter_count, positions_by_key, weights_fingerprint
 
 __all__ = ["Answerer", "CaptionLikelihood", "Generative", "YesProbability"]
 
@@ -51,11 +50,6 @@ class Generative:
         prompt: asked for each score; part of the fingerprint.
         reading: of the answer, in words; part of the fingerprint.
         dtype: of the computation.
-
-    Attributes:
-        name: the folder or hub id.
-        fingerprint: changes with weights, configuration, preprocessing, tokenizer, template, dtype, prompt and reading.
-        parameters: of the model as it was loaded.
     """
 
     kind: ClassVar[ScoreKind] = "probability"
@@ -112,10 +106,7 @@ class Generative:
         return self._reader.tasks[task]
 
     def read_box(self, answer: str, pixels: Pixels) -> Corners | None:
-        """Read the box that an answer names: x1, y1, x2, y2 in pixels of the image; None if it names none.
-
-        LLaVA's numbers are 0 to 1 of the image, Qwen2-VL's 0 to 1000, Qwen2.5-VL's pixels of the image as its
-        processor resized it. See `tellapart.models.generative.answers_grammar.parse_box` for the grammar.
+        """Read the box that an answer names, by the grammar of `parse_box`: x1, y1, x2, y2 in pixels, or None.
 
         Raises:
             ModelError: the family's convention is not known.

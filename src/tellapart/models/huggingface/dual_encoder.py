@@ -19,12 +19,13 @@ from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.torch_backend import (
     Runtime,
     fixed_batches,
+    forward,
     import_torch,
     parameter_count,
+    positions_by_key,
     runtime,
     weights_fingerprint,
 )
-from tellapart.models.torch_forward import forward, positions_by_key
 from tellapart.models.vectors import dot_products, normalise
 
 if TYPE_CHECKING:
@@ -72,16 +73,7 @@ class HuggingFaceDual:
     a few fixed shapes, whatever is asked: on one device a vector depends on its own image or text alone, bit for bit on
     a CPU.
 
-    Args:
-        name: for people.
-        model: of transformers, in evaluation mode.
-        processor: its tokenizer and image processor.
-        towers: of its architecture.
-        where: device and dtype.
-
     Attributes:
-        fingerprint: changes with weights, configuration, preprocessing, tokenizer and dtype; not with where files lie.
-        parameters: of the model as it was loaded.
         batch_size: samples that are best given at once: some forward passes, so that texts of one length meet.
         truncated: how many of the texts encoded so far were longer than the context and lost their end.
     """

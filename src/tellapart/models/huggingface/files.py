@@ -53,23 +53,14 @@ def import_transformers() -> Any:
 
 @contextmanager
 def quiet(*, downloads: bool = False) -> Iterator[None]:
-    """Keep the library's reports and progress bars off the terminal: what matters in them is raised.
-
-    Args:
-        downloads: leave the bars, because files may be downloaded.
-    """
+    """Keep the library's reports and bars (save those of `downloads`) off the terminal: what matters is raised."""
     with silent(import_transformers().utils.logging, bars=downloads):
         yield
 
 
 @contextmanager
 def silent(log: Any, *, bars: bool = False) -> Iterator[None]:
-    """Silence a library of Hugging Face through its `utils.logging`; `bars` leaves its progress bars.
-
-    >>> with silent(import_transformers().utils.logging):
-    ...     import_transformers().utils.logging.get_verbosity() == logging.CRITICAL
-    True
-    """
+    """Silence a library of Hugging Face through its `utils.logging`; `bars` leaves its progress bars."""
     verbosity, enabled = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity(logging.CRITICAL)
     if not bars:
@@ -168,11 +159,7 @@ def load_processor(source: str) -> Any:
 
 
 def load_tokenizer(source: str, *, original: str = _ORIGINAL) -> Any:
-    """Load the tokenizer of a model that has no image processor.
-
-    Args:
-        source: a folder or a hub id.
-        original: where its files can be copied from, for the error.
+    """Load the tokenizer of a model that has no image processor; the error advises to copy `original`'s.
 
     Raises:
         ModelError: the source lacks it, or its vocabulary.
@@ -210,12 +197,7 @@ def processor_facts(processor: Any) -> str:
 
 
 def config_facts(config: Any) -> str:
-    """Describe a model's configuration, for a fingerprint: much of it (activations, token ids) is in no weight.
-
-    >>> from types import SimpleNamespace
-    >>> config_facts(SimpleNamespace(to_dict=lambda: {"hidden_act": "quick_gelu", "_name_or_path": "/here"}))
-    '{"hidden_act": "quick_gelu"}'
-    """
+    """Describe a model's configuration, for a fingerprint: much of it (activations, token ids) is in no weight."""
     return json.dumps(_without(config.to_dict(), _INCIDENTAL), sort_keys=True, default=str)
 
 

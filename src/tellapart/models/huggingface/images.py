@@ -36,11 +36,6 @@ def image_inputs(name: str, processor: Any) -> ImageInputs:
 
     Raises:
         ModelError: when called: the image processor does not take a picture of that shape.
-
-    >>> from tellapart.models.huggingface.files import import_transformers
-    >>> blip = import_transformers().BlipImageProcessorPil(size={"height": 4, "width": 4})
-    >>> image_inputs("m", blip)(np.zeros((3, 9, 3), np.uint8))["pixel_values"].shape
-    torch.Size([3, 4, 4])
     """
 
     def inputs(pixels: Pixels) -> Prepared:

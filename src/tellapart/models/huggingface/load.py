@@ -6,24 +6,23 @@ import importlib
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from tellapart.errors import ModelError
 from tellapart.models.huggingface.files import import_transformers, read_config
 from tellapart.models.huggingface.towers import TOWERS
+from tellapart.models.options import ModelOptions
+from tellapart.models.prefix import ModelPrefix, files_below
+from tellapart.models.protocols import Model
 
-if TYPE_CHECKING:
-    from tellapart.models.options import ModelOptions
-    from tellapart.models.protocols import Model
-
-__all__ = ["FAMILIES", "FUSION", "GENERATIVE", "import_target", "load", "readings_of"]
+__all__ = ["FAMILIES", "FUSION", "GENERATIVE", "HF", "import_target", "load", "readings_of"]
 
 #: `model_type` -> declaration of a fusion encoder. Adding a family is its file and one line here.
 FUSION: Mapping[str, str] = MappingProxyType(
     {
         "vilt": "tellapart.models.fusion.vilt:VILT",
         "blip": "tellapart.models.fusion.blip:BLIP",
-        "blip-2": "tellapart.models.fusion.blip2:BLIP_2",
+        "blip-2": "tellapart.models.fusion.blip:BLIP_2",
         "flava": "tellapart.models.fusion.flava:FLAVA",
         "bridgetower": "tellapart.models.fusion.bridgetower:BRIDGETOWER",
         "lxmert": "tellapart.models.fusion.lxmert:LXMERT",
@@ -66,11 +65,11 @@ _HEADS = {
 
 
 def load(name: str, options: ModelOptions) -> Model:
-    """Load a model of transformers for one of its readings.
+    """Load a model of transformers for one of its readings, by default its architecture's own.
 
     Args:
         name: a folder with `config.json`, or a hub id (`openai/clip-vit-base-patch32`); `hf:` before it is optional.
-        options: `reading` chooses among the family's; the architecture's own if not given.
+        options: device, dtype and reading.
 
     Raises:
         ModelError: no such model, its files are missing or do not belong together, its family is unknown or has no such
@@ -89,14 +88,18 @@ def load(name: str, options: ModelOptions) -> Model:
     return cast("Model", import_target(readings[reading])(source, replace(options, reading=reading)))
 
 
+HF = ModelPrefix(
+    {"hf:PATH or ORG/REPO": "a model of transformers, for example openai/clip-vit-base-patch32; hf: may be left out"},
+    load,
+    files=lambda name: files_below(name.removeprefix("hf:")),
+)
+
+
 def readings_of(config: Mapping[str, Any], source: str) -> Mapping[str, str]:
     """Return the readings of a model, by its configuration: reading -> `"module:function"`.
 
     Raises:
         ModelError: the family is unknown.
-
-    >>> list(readings_of({"model_type": "flava"}, "facebook/flava-full"))
-    ['itc', 'itm', 'itm_logit']
     """
     model_type = str(config.get("model_type"))
     if model_type in FAMILIES:

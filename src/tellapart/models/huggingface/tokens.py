@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tellapart.errors import ModelError
-from tellapart.models.torch_forward import bucket
+from tellapart.models.torch_backend import bucket
 
 __all__ = ["TokenReader", "check_tokenizer", "text_config"]
 
@@ -18,12 +18,6 @@ class TokenReader:
         tokenizer: of transformers.
         length: of the context, in tokens, with the special ones.
         whole: pad every text to the context; else to the next multiple of eight tokens.
-
-    >>> class Letters:
-    ...     def __call__(self, texts, **options):
-    ...         return {"input_ids": [list(map(ord, text)) for text in texts]}
-    >>> TokenReader(Letters(), 16).lengths(["a cup", "a red cup", "two cups", "a cup on a long, long table"])
-    ([8, 16, 8, 16], [False, False, False, True])
     """
 
     def __init__(self, tokenizer: Any, length: int, *, whole: bool = False) -> None:
@@ -51,11 +45,11 @@ def text_config(config: Any) -> Any:
 
 
 def check_tokenizer(name: str, config: Any, tokenizer: Any, *, side: str | None = "right") -> None:
-    """Check a tokenizer against the model that reads its tokens.
+    """Check a tokenizer against the configuration of the model that reads its tokens.
 
     Args:
         name: of the model, for the error.
-        config: the model's configuration.
+        config: of the model.
         tokenizer: of transformers.
         side: on which it must pad; None for either.
 

@@ -41,8 +41,7 @@ ONNX = ModelPrefix({"onnx:PATH": "a folder with config.json, image.onnx, text.on
 class OnnxDualEncoder:
     """A dual encoder in a folder: `config.json`, `image.onnx`, `text.onnx`, `tokenizer.json`.
 
-    - `image.onnx`: one input `pixel_values`, float32 `(n, 3, image_size, image_size)`; one output
-      `(n, dimensions)`.
+    - `image.onnx`: one input `pixel_values`, float32 `(n, 3, image_size, image_size)`; one output `(n, dimensions)`.
     - `text.onnx`: input `input_ids`, int64 or int32 `(n, context_length)`, and, if the graph wants it,
       `attention_mask` of the same type (1 on tokens, 0 on padding); one output `(n, dimensions)`.
     - `tokenizer.json`: of the `tokenizers` library. Texts are cut and padded to `context_length`.
@@ -53,11 +52,6 @@ class OnnxDualEncoder:
     (a tiny convolutional network, one core: 0.43 ms an image alone, 0.41 to 1.27 ms in batches of 2 to 64).
 
     Attributes:
-        config: of the folder.
-        name: as `config.json` has it.
-        fingerprint: changes with any of the four files and with the preprocessing, not with the folder's place.
-        kind: as `config.json` has it; a cosine is a `similarity`.
-        parameters: weights in the two graphs.
         truncated: how many of the texts encoded so far were longer than `context_length` and lost their end.
     """
 
@@ -81,12 +75,9 @@ class OnnxDualEncoder:
 
     @classmethod
     def load(cls, folder: Path | str, *, device: str = "cpu", threads: int | None = None) -> OnnxDualEncoder:
-        """Load a model's folder.
+        """Load a model's folder, on the device `cpu` or `cuda`.
 
-        Args:
-            folder: with the four files.
-            device: `cpu` or `cuda`.
-            threads: samples that run side by side; the cores of this process if not given. Changes no number.
+        By default as many samples run side by side as this process has cores; `threads` changes no number.
 
         Raises:
             ModelError: a file is missing or wrong, or the device is not available.
@@ -123,9 +114,7 @@ class OnnxDualEncoder:
     def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
         """Score vectors of length one: float32 `(images, texts)`, cosines or logits as `kind` says."""
         cosines = dot_products(images, texts)
-        if self.config.kind == "logit":
-            return cosines * np.float32(self.config.logit_scale)
-        return cosines
+        return cosines * np.float32(self.config.logit_scale) if self.config.kind == "logit" else cosines
 
     similarities = similarity
 

@@ -76,8 +76,6 @@ class ModelFolder:
     """The checked contents of a model's folder, read once, so that what was hashed will run.
 
     Attributes:
-        path: the folder.
-        config: of the model.
         files: name -> bytes.
         fingerprint: SHA-256 over the hashes of all four files and the name of the preprocessing.
     """

@@ -23,11 +23,11 @@ from tellapart.models.torch_backend import (
     fixed_batches,
     import_torch,
     parameter_count,
+    positions_by_key,
     runtime,
     weights_fingerprint,
 )
-from tellapart.models.torch_forward import forward as compute
-from tellapart.models.torch_forward import positions_by_key
+from tellapart.models.torch_backend import forward as compute
 from tellapart.models.vectors import dot_products, normalise
 
 __all__ = ["HF_HUB", "LOCAL_DIR", "OPEN_CLIP", "OpenClipEncoder", "load"]
@@ -40,12 +40,7 @@ _ON_CPU, _ELSEWHERE = 16, 64
 
 
 def load(name: str, options: ModelOptions) -> OpenClipEncoder:
-    """Load an open_clip model by its name.
-
-    Args:
-        name: `open_clip:ARCH/TAG`, `open_clip:ARCH@FILE`, `open_clip:ARCH/TAG@FILE`, `hf-hub:ORG/REPO` or
-            `local-dir:PATH` (see `tellapart.models.openclip.source.resolve`).
-        options: device and dtype; `reading` can only be `itc`.
+    """Load an open_clip model by its name (see `tellapart.models.openclip.source.resolve`).
 
     Raises:
         UnknownNameError: no such architecture or tag.
@@ -99,24 +94,13 @@ class OpenClipEncoder:
     answer off the end-of-text token sees nothing behind it. Other towers (not causal, or pooled elsewhere) get the
     whole context length, as they were trained.
 
-    Args:
-        name: for people.
-        parts: a model with its preprocessing and tokenizer.
-        runtime: device and dtype.
-        config: the architecture, of which much (heads, activation) is in no weight.
-
     Attributes:
-        name: as given on the command line.
-        fingerprint: changes with weights, architecture, preprocessing, tokenizer and dtype; not with where files lie.
         activation: `QuickGELU` or `GELU`; empty if no tower is open_clip's own.
         batch_size: samples that are best given at once; some forward passes, so that texts of one length meet.
-        device: where it computes.
-        parameters: weights, as the model was loaded.
         logit_scale: what its cosines were multiplied by in training.
         truncated: how many of the texts encoded so far were longer than the context and lost their end.
     """
 
-    #: A cosine.
     kind: ScoreKind = "similarity"
     #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
     ranks_by_cosine = True
@@ -132,6 +116,7 @@ class OpenClipEncoder:
         *shaping, _, self._scale = parts.transform.transforms
         self._shape = type(parts.transform)(shaping)
         self._tokens = Tokens(parts.tokenizer)
+        # Of the architecture much (heads, activation) is in no weight.
         facts = (config, parts.model.visual.preprocess_cfg, self._tokens.facts)
         self.fingerprint = weights_fingerprint(
             parts.model, _VERSION, runtime.dtype, *(json.dumps(fact, sort_keys=True) for fact in facts)

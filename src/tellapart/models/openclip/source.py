@@ -31,7 +31,6 @@ class Source:
     """Where an open_clip model comes from.
 
     Attributes:
-        name: as given on the command line.
         architecture: what `open_clip.create_model` builds: one of its architectures, or `local-dir:` and a folder.
         tokenizer: what `open_clip.get_tokenizer` takes.
         checkpoint: the file of the weights.

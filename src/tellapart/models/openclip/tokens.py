@@ -7,8 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tellapart.models.torch_backend import import_torch
-from tellapart.models.torch_forward import bucket
+from tellapart.models.torch_backend import bucket, import_torch
 
 __all__ = ["TextTower", "Tokens"]
 
@@ -17,18 +16,10 @@ _OPTIONS = ("context_length", "clean_fn", "strip_sep_token", "tokenizer_mode")
 
 
 class Tokens:
-    """Turns texts into token ids as an open_clip tokenizer does, and counts what it cuts.
-
-    Args:
-        tokenizer: of `open_clip.get_tokenizer`.
+    """Turns texts into token ids as a tokenizer of `open_clip.get_tokenizer` does, and counts what it cuts.
 
     Attributes:
         facts: all that the ids depend on; the same wherever the tokenizer's files lie.
-
-    >>> import open_clip
-    >>> ids, cut = Tokens(open_clip.SimpleTokenizer(context_length=6)).read(["a cat", "one two three four five six"])
-    >>> ids.tolist(), cut
-    ([[49406, 320, 2368, 49407, 0, 0], [49406, 637, 1237, 2097, 2721, 49407]], 1)
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -59,10 +50,7 @@ class Tokens:
 
 
 class TextTower:
-    """The text tower of an open_clip model, which reads no more padding than can matter.
-
-    Args:
-        model: of `open_clip.create_model`.
+    """The text tower of a model of `open_clip.create_model`, which reads no more padding than can matter.
 
     Attributes:
         shortens: whether texts are padded to a bucket; if not, to the whole context.

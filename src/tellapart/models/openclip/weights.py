@@ -29,12 +29,11 @@ _TOKENIZER_FIX = (
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A loaded open_clip model with its preprocessing and tokenizer.
+    """A loaded open_clip model with open_clip's own preprocessing and tokenizer.
 
     Attributes:
         model: in float32, on the CPU, in evaluation mode.
-        transform: open_clip's own, of `torchvision`, from a picture to a tensor.
-        tokenizer: open_clip's own.
+        transform: of `torchvision`, from a picture to a tensor.
         activation: of the transformers that open_clip builds: `QuickGELU` or `GELU`; empty if it builds none.
     """
 

@@ -14,8 +14,7 @@ from tellapart.errors import ModelError
 from tellapart.models.likelihood import read_batches
 from tellapart.models.options import ModelOptions
 from tellapart.models.text.text_model import TextModel
-from tellapart.models.torch_backend import Runtime, import_torch, runtime
-from tellapart.models.torch_forward import forward
+from tellapart.models.torch_backend import Runtime, forward, import_torch, runtime
 
 __all__ = ["CausalLikelihood"]
 
@@ -29,9 +28,6 @@ class CausalLikelihood:
     No number depends on batch size, order or neighbours.
 
     Attributes:
-        text_model: a causal one.
-        name: for people.
-        fingerprint: changes whenever a score may.
         begin: the token put before the first one; None: there is none, and the first one is not predicted.
         per_token: whether a score is the mean.
     """

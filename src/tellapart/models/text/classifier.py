@@ -14,8 +14,7 @@ from tellapart.errors import ModelError
 from tellapart.models.huggingface.files import read_config
 from tellapart.models.options import ModelOptions
 from tellapart.models.text.text_model import TextModel
-from tellapart.models.torch_backend import runtime
-from tellapart.models.torch_forward import forward
+from tellapart.models.torch_backend import forward, runtime
 
 __all__ = ["TextClassifier"]
 
@@ -31,9 +30,6 @@ class TextClassifier:
     number depends on batch size, order or neighbours.
 
     Attributes:
-        text_model: a classifier or regressor.
-        name: of the model's class, with the label.
-        fingerprint: of the weights, the configuration, the vocabulary and the label.
         column: of the label among the outputs.
     """
 
@@ -45,11 +41,7 @@ class TextClassifier:
 
     @classmethod
     def load(cls, source: str, label: str | None) -> Self:
-        """Load a classifier and its tokenizer.
-
-        Args:
-            source: a folder or a hub id.
-            label: whose log-odds; None for a model with one output.
+        """Load a classifier and its tokenizer from a folder or the hub; the label is None for a model with one output.
 
         Raises:
             ModelError: a file is missing, or there are several outputs and no label says which.

@@ -31,11 +31,7 @@ __all__ = ["SCORERS", "Length", "ScorerForm", "find_text_scorer", "resolve_besid
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """A text's length: a blind model that needs no training.
-
-    >>> Length("words").score_texts(["two dogs", "a"]).tolist()
-    [2.0, 1.0]
-    """
+    """A text's length: a blind model that needs no training."""
 
     name: Literal["words", "characters"]
     kind: ClassVar[ScoreKind] = "similarity"
@@ -51,11 +47,7 @@ class Length:
 
 
 def resolve_beside(path: str, home: Path) -> str:
-    """Return a path relative to the folder `home` if something is there, else the path as written: perhaps a hub id.
-
-    >>> resolve_beside("org/model", Path("nowhere"))
-    'org/model'
-    """
+    """Return a path relative to the folder `home` if something is there, else the path as written: perhaps a hub id."""
     local = home / Path(path).expanduser()
     return str(local) if local.exists() else path
 
@@ -114,7 +106,7 @@ def find_text_scorer(name: str, home: Path) -> TextScorer:
 
     Args:
         name: of one of the forms in `SCORERS`, or of a model of the catalogue that reads texts alone (`blind`).
-        home: the folder that a path in it is relative to.
+        home: the folder that a path in the name is relative to.
 
     Raises:
         UnknownNameError: no such scorer.
@@ -155,9 +147,6 @@ def score_captions(scorer: TextScorer, items: Sequence[Item]) -> NDArray[np.floa
     Raises:
         DataError: an item is not of one image by two texts, so that it has no one false text.
         ModelError: the scorer gave a number that is not finite.
-
-    >>> score_captions(Length("words"), [Item(id="a", images=("a.png",), texts=("a dog", "a big dog"))]).tolist()
-    [[2.0, 3.0]]
     """
     for item in items:
         if item.shape != (1, 2):

@@ -28,14 +28,11 @@ _AT_ONCE = 500
 class LinkGrammar:
     """1 for a text that the parser can parse whole, else 0.
 
-    Many captions are noun phrases ("A man on a horse") and no sentences: a text that fails is
-    tried again after "I see".
+    Many captions are noun phrases ("A man on a horse") and no sentences: a text that fails is tried again after
+    "I see".
 
     Source: Sleator and Temperley, Parsing English with a Link Grammar, 1991; the program is `link-parser` of the
     package link-grammar, with its English dictionaries.
-
-    Attributes:
-        program: its path.
     """
 
     program: str

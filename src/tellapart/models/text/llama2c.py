@@ -44,11 +44,7 @@ class Sizes(NamedTuple):
     context: int
 
     def layout(self) -> dict[str, tuple[int, ...]]:
-        """Return name -> shape of the weights, in the file's order; matrices are (out, in).
-
-        >>> Sizes(4, 8, 1, 2, 2, 300, 16).layout()["query"]
-        (1, 4, 4)
-        """
+        """Return name -> shape of the weights, in the file's order; matrices are (out, in)."""
         head, pieces = self.dim // self.heads, abs(self.vocabulary)
         keys = self.key_heads * head
         return {
@@ -76,7 +72,6 @@ class Checkpoint:
     """A model and its tokenizer, read and checked.
 
     Attributes:
-        sizes: as the file begins.
         weights: name -> float32; matrices are (in, out), save the embedding.
         pieces: bytes of a piece -> its score and number, without those of control and of bytes, which no text may
             spell.

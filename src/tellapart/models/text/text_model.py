@@ -9,8 +9,14 @@ from typing import Any, Self
 
 from tellapart.errors import ModelError
 from tellapart.models.huggingface.files import config_facts, load_tokenizer, load_weights
-from tellapart.models.torch_backend import Runtime, fixed_batches, import_torch, weights_fingerprint
-from tellapart.models.torch_forward import bucket, positions_by_key
+from tellapart.models.torch_backend import (
+    Runtime,
+    bucket,
+    fixed_batches,
+    import_torch,
+    positions_by_key,
+    weights_fingerprint,
+)
 
 __all__ = ["ROWS", "TextModel"]
 
@@ -29,7 +35,7 @@ class TextModel:
         source: the folder or hub id.
         model: of transformers, in evaluation mode.
         tokenizer: of transformers.
-        runtime: where and how it computes.
+        runtime: device and dtype.
         rows: texts that are read together, filled up by copies. The last bits of a number depend on it and on the text
             alone.
         tokenizer_limit: whether texts are held to the tokenizer's own maximum, too.
@@ -53,15 +59,7 @@ class TextModel:
         rows: int = ROWS,
         tokenizer_limit: bool = False,
     ) -> Self:
-        """Load a model; no weight of it is guessed.
-
-        Args:
-            architecture: a class of transformers.
-            source: a folder or a hub id.
-            runtime: device and dtype.
-            unused: parts that the checkpoint may hold or lack.
-            rows: as the attribute.
-            tokenizer_limit: as the attribute.
+        """Load a class of transformers; `unused` are parts that its checkpoint may hold or lack. No weight is guessed.
 
         Raises:
             ModelError: it is not available, or its weights do not fit.

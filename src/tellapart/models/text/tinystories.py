@@ -34,10 +34,6 @@ class TinyStories:
     The sum is the probability of the text and favours a short one; the mean does not. Blanks are no words: runs of
     them count as one, and those around a text not at all. A text is computed by itself, so its number depends on no
     batch.
-
-    Attributes:
-        checkpoint: the model and its tokenizer.
-        per_token: whether a score is the mean.
     """
 
     checkpoint: Checkpoint
@@ -46,11 +42,7 @@ class TinyStories:
 
     @classmethod
     def load(cls, path: Path, *, per_token: bool = False) -> Self:
-        """Read a checkpoint.
-
-        Args:
-            path: `model.bin`; its tokenizer follows in the same file, or lies beside it as `tokenizer.bin`.
-            per_token: score the mean over the pieces, not the sum.
+        """Read a checkpoint: `model.bin`, whose tokenizer follows in the same file or lies beside it.
 
         Raises:
             ModelError: a file is missing or is not what its format says.
@@ -65,8 +57,7 @@ class TinyStories:
     @property
     def name(self) -> str:
         """`tinystories-15M`, by the number of weights."""
-        millions = self.parameters / 1e6
-        return f"tinystories-{millions:.0f}M" + ("-per-token" if self.per_token else "")
+        return f"tinystories-{self.parameters / 1e6:.0f}M" + ("-per-token" if self.per_token else "")
 
     @property
     def fingerprint(self) -> str:
