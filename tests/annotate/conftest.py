@@ -14,11 +14,11 @@ from urllib.parse import unquote
 
 import pytest
 
-from tellapart.annotate.folder import Given, write_study
+from tellapart.annotate.folder import ImageAccess, write_study
 from tellapart.annotate.label_studio import read_export
-from tellapart.annotate.replies import Reply, answers_of, field_names
+from tellapart.annotate.replies import Reply, decode_replies, field_names
 from tellapart.annotate.sheets import read_sheet
-from tellapart.annotate.survey import Answer, Deal, Earlier, Study, deal
+from tellapart.annotate.survey import Deal, Earlier, Study, SurveyAnswer, deal
 from tellapart.annotate.surveys import find_survey
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
@@ -98,7 +98,7 @@ class Desk:
                 writer.writerows(rows)
         return paths
 
-    def imported(self, *paths: Path, **how: Any) -> list[Answer]:
+    def imported(self, *paths: Path, **how: Any) -> list[SurveyAnswer]:
         """Read answers as `annotate import` does."""
         survey = find_survey(self.study.survey)
         replies: list[Reply] = []
@@ -106,7 +106,7 @@ class Desk:
             csv_file = path.suffix == ".csv"
             fields = field_names(survey, self.study)
             replies += read_sheet(path, survey, self.study) if csv_file else read_export(path, fields)
-        return answers_of(survey, self.study, replies, **how)
+        return decode_replies(survey, self.study, replies, **how)
 
     def _written(self, name: str, rows: list[Any]) -> Path:
         path = self.folder.parent / name
@@ -149,7 +149,7 @@ def desk(made_set: Callable[..., Path], tmp_path: Path) -> Callable[..., Desk]:
         pairs = read_pair_set(source if source.exists() else made_set(source.name, n=n, shape=shape), "made")
         study = deal(find_survey(survey), pairs, Deal(annotators, **how), earlier)
         folder = tmp_path / f"study {survey} & co"
-        write_study(folder, find_survey(survey), study, pairs, Given())
+        write_study(folder, find_survey(survey), study, pairs, ImageAccess())
         return Desk(folder, study, pairs)
 
     return make

@@ -105,7 +105,7 @@ def test_a_study_can_be_read_before_it_is_finished(command, made_set, tmp_path) 
     sheet = fill(tmp_path / "study" / "sheets" / "ann.csv", true_option("caption"))
     assert "8 of 16 tasks have no answer" in command("annotate", "import", "study", sheet).err
     assert "8 of 16 tasks answered" in command("annotate", "import", "study", sheet, "--partial").out
-    assert "agreement: none to be had" in command("annotate", "agree", "study").out
+    assert "agreement: none, no unit" in command("annotate", "agree", "study").out
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from tellapart.annotate.errors_by import (
 )
 from tellapart.annotate.findings import findings, print_findings
 from tellapart.annotate.human import human_rows, human_scores
-from tellapart.annotate.survey import Answer, Deal, Study, deal
+from tellapart.annotate.survey import Deal, Study, SurveyAnswer, deal
 from tellapart.annotate.surveys import find_survey
 from tellapart.annotate.units import altered_words
 from tellapart.data.item import Item
@@ -49,13 +49,13 @@ def pairs_of(n: int, shape: tuple[int, int] = (2, 2), texts: tuple[str, ...] = (
     return PairSet("made", items, Path())
 
 
-def answered(survey: str, pairs: PairSet, said: dict[str, list[str]], **how) -> tuple[Study, list[Answer]]:
+def answered(survey: str, pairs: PairSet, said: dict[str, list[str]], **how) -> tuple[Study, list[SurveyAnswer]]:
     """A study with each annotator's answers in the order of its units; a blank is no answer."""
     study = deal(find_survey(survey), pairs, Deal(tuple(said), **how))
     field = find_survey(survey).choice.name
     tasks = {(task.annotator, task.unit): task.id for task in study.tasks}
     return study, [
-        Answer(task=tasks[who, unit.id], annotator=who, unit=unit.id, values={field: label})
+        SurveyAnswer(task=tasks[who, unit.id], annotator=who, unit=unit.id, values={field: label})
         for who, labels in said.items()
         for unit, label in zip(study.units, labels, strict=True)
         if label
@@ -190,7 +190,7 @@ def test_studies_of_different_sets_make_no_row() -> None:
         human_rows([one, (two[0].model_copy(update={"pairs": "other"}), two[1])])
 
 
-# Agreement
+# LabelAgreement
 
 
 def test_agreement_is_between_pairs_and_over_all_in_each_view() -> None:

@@ -102,7 +102,7 @@ def test_no_picture_is_read_if_none_is_wanted(made_set: Any, command: Run) -> No
         (["winogrond"], "no benchmark 'winogrond'; did you mean 'winoground'"),
         (["folder:gone"], "no folder 'gone'"),
         (["vlue-nlvr2"], "vlue-nlvr2 is a task (nlvr2), and no set of minimal pairs"),
-        (["demo", "--no-images", "--text-model", "oracle"], "oracle is no model of texts alone"),
+        (["demo", "--no-images", "--text-model", "oracle"], "oracle reads more than texts"),
         (["demo", "--no-images", "--against", "nonesuch"], "no benchmark 'nonesuch'"),
         (["demo", "--no-images", "--text-model", "tinystories:gone.bin"], "gone.bin: No such file or directory"),
     ],

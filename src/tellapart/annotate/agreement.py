@@ -1,4 +1,4 @@
-"""Do people agree: Cohen's kappa of every two annotators, Krippendorff's alpha of all, and what was answered how often."""
+"""Agreement of annotators: Cohen's kappa of every two, Krippendorff's alpha of all, and the share of each label."""
 
 from __future__ import annotations
 
@@ -8,23 +8,21 @@ from itertools import combinations
 
 from pydantic import BaseModel, ConfigDict
 
-from tellapart.annotate.survey import Answer, Study, Survey
-from tellapart.stats.agreement import Reliability, alpha_with_interval, kappa_with_interval, percent_agreement
+from tellapart.annotate.survey import Study, Survey, SurveyAnswer
+from tellapart.stats.agreement import alpha_with_interval, kappa_with_interval, percent_agreement
 from tellapart.stats.intervals import Column, Interval, intervals_for
 
-__all__ = ["Agreement", "Bounded", "PairAgreement", "Share", "agreement", "shares", "usable"]
+__all__ = ["Estimate", "LabelAgreement", "LabelShare", "PairAgreement", "Record", "agreement", "shares", "usable"]
 
 
-class _Record(BaseModel):
+class Record(BaseModel):
+    """A part of what `annotate agree` reports; its fields are those of the JSON."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Bounded(_Record):
-    """A number with its interval; None where it is not defined, or the data give no interval.
-
-    >>> Bounded.of(0.5, Interval(0.4, 0.6, 0.95, "wilson")).low
-    0.4
-    """
+class Estimate(Record):
+    """A number with its interval; None where it is not defined, or the data give no interval."""
 
     value: float | None
     low: float | None
@@ -32,91 +30,70 @@ class Bounded(_Record):
     method: str
 
     @classmethod
-    def of(cls, value: float | None, interval: Interval) -> Bounded:
-        """Put a value and its interval together.
-
-        >>> Bounded.of(None, Interval(None, None, 0.95, "none: one label")).method
-        'none: one label'
-        """
+    def of(cls, value: float | None, interval: Interval) -> Estimate:
+        """Join a value and its interval."""
         return cls(value=value, low=interval.low, high=interval.high, method=interval.method)
 
 
-class PairAgreement(_Record):
-    """Two annotators on the units that both labelled.
-
-    >>> PairAgreement(a="ann", b="bob", units=2, same=1.0, kappa=Bounded(value=1.0, low=None, high=None, method="")).units
-    2
-    """
+class PairAgreement(Record):
+    """Two annotators on the units that both labelled."""
 
     a: str
     b: str
     units: int
     same: float
-    kappa: Bounded
+    kappa: Estimate
 
 
-class Agreement(_Record):
+class LabelAgreement(Record):
     """How people agree in one view of their labels.
 
     Attributes:
-        field: what was asked.
-        view: how labels were put together first: as given, or one or none (BiVLC).
+        field: of the answers.
+        view: how labels were merged first: as given, or one or none (BiVLC).
         units: labelled by two or more people.
         alpha: Krippendorff's, nominal, over all of them.
         kappa: the mean of the pairs' kappas that are defined.
         pairs: every two annotators with units in common.
-
-    >>> alpha = Bounded(value=None, low=None, high=None, method="none: one label")
-    >>> Agreement(field="image", view="as given", units=0, alpha=alpha, kappa=None, pairs=[]).kappa is None
-    True
     """
 
     field: str
     view: str
     units: int
-    alpha: Bounded
+    alpha: Estimate
     kappa: float | None
     pairs: list[PairAgreement]
 
 
-class Share(_Record):
-    """How many answers gave a label.
-
-    >>> Share(label="both", answers=3, share=Bounded(value=0.5, low=0.2, high=0.8, method="wilson")).answers
-    3
-    """
+class LabelShare(Record):
+    """How many answers gave a label."""
 
     label: str
     answers: int
-    share: Bounded
+    share: Estimate
 
 
-def usable(answers: Sequence[Answer]) -> list[Answer]:
-    """Return the answers that were not skipped and break no rule.
-
-    >>> usable([Answer(task="ann-00001", annotator="ann", unit="a", skipped=True)])
-    []
-    """
+def usable(answers: Sequence[SurveyAnswer]) -> list[SurveyAnswer]:
+    """Return the answers that were not skipped and break no rule."""
     return [answer for answer in answers if not answer.skipped and not answer.problems]
 
 
-def agreement(survey: Survey, study: Study, answers: Sequence[Answer], *, seed: int = 0) -> list[Agreement]:
-    """Compare people in the survey's choice, in each of its views; nothing where no unit has two labels.
+def agreement(survey: Survey, study: Study, answers: Sequence[SurveyAnswer], *, seed: int = 0) -> list[LabelAgreement]:
+    """Compare annotators' choices, in each view of the survey; return nothing where no unit has two labels.
 
-    A label is the option itself, wherever it stood: that two people both said `A` is no agreement.
+    A label is the option itself, whatever its letter was: two people who both chose `A` need not agree.
 
     >>> from tellapart.annotate.surveys import find_survey
-    >>> from tellapart.annotate.survey import Unit
-    >>> units = [Unit(id=f"{k}", item=f"{k}", cluster=f"{k}", images=["0"], options=["x", "y"]) for k in range(4)]
+    >>> from tellapart.annotate.survey import SurveyUnit
+    >>> units = [SurveyUnit(id=f"{k}", item=f"{k}", cluster=f"{k}", images=["0"], options=["x", "y"]) for k in range(4)]
     >>> study = Study(survey="i2t", pairs="s", shape=[1, 2], seed=0, annotators=["a", "b"], units=units, tasks=[])
-    >>> said = {"a": "0101", "b": "0111"}
-    >>> given = [
-    ...     Answer(task="", annotator=who, unit=str(k), values={"caption": label})
-    ...     for who, labels in said.items()
+    >>> answers = [
+    ...     SurveyAnswer(task="", annotator=name, unit=str(k), values={"caption": label})
+    ...     for name, labels in (("a", "0101"), ("b", "0111"))
     ...     for k, label in enumerate(labels)
     ... ]
-    >>> (found,) = agreement(find_survey("i2t"), study, given)
-    >>> found.kappa, round(found.alpha.value, 3)
+    >>> (view,) = agreement(find_survey("i2t"), study, answers)
+    >>> view.kappa, round(view.alpha.value, 3)
     (0.5, 0.533)
     """
     ask = survey.choice
@@ -132,7 +109,7 @@ def agreement(survey: Survey, study: Study, answers: Sequence[Answer], *, seed: 
 
 def _view(
     study: Study, field: str, view: str, read: Callable[[str], str], labels: dict[str, dict[str, str]], seed: int
-) -> Agreement:
+) -> LabelAgreement:
     units = [unit for unit in study.units if unit.id in labels]
     table = [
         [read(own[who]) if who in own else None for who in study.annotators]
@@ -148,40 +125,39 @@ def _view(
             first, second, own = map(list, zip(*both, strict=True))
             kappa = kappa_with_interval(first, second, own, seed=seed)
             same = percent_agreement(first, second)
-            pairs.append(PairAgreement(a=a, b=b, units=len(both), same=same, kappa=_bounded(kappa)))
+            pairs.append(
+                PairAgreement(a=a, b=b, units=len(both), same=same, kappa=Estimate.of(kappa.value, kappa.interval))
+            )
     known = [pair.kappa.value for pair in pairs if pair.kappa.value is not None]
-    return Agreement(
+    return LabelAgreement(
         field=field,
         view=view,
         units=alpha.items,
-        alpha=_bounded(alpha),
+        alpha=Estimate.of(alpha.value, alpha.interval),
         kappa=sum(known) / len(known) if known else None,
         pairs=pairs,
     )
 
 
-def _bounded(found: Reliability) -> Bounded:
-    return Bounded.of(found.value, found.interval)
-
-
-def shares(survey: Survey, study: Study, answers: Sequence[Answer], *, seed: int = 0) -> list[Share]:
-    """Return how often each label was given, the most frequent first; an option of a unit counts as right or wrong.
+def shares(survey: Survey, study: Study, answers: Sequence[SurveyAnswer], *, seed: int = 0) -> list[LabelShare]:
+    """Return how often each label was given, the most frequent first; options count as right or wrong.
 
     Where a unit has no right answer, its options count as `an option`. COCO-Counterfactuals' Table 7 is this, of its
     survey of error categories.
 
     >>> from tellapart.annotate.surveys import find_survey
-    >>> from tellapart.annotate.survey import Unit
-    >>> unit = Unit(id="a", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
+    >>> from tellapart.annotate.survey import SurveyUnit
+    >>> unit = SurveyUnit(id="a", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
     >>> study = Study(survey="i2t", pairs="s", shape=[1, 2], seed=0, annotators=["ann"], units=[unit], tasks=[])
-    >>> shares(find_survey("i2t"), study, [Answer(task="", annotator="ann", unit="a", values={"caption": "0"})])[0].label
-    'right'
+    >>> answer = SurveyAnswer(task="", annotator="ann", unit="a", values={"caption": "0"})
+    >>> [(share.label, share.answers) for share in shares(find_survey("i2t"), study, [answer])]
+    [('right', 1)]
     """
-    ask, given = survey.choice, usable(answers)
-    if ask is None or not given:
+    ask, answers = survey.choice, usable(answers)
+    if ask is None or not answers:
         return []
     labels = []
-    for answer in given:
+    for answer in answers:
         label, unit = answer.values[ask.name], study.unit_of[answer.unit]
         if unit.truth:
             label = (
@@ -190,11 +166,11 @@ def shares(survey: Survey, study: Study, answers: Sequence[Answer], *, seed: int
         elif label not in ask.choices:
             label = "an option"
         labels.append(label)
-    clusters = [study.unit_of[answer.unit].cluster for answer in given]
+    clusters = [study.unit_of[answer.unit].cluster for answer in answers]
     counts = Counter(labels).most_common()
     columns = [Column([float(label == each) for each in labels], binary=True) for label, _ in counts]
-    found = intervals_for(columns, clusters, seed=seed)
+    intervals = intervals_for(columns, clusters, seed=seed)
     return [
-        Share(label=label, answers=count, share=Bounded.of(count / len(labels), interval))
-        for (label, count), interval in zip(counts, found, strict=True)
+        LabelShare(label=label, answers=count, share=Estimate.of(count / len(labels), interval))
+        for (label, count), interval in zip(counts, intervals, strict=True)
     ]

@@ -1,7 +1,7 @@
-"""Where people err: error rates by tag, by the altered word pair, by groups of words; and how often a word was altered.
+"""Error rates of annotators by tag, by the altered word pair and by groups of words; and how often a word was altered.
 
-An error is an answer that is not the image's (or the caption's) own: the other one, both, or neither (COCO-Counterfactuals
-appendix A.3). Rates are over answers, with intervals that draw whole clusters.
+An error is an answer that is not the image's (or the caption's) own: the other one, both, or neither
+(COCO-Counterfactuals appendix A.3). Rates are over answers, with intervals that draw whole clusters.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
-from tellapart.annotate.agreement import Bounded, usable
-from tellapart.annotate.survey import Answer, Study, Survey, Unit
+from tellapart.annotate.agreement import Estimate, Record, usable
+from tellapart.annotate.survey import Study, Survey, SurveyAnswer, SurveyUnit
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_object
 from tellapart.errors import DataError, MetricError
@@ -27,24 +25,16 @@ HUMAN = (
 )
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ErrorRate(_Record):
-    """Errors among answers.
-
-    >>> ErrorRate(of="human", errors=1, answers=2, rate=Bounded(value=0.5, low=0.1, high=0.9, method="")).errors
-    1
-    """
+class ErrorRate(Record):
+    """Errors among answers."""
 
     of: str
     errors: int
     answers: int
-    rate: Bounded
+    rate: Estimate
 
 
-class Errors(_Record):
+class Errors(Record):
     """A survey's errors.
 
     Attributes:
@@ -52,10 +42,6 @@ class Errors(_Record):
         by_tag: for each tag and value.
         by_alteration: for each pair of altered words, first caption's -> second's; most errors first (Table 10).
         by_group: for each group of words: units whose own altered word is of the group.
-
-    >>> rate = ErrorRate(of="all", errors=0, answers=1, rate=Bounded(value=0.0, low=0.0, high=0.8, method="wilson"))
-    >>> Errors(all=rate, by_tag=[], by_alteration=[], by_group=[]).all.errors
-    0
     """
 
     all: ErrorRate
@@ -67,7 +53,7 @@ class Errors(_Record):
 def errors_by(
     survey: Survey,
     study: Study,
-    answers: Sequence[Answer],
+    answers: Sequence[SurveyAnswer],
     groups: Mapping[str, Iterable[str]] | None = None,
     *,
     seed: int = 0,
@@ -75,8 +61,7 @@ def errors_by(
     """Count errors; None where the survey has no right answers, or nobody answered.
 
     Args:
-        survey: what was asked.
-        study: the key.
+        survey, study: of the answers.
         answers: skipped ones do not count.
         groups: words of each group, in lower case; the paper's words for people if it is not given.
         seed: of the bootstrap.
@@ -84,11 +69,12 @@ def errors_by(
     Source: COCO-Counterfactuals appendix A.3.2, Table 10.
 
     >>> from tellapart.annotate.surveys import find_survey
-    >>> unit = Unit(id="a", item="a", cluster="a", images=["0"], options=["x", "y"], truth="0", altered=["man", "boy"])
+    >>> words = {"altered": ["man", "boy"], "options": ["a man", "a boy"]}
+    >>> unit = SurveyUnit(id="a", item="a", cluster="a", images=["0"], truth="0", **words)
     >>> study = Study(survey="coco-cf", pairs="s", shape=[1, 2], seed=0, annotators=["ann"], units=[unit], tasks=[])
-    >>> given = [Answer(task="", annotator="ann", unit="a", values={"caption": "both"})]
-    >>> found = errors_by(find_survey("coco-cf"), study, given)
-    >>> found.all.errors, found.by_alteration[0].of, found.by_group[0].of
+    >>> answers = [SurveyAnswer(task="", annotator="ann", unit="a", values={"caption": "both"})]
+    >>> errors = errors_by(find_survey("coco-cf"), study, answers)
+    >>> errors.all.errors, errors.by_alteration[0].of, errors.by_group[0].of
     (1, 'man -> boy', 'human')
     """
     ask = survey.choice
@@ -97,51 +83,45 @@ def errors_by(
     if not judged:
         return None
 
-    def rates(names_of: Callable[[Unit], Iterable[str]]) -> list[ErrorRate]:
-        found: dict[str, list[tuple[Unit, bool]]] = {}
+    def rates(names_of: Callable[[SurveyUnit], Iterable[str]]) -> list[ErrorRate]:
+        by_name: dict[str, list[tuple[SurveyUnit, bool]]] = {}
         for unit, wrong in judged:
             for name in names_of(unit):
-                found.setdefault(name, []).append((unit, wrong))
-        return [_rate(name, own, seed) for name, own in found.items()]
+                by_name.setdefault(name, []).append((unit, wrong))
+        return [_rate(name, own, seed) for name, own in by_name.items()]
 
     words = {name: frozenset(own) for name, own in (groups or {"human": HUMAN}).items()}
     return Errors(
         all=_rate("all answers", judged, seed),
-        by_tag=sorted(rates(lambda unit: (f"{tag}: {value}" for tag, value in unit.tags.items())), key=_name),
+        by_tag=sorted(
+            rates(lambda unit: (f"{tag}: {value}" for tag, value in unit.tags.items())), key=lambda row: row.of
+        ),
         by_alteration=sorted(rates(_alteration), key=lambda row: (-row.errors, row.of)),
         by_group=rates(lambda unit: (name for name, own in words.items() if _own_word(unit) in own)),
     )
 
 
-def _name(row: ErrorRate) -> str:
-    return row.of
-
-
-def _rate(name: str, judged: Sequence[tuple[Unit, bool]], seed: int) -> ErrorRate:
+def _rate(name: str, judged: Sequence[tuple[SurveyUnit, bool]], seed: int) -> ErrorRate:
     wrong = [float(error) for _, error in judged]
     interval = interval_for(wrong, [unit.cluster for unit, _ in judged], binary=True, seed=seed)
     errors = int(sum(wrong))
-    return ErrorRate(of=name, errors=errors, answers=len(judged), rate=Bounded.of(errors / len(judged), interval))
+    return ErrorRate(of=name, errors=errors, answers=len(judged), rate=Estimate.of(errors / len(judged), interval))
 
 
-def _alteration(unit: Unit) -> list[str]:
+def _alteration(unit: SurveyUnit) -> list[str]:
     return [f"{unit.altered[0]} -> {unit.altered[1]}"] if unit.altered else []
 
 
-def _own_word(unit: Unit) -> str:
-    """The altered word of the unit's own caption: the paper's "altered subject of its caption"."""
+def _own_word(unit: SurveyUnit) -> str:
+    """Return the altered word of the unit's own caption: the paper's "altered subject of its caption"."""
     return unit.altered[int(unit.truth)] if unit.altered and unit.truth.isdigit() else ""
 
 
 def read_groups(path: Path) -> dict[str, list[str]]:
-    """Read groups of words: a JSON object of lists, such as `{"human": ["girl", "boy"]}`; words are put in lower case.
+    """Read groups of words in lower case: a JSON object of lists, such as `{"human": ["girl", "boy"]}`.
 
     Raises:
         DataError: the file is something else.
-
-    >>> read_groups(Path("gone.json"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: gone.json: cannot be read (No such file or directory)
     """
     groups = read_object(path)
     for name, own in groups.items():
@@ -193,5 +173,5 @@ def frequency_correlation(frequencies: Sequence[float], changes: Sequence[Sequen
     y = [change for row in changes for change in row]
     if len(x) < 3 or len(set(x)) < 2 or len(set(y)) < 2:
         raise MetricError(f"frequency_correlation: needs 3 or more numbers that vary on both sides; got {len(x)}")
-    found = pearsonr(x, y)
-    return float(found.statistic), float(found.pvalue)
+    correlation = pearsonr(x, y)
+    return float(correlation.statistic), float(correlation.pvalue)

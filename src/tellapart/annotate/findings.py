@@ -1,20 +1,18 @@
-"""All that a set of studies says, as one record, and as tables on the terminal."""
+"""The findings of studies of one pair set, as a record and as tables on the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict
-
-from tellapart.annotate.agreement import Agreement, Bounded, Share, agreement, shares
-from tellapart.annotate.errors_by import ErrorRate, Errors, errors_by
-from tellapart.annotate.human import Answered, HumanRow, human_rows
+from tellapart.annotate.agreement import Estimate, LabelAgreement, LabelShare, Record, agreement, shares
+from tellapart.annotate.errors_by import Errors, errors_by
+from tellapart.annotate.human import AnsweredStudies, HumanRow, human_rows
 from tellapart.annotate.surveys import find_survey
 from tellapart.report.numbers import plain
+from tellapart.report.terminal import console, print_lines
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
 __all__ = ["Findings", "StudyFindings", "findings", "print_findings"]
@@ -23,50 +21,37 @@ __all__ = ["Findings", "StudyFindings", "findings", "print_findings"]
 _MOST_ROWS = 20
 
 
-class StudyFindings(BaseModel):
-    """One study.
-
-    >>> StudyFindings(survey="i2t", answers=0, skipped=0, broken=0, labels=[], agreement=[], errors=None).survey
-    'i2t'
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class StudyFindings(Record):
+    """The findings of one study."""
 
     survey: str
     answers: int
     skipped: int
     broken: int
-    labels: list[Share]
-    agreement: list[Agreement]
+    labels: list[LabelShare]
+    agreement: list[LabelAgreement]
     errors: Errors | None
 
 
-class Findings(BaseModel):
-    """All studies, and the human row that they give together.
-
-    >>> Findings(studies=[], human=[]).human
-    []
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class Findings(Record):
+    """All studies, and the human row that they give together."""
 
     studies: list[StudyFindings]
     human: list[HumanRow]
 
 
-def findings(answered: Answered, groups: Mapping[str, Iterable[str]] | None = None, *, seed: int = 0) -> Findings:
-    """Work out what studies of one pair set say.
+def findings(
+    answered: AnsweredStudies, groups: Mapping[str, Iterable[str]] | None = None, *, seed: int = 0
+) -> Findings:
+    """Measure agreement, errors and the human row of studies of one pair set.
 
     Raises:
         ScoreError: they are of different pair sets.
-
-    >>> findings([]).studies
-    []
     """
-    found = []
+    by_study = []
     for study, answers in answered:
         survey = find_survey(study.survey)
-        found.append(
+        by_study.append(
             StudyFindings(
                 survey=survey.name,
                 answers=len(answers),
@@ -77,93 +62,77 @@ def findings(answered: Answered, groups: Mapping[str, Iterable[str]] | None = No
                 errors=errors_by(survey, study, answers, groups, seed=seed),
             )
         )
-    return Findings(studies=found, human=human_rows(answered, seed=seed))
+    return Findings(studies=by_study, human=human_rows(answered, seed=seed))
 
 
-def print_findings(found: Findings) -> None:
-    """Print them.
+def print_findings(record: Findings) -> None:
+    """Print the findings of each study, and the human row.
 
     >>> study = StudyFindings(survey="i2t", answers=2, skipped=1, broken=0, labels=[], agreement=[], errors=None)
     >>> print_findings(Findings(studies=[study], human=[]))
     i2t: 2 answers, 1 skipped, 0 not used
-    agreement: none to be had, no unit has labels of two annotators
+    agreement: none, no unit has labels of two annotators
     """
-    from rich.console import Console
-
-    console = Console()
-    console = console if console.is_terminal else Console(width=120)
-    for study in found.studies:
-        _say(
-            console, f"{study.survey}: {study.answers:,} answers, {study.skipped:,} skipped, {study.broken:,} not used"
-        )
+    for study in record.studies:
+        print_lines(f"{study.survey}: {study.answers:,} answers, {study.skipped:,} skipped, {study.broken:,} not used")
         if study.labels:
             table = _table("answer", "n", "share")
             for share in study.labels:
                 table.add_row(share.label, f"{share.answers:,}", _percent(share.share))
-            console.print(table)
-        _print_agreement(console, study)
+            console().print(table)
+        _print_agreement(study)
         if study.errors:
-            _print_errors(console, study.errors)
-    if found.human:
+            _print_errors(study.errors)
+    if record.human:
         table = _table("people", "items", "score", "ties broken by a coin", "items with ties")
-        for row in found.human:
-            table.add_row(
-                row.metric, f"{row.items:,}", _percent(row.strict), f"{100 * row.neutral:.2f}", f"{row.ties:,}"
-            )
-        console.print(table)
+        for row in record.human:
+            neutral = f"{100 * row.neutral:.2f}"
+            table.add_row(row.metric, f"{row.items:,}", _percent(row.strict), neutral, f"{row.ties:,}")
+        console().print(table)
 
 
-def _print_agreement(console: Console, study: StudyFindings) -> None:
+def _print_agreement(study: StudyFindings) -> None:
     if not study.agreement:
-        _say(console, "agreement: none to be had, no unit has labels of two annotators")
+        print_lines("agreement: none, no unit has labels of two annotators")
     for view in study.agreement:
         table = _table("annotators", "units", "same", "kappa")
         for pair in view.pairs:
-            table.add_row(f"{pair.a}, {pair.b}", f"{pair.units:,}", f"{100 * pair.same:.1f}", _plain(pair.kappa))
+            table.add_row(f"{pair.a}, {pair.b}", f"{pair.units:,}", f"{100 * pair.same:.1f}", _coefficient(pair.kappa))
+        console().print(table)
         mean = "none" if view.kappa is None else f"{view.kappa:.2f}"
-        console.print(table)
-        _say(
-            console,
-            f"{view.field}, {view.view}: Krippendorff's alpha {_plain(view.alpha)} on {view.units:,} units; mean kappa {mean}",
-        )
+        alpha = f"Krippendorff's alpha {_coefficient(view.alpha)} on {view.units:,} units"
+        print_lines(f"{view.field}, {view.view}: {alpha}; mean kappa {mean}")
 
 
-def _print_errors(console: Console, errors: Errors) -> None:
-    table = _table("errors", "n", "of", "rate")
-    rows = [errors.all, *errors.by_group, *errors.by_tag, *errors.by_alteration[:_MOST_ROWS]]
-    for row in rows:
-        table.add_row(*_error_row(row))
-    console.print(table)
-    if (left := len(errors.by_alteration) - _MOST_ROWS) > 0:
-        _say(console, f"{left:,} more altered word pairs are in --json")
-
-
-def _error_row(row: ErrorRate) -> tuple[str, str, str, str]:
+def _print_errors(errors: Errors) -> None:
     from rich.markup import escape
 
-    return escape(plain(row.of)), f"{row.errors:,}", f"{row.answers:,}", _percent(row.rate)
+    table = _table("errors", "n", "of", "rate")
+    for row in [errors.all, *errors.by_group, *errors.by_tag, *errors.by_alteration[:_MOST_ROWS]]:
+        table.add_row(escape(plain(row.of)), f"{row.errors:,}", f"{row.answers:,}", _percent(row.rate))
+    console().print(table)
+    if (more := len(errors.by_alteration) - _MOST_ROWS) > 0:
+        print_lines(f"{more:,} more altered word pairs are in --json")
 
 
-def _percent(found: Bounded) -> str:
-    bounds = "" if found.low is None or found.high is None else f" [{100 * found.low:.1f}, {100 * found.high:.1f}]"
-    return "" if found.value is None else f"{100 * found.value:.2f}{bounds}"
+def _percent(number: Estimate) -> str:
+    return "" if number.value is None else f"{100 * number.value:.2f}{_bounds(number, 100, 1)}"
 
 
-def _plain(found: Bounded) -> str:
-    if found.value is None:
-        return found.method
-    bounds = "" if found.low is None or found.high is None else f" [{found.low:.2f}, {found.high:.2f}]"
-    return f"{found.value:.2f}{bounds}"
+def _coefficient(number: Estimate) -> str:
+    return number.method if number.value is None else f"{number.value:.2f}{_bounds(number, 1, 2)}"
+
+
+def _bounds(number: Estimate, scale: int, decimals: int) -> str:
+    if number.low is None or number.high is None:
+        return ""
+    return f" [{scale * number.low:.{decimals}f}, {scale * number.high:.{decimals}f}]"
 
 
 def _table(*headings: str) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for place, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if place else "left", overflow="fold")
+    for index, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if index else "left", overflow="fold")
     return table
-
-
-def _say(console: Console, line: str) -> None:
-    console.print(line, markup=False, highlight=False, soft_wrap=True)

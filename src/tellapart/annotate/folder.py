@@ -1,4 +1,4 @@
-"""A study's folder: the key, what annotators are given, and their answers.
+"""A study's folder: the key, the files for annotators, and their answers.
 
 - `study.json`: the key. It holds the right answers; do not give it to annotators.
 - `label_studio/config.xml` and `label_studio/tasks_NAME.json`: a project for each annotator.
@@ -10,44 +10,41 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tellapart.annotate.label_studio import configuration, data_uri, local_file, tasks_json
-from tellapart.annotate.presentation import Picture, Shown, picture, shown
+from tellapart.annotate.presentation import TaskPart, read_image_file, task_parts
 from tellapart.annotate.sheets import sheet
-from tellapart.annotate.survey import Answer, Earlier, Study, Survey, Unit
+from tellapart.annotate.survey import Earlier, Study, Survey, SurveyAnswer
 from tellapart.data.annotations import check_row
 from tellapart.data.atomic import atomic_file, atomic_folder
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl, read_object
 from tellapart.errors import DataError
 
-__all__ = ["Given", "read_answers", "read_earlier", "read_study", "write_answers", "write_rows", "write_study"]
+__all__ = ["ImageAccess", "read_answers", "read_earlier", "read_study", "write_answers", "write_rows", "write_study"]
 
 _KEY, _ANSWERS = "study.json", "answers.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """How Label Studio gets at the images.
+class ImageAccess:
+    """How Label Studio reads the images.
 
     Attributes:
-        embed: the images stand in the tasks as `data:` addresses; no server is needed, and the files grow.
+        embed: put the images into the tasks as `data:` addresses; no server is needed, and the files grow.
         prefix: the study's folder below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT; its name if empty.
-
-    >>> Given().embed
-    False
     """
 
     embed: bool = False
     prefix: str = ""
 
 
-def write_study(folder: Path, survey: Survey, study: Study, pairs: PairSet, given: Given) -> None:
-    """Write a study's folder, whole or not at all.
+def write_study(folder: Path, survey: Survey, study: Study, pairs: PairSet, access: ImageAccess) -> None:
+    """Write a study's folder atomically.
 
     Raises:
         DataError: the folder holds something already or cannot be written, or an image cannot be read.
@@ -60,43 +57,39 @@ def write_study(folder: Path, survey: Survey, study: Study, pairs: PairSet, give
     >>> pairs = PairSet("s", (item,), Path("."), read=lambda reference: b"1")
     >>> study = deal(find_survey("i2t"), pairs, Deal(("ann",)))
     >>> with tempfile.TemporaryDirectory() as scratch:
-    ...     write_study(Path(scratch) / "study", find_survey("i2t"), study, pairs, Given())
+    ...     write_study(Path(scratch) / "study", find_survey("i2t"), study, pairs, ImageAccess())
     ...     sorted(path.name for path in Path(scratch, "study").rglob("*.*"))
     ['6b86b273ff34fce1.png', 'ann.csv', 'config.xml', 'study.json', 'tasks_ann.json']
     """
     with atomic_folder(folder) as draft:
-        _fill(draft, survey, study, pairs, Given(given.embed, given.prefix or folder.resolve().name))
+        _fill(draft, survey, study, pairs, ImageAccess(access.embed, access.prefix or folder.resolve().name))
 
 
-def _fill(folder: Path, survey: Survey, study: Study, pairs: PairSet, given: Given) -> None:
+def _fill(folder: Path, survey: Survey, study: Study, pairs: PairSet, access: ImageAccess) -> None:
     for name in ("images", "label_studio", "sheets"):
         (folder / name).mkdir()
-    pictures: dict[tuple[str, tuple[float, ...]], Picture] = {}
-    for each in _images(study.units):
-        found = picture(pairs, each)
-        (folder / "images" / found.name).write_bytes(found.data)
-        # The bytes are needed again only where they are embedded.
-        pictures[each.value, each.box] = found if given.embed else Picture(found.name, found.type, b"")
+    names: dict[tuple[str, tuple[float, ...]], str] = {}
+    addresses: dict[tuple[str, tuple[float, ...]], str] = {}
+    for part in (part for unit in study.units for part in task_parts(unit, range(len(unit.options))) if part.image):
+        key = part.value, part.box
+        if key not in names:
+            file = read_image_file(pairs, part)
+            (folder / "images" / file.name).write_bytes(file.data)
+            names[key] = file.name
+            addresses[key] = data_uri(file) if access.embed else local_file(file, access.prefix)
 
-    def embedded(each: Shown) -> str:
-        own = pictures[each.value, each.box]
-        return data_uri(own) if given.embed else local_file(own, given.prefix)
+    def address(part: TaskPart) -> str:
+        return addresses[part.value, part.box]
 
-    def beside(each: Shown) -> str:
-        return f"../images/{pictures[each.value, each.box].name}"
+    def path_from_sheets(part: TaskPart) -> str:
+        return f"../images/{names[part.value, part.box]}"
 
     files = {_KEY: study.model_dump_json(indent=1) + "\n", "label_studio/config.xml": configuration(survey, study)}
     for annotator in study.annotators:
-        files[f"label_studio/tasks_{annotator}.json"] = tasks_json(study, annotator, embedded)
-        files[f"sheets/{annotator}.csv"] = sheet(survey, study, annotator, beside)
+        files[f"label_studio/tasks_{annotator}.json"] = tasks_json(study, annotator, address)
+        files[f"sheets/{annotator}.csv"] = sheet(survey, study, annotator, path_from_sheets)
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8", newline="")
-
-
-def _images(units: Iterable[Unit]) -> dict[Shown, None]:
-    """Every image that is shown, once."""
-    things = (each for unit in units for each in shown(unit, range(len(unit.options))) if each.image)
-    return {Shown("", True, each.value, each.box): None for each in things}
 
 
 def read_study(folder: Path) -> Study:
@@ -104,10 +97,6 @@ def read_study(folder: Path) -> Study:
 
     Raises:
         DataError: the folder has none, or it is not what it must be.
-
-    >>> read_study(Path("no such folder"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: no such folder: has no study.json; name a folder that `tellapart annotate export` wrote
     """
     path = folder / _KEY
     if not path.is_file():
@@ -121,15 +110,11 @@ def read_study(folder: Path) -> Study:
     return study
 
 
-def write_answers(folder: Path, answers: Sequence[Answer]) -> Path:
-    """Write a study's answers, in place of those that it may have had; all of the file or nothing.
+def write_answers(folder: Path, answers: Sequence[SurveyAnswer]) -> Path:
+    """Write a study's answers atomically, in place of earlier ones.
 
     Raises:
         DataError: it cannot be written.
-
-    >>> write_answers(Path("no such folder"), [])
-    Traceback (most recent call last):
-    tellapart.errors.DataError: no such folder/answers.jsonl cannot be written (No such file or directory)
     """
     path = folder / _ANSWERS
     write_rows(path, [answer.model_dump(mode="json") for answer in answers])
@@ -137,14 +122,10 @@ def write_answers(folder: Path, answers: Sequence[Answer]) -> Path:
 
 
 def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Write rows as JSONL, or as one JSON list where the file's name ends in `.json`; all of the file or nothing.
+    """Write rows atomically: as JSONL, or as one JSON list where the file's name ends in `.json`.
 
     Raises:
         DataError: it cannot be written.
-
-    >>> write_rows(Path("no such folder/a.json"), [])
-    Traceback (most recent call last):
-    tellapart.errors.DataError: no such folder/a.json cannot be written (No such file or directory)
     """
     lines = [json.dumps(row, ensure_ascii=False) for row in rows]
     listed = ",\n".join(lines)
@@ -156,21 +137,16 @@ def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         raise DataError(f"{path} cannot be written ({error.strerror or error})") from error
 
 
-def read_answers(folder: Path, study: Study) -> list[Answer]:
+def read_answers(folder: Path, study: Study) -> list[SurveyAnswer]:
     """Read a study's answers.
 
     Raises:
         DataError: there are none yet, or they are not what they must be.
-
-    >>> study = Study(survey="i2t", pairs="s", shape=[1, 2], seed=0, annotators=[], units=[], tasks=[])
-    >>> read_answers(Path("no such folder"), study)
-    Traceback (most recent call last):
-    tellapart.errors.DataError: no such folder: has no answers.jsonl; read them in with `tellapart annotate import`
     """
     path = folder / _ANSWERS
     if not path.is_file():
         raise DataError(f"{folder}: has no {_ANSWERS}; read them in with `tellapart annotate import`")
-    answers = [check_row(Answer, row, f"{path}:{line}") for line, row in read_jsonl(path)]
+    answers = [check_row(SurveyAnswer, row, f"{path}:{line}") for line, row in read_jsonl(path)]
     known = {task.id for task in study.tasks}
     if odd := [answer.task for answer in answers if answer.task not in known]:
         raise DataError(f"{path}: task {odd[0]!r} is unknown to {folder / _KEY}; import the answers again")
@@ -182,10 +158,6 @@ def read_earlier(folder: Path) -> Earlier:
 
     Raises:
         DataError: as `read_study` and `read_answers`.
-
-    >>> read_earlier(Path("no such folder"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: no such folder: has no study.json; name a folder that `tellapart annotate export` wrote
     """
     study = read_study(folder)
     return Earlier(study, tuple(read_answers(folder, study)))

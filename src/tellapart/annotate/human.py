@@ -1,7 +1,7 @@
-"""The human row: people's text, image and group score, and people's answers as scores that `tellapart score` reads.
+"""The human row: people's text, image and group score, and their answers as scores that `tellapart score` reads.
 
 People who answered a unit vote; where as many chose the true option as another one, and where they chose both or
-neither, the unit is a tie. A tie is not right; the tie-neutral value counts it as a coin thrown.
+neither, the unit is a tie. A tie is not right; the tie-neutral value breaks it by a coin.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
-from tellapart.annotate.agreement import Bounded, usable
-from tellapart.annotate.survey import Answer, Study
+from tellapart.annotate.agreement import Estimate, Record, usable
+from tellapart.annotate.survey import Study, SurveyAnswer
 from tellapart.data.scores import Scores, join_names
 from tellapart.errors import ScoreError
 from tellapart.stats.intervals import interval_for
@@ -23,32 +22,26 @@ __all__ = ["HumanRow", "human_rows", "human_scores"]
 #: Which of the two directions a survey asks about.
 _TEXT, _IMAGE = ("coco-cf", "i2t"), ("t2i", "ambiguity")
 
-Answered = Sequence[tuple[Study, Sequence[Answer]]]
+AnsweredStudies = Sequence[tuple[Study, Sequence[SurveyAnswer]]]
 
 
-class HumanRow(BaseModel):
+class HumanRow(Record):
     """People's value of a metric.
 
     Attributes:
         items: all of whose units for this metric were answered.
         ties: items that hold a tie.
         neutral: with every tie broken by a coin, in expectation.
-
-    >>> rate = Bounded(value=1.0, low=0.5, high=1.0, method="wilson")
-    >>> HumanRow(metric="text_score", items=4, ties=0, strict=rate, neutral=1.0).items
-    4
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     metric: str
     items: int
     ties: int
-    strict: Bounded
+    strict: Estimate
     neutral: float
 
 
-def human_rows(answered: Answered, *, seed: int = 0) -> list[HumanRow]:
+def human_rows(answered: AnsweredStudies, *, seed: int = 0) -> list[HumanRow]:
     """Return people's text score (captions for images), image score (images for captions), and group score of both.
 
     Args:
@@ -60,12 +53,13 @@ def human_rows(answered: Answered, *, seed: int = 0) -> list[HumanRow]:
 
     Source: BiVLC Table 2 and appendix H (two surveys, one a direction).
 
-    >>> from tellapart.annotate.survey import Unit
+    >>> from tellapart.annotate.survey import SurveyUnit
     >>> key = {"survey": "i2t", "pairs": "s", "shape": [2, 2], "seed": 0, "annotators": ["ann"], "tasks": []}
     >>> own = {"item": "a", "cluster": "a", "options": ["x", "y"]}
-    >>> units = [Unit(id=f"a/image {i}", truth=str(i), images=[f"{i}.png"], **own) for i in (0, 1)]
-    >>> said = [Answer(task="", annotator="ann", unit=f"a/image {i}", values={"caption": str(i)}) for i in (0, 1)]
-    >>> [(row.metric, row.strict.value) for row in human_rows([(Study(**key, units=units), said)])]
+    >>> units = [SurveyUnit(id=f"a/image {i}", truth=str(i), images=[f"{i}.png"], **own) for i in (0, 1)]
+    >>> values = {unit.id: {"caption": unit.truth} for unit in units}
+    >>> answers = [SurveyAnswer(task="", annotator="ann", unit=unit, values=values[unit]) for unit in values]
+    >>> [(row.metric, row.strict.value) for row in human_rows([(Study(**key, units=units), answers)])]
     [('text_score', 1.0)]
     """
     _same_pairs(answered)
@@ -82,7 +76,7 @@ def human_rows(answered: Answered, *, seed: int = 0) -> list[HumanRow]:
     return [_row(metric, leads, clusters, seed) for metric, leads in by_metric.items() if leads]
 
 
-def _same_pairs(answered: Answered) -> None:
+def _same_pairs(answered: AnsweredStudies) -> None:
     names = {study.pairs for study, _ in answered}
     if len(names) > 1:
         raise ScoreError(f"the studies are of different pair sets: {', '.join(sorted(names))}; give those of one")
@@ -96,26 +90,26 @@ def _row(metric: str, leads: Mapping[str, Sequence[float]], clusters: Mapping[st
         metric=metric,
         items=len(leads),
         ties=sum(any(lead == 0 for lead in own) for own in leads.values()),
-        strict=Bounded.of(sum(strict) / len(strict), interval),
+        strict=Estimate.of(sum(strict) / len(strict), interval),
         neutral=sum(coins) / len(coins),
     )
 
 
-def _votes(study: Study, answers: Sequence[Answer]) -> dict[str, NDArray[np.float64]]:
-    """For each unit, the share of people for each option; who said both gives each a half, who said neither nothing."""
-    given: dict[str, list[NDArray[np.float64]]] = {}
+def _votes(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, NDArray[np.float64]]:
+    """Return for each unit the share of people for each option; `both` gives each a half, `neither` nothing."""
+    votes: dict[str, list[NDArray[np.float64]]] = {}
     for answer in usable(answers):
         (label,) = answer.values.values()
         unit = study.unit_of[answer.unit]
         vote = np.full(len(unit.options), 1 / len(unit.options) if label == "both" else 0.0)
         if label.isdigit():
             vote[int(label)] = 1
-        given.setdefault(unit.id, []).append(vote)
-    return {id_: np.mean(votes, axis=0) for id_, votes in given.items()}
+        votes.setdefault(unit.id, []).append(vote)
+    return {id_: np.mean(own, axis=0) for id_, own in votes.items()}
 
 
-def _leads(study: Study, answers: Sequence[Answer]) -> dict[str, list[float]]:
-    """For each item whose units were all answered: by how much the true option leads the best other one, a unit each."""
+def _leads(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, list[float]]:
+    """Return the lead of the true option over the best other one, by unit, of items whose units were all answered."""
     votes = _votes(study, answers)
     leads: dict[str, list[float]] = {}
     partly: set[str] = set()
@@ -130,24 +124,24 @@ def _leads(study: Study, answers: Sequence[Answer]) -> dict[str, list[float]]:
     return {item: own for item, own in leads.items() if item not in partly}
 
 
-def human_scores(answered: Answered) -> Scores:
+def human_scores(answered: AnsweredStudies) -> Scores:
     """Return people's answers as scores of every item's image-text pairs, for `tellapart score`.
 
-    - match: the share of people who said that the caption is true of the image; a probability.
+    - match: the share of people who found the caption true of the image; a probability.
     - captions for one image, or images for one caption: the share of people who chose each; both count a half each.
     - two images and two captions, asked both ways (i2t and t2i): scores whose four comparisons are what people chose.
 
     Raises:
-        ScoreError: items were not fully answered; only one way was asked of 2x2 items; or people's choices of an item go
-            in a circle (all for one way, none for the other), which no scores do.
+        ScoreError: items were not fully answered; only one way was asked of 2x2 items; or people's choices of an item
+            go in a circle (all for one way, none for the other), which no scores do.
 
     Source: Winoground section 4.1 (the share of people is the score).
 
-    >>> from tellapart.annotate.survey import Unit
-    >>> unit = Unit(id="a/image 0", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
+    >>> from tellapart.annotate.survey import SurveyUnit
+    >>> unit = SurveyUnit(id="a/image 0", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
     >>> key = {"survey": "coco-cf", "pairs": "s", "shape": [1, 2], "seed": 0, "annotators": ["ann"], "tasks": []}
-    >>> said = [Answer(task="", annotator="ann", unit="a/image 0", values={"caption": "both"})]
-    >>> human_scores([(Study(**key, units=[unit]), said)]).values.tolist()
+    >>> answers = [SurveyAnswer(task="", annotator="ann", unit="a/image 0", values={"caption": "both"})]
+    >>> human_scores([(Study(**key, units=[unit]), answers)]).values.tolist()
     [[[0.5, 0.5]]]
     """
     _same_pairs(answered)
@@ -161,42 +155,41 @@ def human_scores(answered: Answered) -> Scores:
         raise ScoreError(f"a {next(iter(by_survey))} study gives no scores; match, coco-cf, i2t and t2i studies do")
     study, answers = one
     if 1 in study.shape:
-        votes = _complete(study, _votes(study, answers))
+        votes = _require_all(study, _votes(study, answers))
         values = np.array([votes[unit.id] for unit in study.units])
         return Scores([unit.item for unit in study.units], values.reshape(-1, *study.shape), "similarity")
     if text is None or image is None:
-        asked, missing = ("captions for images", "t2i") if text else ("images for captions", "i2t")
+        direction, missing = ("captions for images", "t2i") if text else ("images for captions", "i2t")
         raise ScoreError(
-            f"2x2 items were asked one way only ({asked}), and scores have both; give the {missing} study, too, or "
+            f"2x2 items were asked one way only ({direction}), and scores have both; give the {missing} study, too, or "
             "read the human row of `annotate agree`"
         )
     return _both_ways(text, image)
 
 
-def _complete(study: Study, found: dict[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
-    if absent := [unit.id for unit in study.units if unit.id not in found]:
-        raise ScoreError(
-            f"{len(absent)} of {len(study.units)} units of the {study.survey} study have no answer: {join_names(absent)}"
-        )
-    return found
+def _require_all(study: Study, votes: dict[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+    if absent := [unit.id for unit in study.units if unit.id not in votes]:
+        units = f"{len(absent)} of {len(study.units)} units of the {study.survey} study"
+        raise ScoreError(f"{units} have no answer: {join_names(absent)}")
+    return votes
 
 
-def _match_scores(study: Study, answers: Sequence[Answer]) -> Scores:
-    said: dict[str, list[float]] = {}
+def _match_scores(study: Study, answers: Sequence[SurveyAnswer]) -> Scores:
+    votes: dict[str, list[float]] = {}
     for answer in usable(answers):
-        said.setdefault(answer.unit, []).append(float(answer.values["match"] == "yes"))
-    shares = _complete(study, {id_: np.array(np.mean(yes)) for id_, yes in said.items()})
+        votes.setdefault(answer.unit, []).append(float(answer.values["match"] == "yes"))
+    shares = _require_all(study, {id_: np.array(np.mean(yes)) for id_, yes in votes.items()})
     items = list(dict.fromkeys(unit.item for unit in study.units))
-    # The units of an item stand together, image by image, text by text.
+    # The units of an item are listed together, image by image, text by text.
     values = np.array([shares[unit.id] for unit in study.units]).reshape(len(items), *study.shape)
     return Scores(items, values, "probability")
 
 
-def _both_ways(text: tuple[Study, Sequence[Answer]], image: tuple[Study, Sequence[Answer]]) -> Scores:
+def _both_ways(text: tuple[Study, Sequence[SurveyAnswer]], image: tuple[Study, Sequence[SurveyAnswer]]) -> Scores:
     if text[0].shape != [2, 2]:
         raise ScoreError(f"items of {text[0].shape[0]}x{text[0].shape[1]} asked both ways give no scores; 2x2 items do")
     for study, answers in (text, image):
-        _complete(study, _votes(study, answers))
+        _require_all(study, _votes(study, answers))
     captions, images = _leads(*text), _leads(*image)
     if captions.keys() != images.keys():
         raise ScoreError(f"the {text[0].survey} and {image[0].survey} studies asked of different items")
@@ -210,7 +203,7 @@ def _both_ways(text: tuple[Study, Sequence[Answer]], image: tuple[Study, Sequenc
 
 
 def _matrix(captions: NDArray[np.float64], images: NDArray[np.float64]) -> list[list[float]] | None:
-    """Scores with the signs: s00 - s01 and s11 - s10 as `captions` say, s00 - s10 and s11 - s01 as `images` say.
+    """Return scores with the signs: s00 - s01 and s11 - s10 as `captions` say, s00 - s10 and s11 - s01 as `images` say.
 
     Both pairs of differences add up to s00 + s11 - s01 - s10, so that one sum must be reachable from either.
     """
@@ -224,7 +217,7 @@ def _matrix(captions: NDArray[np.float64], images: NDArray[np.float64]) -> list[
 
 
 def _split(signs: NDArray[np.float64], total: float) -> tuple[float, float] | None:
-    """Two numbers with these signs and that sum, if there are any."""
+    """Return two numbers with these signs and that sum, if there are any."""
     for first in (total / 2, total, 0.0, total + 1, total - 1, 1.0, -1.0):
         if np.sign(first) == signs[0] and np.sign(total - first) == signs[1]:
             return first, total - first

@@ -1,8 +1,8 @@
 """Label Studio: a survey as a labeling configuration and tasks, and its JSON and JSON_MIN exports read back.
 
-No caption stands in the configuration, which is the same for all tasks; options are named A, B... and the study's key
-says what stood under each letter. A task's data carries `study` and `task`, by which it is known again; Label
-Studio keeps `id`, `annotator` and some more for itself.
+The configuration holds no caption and is the same for all tasks; options are named A, B... and the study's key has the
+option of each letter. A task's data carries `study` and `task`, which identify it; Label Studio uses `id`, `annotator`
+and some more for itself.
 
 Formats: https://labelstud.io/tags (View, Header, Text, Image, Choices, TextArea, RectangleLabels),
 https://labelstud.io/guide/task_format (tasks and JSON export); JSON_MIN as Label Studio's converter writes it.
@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from tellapart.annotate.presentation import Picture, Shown, asked_of, shown
+from tellapart.annotate.presentation import ImageFile, TaskPart, task_parts, tasks_of
 from tellapart.annotate.replies import Reply
 from tellapart.annotate.survey import Ask, Study, Survey, letters
 from tellapart.data.rows import read_json
@@ -33,8 +33,8 @@ def configuration(survey: Survey, study: Study) -> str:
     """Return the project's labeling configuration: well-formed XML.
 
     >>> from tellapart.annotate.surveys import find_survey
-    >>> from tellapart.annotate.survey import Unit
-    >>> unit = Unit(id="a/image 0", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
+    >>> from tellapart.annotate.survey import SurveyUnit
+    >>> unit = SurveyUnit(id="a/image 0", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
     >>> study = Study(survey="i2t", pairs="s", shape=[1, 2], seed=0, annotators=["ann"], units=[unit], tasks=[])
     >>> text = configuration(find_survey("i2t"), study)
     >>> [each.get("value") for each in ElementTree.fromstring(text).iter("Choice")]
@@ -44,7 +44,7 @@ def configuration(survey: Survey, study: Study) -> str:
     root = ElementTree.Element("View")
     for paragraph in survey.instructions:
         _add(root, "Header", value=paragraph, size="5")
-    things = shown(unit, range(len(unit.options)))
+    things = task_parts(unit, range(len(unit.options)))
     fixed = [each for each in things if not each.name.startswith("option")]
     row = _add(root, "View", style=_SIDE_BY_SIDE)
     for each in fixed:
@@ -65,7 +65,7 @@ def _add(parent: ElementTree.Element, tag: str, **attributes: str) -> ElementTre
     return ElementTree.SubElement(parent, tag, {name: value for name, value in attributes.items() if value})
 
 
-def _show(parent: ElementTree.Element, each: Shown) -> None:
+def _show(parent: ElementTree.Element, each: TaskPart) -> None:
     _add(parent, "Image" if each.image else "Text", name=each.name, value=f"${each.name}")
 
 
@@ -76,8 +76,8 @@ def _control(root: ElementTree.Element, ask: Ask, target: str, options: int) -> 
         _add(box, "Label", value=ask.label)
         return
     names = ask.names(options)
-    for place, name in enumerate(names):
-        label = ask.label if len(names) == 1 else f"{ask.label} {letters(options)[place]}"
+    for index, name in enumerate(names):
+        label = ask.label if len(names) == 1 else f"{ask.label} {letters(options)[index]}"
         _add(root, "Header", value=label, size="5")
         if ask.control == "text":
             one = {"rows": "2", "maxSubmissions": "1", "editable": "true"}
@@ -92,64 +92,52 @@ def _choices(ask: Ask, options: int) -> tuple[str, ...]:
     return (*(letters(options) if ask.options else ()), *(choice[0].upper() + choice[1:] for choice in ask.choices))
 
 
-def data_uri(picture: Picture) -> str:
-    """Return an image as a `data:` address, which needs no server.
-
-    >>> data_uri(Picture("0.png", "image/png", b"abc"))
-    'data:image/png;base64,YWJj'
-    """
+def data_uri(picture: ImageFile) -> str:
+    """Return an image as a `data:` address, which needs no server."""
     return f"data:{picture.type};base64,{base64.b64encode(picture.data).decode()}"
 
 
-def local_file(picture: Picture, prefix: str) -> str:
+def local_file(picture: ImageFile, prefix: str) -> str:
     """Return an image's address under Label Studio's local file serving.
 
     Args:
         picture: whose file lies in `PREFIX/images/`.
         prefix: the study's folder, below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT.
 
-    >>> local_file(Picture("0.png", "image/png", b""), "my study")
+    >>> local_file(ImageFile("0.png", "image/png", b""), "my study")
     '/data/local-files/?d=my%20study/images/0.png'
     """
     return f"/data/local-files/?d={quote(f'{prefix}/images/{picture.name}')}"
 
 
-def tasks_json(study: Study, annotator: str, address: Callable[[Shown], str]) -> str:
+def tasks_json(study: Study, annotator: str, address: Callable[[TaskPart], str]) -> str:
     """Return an annotator's tasks, to be imported into a project of their own.
 
     Args:
         study: the key.
         annotator: one of its annotators.
         address: of an image.
-
-    >>> one = Study(survey="i2t", pairs="s", shape=[1, 2], seed=0, annotators=["ann"], units=[], tasks=[])
-    >>> tasks_json(one, "ann", lambda each: each.value)
-    '[]\\n'
     """
     rows = []
-    for task in asked_of(study, annotator):
-        things = shown(study.unit_of[task.unit], task.order)
+    for task in tasks_of(study, annotator):
+        things = task_parts(study.unit_of[task.unit], task.order)
         values = {each.name: address(each) if each.image else each.value for each in things}
         rows.append({"data": {"study": study.token, "task": task.id, **values}})
     return json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
 
 
 def read_export(path: Path, fields: Collection[str]) -> Iterator[Reply]:
-    """Yield what annotators replied, from an export in JSON or JSON_MIN; which of the two is told by its content.
+    """Yield the replies of an export in JSON or JSON_MIN; its content shows which of the two it is.
 
     A skipped (cancelled) annotation is a reply that is skipped; JSON_MIN leaves it out. Drafts and predictions are no
     replies; nor is JSON_MIN's row of a task without annotation.
 
     Args:
         path: the export.
-        fields: names of the survey's fields, which JSON_MIN mixes with all else that it has of a task.
+        fields: names of the survey's fields, which JSON_MIN mixes with the task's other data.
 
     Raises:
         DataError: the file is not JSON, or not what Label Studio exports.
-
-    >>> list(read_export(Path("gone.json"), ()))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: gone.json: cannot be read (No such file or directory)
     """
     rows = read_json(path)
     if not isinstance(rows, list) or not rows:
@@ -173,37 +161,37 @@ def _full(row: Mapping[str, Any], where: str) -> Iterator[Reply]:
     for annotation in annotations:
         if not isinstance(annotation, Mapping) or not isinstance(annotation.get("result"), list):
             raise DataError(f"{where}: expected annotations with a list `result`, got {annotation!r:.60}")
-        found: dict[str, Any] = {}
+        controls: dict[str, Any] = {}
         for part in annotation["result"]:
             name = part.get("from_name") if isinstance(part, Mapping) else None
             if not isinstance(name, str) or not isinstance(part.get("value"), Mapping):
                 raise DataError(f"{where}: expected results with `from_name` and `value`, got {part!r:.60}")
             sizes = {key: part[key] for key in ("original_width", "original_height") if key in part}
-            found.setdefault(name, []).append({**part["value"], **sizes})
+            controls.setdefault(name, []).append({**part["value"], **sizes})
         cancelled = bool(annotation.get("was_cancelled") or annotation.get("skipped"))
-        yield Reply(where, _text(data, "study"), _text(data, "task"), _plain(found, where), cancelled)
+        yield Reply(where, _text(data, "study"), _text(data, "task"), _values(controls, where), cancelled)
 
 
 def _minimal(row: Mapping[str, Any], where: str, fields: Collection[str]) -> Reply | None:
-    """A row of JSON_MIN: the task's data and the answers side by side, each unpacked if it is single."""
+    """Read a row of JSON_MIN: the task's data and the answers side by side, each unpacked if it is single."""
     if "task" not in row:
         raise DataError(
             f"{where}: has neither `annotations` (JSON) nor `task` (JSON_MIN); export in one of these formats"
         )
     if row.get("annotation_id") is None:
         return None
-    found = {name: value if isinstance(value, list) else [value] for name, value in row.items() if name in fields}
-    return Reply(where, _text(row, "study"), _text(row, "task"), _plain(found, where), False)
+    controls = {name: value if isinstance(value, list) else [value] for name, value in row.items() if name in fields}
+    return Reply(where, _text(row, "study"), _text(row, "task"), _values(controls, where), False)
 
 
 def _text(data: Mapping[str, Any], name: str) -> str:
     return value if isinstance(value := data.get(name), str) else ""
 
 
-def _plain(found: Mapping[str, list[Any]], where: str) -> dict[str, Any]:
-    """Each control's value as a text, or as a box; a control that was left empty is not there."""
+def _values(controls: Mapping[str, list[Any]], where: str) -> dict[str, Any]:
+    """Return each control's value as a text, or as a box; a control that was left empty is left out."""
     values: dict[str, Any] = {}
-    for name, parts in found.items():
+    for name, parts in controls.items():
         flat: list[Any] = []
         for part in parts:
             own = part
@@ -219,7 +207,7 @@ def _plain(found: Mapping[str, list[Any]], where: str) -> dict[str, Any]:
 
 
 def _box(part: Mapping[str, Any], name: str, where: str) -> tuple[float, ...]:
-    """A rectangle in pixels; Label Studio keeps per cent of the image's sides."""
+    """Return a rectangle in pixels; Label Studio has per cent of the image's sides."""
     needed = ("x", "y", "width", "height", "original_width", "original_height")
     sides = [part.get(key) for key in needed]
     if any(isinstance(side, bool) or not isinstance(side, int | float) for side in sides):

@@ -1,4 +1,4 @@
-"""What an annotator sees of a task: named texts and images, and the images' files, whose names say nothing."""
+"""The parts of a task that an annotator sees: named texts and images, and image files whose names give nothing away."""
 
 from __future__ import annotations
 
@@ -8,26 +8,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from tellapart.annotate.survey import Study, Task, Unit, letters
+from tellapart.annotate.survey import AnnotatorTask, Study, SurveyUnit, letters
 from tellapart.data.pairset import PairSet
 
-__all__ = ["Picture", "Shown", "asked_of", "picture", "shown"]
+__all__ = ["ImageFile", "TaskPart", "read_image_file", "task_parts", "tasks_of"]
 
 _TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp"}
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """One thing that is shown.
+class TaskPart:
+    """A text or an image of a task.
 
     Attributes:
         name: `image_0`, `text_0`, `option_a`.
         image: whether it is an image; a text otherwise.
         value: the image's reference, or the text.
         box: drawn on the image: x, y, width, height in pixels; empty for none.
-
-    >>> Shown("text_0", False, "a cat").value
-    'a cat'
     """
 
     name: str
@@ -37,16 +34,13 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class ImageFile:
     """An image's file as annotators get it.
 
     Attributes:
         name: made of its content: the pair set's own names often say which image is the true one.
         type: its media type.
         data: its bytes.
-
-    >>> Picture("0a1b.png", "image/png", b"").type
-    'image/png'
     """
 
     name: str
@@ -54,34 +48,29 @@ class Picture:
     data: bytes
 
 
-def asked_of(study: Study, annotator: str) -> list[Task]:
-    """Return an annotator's tasks, in their order.
-
-    >>> one = Study(survey="i2t", pairs="s", shape=[1, 2], seed=0, annotators=["ann"], units=[], tasks=[])
-    >>> asked_of(one, "ann")
-    []
-    """
+def tasks_of(study: Study, annotator: str) -> list[AnnotatorTask]:
+    """Return an annotator's tasks, in their order."""
     return [task for task in study.tasks if task.annotator == annotator]
 
 
-def shown(unit: Unit, order: Sequence[int]) -> list[Shown]:
+def task_parts(unit: SurveyUnit, order: Sequence[int]) -> list[TaskPart]:
     """Return what a unit shows, its options in an order: images, texts, options.
 
-    >>> unit = Unit(id="a", item="a", cluster="a", images=["0.png"], options=["x", "y"])
-    >>> [(each.name, each.value) for each in shown(unit, [1, 0])]
+    >>> unit = SurveyUnit(id="a", item="a", cluster="a", images=["0.png"], options=["x", "y"])
+    >>> [(each.name, each.value) for each in task_parts(unit, [1, 0])]
     [('image_0', '0.png'), ('option_a', 'y'), ('option_b', 'x')]
     """
     box = tuple(unit.box)
-    images = [Shown(f"image_{k}", True, image, () if k else box) for k, image in enumerate(unit.images)]
-    texts = [Shown(f"text_{k}", False, text) for k, text in enumerate(unit.texts)]
+    images = [TaskPart(f"image_{k}", True, image, () if k else box) for k, image in enumerate(unit.images)]
+    texts = [TaskPart(f"text_{k}", False, text) for k, text in enumerate(unit.texts)]
     options = [
-        Shown(f"option_{letter.lower()}", unit.option_kind == "images", unit.options[place])
-        for letter, place in zip(letters(len(order)), order, strict=True)
+        TaskPart(f"option_{letter.lower()}", unit.option_kind == "images", unit.options[index])
+        for letter, index in zip(letters(len(order)), order, strict=True)
     ]
     return [*images, *texts, *options]
 
 
-def picture(pairs: PairSet, each: Shown) -> Picture:
+def read_image_file(pairs: PairSet, each: TaskPart) -> ImageFile:
     """Read an image of a pair set as annotators get it: its own file, or a PNG of a frame or with the box drawn on it.
 
     Raises:
@@ -90,18 +79,18 @@ def picture(pairs: PairSet, each: Shown) -> Picture:
     >>> from pathlib import Path
     >>> from tellapart.data.item import Item
     >>> pairs = PairSet("s", (Item(id="a", images=("a.png",), texts=("x",)),), Path("."), read=lambda reference: b"1")
-    >>> picture(pairs, Shown("image_0", True, "a.png")).name
+    >>> read_image_file(pairs, TaskPart("image_0", True, "a.png")).name
     '6b86b273ff34fce1.png'
     """
     suffix = PurePosixPath(each.value).suffix.lower()
     if each.box or suffix not in _TYPES:
-        data, suffix = _drawn(pairs, each), ".png"
+        data, suffix = _draw(pairs, each), ".png"
     else:
         data = pairs.read_bytes(each.value)
-    return Picture(f"{hashlib.sha256(data).hexdigest()[:16]}{suffix}", _TYPES[suffix], data)
+    return ImageFile(f"{hashlib.sha256(data).hexdigest()[:16]}{suffix}", _TYPES[suffix], data)
 
 
-def _drawn(pairs: PairSet, each: Shown) -> bytes:
+def _draw(pairs: PairSet, each: TaskPart) -> bytes:
     from PIL import Image, ImageDraw
 
     image = Image.fromarray(pairs.pixels(each.value))

@@ -1,6 +1,6 @@
-"""From what annotators put down to answers: letters become options, and whatever is wrong is named.
+"""Decode annotators' replies into answers: letters become options, and every mistake is an error that names its place.
 
-Nothing is lost and nothing is guessed: a reply to an unknown task, a second reply to one, a reply that cannot be read
+Nothing is lost or guessed: a reply to an unknown task, a second reply to one, a reply that cannot be read
 and a task without a reply are errors. An answer that breaks a rule of the survey (a caption of five words) is kept with
 its problem.
 """
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tellapart.annotate.survey import Answer, Ask, Study, Survey, Task, Unit, letters
+from tellapart.annotate.survey import AnnotatorTask, Ask, Study, Survey, SurveyAnswer, SurveyUnit, letters
 from tellapart.data.rows import read_json
 from tellapart.data.scores import join_names
 from tellapart.errors import DataError
 from tellapart.tasks.predictions import box
 
-__all__ = ["Reply", "answers_of", "field_names", "read_allowed"]
+__all__ = ["Reply", "decode_replies", "field_names", "read_allowed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,11 @@ class Reply:
 
     Attributes:
         where: file and row, for messages.
-        study: the token of the study that its task was made for; empty if the file does not say.
+        study: the token of the study that its task was made for; empty if the file has none.
         task: id of the task.
-        values: by the name of the field, as shown: `A`, `Both`, a text, a box. A field left empty is not there.
+        values: by the name of the field, as the annotator saw it: `A`, `Both`, a text, a box. Empty fields are left
+            out.
         skipped: the annotator passed the task over.
-
-    >>> Reply("a.json: task 0", "6d15ea7e29e6", "ann-00001", {"caption": "A"}, False).task
-    'ann-00001'
     """
 
     where: str
@@ -46,10 +44,10 @@ class Reply:
 def field_names(survey: Survey, study: Study) -> tuple[str, ...]:
     """Return the names of all fields of a study's tasks.
 
-    >>> from tellapart.annotate.vlue import QUESTION
-    >>> unit = Unit(id="a", item="a", cluster="a", options=["0.png", "1.png"], option_kind="images")
+    >>> from tellapart.annotate.surveys import find_survey
+    >>> unit = SurveyUnit(id="a", item="a", cluster="a", options=["0.png", "1.png"], option_kind="images")
     >>> study = Study(survey="question", pairs="s", shape=[2, 2], seed=0, annotators=[], units=[unit], tasks=[])
-    >>> field_names(QUESTION, study)
+    >>> field_names(find_survey("question"), study)
     ('question', 'answer_a', 'answer_b')
     """
     options = len(study.units[0].options)
@@ -61,31 +59,27 @@ def read_allowed(path: Path) -> frozenset[str]:
 
     Raises:
         DataError: the file cannot be read, or holds something else or nothing.
-
-    >>> read_allowed(Path("gone.json"))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: gone.json: cannot be read (No such file or directory)
     """
     if path.suffix == ".json":
-        found = read_json(path)
+        allowed = read_json(path)
     else:
         try:
-            found = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+            allowed = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"{path}: cannot be read ({error})") from error
-    if not isinstance(found, list) or not found or not all(isinstance(answer, str) for answer in found):
+    if not isinstance(allowed, list) or not allowed or not all(isinstance(answer, str) for answer in allowed):
         raise DataError(f"{path}: expected a list of answers, as texts")
-    return frozenset(found)
+    return frozenset(allowed)
 
 
-def answers_of(
+def decode_replies(
     survey: Survey,
     study: Study,
     replies: Iterable[Reply],
     *,
     allowed: frozenset[str] = frozenset(),
     partial: bool = False,
-) -> list[Answer]:
+) -> list[SurveyAnswer]:
     """Decode replies, in the order of the study's tasks.
 
     Args:
@@ -99,52 +93,53 @@ def answers_of(
         DataError: a reply is of another study or an unknown task, is the second one, is incomplete or cannot be read;
             or tasks have no reply.
 
-    >>> from tellapart.annotate.bivlc import IMAGE_TO_TEXT
-    >>> unit = Unit(id="a/image 0", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
-    >>> task = Task(id="ann-00001", annotator="ann", unit="a/image 0", order=[1, 0])
+    >>> from tellapart.annotate.surveys import find_survey
+    >>> unit = SurveyUnit(id="a/image 0", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
+    >>> task = AnnotatorTask(id="ann-00001", annotator="ann", unit="a/image 0", order=[1, 0])
     >>> key = {"survey": "i2t", "pairs": "s", "shape": [1, 2], "seed": 0, "annotators": ["ann"]}
     >>> study = Study(**key, units=[unit], tasks=[task])
-    >>> answers_of(IMAGE_TO_TEXT, study, [Reply("a.csv:2", study.token, "ann-00001", {"caption": "B"}, False)])[0].values
+    >>> reply = Reply("a.csv:2", study.token, "ann-00001", {"caption": "B"}, False)
+    >>> decode_replies(find_survey("i2t"), study, [reply])[0].values
     {'caption': '0'}
     """
     tasks = {task.id: task for task in study.tasks}
     fields = field_names(survey, study)
-    found: dict[str, tuple[Answer, str]] = {}
+    answers: dict[str, tuple[SurveyAnswer, str]] = {}
     for reply in replies:
         task = tasks.get(reply.task)
         if reply.study != study.token or task is None:
-            raise DataError(_stranger(reply, study, known=task is not None))
-        if reply.task in found:
+            raise DataError(_explain_unknown(reply, study))
+        if reply.task in answers:
             raise DataError(
                 f"{reply.where}: a second answer to task {reply.task} ({task.annotator} on {task.unit}), answered in "
-                f"{found[reply.task][1]}; keep one of them"
+                f"{answers[reply.task][1]}; keep one of them"
             )
-        found[reply.task] = (_answer(survey, study, task, reply, fields, allowed), reply.where)
-    missing = [task.id for task in study.tasks if task.id not in found]
+        answers[reply.task] = (_answer(survey, study, task, reply, fields, allowed), reply.where)
+    missing = [task.id for task in study.tasks if task.id not in answers]
     if missing and not partial:
         raise DataError(
-            f"{len(missing)} of {len(tasks)} tasks have no answer: {join_names(missing)}; import all files together, or pass "
-            "--partial to go on without them"
+            f"{len(missing)} of {len(tasks)} tasks have no answer: {join_names(missing)}; import all files together, "
+            "or "
+            "pass --partial to go on without them"
         )
-    return [found[task.id][0] for task in study.tasks if task.id in found]
+    return [answers[task.id][0] for task in study.tasks if task.id in answers]
 
 
-def _stranger(reply: Reply, study: Study, known: bool) -> str:
+def _explain_unknown(reply: Reply, study: Study) -> str:
     if not reply.task:
         return f"{reply.where}: has no `task`; export with the task's data"
     if reply.study != study.token:
         of = f"of study {reply.study!r}" if reply.study else "of no study"
         return f"{reply.where}: task {reply.task} is {of}, and this is study {study.token!r}; name its own folder"
-    assert not known  # noqa: S101
     return f"{reply.where}: task {reply.task!r} is unknown to this study"
 
 
 def _answer(
-    survey: Survey, study: Study, task: Task, reply: Reply, fields: tuple[str, ...], allowed: frozenset[str]
-) -> Answer:
+    survey: Survey, study: Study, task: AnnotatorTask, reply: Reply, fields: tuple[str, ...], allowed: frozenset[str]
+) -> SurveyAnswer:
     own: dict[str, Any] = {"task": task.id, "annotator": task.annotator, "unit": task.unit}
     if reply.skipped:
-        return Answer(**own, skipped=True)
+        return SurveyAnswer(**own, skipped=True)
     where = f"{reply.where}: task {task.id}"
     if unknown := [name for name in reply.values if name not in fields]:
         raise DataError(f"{where}: field {unknown[0]!r} is not asked; this survey asks for {', '.join(fields)}")
@@ -152,10 +147,10 @@ def _answer(
     values: dict[str, Any] = {}
     for ask in survey.asks:
         values |= _values(ask, unit, task, reply, where)
-    return Answer(**own, values=values, problems=survey.problems(values, unit, allowed))
+    return SurveyAnswer(**own, values=values, problems=survey.problems(values, allowed))
 
 
-def _values(ask: Ask, unit: Unit, task: Task, reply: Reply, where: str) -> dict[str, Any]:
+def _values(ask: Ask, unit: SurveyUnit, task: AnnotatorTask, reply: Reply, where: str) -> dict[str, Any]:
     names = ask.names(len(unit.options))
     values: dict[str, Any] = {}
     for name in names:
@@ -166,7 +161,7 @@ def _values(ask: Ask, unit: Unit, task: Task, reply: Reply, where: str) -> dict[
             continue
         if isinstance(raw, list) and ask.control != "box":
             raise DataError(f"{where}: field {name!r}: {len(raw)} answers {raw!r:.60}; give one")
-        # A text for each option is filed under the option, wherever it stood.
+        # A text for each option is filed under the option, whatever its letter was.
         key = name if names == (ask.name,) else f"{ask.name}_{task.order[names.index(name)]}"
         try:
             values[key] = _READERS[ask.control](raw, ask, task)
@@ -175,27 +170,27 @@ def _values(ask: Ask, unit: Unit, task: Task, reply: Reply, where: str) -> dict[
     return values
 
 
-def _choice(raw: Any, ask: Ask, task: Task) -> str:
-    said = raw.strip().lower() if isinstance(raw, str) else raw
-    lettered = {letter.lower(): str(place) for letter, place in zip(letters(len(task.order)), task.order, strict=True)}
+def _choice(raw: Any, ask: Ask, task: AnnotatorTask) -> str:
+    choice = raw.strip().lower() if isinstance(raw, str) else raw
+    lettered = {letter.lower(): str(index) for letter, index in zip(letters(len(task.order)), task.order, strict=True)}
     known = {**(lettered if ask.options else {}), **{choice.lower(): choice for choice in ask.choices}}
-    if said not in known:
-        shown = ", ".join([*(map(str.upper, lettered) if ask.options else ()), *ask.choices])
-        raise ValueError(f"{raw!r:.60} is none of the choices; there are {shown}")
-    return known[said]
+    if choice not in known:
+        choices = ", ".join([*(map(str.upper, lettered) if ask.options else ()), *ask.choices])
+        raise ValueError(f"{raw!r:.60} is none of the choices; there are {choices}")
+    return known[choice]
 
 
-def _text(raw: Any, _ask: Ask, _task: Task) -> str:
+def _text(raw: Any, _ask: Ask, _task: AnnotatorTask) -> str:
     if not isinstance(raw, str):
         raise ValueError(f"expected a text, got {raw!r:.60}")
     return raw.strip()
 
 
-def _box(raw: Any, _ask: Ask, _task: Task) -> list[float]:
-    found = list(box(list(raw) if isinstance(raw, tuple) else raw))
-    if min(found[2:]) <= 0:
-        raise ValueError(f"the box {found} has no area")
-    return found
+def _box(raw: Any, _ask: Ask, _task: AnnotatorTask) -> list[float]:
+    sides = list(box(list(raw) if isinstance(raw, tuple) else raw))
+    if min(sides[2:]) <= 0:
+        raise ValueError(f"the box {sides} has no area")
+    return sides
 
 
 _READERS = {"choice": _choice, "text": _text, "box": _box}

@@ -1,17 +1,17 @@
 """A survey as spreadsheets: one CSV file an annotator, a row a task, to be filled in and read back.
 
-Columns: `study`, `task`, what is shown (images as paths beside the sheet's folder, texts), one for each answer, and `skip`,
-in which anything but nothing passes the task over.
+Columns: `study`, `task`, one for each image (a path) and text that is shown, one for each answer, and `skip`: a row
+with anything in it is passed over.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tellapart.annotate.presentation import Shown, asked_of, shown
+from tellapart.annotate.presentation import TaskPart, task_parts, tasks_of
 from tellapart.annotate.replies import Reply, field_names
 from tellapart.annotate.survey import Study, Survey
 from tellapart.data.rows import read_csv
@@ -21,15 +21,15 @@ from tellapart.errors import DataError
 __all__ = ["read_sheet", "sheet"]
 
 
-def sheet(survey: Survey, study: Study, annotator: str, address: Callable[[Shown], str]) -> str:
+def sheet(survey: Survey, study: Study, annotator: str, address: Callable[[TaskPart], str]) -> str:
     """Return an annotator's sheet.
 
-    >>> from tellapart.annotate.bivlc import IMAGE_TO_TEXT
-    >>> from tellapart.annotate.survey import Task, Unit
-    >>> unit = Unit(id="a/image 0", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
-    >>> task = Task(id="ann-00001", annotator="ann", unit="a/image 0", order=[1, 0])
+    >>> from tellapart.annotate.survey import AnnotatorTask, SurveyUnit
+    >>> from tellapart.annotate.surveys import find_survey
+    >>> unit = SurveyUnit(id="a/image 0", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
+    >>> task = AnnotatorTask(id="ann-00001", annotator="ann", unit="a/image 0", order=[1, 0])
     >>> key = {"survey": "i2t", "pairs": "s", "shape": [1, 2], "seed": 0, "annotators": ["ann"]}
-    >>> text = sheet(IMAGE_TO_TEXT, Study(**key, units=[unit], tasks=[task]), "ann", lambda each: each.value)
+    >>> text = sheet(find_survey("i2t"), Study(**key, units=[unit], tasks=[task]), "ann", lambda each: each.value)
     >>> print(text.replace("\\r", "").partition("\\n")[0])
     study,task,image_0,option_a,option_b,caption,skip
     >>> text.rstrip().endswith(",ann-00001,0.png,y,x,,")
@@ -39,10 +39,10 @@ def sheet(survey: Survey, study: Study, annotator: str, address: Callable[[Shown
     writer = csv.writer(stream)
     unit = study.units[0]
     fields = field_names(survey, study)
-    names = [each.name for each in shown(unit, range(len(unit.options)))]
+    names = [each.name for each in task_parts(unit, range(len(unit.options)))]
     writer.writerow(["study", "task", *names, *fields, "skip"])
-    for task in asked_of(study, annotator):
-        things = shown(study.unit_of[task.unit], task.order)
+    for task in tasks_of(study, annotator):
+        things = task_parts(study.unit_of[task.unit], task.order)
         cells = [address(each) if each.image else spreadsheet_cell(each.value) for each in things]
         writer.writerow([study.token, task.id, *cells, *("" for _ in fields), ""])
     return stream.getvalue()
@@ -53,27 +53,15 @@ def read_sheet(path: Path, survey: Survey, study: Study) -> Iterator[Reply]:
 
     Raises:
         DataError: the file is not CSV, or a column is missing.
-
-    >>> from tellapart.annotate.bivlc import IMAGE_TO_TEXT
-    >>> from tellapart.annotate.survey import Unit
-    >>> unit = Unit(id="a/image 0", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
-    >>> study = Study(survey="i2t", pairs="s", shape=[1, 2], seed=0, annotators=[], units=[unit], tasks=[])
-    >>> list(read_sheet(Path("gone.csv"), IMAGE_TO_TEXT, study))
-    Traceback (most recent call last):
-    tellapart.errors.DataError: gone.csv: cannot be read (No such file or directory)
     """
     fields = field_names(survey, study)
     for line, row in read_csv(path):
         where = f"{path}:{line}"
         if absent := [name for name in ("study", "task", *fields) if name not in row]:
             raise DataError(f"{where}: column {absent[0]!r} is missing; keep the columns of the sheet")
-        values = _filled(row, fields)
+        values = {name: row[name] for name in fields if row[name].strip()}
         skipped = bool(row.get("skip", "").strip())
         if skipped and values:
             raise DataError(f"{where}: task {row['task']} is both skipped and answered; clear one of them")
         if skipped or values:
             yield Reply(where, row["study"], row["task"], values, skipped)
-
-
-def _filled(row: Mapping[str, str], fields: tuple[str, ...]) -> dict[str, str]:
-    return {name: row[name] for name in fields if row[name].strip()}

@@ -1,4 +1,4 @@
-"""What a survey is: units to be asked, who is asked which of them, and in which order the options are shown.
+"""Surveys: units with their questions, the annotators who get them, and the order in which options are shown.
 
 Every annotator has tasks of their own, since the order of the units and the side of each option are drawn anew for each
 of them. `Study` records what was drawn, and the right answers: it is the key that answers are decoded with, and no
@@ -21,28 +21,35 @@ from tellapart.data.annotations import AnnotationRow
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
 
-__all__ = ["Answer", "Ask", "Deal", "Earlier", "Study", "Survey", "Task", "Unit", "deal", "letters"]
+__all__ = [
+    "AnnotatorTask",
+    "Ask",
+    "Deal",
+    "Earlier",
+    "Study",
+    "Survey",
+    "SurveyAnswer",
+    "SurveyUnit",
+    "deal",
+    "letters",
+]
 
 Control = Literal["choice", "text", "box"]
 
 
 def letters(count: int) -> tuple[str, ...]:
-    """Return the names under which options are shown.
-
-    >>> letters(2)
-    ('A', 'B')
-    """
+    """Return the names under which options are shown."""
     return tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:count])
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One thing that is asked of every unit.
+    """A question that is asked of every unit.
 
     Attributes:
         name: of the answer.
         control: a choice, a text, or a box drawn on the first image.
-        label: what the annotator reads.
+        label: the annotator reads it.
         choices: answers that are not options of the unit: `both`, `neither`, `yes`.
         options: a choice: the unit's options can be chosen. A text: one is written for each option.
         required: an annotator who does not skip the unit must answer it.
@@ -61,31 +68,22 @@ class Ask:
     required: bool = True
 
     def names(self, options: int) -> tuple[str, ...]:
-        """Return the names of its fields where a unit has so many options.
-
-        >>> Ask("note", "text", "Anything else?").names(2)
-        ('note',)
-        """
+        """Return the names of its fields where a unit has so many options."""
         if self.control == "text" and self.options:
             return tuple(f"{self.name}_{letter.lower()}" for letter in letters(options))
         return (self.name,)
 
 
-class Unit(AnnotationRow):
-    """One question: what is shown, what can be chosen, and what is right.
+class SurveyUnit(AnnotationRow):
+    """What an annotator sees at once, the options to choose from, and the right answer.
 
     Attributes:
-        images: references of the images that are shown as they are.
-        texts: likewise.
-        options: references of images, or texts, whose order is drawn; an answer names one by its place here: `0`, `1`.
-        option_kind: what the options are.
+        images, texts: shown in this order; images as references.
+        options: references of images, or texts, whose order is drawn; an answer names one by its index here: `0`, `1`.
         truth: the right answer; empty where there is none.
         altered: where the item has two captions that differ in one word, that word in each.
         box: x, y, width, height in pixels, drawn on the first image.
-        earlier: what an earlier study found, for the records made of this one.
-
-    >>> Unit(id="a/image 0", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0").layout
-    (1, 0, 2, 'texts')
+        earlier: answers of an earlier study, for the records made of this one.
     """
 
     id: str
@@ -103,22 +101,15 @@ class Unit(AnnotationRow):
 
     @property
     def layout(self) -> tuple[int, int, int, str]:
-        """How many images, texts and options are shown, and what the options are.
-
-        >>> Unit(id="a", item="a", cluster="a", texts=["a cat"]).layout
-        (0, 1, 0, 'texts')
-        """
+        """How many images, texts and options are shown, and the kind of the options."""
         return len(self.images), len(self.texts), len(self.options), self.option_kind
 
 
-class Task(AnnotationRow):
-    """A unit before an annotator.
+class AnnotatorTask(AnnotationRow):
+    """A unit that an annotator gets.
 
     Attributes:
-        order: the option that stands under each letter, by its place in the unit.
-
-    >>> Task(id="ann-00001", annotator="ann", unit="a", order=[1, 0]).order
-    [1, 0]
+        order: for each letter, the index of its option in the unit.
     """
 
     id: str
@@ -127,16 +118,13 @@ class Task(AnnotationRow):
     order: list[int]
 
 
-class Answer(AnnotationRow):
-    """What an annotator said of a unit.
+class SurveyAnswer(AnnotationRow):
+    """An annotator's answer to a unit.
 
     Attributes:
-        values: by field; an option by its place in the unit, a box as x, y, width, height in pixels.
+        values: by field; an option by its index in the unit, a box as x, y, width, height in pixels.
         skipped: the annotator passed the unit over; there are no values.
         problems: rules of the survey that the answer breaks. It is kept, and not used.
-
-    >>> Answer(task="ann-00001", annotator="ann", unit="a", values={"caption": "0"}).skipped
-    False
     """
 
     task: str
@@ -151,14 +139,9 @@ class Study(AnnotationRow):
     """The key of a survey: its units with their truths, and every annotator's tasks.
 
     Attributes:
-        survey: its name.
-        pairs: name of the pair set.
-        shape: images and texts of its items.
+        survey, pairs: names of the survey and the pair set.
+        shape: images and texts of the pair set's items.
         seed: of all that was drawn.
-
-    >>> one = Study(survey="match", pairs="s", shape=[2, 2], seed=0, annotators=["ann"], units=[], tasks=[])
-    >>> len(one.token)
-    12
     """
 
     survey: str
@@ -166,49 +149,27 @@ class Study(AnnotationRow):
     shape: list[int]
     seed: int
     annotators: list[str]
-    units: list[Unit]
-    tasks: list[Task]
+    units: list[SurveyUnit]
+    tasks: list[AnnotatorTask]
 
     @cached_property
     def token(self) -> str:
-        """What marks this study's tasks, so that another study's answers are not taken for its own.
-
-        >>> key = {"survey": "i2t", "pairs": "s", "shape": [2, 2], "annotators": [], "units": [], "tasks": []}
-        >>> Study(**key, seed=0).token == Study(**key, seed=1).token
-        False
-        """
+        """A mark of this study's tasks, so that another study's answers are not taken for its own."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @cached_property
-    def unit_of(self) -> dict[str, Unit]:
-        """Each unit by its id.
-
-        >>> Study(survey="i2t", pairs="s", shape=[2, 2], seed=0, annotators=[], units=[], tasks=[]).unit_of
-        {}
-        """
+    def unit_of(self) -> dict[str, SurveyUnit]:
+        """Each unit by its id."""
         return {unit.id: unit for unit in self.units}
 
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """A study that another one starts from, with its answers.
-
-    >>> Earlier(Study(survey="box", pairs="s", shape=[1, 1], seed=0, annotators=[], units=[], tasks=[]), ()).answers
-    ()
-    """
+    """A study that another one starts from, with its answers."""
 
     study: Study
-    answers: tuple[Answer, ...]
-
-
-def _as_given(label: str) -> str:
-    return label
-
-
-def _no_problem(_values: Mapping[str, Any], _unit: Unit, _allowed: frozenset[str]) -> list[str]:
-    """A survey without rules: no answer breaks one."""
-    return []
+    answers: tuple[SurveyAnswer, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,18 +177,14 @@ class Survey:
     """A kind of survey.
 
     Attributes:
-        instructions: what the annotator reads first, a paragraph each.
+        instructions: paragraphs that the annotator reads first.
         source: the paper whose survey it is.
-        asks: what is asked of every unit.
+        asks: questions of every unit.
         units: makes the units of a pair set (and of an earlier study, where `after` names its survey).
         other_people: those who answered the earlier study may not be asked.
-        problems: the rules that an answer breaks; given a list of allowed answers, which may be empty.
-        views: how labels are put together before people are compared: name -> function of the label.
-        records: what the answers make for a benchmark, or None.
-
-    >>> from tellapart.annotate.bivlc import BEST_IMAGE
-    >>> BEST_IMAGE.choice.name
-    'image'
+        problems: the rules that an answer's values break, given a set of allowed answers, which may be empty.
+        views: how labels are merged before people are compared: name -> function of the label.
+        records: makes records of a benchmark of the answers.
     """
 
     name: str
@@ -235,40 +192,31 @@ class Survey:
     instructions: tuple[str, ...]
     source: str
     asks: tuple[Ask, ...]
-    units: Callable[[PairSet, Earlier | None], list[Unit]]
+    units: Callable[[PairSet, Earlier | None], list[SurveyUnit]]
     after: str = ""
     other_people: bool = False
-    problems: Callable[[Mapping[str, Any], Unit, frozenset[str]], list[str]] = _no_problem
-    views: Mapping[str, Callable[[str], str]] = field(default_factory=lambda: {"as given": _as_given})
-    records: Callable[[Study, Sequence[Answer]], list[dict[str, Any]]] | None = None
+    problems: Callable[[Mapping[str, Any], frozenset[str]], list[str]] = lambda _values, _allowed: []
+    views: Mapping[str, Callable[[str], str]] = field(default_factory=lambda: {"as given": str})
+    records: Callable[[Study, Sequence[SurveyAnswer]], list[dict[str, Any]]] | None = None
 
     @property
     def choice(self) -> Ask | None:
-        """The choice that people can agree on, if one is asked.
-
-        >>> from tellapart.annotate.vlue import CAPTION
-        >>> CAPTION.choice is None
-        True
-        """
+        """The choice that people can agree on, if one is asked."""
         return next((ask for ask in self.asks if ask.control == "choice"), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Deal:
-    """Who is asked, and how much.
+    """How units are dealt to annotators.
 
     Attributes:
         annotators: names; they become part of file names.
         each: how many annotators see each unit; None for all of them.
         seed: of the orders, and of the sample.
-        sample: how many items are asked, drawn at random; None for all of them.
+        sample: how many items are drawn at random; None for all of them.
 
     Raises:
         DataError: no annotators, names that repeat or make no file name, or groups that do not come out even.
-
-    >>> Deal(("ann", "bob"), each=3)
-    Traceback (most recent call last):
-    tellapart.errors.DataError: 2 annotators cannot be dealt into groups of 3, each of which sees a unit; choose a divisor
     """
 
     annotators: tuple[str, ...]
@@ -283,7 +231,7 @@ class Deal:
                 f"annotators {', '.join(map(repr, odd)) or '(none)'}: name each in letters, digits, @ . _ -"
             )
         if len({name.lower() for name in self.annotators}) < len(self.annotators):
-            raise DataError(f"annotators {', '.join(self.annotators)}: a name stands there twice")
+            raise DataError(f"annotators {', '.join(self.annotators)}: a name is listed twice")
         if self.each is not None and (self.each < 1 or len(self.annotators) % self.each):
             raise DataError(
                 f"{len(self.annotators)} annotators cannot be dealt into groups of {self.each}, each of which sees a "
@@ -299,28 +247,28 @@ _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 def deal(survey: Survey, pairs: PairSet, how: Deal, earlier: Earlier | None = None) -> Study:
     """Make a survey of a pair set: its units, and each annotator's tasks.
 
-    Units are shuffled once and dealt to groups of `each` annotators in turn; each annotator sees the own ones in an
-    order of their own, with the options of each in an order drawn for that annotator and unit. All of it depends
-    on the seed, the names and the ids alone.
+    Units are shuffled once and dealt to groups of `each` annotators in turn; each annotator gets an order of units,
+    and an order of options in each, of their own. All of it depends on the seed, the names and the ids alone.
 
     Raises:
         DataError: the survey does not fit the pair set's shape, or needs an earlier study.
 
-    >>> from tellapart.annotate.winoground import MATCH
+    >>> from tellapart.annotate.surveys import find_survey
     >>> from tellapart.data.item import Item
     >>> from pathlib import Path
     >>> pairs = PairSet("s", (Item(id="a", images=("0.png", "1.png"), texts=("x", "y")),), Path("."))
-    >>> [task.id for task in deal(MATCH, pairs, Deal(("ann",))).tasks]
+    >>> [task.id for task in deal(find_survey("match"), pairs, Deal(("ann",))).tasks]
     ['ann-00001', 'ann-00002', 'ann-00003', 'ann-00004']
     """
     if survey.after and (earlier is None or earlier.study.survey != survey.after):
         raise DataError(f"survey {survey.name} starts from a {survey.after} study; name its folder with --after")
     if earlier and survey.other_people and (same := set(how.annotators) & set(earlier.study.annotators)):
         raise DataError(
-            f"survey {survey.name} is for people who did not answer the {survey.after} study: {', '.join(sorted(same))} "
+            f"survey {survey.name} is for people who did not answer the {survey.after} study: "
+            f"{', '.join(sorted(same))} "
             "did; name others with --annotators"
         )
-    units = _sampled(survey.units(pairs, earlier), how)
+    units = _draw_sample(survey.units(pairs, earlier), how)
     if not units:
         raise DataError(f"survey {survey.name}: {pairs.name} leaves nothing to ask")
     if len({unit.layout for unit in units}) > 1:
@@ -329,15 +277,17 @@ def deal(survey: Survey, pairs: PairSet, how: Deal, earlier: Earlier | None = No
         )
     each = how.each or len(how.annotators)
     groups = [how.annotators[at : at + each] for at in range(0, len(how.annotators), each)]
-    shuffled = _drawn(how.seed, "units").permutation(len(units))
-    tasks: list[Task] = []
+    shuffled = _generator(how.seed, "units").permutation(len(units))
+    tasks: list[AnnotatorTask] = []
     for number, group in enumerate(groups):
-        own = [units[place] for place in shuffled[number :: len(groups)]]
+        own = [units[index] for index in shuffled[number :: len(groups)]]
         for annotator in group:
-            for position, place in enumerate(_drawn(how.seed, annotator).permutation(len(own)), start=1):
-                unit = own[place]
-                order = _drawn(how.seed, annotator, unit.id).permutation(len(unit.options)).tolist()
-                tasks.append(Task(id=f"{annotator}-{position:05d}", annotator=annotator, unit=unit.id, order=order))
+            for position, index in enumerate(_generator(how.seed, annotator).permutation(len(own)), start=1):
+                unit = own[index]
+                order = _generator(how.seed, annotator, unit.id).permutation(len(unit.options)).tolist()
+                tasks.append(
+                    AnnotatorTask(id=f"{annotator}-{position:05d}", annotator=annotator, unit=unit.id, order=order)
+                )
     return Study(
         survey=survey.name,
         pairs=pairs.name,
@@ -349,16 +299,16 @@ def deal(survey: Survey, pairs: PairSet, how: Deal, earlier: Earlier | None = No
     )
 
 
-def _sampled(units: list[Unit], how: Deal) -> list[Unit]:
-    """All units of as many items as are wanted, in their own order."""
+def _draw_sample(units: list[SurveyUnit], how: Deal) -> list[SurveyUnit]:
+    """Return all units of as many items as the sample has, in their own order."""
     items = list(dict.fromkeys(unit.item for unit in units))
     if how.sample is None or how.sample >= len(items):
         return units
-    kept = {items[place] for place in _drawn(how.seed, "sample").permutation(len(items))[: how.sample]}
-    return [unit for unit in units if unit.item in kept]
+    drawn = {items[index] for index in _generator(how.seed, "sample").permutation(len(items))[: how.sample]}
+    return [unit for unit in units if unit.item in drawn]
 
 
-def _drawn(seed: int, *names: str) -> np.random.Generator:
-    """A generator of its own for each name, so that no draw depends on how many came before."""
+def _generator(seed: int, *names: str) -> np.random.Generator:
+    """Return a generator of its own for each name, so that no draw depends on how many came before."""
     digest = hashlib.sha256("\0".join([str(seed), *names]).encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:16], "big"))

@@ -1,4 +1,4 @@
-"""Pair sets as units: each image before the captions, each caption before the images, each image before each caption."""
+"""Units of a pair set: each image with all captions, each caption with all images, or each image with each caption."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tellapart.annotate.survey import Unit
+from tellapart.annotate.survey import SurveyUnit
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet, describe
 from tellapart.errors import DataError
 
-__all__ = ["altered_words", "caption_units", "image_units", "match_units", "misfit", "single_images"]
+__all__ = ["altered_words", "caption_units", "image_units", "match_units", "shape_error", "single_images"]
 
 _WORD = re.compile(r"\w+")
 
@@ -35,17 +35,12 @@ def altered_words(first: str, second: str) -> tuple[str, str] | None:
     return (changed[0][0], changed[0][1]) if len(changed) == 1 else None
 
 
-def misfit(survey: str, pairs: PairSet, wanted: str) -> DataError:
-    """Return the error of a survey that does not fit a pair set's shape.
-
-    >>> pairs = PairSet("s", (Item(id="a", images=("0.png",), texts=("x",)),), __import__("pathlib").Path("."))
-    >>> print(misfit("i2t", pairs, "two or more texts an item"))
-    survey i2t asks of items with two or more texts an item; s has 1 image and 1 text each
-    """
-    return DataError(f"survey {survey} asks of items with {wanted}; {pairs.name} has {describe(pairs.shape)} each")
+def shape_error(survey: str, pairs: PairSet, needed: str) -> DataError:
+    """Return the error of a survey that does not fit a pair set's shape."""
+    return DataError(f"survey {survey} asks of items with {needed}; {pairs.name} has {describe(pairs.shape)} each")
 
 
-def caption_units(survey: str, pairs: PairSet) -> list[Unit]:
+def caption_units(survey: str, pairs: PairSet) -> list[SurveyUnit]:
     """Return a unit for each image: which of the captions fits it?
 
     Raises:
@@ -58,15 +53,15 @@ def caption_units(survey: str, pairs: PairSet) -> list[Unit]:
     """
     images, texts = pairs.shape
     if texts < 2 or images not in (1, texts):
-        raise misfit(survey, pairs, "two or more texts, and one image or one for each text")
+        raise shape_error(survey, pairs, "two or more texts, and one image or one for each text")
     return [
-        Unit(**_of(item), id=f"{item.id}/image {i}", images=[image], options=list(item.texts), truth=str(i))
+        SurveyUnit(**_of(item), id=f"{item.id}/image {i}", images=[image], options=list(item.texts), truth=str(i))
         for item in pairs.items
         for i, image in enumerate(item.images)
     ]
 
 
-def image_units(survey: str, pairs: PairSet) -> list[Unit]:
+def image_units(survey: str, pairs: PairSet) -> list[SurveyUnit]:
     """Return a unit for each caption: which of the images fits it?
 
     Raises:
@@ -79,9 +74,9 @@ def image_units(survey: str, pairs: PairSet) -> list[Unit]:
     """
     images, texts = pairs.shape
     if images < 2 or texts not in (1, images):
-        raise misfit(survey, pairs, "two or more images, and one text or one for each image")
+        raise shape_error(survey, pairs, "two or more images, and one text or one for each image")
     return [
-        Unit(
+        SurveyUnit(
             **_of(item),
             id=f"{item.id}/text {t}",
             texts=[text],
@@ -94,7 +89,7 @@ def image_units(survey: str, pairs: PairSet) -> list[Unit]:
     ]
 
 
-def match_units(survey: str, pairs: PairSet) -> list[Unit]:
+def match_units(survey: str, pairs: PairSet) -> list[SurveyUnit]:
     """Return a unit for each image with each caption: do they fit?
 
     Raises:
@@ -106,9 +101,9 @@ def match_units(survey: str, pairs: PairSet) -> list[Unit]:
     [('a/image 0 text 0', 'yes'), ('a/image 0 text 1', 'no')]
     """
     if 1 not in pairs.shape and pairs.shape[0] != pairs.shape[1]:
-        raise misfit(survey, pairs, "one image, one text, or as many images as texts")
+        raise shape_error(survey, pairs, "one image, one text, or as many images as texts")
     return [
-        Unit(
+        SurveyUnit(
             **_of(item),
             id=f"{item.id}/image {i} text {t}",
             images=[image],
@@ -121,28 +116,17 @@ def match_units(survey: str, pairs: PairSet) -> list[Unit]:
     ]
 
 
-def single_images(pairs: PairSet) -> Iterator[Unit]:
-    """Yield a unit for each distinct image of the set, under the first item that has it.
-
-    >>> from pathlib import Path
-    >>> items = (Item(id="a", images=("0.png",), texts=("x",)), Item(id="b", images=("0.png",), texts=("y",)))
-    >>> [unit.id for unit in single_images(PairSet("s", items, Path(".")))]
-    ['a/image 0']
-    """
-    seen: set[str] = set()
+def single_images(pairs: PairSet) -> Iterator[SurveyUnit]:
+    """Yield a unit for each distinct image of the set, under the first item that has it."""
+    known: set[str] = set()
     for item in pairs.items:
         for i, image in enumerate(item.images):
-            if image not in seen:
-                seen.add(image)
-                yield Unit(**_of(item), id=f"{item.id}/image {i}", images=[image])
+            if image not in known:
+                known.add(image)
+                yield SurveyUnit(**_of(item), id=f"{item.id}/image {i}", images=[image])
 
 
 def _of(item: Item) -> dict[str, Any]:
-    """What every unit takes over from its item."""
+    """Return the fields that every unit takes over from its item."""
     altered = altered_words(*item.texts) if len(item.texts) == 2 else None
-    return {
-        "item": item.id,
-        "cluster": item.cluster,
-        "tags": dict(item.tags),
-        "altered": list(altered or ()),
-    }
+    return {"item": item.id, "cluster": item.cluster, "tags": dict(item.tags), "altered": list(altered or ())}

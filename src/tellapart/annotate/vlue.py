@@ -1,42 +1,31 @@
-"""VLUE's annotation tasks: a caption, a statement about two images, a question with two answers, a box and its phrase."""
+"""VLUE's annotation tasks: a caption, a statement about two images, a question with two answers, a box and a phrase."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tellapart.annotate.survey import Answer, Ask, Earlier, Study, Survey, Unit
-from tellapart.annotate.units import misfit, single_images
+from tellapart.annotate.survey import Ask, Earlier, Study, Survey, SurveyAnswer, SurveyUnit
+from tellapart.annotate.units import shape_error, single_images
+from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
 from tellapart.metrics.vqa import clean_punctuation, clean_words
 
-__all__ = ["BOX", "CAPTION", "EXPRESSION", "FEWEST_WORDS", "QUESTION", "STATEMENT"]
+__all__ = ["BOX", "CAPTION", "EXPRESSION", "QUESTION", "STATEMENT"]
 
 _SOURCE = "VLUE section 3.2"
 
 #: Of a caption, as COCO's instructions have it.
-FEWEST_WORDS = 8
+_FEWEST_WORDS = 8
 
 #: What RefCOCO+'s players might not say: the phrase must hold of the thing, not of its place.
 _PLACES = frozenset(
-    [
-        "left",
-        "right",
-        "top",
-        "bottom",
-        "upper",
-        "lower",
-        "leftmost",
-        "rightmost",
-        "topmost",
-        "bottommost",
-        "middle",
-        "center",
-        "centre",
-        "corner",
-    ]
+    (
+        *("left", "right", "top", "bottom", "upper", "lower", "leftmost", "rightmost", "topmost", "bottommost"),
+        *("middle", "center", "centre", "corner"),
+    )
 )
 
 
@@ -44,17 +33,17 @@ def _words(text: str) -> list[str]:
     return re.findall(r"[\w'-]+", text.lower())
 
 
-def _caption_problems(values: Mapping[str, Any], _unit: Unit, _allowed: frozenset[str]) -> list[str]:
+def _caption_problems(values: Mapping[str, Any], _allowed: frozenset[str]) -> list[str]:
     words = _words(values["caption"])
-    found = []
-    if len(words) < FEWEST_WORDS:
-        found.append(f"has {len(words)} words, fewer than {FEWEST_WORDS}")
+    problems = []
+    if len(words) < _FEWEST_WORDS:
+        problems.append(f"has {len(words)} words, fewer than {_FEWEST_WORDS}")
     if words[:2] == ["there", "is"]:
-        found.append("starts with 'there is'")
-    return found
+        problems.append("starts with 'there is'")
+    return problems
 
 
-def _captions(study: Study, answers: Sequence[Answer]) -> list[dict[str, Any]]:
+def _captions(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
     rows: dict[str, list[str]] = {}
     for answer in answers:
         rows.setdefault(study.unit_of[answer.unit].images[0], []).append(answer.values["caption"])
@@ -63,10 +52,10 @@ def _captions(study: Study, answers: Sequence[Answer]) -> list[dict[str, Any]]:
 
 CAPTION = Survey(
     name="caption",
-    title=f"a caption of at least {FEWEST_WORDS} words for an image",
+    title=f"a caption of at least {_FEWEST_WORDS} words for an image",
     source=_SOURCE,
     instructions=(
-        f"Describe the image in one sentence of at least {FEWEST_WORDS} words.",
+        f"Describe the image in one sentence of at least {_FEWEST_WORDS} words.",
         "Name all important parts and only those. Do not start with 'There is'.",
     ),
     asks=(Ask("caption", "text", "Your description"),),
@@ -76,29 +65,24 @@ CAPTION = Survey(
 )
 
 
-def _two_images(survey: str, pairs: PairSet) -> None:
+def _fields_of_two_images(survey: str, pairs: PairSet) -> Iterator[tuple[Item, dict[str, Any]]]:
     if pairs.shape[0] != 2:
-        raise misfit(survey, pairs, "two images")
+        raise shape_error(survey, pairs, "two images")
+    for item in pairs.items:
+        yield item, {"id": item.id, "item": item.id, "cluster": item.cluster, "tags": dict(item.tags)}
 
 
-def _statement_units(pairs: PairSet, _earlier: Earlier | None) -> list[Unit]:
-    _two_images("statement", pairs)
+def _statement_units(pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
     # One text for two images is a draft to be put right; captions of each of them are not.
-    drafts = pairs.shape[1] == 1
     return [
-        Unit(
-            id=item.id,
-            item=item.id,
-            cluster=item.cluster,
-            tags=dict(item.tags),
-            images=list(item.images),
-            texts=[f"Draft: {item.texts[0]}"] if drafts else [],
+        SurveyUnit(
+            **fields, images=list(item.images), texts=[f"Draft: {item.texts[0]}"] if len(item.texts) == 1 else []
         )
-        for item in pairs.items
+        for item, fields in _fields_of_two_images("statement", pairs)
     ]
 
 
-def _statements(study: Study, answers: Sequence[Answer]) -> list[dict[str, Any]]:
+def _statements(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
     return [
         {
             "sentence": answer.values["statement"],
@@ -127,42 +111,34 @@ STATEMENT = Survey(
 )
 
 
-def _question_units(pairs: PairSet, _earlier: Earlier | None) -> list[Unit]:
-    _two_images("question", pairs)
+def _question_units(pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
     return [
-        Unit(
-            id=item.id,
-            item=item.id,
-            cluster=item.cluster,
-            tags=dict(item.tags),
-            options=list(item.images),
-            option_kind="images",
-        )
-        for item in pairs.items
+        SurveyUnit(**fields, options=list(item.images), option_kind="images")
+        for item, fields in _fields_of_two_images("question", pairs)
     ]
 
 
-def _plain(answer: str) -> str:
-    """An answer as VQA's script compares it, and as its lists of answers are written."""
+def _normalize(answer: str) -> str:
+    """Write an answer as VQA's script compares it, and as its lists of answers are written."""
     return clean_words(clean_punctuation(answer.strip()))
 
 
-def _question_problems(values: Mapping[str, Any], _unit: Unit, allowed: frozenset[str]) -> list[str]:
-    answers = [_plain(values[f"answer_{place}"]) for place in (0, 1)]
-    found = []
+def _question_problems(values: Mapping[str, Any], allowed: frozenset[str]) -> list[str]:
+    answers = [_normalize(values[f"answer_{image}"]) for image in (0, 1)]
+    problems = []
     if answers[0] == answers[1]:
-        found.append(f"both answers are {answers[0]!r}")
-    known = frozenset(map(_plain, allowed))
+        problems.append(f"both answers are {answers[0]!r}")
+    known = frozenset(map(_normalize, allowed))
     if allowed:
-        found += [f"{answer!r} is not in the list of answers" for answer in answers if answer not in known]
-    return found
+        problems += [f"{answer!r} is not in the list of answers" for answer in answers if answer not in known]
+    return problems
 
 
-def _questions(study: Study, answers: Sequence[Answer]) -> list[dict[str, Any]]:
+def _questions(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for answer in answers:
-        for place, image in enumerate(study.unit_of[answer.unit].options):
-            own = {"image": image, "answer": answer.values[f"answer_{place}"]}
+        for index, image in enumerate(study.unit_of[answer.unit].options):
+            own = {"image": image, "answer": answer.values[f"answer_{index}"]}
             rows.append({"question_id": len(rows), "question": answer.values["question"], **own})
     return rows
 
@@ -185,11 +161,11 @@ QUESTION = Survey(
 )
 
 
-def _box_problems(values: Mapping[str, Any], _unit: Unit, _allowed: frozenset[str]) -> list[str]:
-    named, box = values.get("object", ""), values.get("box")
+def _box_problems(values: Mapping[str, Any], _allowed: frozenset[str]) -> list[str]:
+    name, box = values.get("object", ""), values.get("box")
     if values["several"] == "no":
         return ["there is a box, though there are not several"] if box else []
-    return ([] if named else ["the object has no name"]) + ([] if box else ["no box is drawn"])
+    return ([] if name else ["the object has no name"]) + ([] if box else ["no box is drawn"])
 
 
 BOX = Survey(
@@ -198,7 +174,8 @@ BOX = Survey(
     source=_SOURCE,
     instructions=(
         "Are there several things of one kind in the image? If not, say no and go on.",
-        "If so, name the kind and draw a box tightly around one of them, chosen at random and not for its place or size.",
+        "If so, name the kind and draw a box tightly around one of them, chosen at random and not for its place or "
+        "size.",
     ),
     asks=(
         Ask("several", "choice", "Are there several things of one kind?", ("yes", "no")),
@@ -210,7 +187,7 @@ BOX = Survey(
 )
 
 
-def _expression_units(pairs: PairSet, earlier: Earlier | None) -> list[Unit]:
+def _expression_units(pairs: PairSet, earlier: Earlier | None) -> list[SurveyUnit]:
     assert earlier is not None  # noqa: S101  (`deal` checked it)
     units = []
     for answer in earlier.answers:
@@ -221,19 +198,18 @@ def _expression_units(pairs: PairSet, earlier: Earlier | None) -> list[Unit]:
         x, y, wide, high = box = answer.values["box"]
         if min(x, y) < 0 or x + wide > width + 1 or y + high > height + 1:
             raise DataError(f"survey expression: box {box} of task {answer.task} leaves its image ({width}x{height})")
-        seen = {"object": answer.values["object"], "size": [width, height]}
-        units.append(
-            unit.model_copy(update={"id": answer.task, "texts": [answer.values["object"]], "box": box, "earlier": seen})
-        )
+        kind = answer.values["object"]
+        record = {"object": kind, "size": [width, height]}
+        units.append(unit.model_copy(update={"id": answer.task, "texts": [kind], "box": box, "earlier": record}))
     return units
 
 
-def _expression_problems(values: Mapping[str, Any], _unit: Unit, _allowed: frozenset[str]) -> list[str]:
-    said = sorted(_PLACES & set(_words(values["expression"])))
-    return [f"names a place: {', '.join(said)}"] if said else []
+def _expression_problems(values: Mapping[str, Any], _allowed: frozenset[str]) -> list[str]:
+    places = sorted(_PLACES & set(_words(values["expression"])))
+    return [f"names a place: {', '.join(places)}"] if places else []
 
 
-def _expressions(study: Study, answers: Sequence[Answer]) -> list[dict[str, Any]]:
+def _expressions(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for number, answer in enumerate(answers):
         unit = study.unit_of[answer.unit]

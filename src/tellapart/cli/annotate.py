@@ -49,7 +49,7 @@ def export_command(
     as_json: Json = False,
 ) -> None:
     """Write a survey of a pair set: Label Studio projects and spreadsheets, one an annotator, and the key."""
-    from tellapart.annotate.folder import Given, read_earlier, write_study
+    from tellapart.annotate.folder import ImageAccess, read_earlier, write_study
     from tellapart.annotate.survey import Deal, deal
     from tellapart.annotate.surveys import find_survey
     from tellapart.benchmarks.find import load_pairs
@@ -59,7 +59,7 @@ def export_command(
     options = Deal(_annotator_names(annotators), each, seed, sample)
     pairs = load_pairs(benchmark, Locations(data, images))
     study = deal(chosen, pairs, options, read_earlier(after) if after else None)
-    write_study(to, chosen, study, pairs, Given(embed, prefix))
+    write_study(to, chosen, study, pairs, ImageAccess(embed, prefix))
     if as_json:
         counts = {"units": len(study.units), "tasks": len(study.tasks), "annotators": study.annotators}
         return print_json({"to": str(to), "survey": chosen.name, **counts})
@@ -97,7 +97,7 @@ def import_command(
     from tellapart.annotate.agreement import usable
     from tellapart.annotate.folder import read_study, write_answers, write_rows
     from tellapart.annotate.label_studio import read_export
-    from tellapart.annotate.replies import Reply, answers_of, field_names, read_allowed
+    from tellapart.annotate.replies import Reply, decode_replies, field_names, read_allowed
     from tellapart.annotate.sheets import read_sheet
     from tellapart.annotate.surveys import find_survey
     from tellapart.errors import DataError
@@ -115,7 +115,7 @@ def import_command(
             raise DataError(f"{path}: answers are read from Label Studio's .json and from .csv sheets")
         csv = path.suffix == ".csv"
         replies += read_sheet(path, survey, key) if csv else read_export(path, field_names(survey, key))
-    answers = answers_of(survey, key, replies, allowed=allowed, partial=partial)
+    answers = decode_replies(survey, key, replies, allowed=allowed, partial=partial)
     to = write_answers(study, answers)
     good, skipped = usable(answers), sum(answer.skipped for answer in answers)
     if records and survey.records:
