@@ -188,7 +188,10 @@ def without(row: dict[str, Any], field: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda rows: [without(row, "private_info") for row in rows], "row 0: no 'private_info'; without it nobody"),
+        (
+            lambda rows: [without(row, "private_info") for row in rows],
+            "row 0: no 'private_info', which tells the four rows of a quadruple",
+        ),
         (lambda rows: rows[:-1], r"c\di\d missing; the file is incomplete"),
         (lambda rows: [*rows, rows[5]], r"row 84: c\di\d of eqben\w+ \d+ is in the file already"),
         (lambda rows: [{**rows[0], "caption": "other"}, *rows[1:]], "its four rows are not two images by two captions"),

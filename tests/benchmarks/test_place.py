@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.benchmarks.image_sources import FolderImages, ZipImages, crop_reference, cropped
+from tellapart.benchmarks.image_sources import FolderImages, ZipImages, crop_reference, crop_images
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.errors import DataError
 
@@ -91,7 +91,7 @@ def test_an_archives_image_that_unpacks_to_too_much_is_refused(tmp_path: Path) -
 
 @pytest.mark.parametrize("size", [(0, 5), (100_000, 100_000)])
 def test_a_crop_of_no_sensible_size_is_refused(draw: Callable[..., bytes], size: tuple[int, int]) -> None:
-    read = cropped(lambda _reference: draw(0))
+    read = crop_images(lambda _reference: draw(0))
     with pytest.raises(DataError, match=r"a.png#0,0,.*: a crop of \d+ by \d+ pixels"):
         read(crop_reference("a.png", 0, 0, *size))
 

@@ -23,7 +23,7 @@ from tellapart.evaluation.tabulate import tabulate
 from tellapart.metrics.captions import caption_scores
 from tellapart.models.generative.prompts import CAPTION
 from tellapart.models.store import EmbeddingStore
-from tellapart.tasks.captions import CAPTIONS, measure_captions, write_captions
+from tellapart.tasks.captions import CAPTIONS, measure_captions
 from tellapart.tasks.task import Session
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
@@ -243,6 +243,7 @@ def test_a_model_that_writes_is_asked_for_a_caption_of_every_image(batch_size: i
 
     model = Painter()
     session = Session(pictures=picture, store=EmbeddingStore(None), batch_size=batch_size)
-    assert write_captions(model, made([["a"]] * 4), session) == [f"colour {k} 7 9" for k in range(4)]
+    run = CAPTIONS.runner(model)
+    assert run is not None
+    assert run(model, made([["a"]] * 4), session) == [f"colour {k} 7 9" for k in range(4)]
     assert model.prompts == {CAPTION.text}
-    assert CAPTIONS.runner(model) is write_captions

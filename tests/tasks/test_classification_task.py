@@ -293,12 +293,12 @@ def test_scores_are_put_in_the_sets_order(arrays: dict[str, NDArray[Any]], tmp_p
     [
         (
             {"scores": None, "classes": None},
-            "has no array classes and scores; `tellapart export` lists the ids and the classes",
+            "has no array classes and scores; `tellapart export` lists the ids",
         ),
         ({"scores": np.zeros((3, 3))}, r"`scores` must be 3 by 2; got shape \(3, 3\)"),
         ({"scores": np.full((3, 2), np.inf)}, "s.npz: scores must be finite"),
         ({"image_ids": np.arange(3)}, r"image_ids must be strings \(n,\); got int64 \(3,\)"),
-        ({"image_ids": np.array(["0", "1", "1"])}, "image_ids hold 1 twice: 1"),
+        ({"image_ids": np.array(["0", "1", "1"])}, "1 of image_ids are repeated: 1"),
         ({"image_ids": np.array(["0", "1", "7"])}, "none for 1 of 3: 2; 1 for unknown ids: 7"),
         ({"classes": np.array(["class 0", "cat"])}, "classes must be given once for each id; none for 1 of 2: class 1"),
     ],

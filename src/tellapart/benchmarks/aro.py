@@ -1,15 +1,14 @@
 """ARO: relations and attributes of Visual Genome, and word order of COCO and Flickr30K captions.
 
 - `aro-relation`, `aro-attribution`: `visual_genome_relation.json` and `visual_genome_attribution.json` of its
-repository,
-  lists of `{image_path, true_caption, false_caption, bbox_x, bbox_y, bbox_w, bbox_h, ...}`. As there, the model sees
-  the box alone, cut out of the image. Tag: `relation`; the pairs of attributes are more than a table holds.
+  repository, lists of `{image_path, true_caption, false_caption, bbox_x, bbox_y, bbox_w, bbox_h, ...}`. As there, the
+  model sees the box alone, cut out of the image. Tag: `relation`; the pairs of attributes are more than a table holds.
 - `aro-coco-order`, `aro-flickr-order`: the original draws its four permutations of each caption anew, with the
-  language tools that are installed. A number needs fixed ones: save what it made as `coco_order.json` or
+  language tools that are installed. A number needs fixed ones: save the original's as `coco_order.json` or
   `flickr30k_order.json`, a list of `{image, caption_options: [the caption, four permutations]}`.
 
 Ties: Visual Genome's true caption is the second there and is taken by `argmax`, so that a tie is wrong; the orders'
-comes first, so that a tie is right, and a model that answers always the same is perfect. Here a tie is wrong in all
+comes first, so that a tie is right, and a model that always answers the same is perfect. Here a tie is wrong in all
 four; `original_choice` is the original's rule.
 
 Items are numbered in the files' order. Source: Yuksekgonul et al. 2023, `dataset_zoo/aro_datasets.py`.
@@ -19,25 +18,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.image_sources import FolderImages, crop_reference, cropped
-from tellapart.benchmarks.locations import Locations, find_files
+from tellapart.benchmarks.image_sources import FolderImages, crop_images, crop_reference
+from tellapart.benchmarks.locations import Locations, first_file
 from tellapart.data.annotations import expect_count, make_item, read_list, row_of, string
-from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ScoreError
 
 __all__ = ["ATTRIBUTION", "COCO_ORDER", "FLICKR_ORDER", "RELATION", "original_choice"]
 
 _BOX = ("bbox_x", "bbox_y", "bbox_w", "bbox_h")
-_ORDER_TIES = "a tie is right (argmax, the true caption first)"
-_BOX_TIES = "a tie is wrong (argmax, the true caption second)"
 
 
 def original_choice(benchmark: str, scores: ArrayLike) -> NDArray[np.float64]:
@@ -54,121 +49,108 @@ def original_choice(benchmark: str, scores: ArrayLike) -> NDArray[np.float64]:
     (array([0.]), array([1.]))
     """
     values = np.asarray(scores, dtype=np.float32)
-    texts = {"aro-relation": 2, "aro-attribution": 2, "aro-coco-order": 5, "aro-flickr-order": 5}.get(benchmark)
-    if texts is None or values.ndim != 3 or values.shape[1:] != (1, texts):
+    shapes = {one.name: one.shape for one in _all()}
+    if values.ndim != 3 or values.shape[1:] != shapes.get(benchmark):
         raise ScoreError(
             f"{benchmark!r}: no scores of an ARO benchmark have shape {values.shape}; see aro.py for the four"
         )
     flat = values[:, 0, :]
-    if texts == 2:
+    if values.shape[2] == 2:
         return np.asarray(flat[:, ::-1].argmax(axis=1) == 1, dtype=np.float64)
     return np.asarray(flat.argmax(axis=1) == 0, dtype=np.float64)
 
 
-def _load_boxes(place: Locations, *, name: str, file: str, tag: str) -> PairSet:
-    path = find_files(place.folder(name) or Path(), file)[0]
-    rows = read_list(path)
-    items = [_boxed(row_of(row, f"{path}: row {k}"), str(k), tag, f"{path}: row {k}") for k, row in enumerate(rows)]
-    images = place.pictures(name, "images")
-    return _pairs(name, path, items, images, cropped(FolderImages(images)))
+def _all() -> tuple[Benchmark, ...]:
+    return RELATION, ATTRIBUTION, COCO_ORDER, FLICKR_ORDER
 
 
-def _boxed(row: Mapping[str, Any], number: str, tag: str, where: str) -> Item:
+def _load(place: Locations, *, name: str, file: str, tag: str = "") -> PairSet:
+    path = first_file(place, name, file)
+    boxes = file.startswith("visual_genome")
+    pairs = []
+    for number, value in enumerate(read_list(path)):
+        where = f"{path}: row {number}"
+        row = row_of(value, where)
+        fields = _box_fields(row, where, tag) if boxes else _order_fields(row, where)
+        pairs.append(make_item(where, id=str(number), **fields))
+    expect_count(path, len(pairs), *(one.items for one in _all() if one.name == name))
+    images = place.pictures(name, *(() if boxes else ("val2014", "flickr30k-images")), "images")
+    files = FolderImages(images)
+    return PairSet(name, tuple(pairs), images, read=crop_images(files) if boxes else files)
+
+
+def _box_fields(row: Mapping[str, Any], where: str, tag: str) -> dict[str, Any]:
     image, box = string(row, "image_path", where), [row.get(side) for side in _BOX]
     if not all(isinstance(side, int) and not isinstance(side, bool) for side in box):
         raise DataError(f"{where}: fields {', '.join(_BOX)}: expected four whole numbers of pixels, got {box}")
-    return make_item(
-        where,
-        id=number,
-        images=(crop_reference(image, *box),),  # type: ignore[arg-type]
-        texts=(string(row, "true_caption", where), string(row, "false_caption", where)),
-        tags={"relation": string(row, tag, where)} if tag else {},
-        cluster=image,
-    )
+    return {
+        "images": (crop_reference(image, *box),),  # type: ignore[arg-type]
+        "texts": (string(row, "true_caption", where), string(row, "false_caption", where)),
+        "tags": {"relation": string(row, tag, where)} if tag else {},
+        "cluster": image,
+    }
 
 
-def _load_order(place: Locations, *, name: str, file: str) -> PairSet:
-    path = find_files(place.folder(name) or Path(), file)[0]
-    rows = read_list(path)
-    items = [_ordered(row_of(row, f"{path}: row {k}"), str(k), f"{path}: row {k}") for k, row in enumerate(rows)]
-    images = place.pictures(name, "val2014", "flickr30k-images", "images")
-    return _pairs(name, path, items, images, FolderImages(images))
-
-
-def _ordered(row: Mapping[str, Any], number: str, where: str) -> Item:
+def _order_fields(row: Mapping[str, Any], where: str) -> dict[str, Any]:
     image, options = string(row, "image", where), row.get("caption_options")
     if not isinstance(options, list) or len(options) != 5:
         raise DataError(
             f"{where}: field 'caption_options': expected the caption and four permutations, got {options!r:.60}"
         )
-    texts = tuple(
-        string({f"caption_options[{k}]": text}, f"caption_options[{k}]", where) for k, text in enumerate(options)
+    named = {f"caption_options[{k}]": text for k, text in enumerate(options)}
+    return {"images": (image,), "texts": tuple(string(named, name, where) for name in named), "cluster": image}
+
+
+def _benchmark(name: str, title: str, items: int, file: str, licence: str, images: str, *, tag: str = "") -> Benchmark:
+    order = name.endswith("-order")
+    return Benchmark(
+        name=name,
+        title=title,
+        items=items,
+        shape=(1, 5) if order else (1, 2),
+        source="https://github.com/mertyg/vision-language-models-are-bows",
+        licence=licence,
+        citation="Yuksekgonul et al., When and Why Vision-Language Models Behave like Bags-of-Words, and What to Do "
+        "About It?, ICLR 2023",
+        files=(file,),
+        images=images,
+        cluster="the image",
+        ties="a tie is "
+        + ("right (argmax, the true caption first)" if order else "wrong (argmax, the true caption second)"),
+        load=partial(_load, name=name, file=file, tag=tag),
     )
-    return make_item(where, id=number, images=(image,), texts=texts, cluster=image)
 
 
-def _pairs(name: str, path: Path, items: list[Item], images: Path, read: Any) -> PairSet:
-    published = next(one.items for one in (RELATION, ATTRIBUTION, COCO_ORDER, FLICKR_ORDER) if one.name == name)
-    expect_count(path, len(items), published)
-    return PairSet(name, tuple(items), images, read=read)
-
-
-_SHARED: dict[str, Any] = {
-    "source": "https://github.com/mertyg/vision-language-models-are-bows",
-    "citation": "Yuksekgonul et al., When and Why Vision-Language Models Behave like Bags-of-Words, and What to Do "
-    "About It?, "
-    "ICLR 2023",
-    "cluster": "the image",
-}
-
-RELATION = Benchmark(
-    name="aro-relation",
-    title="ARO VG-Relation: a relation with its two objects exchanged",
-    items=23_937,
-    shape=(1, 2),
-    licence="MIT; images of Visual Genome",
-    files=("visual_genome_relation.json",),
-    images="Visual Genome's of vgr_vga_images.zip",
-    ties=_BOX_TIES,
-    load=partial(_load_boxes, name="aro-relation", file="visual_genome_relation.json", tag="relation_name"),
-    **_SHARED,
+RELATION = _benchmark(
+    "aro-relation",
+    "ARO VG-Relation: a relation with its two objects exchanged",
+    23_937,
+    "visual_genome_relation.json",
+    "MIT; images of Visual Genome",
+    "Visual Genome's of vgr_vga_images.zip",
+    tag="relation_name",
 )
-
-ATTRIBUTION = Benchmark(
-    name="aro-attribution",
-    title="ARO VG-Attribution: two objects with their attributes exchanged",
-    items=28_748,
-    shape=(1, 2),
-    licence="MIT; images of Visual Genome",
-    files=("visual_genome_attribution.json",),
-    images="Visual Genome's of vgr_vga_images.zip",
-    ties=_BOX_TIES,
-    load=partial(_load_boxes, name="aro-attribution", file="visual_genome_attribution.json", tag=""),
-    **_SHARED,
+ATTRIBUTION = _benchmark(
+    "aro-attribution",
+    "ARO VG-Attribution: two objects with their attributes exchanged",
+    28_748,
+    "visual_genome_attribution.json",
+    "MIT; images of Visual Genome",
+    "Visual Genome's of vgr_vga_images.zip",
 )
-
-COCO_ORDER = Benchmark(
-    name="aro-coco-order",
-    title="ARO COCO-Order: a caption among four permutations of it",
-    items=25_010,
-    shape=(1, 5),
-    licence="MIT; images of COCO val2014",
-    files=("coco_order.json",),
-    images="COCO val2014",
-    ties=_ORDER_TIES,
-    load=partial(_load_order, name="aro-coco-order", file="coco_order.json"),
-    **_SHARED,
+COCO_ORDER = _benchmark(
+    "aro-coco-order",
+    "ARO COCO-Order: a caption among four permutations of it",
+    25_010,
+    "coco_order.json",
+    "MIT; images of COCO val2014",
+    "COCO val2014",
 )
-
-FLICKR_ORDER = Benchmark(
-    name="aro-flickr-order",
-    title="ARO Flickr30K-Order: a caption among four permutations of it",
-    items=5_000,
-    shape=(1, 5),
-    licence="MIT; images of Flickr30K, for research",
-    files=("flickr30k_order.json",),
-    images="Flickr30K",
-    ties=_ORDER_TIES,
-    load=partial(_load_order, name="aro-flickr-order", file="flickr30k_order.json"),
-    **_SHARED,
+FLICKR_ORDER = _benchmark(
+    "aro-flickr-order",
+    "ARO Flickr30K-Order: a caption among four permutations of it",
+    5_000,
+    "flickr30k_order.json",
+    "MIT; images of Flickr30K, for research",
+    "Flickr30K",
 )

@@ -107,10 +107,6 @@ class Benchmark:
         Raises:
             DataError: the files are missing or gated, or they are not what their format says.
             MissingDependencyError: the hub's package is needed and not installed.
-
-        >>> from tellapart.benchmarks.find import find_benchmark
-        >>> len(find_benchmark("demo").records())
-        300
         """
         self.expect()
         if not self.missing() or self.hub is None:
@@ -129,10 +125,6 @@ class Benchmark:
 
         Raises:
             DataError: the files are there, and not what their format says.
-
-        >>> from tellapart.benchmarks.find import find_benchmark
-        >>> find_benchmark("aro-relation").records_here() is None
-        True
         """
         place = self.here()
         return None if place is None else self.load(place)
@@ -180,6 +172,5 @@ class Benchmark:
         hub = "" if self.hub is None else f"; or fetch it once: tellapart run -b {self.name} (from {self.hub.page})"
         return (
             f"{self.name} needs {join_names(missing, limit=3)}, and {where}: get the files from {self.source} and name "
-            "their "
-            f"folder with --data{hub}"
+            f"their folder with --data{hub}"
         )

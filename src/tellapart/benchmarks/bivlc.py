@@ -94,8 +94,7 @@ def _expect_order(items: list[Item], where: Path) -> None:
     if blocks != list(BLOCKS):
         raise DataError(
             f"{where}: its rows are not in the published order (add, replace, swap in {len(BLOCKS)} blocks; here "
-            f"{len(blocks)}); items are numbered by it, so that scores would go to other items: take the file as "
-            "published"
+            f"{len(blocks)}); items are numbered by it, so that scores would go to other items: take the published file"
         )
 
 
@@ -124,8 +123,7 @@ BIVLC = Benchmark(
     source="https://huggingface.co/datasets/imirandam/BiVLC",
     licence="MIT; half of the images are COCO's",
     citation="Miranda et al., BiVLC: Extending Vision-Language Compositionality Evaluation with Text-to-Image "
-    "Retrieval, "
-    "NeurIPS 2024",
+    "Retrieval, NeurIPS 2024",
     files=(f"{_PARQUET}|{_TABLE}",),
     images="its own 5,866, in the parquet files",
     cluster="the COCO image (same bytes); without images the positive caption; without files the item",

@@ -34,26 +34,20 @@ def detector_outcomes(text: ArrayLike, image: ArrayLike) -> dict[str, NDArray[np
 
     Raises:
         ScoreError: not `(item, 2)` both, or not probabilities.
-
-    >>> found = detector_outcomes([[0.2, 0.9], [0.2, 0.4]], [[0.1, 0.8], [0.1, 0.8]])
-    >>> found["text_score"], found["image_score"]
-    (array([1., 1.]), array([1., 0.]))
     """
     texts, images = _probabilities(text, "text"), _probabilities(image, "image")
     if len(texts) != len(images):
         raise ScoreError(f"{len(texts)} items of captions and {len(images)} of images; give both of the same items")
     texts_in_order, images_in_order = texts[:, 0] < texts[:, 1], images[:, 0] < images[:, 1]
-    ipos, ineg = (images[:, 0] <= 0.5) & texts_in_order, (images[:, 1] > 0.5) & texts_in_order
-    tpos, tneg = (texts[:, 0] <= 0.5) & images_in_order, (texts[:, 1] > 0.5) & images_in_order
     outcomes: dict[str, NDArray[Any]] = {
-        "ipos_2t": ipos,
-        "ineg_2t": ineg,
-        "tpos_2i": tpos,
-        "tneg_2i": tneg,
-        "text_score": ipos & ineg,
-        "image_score": tpos & tneg,
-        "group_score": ipos & ineg & tpos & tneg,
+        "ipos_2t": (images[:, 0] <= 0.5) & texts_in_order,
+        "ineg_2t": (images[:, 1] > 0.5) & texts_in_order,
+        "tpos_2i": (texts[:, 0] <= 0.5) & images_in_order,
+        "tneg_2i": (texts[:, 1] > 0.5) & images_in_order,
     }
+    outcomes["text_score"] = outcomes["ipos_2t"] & outcomes["ineg_2t"]
+    outcomes["image_score"] = outcomes["tpos_2i"] & outcomes["tneg_2i"]
+    outcomes["group_score"] = outcomes["text_score"] & outcomes["image_score"]
     return {name: column.astype(np.float64) for name, column in outcomes.items()}
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.class_folders import own_names, own_templates, read_class_folders
 from tellapart.benchmarks.image_sources import FolderImages
-from tellapart.benchmarks.locations import Locations, find_files
+from tellapart.benchmarks.locations import Locations, first_file
 from tellapart.data.classification import ClassificationSet, ClassifiedImage
 from tellapart.errors import DataError
 
@@ -33,18 +33,13 @@ _TEMPLATES = ("a photo of a {}.", "a small photo of a {}.", "a tiny, blurry pict
 #: In the order of the labels.
 _TEN = "airplane automobile bird cat deer dog frog horse ship truck"
 _HUNDRED = (
-    "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can castle "
-    "caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant "
-    "flatfish "
-    "forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree "
-    "motorcycle "
-    "mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy "
-    "porcupine "
-    "possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail snake spider squirrel "
-    "streetcar "
-    "sunflower sweet_pepper table tank telephone television tiger tractor train trout tulip turtle wardrobe whale "
-    "willow_tree "
-    "wolf woman worm"
+    "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can "
+    "castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin "
+    "elephant flatfish forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster "
+    "man maple_tree motorcycle mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck "
+    "pine_tree plain plate poppy porcupine possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk "
+    "skyscraper snail snake spider squirrel streetcar sunflower sweet_pepper table tank telephone television tiger "
+    "tractor train trout tulip turtle wardrobe whale willow_tree wolf woman worm"
 )
 
 
@@ -73,18 +68,13 @@ class CifarFile:
         if not len(data) or len(data) % size:
             raise DataError(
                 f"{self._path}: {len(data):,} bytes are no whole number of records of {size:,}; it is cut off, or not "
-                "the "
-                "binary version"
+                "the binary version"
             )
         return data.reshape(-1, size)
 
     @property
     def labels(self) -> NDArray[np.uint8]:
-        """The classes' places, uint8 `(picture,)`.
-
-        Raises:
-            DataError: the file cannot be read.
-        """
+        """The number of each picture's class, uint8 `(picture,)`."""
         return self._records[:, self._labels - 1]
 
     def reference(self, number: int) -> str:
@@ -114,12 +104,11 @@ def read_cifar(path: Path, name: str, classes: tuple[str, ...], label_bytes: int
     Args:
         path: `test_batch.bin` of CIFAR-10, `test.bin` of CIFAR-100.
         name: the set's.
-        classes: as they are called in the published files, in the order of the labels.
+        classes: their published names, in the order of the labels.
         label_bytes: as of `CifarFile`.
 
     Raises:
-        DataError: the file cannot be read or is damaged, or `classes.txt` or `templates.txt` beside it is not what it
-            should be.
+        DataError: the file, or `classes.txt` or `templates.txt` beside it, is damaged.
     """
     file = CifarFile(path, label_bytes)
     labels = file.labels
@@ -140,22 +129,19 @@ def read_cifar(path: Path, name: str, classes: tuple[str, ...], label_bytes: int
 def _benchmark(name: str, title: str, names: str, file: str, folder: str) -> Benchmark:
     classes = tuple(names.split())
     label_bytes = 1 if len(classes) == 10 else 2
-
-    def path(place: Locations) -> Path:
-        return find_files(place.folder(name) or Path(), pattern)[0]
-
-    def load(place: Locations) -> ClassificationSet:
-        file = path(place)
-        if file.suffix == ".bin":
-            return read_cifar(file, name, classes, label_bytes)
-        return read_class_folders(file.parent.parent, name, {}, _TEMPLATES)
-
-    def pictures(place: Locations) -> Callable[[str], bytes]:
-        file = path(place)
-        return CifarFile(file, label_bytes) if file.suffix == ".bin" else FolderImages(file.parent.parent)
-
     trees = "|".join(f"{split}{classes[0]}/*{suffix}" for split in ("test/", "") for suffix in (".png", ".jpg"))
     pattern = f"{file}|{folder}/{file}|{trees}"
+
+    def load(place: Locations) -> ClassificationSet:
+        path = first_file(place, name, pattern)
+        if path.suffix == ".bin":
+            return read_cifar(path, name, classes, label_bytes)
+        return read_class_folders(path.parent.parent, name, {}, _TEMPLATES)
+
+    def pictures(place: Locations) -> Callable[[str], bytes]:
+        path = first_file(place, name, pattern)
+        return CifarFile(path, label_bytes) if path.suffix == ".bin" else FolderImages(path.parent.parent)
+
     return Benchmark(
         name=name,
         title=title,

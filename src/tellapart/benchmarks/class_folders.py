@@ -34,8 +34,7 @@ def read_class_folders(root: Path, name: str, names: Mapping[str, str], template
         templates: prompts, unless `templates.txt` gives others.
 
     Raises:
-        DataError: fewer than two folders, one without an image, or `classes.txt` or `templates.txt` is not what it
-            should be.
+        DataError: fewer than two folders, one without an image, or `classes.txt` or `templates.txt` is damaged.
     """
     folders = sorted(path for path in root.glob("*/") if path.is_dir() and not path.name.startswith("."))
     folders = [path for path in folders if names.get(path.name, path.name)]  # "" means a folder that is no class
@@ -63,21 +62,17 @@ def own_names(folder: Path, known: Sequence[str], file: str = "classes.txt") -> 
     """Return what `classes.txt` calls the classes: none if there is no such file, else every one of them.
 
     Args:
-        folder: where it lies.
-        known: the classes' folders, or what they are called in the published files.
-        file: its name.
+        folder: the folder of `classes.txt`.
+        known: the classes' folders, or their published names.
+        file: another name for `classes.txt`.
 
     Raises:
         DataError: it cannot be read, a line has no name, a class is unknown or repeated, or one is left out.
-
-    >>> own_names(Path("no such folder"), ["cat", "dog"])
-    {}
     """
     path = folder / file
     own: dict[str, str] = {}
     for number, line in _lines(path):
-        separator = "\t" if "\t" in line else " "
-        key, _, called = line.partition(separator)
+        key, _, called = line.partition("\t" if "\t" in line else " ")
         if not called.strip():
             raise DataError(f"{path}:{number}: expected a folder's name, a tab and the class's name; got {line!r:.60}")
         if key in own or key not in known:
@@ -93,9 +88,6 @@ def own_templates(folder: Path, templates: Sequence[str]) -> tuple[str, ...]:
 
     Raises:
         DataError: it cannot be read, holds none, or a line does not hold `{}` once.
-
-    >>> own_templates(Path("no such folder"), ["a {}"])
-    ('a {}',)
     """
     path = folder / "templates.txt"
     if not path.is_file():

@@ -13,7 +13,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.class_folders import own_names, own_templates, read_class_folders
 from tellapart.benchmarks.demo import DEMO
 from tellapart.benchmarks.image_sources import FolderImages
-from tellapart.benchmarks.locations import Locations, find_files
+from tellapart.benchmarks.locations import Locations, first_file
 from tellapart.data.classification import ClassificationSet, ClassifiedImage
 from tellapart.errors import DataError, require
 from tellapart.models.torch_backend import import_torch
@@ -42,21 +42,18 @@ _CALTECH_NAMES = {
 _IMAGENET_NAMES = {"n04008634": "projectile", "n04355933": "burning glass"}
 
 
-def _place_of(name: str, pattern: str) -> Callable[[Locations], Path]:
-    """Return what finds the folder of the classes' folders, two levels above the first file of the pattern."""
-
-    def tree(place: Locations) -> Path:
-        return find_files(place.folder(name) or Path(), pattern)[0].parent.parent
-
-    return tree
-
-
 _CALTECH = "|".join(f"{folder}accordion/*.jpg" for folder in ("101_ObjectCategories/", ""))
-_CALTECH_TREE = _place_of("caltech101", _CALTECH)
 _IMAGENET = "|".join(f"{folder}n01440764/*.JPEG" for folder in ("val/", ""))
-_IMAGENET_TREE = _place_of("imagenet", _IMAGENET)
 _FOOD101 = "meta/test.txt|food-101/meta/test.txt"
-_FOOD_TREE = _place_of("food101", _FOOD101)
+
+
+def _tree(place: Locations, name: str, pattern: str) -> Path:
+    """Return the folder of the classes' folders, two levels above the first file of the pattern."""
+    return first_file(place, name, pattern).parent.parent
+
+
+def _images(name: str, pattern: str) -> Callable[[Locations], FolderImages]:
+    return lambda place: FolderImages(_tree(place, name, pattern))
 
 
 def read_food101(folder: Path) -> ClassificationSet:
@@ -83,7 +80,7 @@ def read_food101(folder: Path) -> ClassificationSet:
 
 
 def _read_imagenet(place: Locations) -> ClassificationSet:
-    tree = _IMAGENET_TREE(place)
+    tree = _tree(place, "imagenet", _IMAGENET)
     folders = sorted(path.name for path in tree.glob("n*/"))
     return read_class_folders(tree, "imagenet", _imagenet_names(tree, folders), _PHOTO)
 
@@ -109,12 +106,7 @@ def _imagenet_names(tree: Path, folders: list[str]) -> dict[str, str]:
 
 
 def read_demo_objects() -> ClassificationSet:
-    """Read the pictures of the demo's counting pairs, and the kind of thing in each.
-
-    >>> objects = read_demo_objects()
-    >>> len(objects.pictures), len(objects.classes), objects.classes[0]
-    (200, 23, 'alarm clock')
-    """
+    """Read the pictures of the demo's counting pairs, and the kind of thing in each."""
     items = [item for item in DEMO.records().items if item.tags["aspect"] == "counting"]
     kinds = {item.id: str(_things(item.provenance["things"])) for item in items}
     classes = sorted(set(kinds.values()))
@@ -149,8 +141,8 @@ CALTECH101 = Benchmark(
     files=(_CALTECH,),
     images="in a folder a class",
     cluster="the image",
-    load=lambda place: read_class_folders(_CALTECH_TREE(place), "caltech101", _CALTECH_NAMES, _PHOTO),
-    pictures=lambda place: FolderImages(_CALTECH_TREE(place)),
+    load=lambda place: read_class_folders(_tree(place, "caltech101", _CALTECH), "caltech101", _CALTECH_NAMES, _PHOTO),
+    pictures=_images("caltech101", _CALTECH),
 )
 
 FOOD101 = Benchmark(
@@ -164,8 +156,8 @@ FOOD101 = Benchmark(
     files=(_FOOD101,),
     images="in `images/` beside `meta/`",
     cluster="the image",
-    load=lambda place: read_food101(_FOOD_TREE(place)),
-    pictures=lambda place: FolderImages(_FOOD_TREE(place)),
+    load=lambda place: read_food101(_tree(place, "food101", _FOOD101)),
+    pictures=_images("food101", _FOOD101),
 )
 IMAGENET = Benchmark(
     name="imagenet",
@@ -179,7 +171,7 @@ IMAGENET = Benchmark(
     images="the validation photos, sorted into a folder a class",
     cluster="the image",
     load=_read_imagenet,
-    pictures=lambda place: FolderImages(_IMAGENET_TREE(place)),
+    pictures=_images("imagenet", _IMAGENET),
 )
 
 DEMO_OBJECTS = Benchmark(

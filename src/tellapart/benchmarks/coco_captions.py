@@ -13,9 +13,9 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.locations import Locations, find_files
-from tellapart.benchmarks.vlue import read_captions
-from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
+from tellapart.benchmarks.locations import Locations, first_file
+from tellapart.benchmarks.vlue import read_captions, rows_under
+from tellapart.data.annotations import AnnotationRow, read_mapping
 from tellapart.data.task_records import CaptionSet
 from tellapart.errors import DataError
 
@@ -38,13 +38,6 @@ def read_karpathy_captions(path: Path) -> CaptionSet:
 
     Raises:
         DataError: as `read_captions`; also an image whose name does not end in COCO's number.
-
-    >>> import json, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "coco.json"
-    ...     _ = path.write_text(json.dumps([{"image": "val2014/COCO_val2014_000000000042.jpg", "caption": ["a man"]}]))
-    ...     read_karpathy_captions(path).ids
-    ('42',)
     """
     captions = read_captions(path)
     ids = []
@@ -65,20 +58,9 @@ def read_coco_captions(path: Path, split: str = "val2014") -> CaptionSet:
 
     Raises:
         DataError: the file, a row or a field is not what it should be; file, row and field are named.
-
-    >>> import json, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "gt.json"
-    ...     _ = path.write_text(json.dumps({"annotations": [{"image_id": 42, "id": 0, "caption": "a man"}]}))
-    ...     read_coco_captions(path).images
-    ('val2014/COCO_val2014_000000000042.jpg',)
     """
-    rows = read_mapping(path).get("annotations")
-    if not isinstance(rows, list) or not rows:
-        raise DataError(f"{path}: field 'annotations': expected a list of rows")
     captions: dict[int, list[str]] = {}
-    for number, entry in enumerate(rows):
-        row = check_row(_Caption, entry, f"{path}: annotations: row {number}")
+    for row in rows_under(path, read_mapping(path), "annotations", _Caption):
         captions.setdefault(row.image_id, []).append(row.caption)
     return CaptionSet(
         path.stem,
@@ -89,9 +71,8 @@ def read_coco_captions(path: Path, split: str = "val2014") -> CaptionSet:
 
 
 def _load(place: Locations) -> CaptionSet:
-    folder = place.folder("coco-captions") or Path()
-    gold = find_files(folder, _GOLD)
-    return read_coco_captions(gold[0]) if gold else read_karpathy_captions(find_files(folder, _LISTED)[0])
+    path = first_file(place, "coco-captions", f"{_GOLD}|{_LISTED}")
+    return read_coco_captions(path) if path.name == _GOLD else read_karpathy_captions(path)
 
 
 COCO_CAPTIONS = Benchmark(

@@ -62,9 +62,6 @@ class SplitLeaks:
     Attributes:
         pairs: ids whose two captions lie in different parts.
         images: COCO images with captions in more than one part.
-
-    >>> SplitLeaks(("1_0",), ("1",)).pairs
-    ('1_0',)
     """
 
     pairs: tuple[str, ...]
@@ -78,9 +75,6 @@ def split_leaks(*parts: Path) -> SplitLeaks:
 
     Raises:
         DataError: a file is not what its format says.
-
-    >>> split_leaks()
-    SplitLeaks(pairs=(), images=())
     """
     pairs: dict[str, set[Path]] = {}
     images: dict[str, set[Path]] = {}

@@ -9,17 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.locations import Locations
 from tellapart.data.folder import read_pair_set
-from tellapart.data.pairset import PairSet
 
 __all__ = ["DEMO", "DEMO_FOLDER"]
 
 DEMO_FOLDER = Path(__file__).parent / "demo_pairs"
-
-
-def _pairs(_place: Locations) -> PairSet:
-    return read_pair_set(DEMO_FOLDER, "demo")
 
 
 DEMO = Benchmark(
@@ -30,7 +24,6 @@ DEMO = Benchmark(
     source="embedded; made by tellapart's scene generator",
     licence="Apache-2.0",
     citation="templates and vocabulary after Wang et al., Equivariant Similarity for Vision-Language Foundation "
-    "Models (EqBen), "
-    "ICCV 2023, Fig. 14",
-    load=_pairs,
+    "Models (EqBen), ICCV 2023, Fig. 14",
+    load=lambda _place: read_pair_set(DEMO_FOLDER, "demo"),
 )

@@ -5,11 +5,10 @@ Three public layouts of annotations are read, whichever the folder holds:
 - flat: `ann_json_finegrained_random.json`, a list of 1,004,192 rows `{image, caption, private_info: {dataset, name,
   sample_cnt}}` in random order, four (`c0i0`...) to a quadruple. They are put together by `(dataset, sample_cnt)`: a
   folder of images holds many quadruples, and a quadruple's images may lie in two.
-- a file for each subset, named after it (`eqbenag.json`, `eqbensd.json`...): objects of videos (and, for `eqbenag`, of
-  subjects in it) that hold lists, or lists, of `{image0, image1, caption0, caption1}`. Any of the seven may be missing.
-  Where a caption is a list, its first counts, as in the official loader.
-- one list of such rows from any subsets (the 10 % sub-set, `all_select.json`); the first folder of a path is the
-  subset.
+- a file for each subset, named after it (`eqbenag.json`, `eqbensd.json`...): objects of videos (in `eqbenag` also of
+  subjects in them) that hold lists, or lists, of `{image0, image1, caption0, caption1}`. Any of the seven may be
+  missing. Of a list of captions the first counts, as in the official loader.
+- one list of such rows from any subsets (the 10 % sub-set, `all_select.json`); a path's first folder is the subset.
 
 Images are PNG, or JPEG in the "light" release, whose annotations still say `.png`; `eqbenyoucook2` has BGR `.npy`
 frames.
@@ -31,7 +30,7 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_json
 from tellapart.errors import DataError, MetricError
-from tellapart.metrics.averages import mean
+from tellapart.metrics.per_item import mean
 
 __all__ = ["EQBEN", "SUBSETS", "paper_average", "paper_table"]
 
@@ -68,9 +67,6 @@ def paper_average(numbers: Mapping[str, float]) -> float:
 
     The paper prints it wrong for three rows of Table 11: BLIP2 (45.19, the mean is 45.99), METER + EqSim (42.28, is
     42.01) and FIBER (44.86, is 43.47).
-
-    >>> paper_average({"Eq-SD text": 90.0, "Eq-SD image": 80.0, "Eq-SD group": 70.0})
-    80.0
     """
     return float(mean(list(numbers.values())))
 
@@ -106,9 +102,9 @@ def paper_table(by_subset: Mapping[str, Mapping[str, float]]) -> dict[str, float
 def _load(place: Locations) -> PairSet:
     folder = place.folder("eqben") or Path()
     if files := find_files(folder, _FLAT):
-        items = _flat(files[0])
+        items = _read_flat(files[0])
     elif files := [path for name in SUBSETS for path in find_files(folder, f"{name}.json")]:
-        items = [item for path in files for item in _subset(path)]
+        items = [item for path in files for item in _read_subset(path)]
     else:
         files = find_files(folder, "*.json")
         if len(files) > 1:
@@ -116,12 +112,12 @@ def _load(place: Locations) -> PairSet:
             raise DataError(
                 f"{folder} holds {len(files)} JSON files, none named as EqBen's are ({names}); keep one, or name"
             )
-        items = _listed(files[0])
+        items = _read_mixed(files[0])
     images = place.pictures("eqben", "images", "image_subset")
     return PairSet("eqben", tuple(items), images, read=FolderImages(images, suffixes=(".jpg", ".png", ".npy")))
 
 
-def _flat(path: Path) -> list[Item]:
+def _read_flat(path: Path) -> list[Item]:
     """Put the quadruples of the flat list together, in the order of their global counter."""
     quadruples: dict[tuple[int, str], dict[str, tuple[str, str]]] = {}
     for number, value in enumerate(read_list(path)):
@@ -132,10 +128,15 @@ def _flat(path: Path) -> list[Item]:
         if corner in corners:
             raise DataError(f"{where}: {corner} of {dataset} {count} is in the file already")
         corners[corner] = (string(row, "image", where), string(row, "caption", where))
-    items = [
-        _joined(corners, f"{path}: {dataset} {count}", dataset, count)
-        for (count, dataset), corners in sorted(quadruples.items())
-    ]
+    items = []
+    for (count, dataset), corners in sorted(quadruples.items()):
+        where = f"{path}: {dataset} {count}"
+        if missing := sorted(_CORNERS - corners.keys()):
+            raise DataError(f"{where}: {', '.join(missing)} missing; the file is incomplete")
+        (image0, caption0), (image1, caption1) = corners["c0i0"], corners["c1i1"]
+        if corners["c0i1"] != (image1, caption0) or corners["c1i0"] != (image0, caption1):
+            raise DataError(f"{where}: its four rows are not two images by two captions")
+        items.append(_item(where, dataset, str(count), (image0, image1), (caption0, caption1), None))
     for dataset, (subset, published) in SUBSETS.items():
         expect_count(f"{path}: {dataset}", sum(item.tags["subset"] == subset for item in items), published)
     return items
@@ -144,53 +145,41 @@ def _flat(path: Path) -> list[Item]:
 def _private(info: Any, where: str) -> tuple[int, str, str]:
     if not isinstance(info, Mapping):
         raise DataError(
-            f"{where}: no 'private_info'; without it nobody can tell which four rows belong together: get the version "
-            "of "
-            "2023-09 or later"
+            f"{where}: no 'private_info', which tells the four rows of a quadruple; get the version of 2023-09 or later"
         )
     count, dataset, corner = info.get("sample_cnt"), info.get("dataset"), info.get("name")
     known = isinstance(dataset, str) and dataset in SUBSETS and isinstance(corner, str) and corner in _CORNERS
     if type(count) is not int or not known:  # a bool is an int, too
         raise DataError(
             f"{where}: field 'private_info': expected a dataset of {', '.join(SUBSETS)}, a name of c0i0, c0i1, c1i0, "
-            "c1i1 "
-            f"and a whole sample_cnt; got {dict(info)!r:.120}"
+            f"c1i1 and a whole sample_cnt; got {dict(info)!r:.120}"
         )
     return count, str(dataset), str(corner)
 
 
-def _joined(corners: Mapping[str, tuple[str, str]], where: str, dataset: str, count: int) -> Item:
-    if missing := sorted(_CORNERS - corners.keys()):
-        raise DataError(f"{where}: {', '.join(missing)} missing; the file is incomplete")
-    (image0, caption0), (image1, caption1) = corners["c0i0"], corners["c1i1"]
-    if corners["c0i1"] != (image1, caption0) or corners["c1i0"] != (image0, caption1):
-        raise DataError(f"{where}: its four rows are not two images by two captions")
-    return _item(where, dataset, str(count), (image0, image1), (caption0, caption1), None)
-
-
-def _subset(path: Path) -> list[Item]:
+def _read_subset(path: Path) -> list[Item]:
     """Read one subset's own file."""
     dataset = path.stem
     items = []
-    for number, (keys, value) in enumerate(_nested(read_json(path), ())):
+    for number, (keys, value) in enumerate(_rows_below(read_json(path), ())):
         where = f"{path}: row {number}" + (f" ({'/'.join(keys)})" if keys else "")
         items.append(_winoground_row(row_of(value, where), where, dataset, str(number), keys[0] if keys else None))
     expect_count(path, len(items), SUBSETS[dataset][1])
     return items
 
 
-def _nested(value: Any, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _rows_below(value: Any, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield the rows of lists below any levels of named objects, with those names."""
     if isinstance(value, list):
         yield from ((keys, row) for row in value)
     elif isinstance(value, dict) and len(keys) < 3:
         for key, below in value.items():
-            yield from _nested(below, (*keys, key))
+            yield from _rows_below(below, (*keys, key))
     else:
         yield keys, value
 
 
-def _listed(path: Path) -> list[Item]:
+def _read_mixed(path: Path) -> list[Item]:
     """Read one list of rows from any subsets."""
     items = []
     for number, value in enumerate(read_list(path)):
@@ -220,14 +209,8 @@ def _item(
     folder = PurePosixPath(images[0]).parent
     own = len(folder.parts) > 1 and dataset in _VIDEOS  # dataset/video/frame.png
     cluster = f"{dataset}/{video}" if video else str(folder) if own else f"{dataset}/{number}"
-    return make_item(
-        where,
-        id=f"{dataset}/{number}",
-        images=images,
-        texts=captions,
-        tags={"subset": SUBSETS[dataset][0]},
-        cluster=cluster,
-    )
+    tags = {"subset": SUBSETS[dataset][0]}
+    return make_item(where, id=f"{dataset}/{number}", images=images, texts=captions, tags=tags, cluster=cluster)
 
 
 EQBEN = Benchmark(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.locations import Locations, find_files
+from tellapart.benchmarks.locations import one_file
 from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
 from tellapart.data.moments import Moment, MomentSet
 from tellapart.errors import DataError
@@ -36,24 +35,13 @@ class _Boundary(AnnotationRow):
 def read_moments(path: Path) -> MomentSet:
     """Read GEB+'s `val.json` or `test.json`: video -> its boundaries.
 
-    A boundary's id is its video's followed by a number and the annotator's letter; boundaries that two annotators
-    marked at the same time stay two queries, each with its own captions. `caption` must be made of the three parts that
-    are kept beside it.
+    A boundary's id is its video's, a number and the annotator's letter. Boundaries that two annotators marked at the
+    same time stay two queries. `caption` must be made of the three parts beside it.
 
     Raises:
         DataError: the file, a video, a row or a field is not what it should be; all are named.
 
     Source: GEB+ (Wang et al. 2022), `datasets/annotations`, filtered version.
-
-    >>> import json, tempfile
-    >>> row = {"boundary_id": "Vt7W3DoohcA_0A", "timestamp": 3.5, "prev_timestamp": 0, "next_timestamp": 5.0}
-    >>> row |= {"label": "Change of Action", "subject": "a man", "status_before": "stands", "status_after": "sits"}
-    >>> row |= {"action_of_cause": None, "caption": "Subject: a man //Status_Before: stands //Status_After: sits"}
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "val.json"
-    ...     _ = path.write_text(json.dumps({"Vt7W3DoohcA": [row]}))
-    ...     read_moments(path).moments[0].time
-    3.5
     """
     moments: dict[str, Moment] = {}
     for video, rows in read_mapping(path).items():
@@ -91,30 +79,23 @@ def _moment(video: str, content: object, where: str) -> Moment:
     )
 
 
-def _load(benchmark: str, file: str) -> Callable[[Locations], MomentSet]:
-    def load(place: Locations) -> MomentSet:
-        return read_moments(find_files(place.folder(benchmark) or Path(), file)[0])
-
-    return load
-
-
 def _benchmark(name: str, split: str, items: int, file: str) -> Benchmark:
     return Benchmark(
         name=name,
-        title=f"GEBC boundary grounding on GEB+'s {split} videos: when does the caption before give way to the one "
-        "after?",
+        title=f"GEBC boundary grounding on GEB+'s {split} videos: when does the caption before give way "
+        "to the one after?",
         items=items,
         task="moments",
         source="https://github.com/showlab/GEB-Plus",
         licence="not stated; videos of Kinetics-400",
-        citation="Wang et al., GEB+: A Benchmark for Generic Event Boundary Captioning, Grounding and Retrieval, ECCV "
-        "2022",
+        citation="Wang et al., GEB+: A Benchmark for Generic Event Boundary Captioning, Grounding and Retrieval, "
+        "ECCV 2022",
         files=(file,),
         images="frames at 5 a second, FRAMES/VIDEO/0.jpg, 1.jpg, ... (ffmpeg -i VIDEO.mp4 -vf fps=5 -start_number 0 "
         "FRAMES/VIDEO/%d.jpg)",
         cluster="the video",
         usual=("frames", "images"),
-        load=_load(name, file),
+        load=one_file(name, file, read_moments),
     )
 
 

@@ -34,19 +34,11 @@ class Hub:
 
     @property
     def page(self) -> str:
-        """The address of its page.
-
-        >>> Hub("owner/name", "0", ()).page
-        'https://huggingface.co/datasets/owner/name'
-        """
+        """The address of its page."""
         return f"https://huggingface.co/datasets/{self.repo}"
 
     def cached(self) -> Path | None:
-        """Return the folder of its files in the hub's cache, or None if they are not all there; no network is used.
-
-        >>> Hub("nobody/has-this", "0" * 40, ("*",)).cached() is None
-        True
-        """
+        """Return the folder of its files in the hub's cache, or None if they are not all there; no network is used."""
         try:
             hub = require("huggingface_hub", extra="hub")
             folder = Path(self._snapshot(hub, local_files_only=True))

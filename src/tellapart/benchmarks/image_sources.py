@@ -15,7 +15,7 @@ import numpy as np
 from tellapart.data.images import check_reference, decode, resolve
 from tellapart.errors import DataError
 
-__all__ = ["FolderImages", "ZipImages", "crop_reference", "cropped"]
+__all__ = ["FolderImages", "ZipImages", "crop_images", "crop_reference"]
 
 #: More bytes than any image of a benchmark has; an archive may claim anything.
 _MAX_BYTES = 64_000_000
@@ -95,20 +95,12 @@ _CROP = re.compile(r"(?P<file>.+)#(?P<x>-?\d+),(?P<y>-?\d+),(?P<width>\d+),(?P<h
 
 
 def crop_reference(reference: str, x: int, y: int, width: int, height: int) -> str:
-    """Name a part of an image, in pixels from its upper left corner.
-
-    >>> crop_reference("1.jpg", 10, 20, 300, 200)
-    '1.jpg#10,20,300,200'
-    """
+    """Name a part of an image, in pixels from its upper left corner."""
     return f"{reference}#{x},{y},{width},{height}"
 
 
-def cropped(read: Callable[[str], bytes]) -> Callable[[str], bytes]:
-    """Return a reader that also understands `crop_reference`: the part as a PNG file, black where it leaves the image.
-
-    >>> cropped(lambda reference: reference.encode())("1.jpg")
-    b'1.jpg'
-    """
+def crop_images(read: Callable[[str], bytes]) -> Callable[[str], bytes]:
+    """Return a reader that also takes a `crop_reference`: the part as a PNG file, black where it leaves the image."""
 
     def read_part(reference: str) -> bytes:
         part = _CROP.fullmatch(reference)

@@ -10,7 +10,7 @@ from typing import Any
 
 from tellapart.errors import DataError
 
-__all__ = ["Locations", "find_files", "one_file"]
+__all__ = ["Locations", "find_files", "first_file", "one_file"]
 
 #: Where a benchmark's own repository keeps its annotations, below the folder that the user names.
 _BELOW = ("", "data", "annotations")
@@ -37,11 +37,7 @@ class Locations:
                 raise DataError(f"{option} {folder}: there is no such folder")
 
     def folder(self, benchmark: str) -> Path | None:
-        """Return the folder with a benchmark's annotations: `DATA/benchmark` if that is there, else `DATA`.
-
-        >>> Locations(Path(".")).folder("winoground") == Path(".")
-        True
-        """
+        """Return the folder with a benchmark's annotations: `DATA/benchmark` if that is there, else `DATA`."""
         return _own(self.data, benchmark)
 
     def pictures(self, benchmark: str, *usual: str) -> Path:
@@ -50,9 +46,6 @@ class Locations:
         Args:
             benchmark: its name.
             usual: names of folders that its images usually lie in; the first that is there is taken.
-
-        >>> Locations(images=Path(".")).pictures("winoground", "images").name
-        ''
         """
         named = _own(self.images, benchmark)
         if named is not None:
@@ -73,9 +66,6 @@ def find_files(folder: Path, pattern: str) -> list[Path]:
     """Return the files of a pattern (`a.json`, `test-*.parquet`), in order of their names; `a|b` tries `a` first.
 
     They may lie in the folder itself, in its `data/` or in its `annotations/`.
-
-    >>> find_files(Path("no such folder"), "a.json|b.json")
-    []
     """
     for one in re.split(r"\s*\|\s*", pattern):
         for below in _BELOW:
@@ -84,10 +74,11 @@ def find_files(folder: Path, pattern: str) -> list[Path]:
     return []
 
 
+def first_file(place: Locations, benchmark: str, pattern: str) -> Path:
+    """Return the first of a benchmark's files of a pattern: one is there, or the benchmark is not loaded."""
+    return find_files(place.folder(benchmark) or Path(), pattern)[0]
+
+
 def one_file(benchmark: str, pattern: str, read: Callable[[Path], Any]) -> Callable[[Locations], Any]:
-    """Return what loads a benchmark that is one file: found by its pattern, read by `read`."""
-
-    def load(place: Locations) -> Any:
-        return read(find_files(place.folder(benchmark) or Path(), pattern)[0])
-
-    return load
+    """Return the function that loads a benchmark that is one file: found by its pattern, read by `read`."""
+    return lambda place: read(first_file(place, benchmark, pattern))

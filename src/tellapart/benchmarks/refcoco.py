@@ -6,15 +6,16 @@ files as well; its test file is both test splits together, which is VLUE's in-do
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.locations import Locations, find_files
+from tellapart.benchmarks.locations import Locations, first_file
 from tellapart.benchmarks.plain_pickle import read_plain_pickle
+from tellapart.benchmarks.vlue import rows_under
 from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
 from tellapart.data.task_records import Box, BoxSet
 from tellapart.errors import DataError
@@ -53,9 +54,6 @@ class _Instance(_Loose):
     bbox: Annotated[list[Side], Field(min_length=4, max_length=4)]
 
 
-R = TypeVar("R", _Image, _Instance)
-
-
 def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
     """Read the phrases of some splits; a phrase's id is its `sent_id`.
 
@@ -72,7 +70,8 @@ def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
     if not isinstance(rows, list) or not rows:
         raise DataError(f"{refs}: expected a list of what is referred to")
     content = read_mapping(instances)
-    images, boxes = _by_id(instances, content, "images", _Image), _by_id(instances, content, "annotations", _Instance)
+    images = {row.id: row for row in rows_under(instances, content, "images", _Image)}
+    boxes = {row.id: row for row in rows_under(instances, content, "annotations", _Instance)}
     boxes_of_phrases: list[Box] = []
     for number, row in enumerate(rows):
         where = f"{refs}: row {number}"
@@ -86,25 +85,13 @@ def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
         x, y, width, height = map(float, box.bbox)
         size = (image.width, image.height)
         boxes_of_phrases += [
-            Box(str(said.sent_id), said.sent, image.file_name, (x, y, width, height), size) for said in ref.sentences
+            Box(str(one.sent_id), one.sent, image.file_name, (x, y, width, height), size) for one in ref.sentences
         ]
     return BoxSet("refcoco+", tuple(boxes_of_phrases))
 
 
-def _by_id(path: Path, content: dict[str, Any], key: str, row: type[R]) -> dict[int, R]:
-    rows = content.get(key)
-    if not isinstance(rows, list) or not rows:
-        raise DataError(f"{path}: field {key!r}: expected a list of rows")
-    checked_rows = (check_row(row, one, f"{path}: {key}: row {number}") for number, one in enumerate(rows))
-    return {one.id: one for one in checked_rows}
-
-
-def _load(benchmark: str, *splits: str) -> Callable[[Locations], BoxSet]:
-    def load(place: Locations) -> BoxSet:
-        folder = place.folder(benchmark) or Path()
-        return read_refcoco(find_files(folder, _REFS)[0], find_files(folder, _INSTANCES)[0], *splits)
-
-    return load
+def _load(place: Locations, *, name: str, splits: tuple[str, ...]) -> BoxSet:
+    return read_refcoco(first_file(place, name, _REFS), first_file(place, name, _INSTANCES), *splits)
 
 
 def _benchmark(name: str, what: str, items: int, *splits: str, rival: str = "") -> Benchmark:
@@ -122,7 +109,7 @@ def _benchmark(name: str, what: str, items: int, *splits: str, rival: str = "") 
         usual=("train2014", "images"),
         domain="in-domain",
         rival=rival,
-        load=_load(name, *splits),
+        load=partial(_load, name=name, splits=splits),
     )
 
 

@@ -5,11 +5,11 @@ COCO's and Flickr30K's files are those that ALBEF and X-VLM ship: a list of `{"i
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.coco_cf import COCO_COUNTERFACTUALS
-from tellapart.benchmarks.locations import Locations, find_files, one_file
+from tellapart.benchmarks.locations import Locations, first_file, one_file
 from tellapart.benchmarks.vlue import read_retrieval
 from tellapart.data.annotations import string
 from tellapart.data.rows import read_csv
@@ -35,7 +35,7 @@ def _load_counterfactuals(place: Locations) -> RetrievalSet:
 
 
 def _load_split(place: Locations) -> RetrievalSet:
-    path = find_files(place.folder("coco-counterfactuals-test") or Path(), _SPLIT)[0]
+    path = first_file(place, "coco-counterfactuals-test", _SPLIT)
     images, captions = [], []
     for line, row in read_csv(path):
         where = f"{path}:{line}"

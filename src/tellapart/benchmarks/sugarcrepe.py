@@ -67,10 +67,8 @@ def _load(place: Locations) -> PairSet:
 
 def _item(subset: str, key: str, value: object, where: str) -> Item:
     row = row_of(value, where)
-    image, captions = (
-        string(row, "filename", where),
-        tuple(string(row, f, where) for f in ("caption", "negative_caption")),
-    )
+    image = string(row, "filename", where)
+    captions = string(row, "caption", where), string(row, "negative_caption", where)
     return make_item(
         where,
         id=f"{subset}/{key}",

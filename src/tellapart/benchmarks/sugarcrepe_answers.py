@@ -40,9 +40,6 @@ class Answers:
         images: each item's file name; also what is resampled together.
         captions: each item's true and false caption.
         choices: 1 where the true caption was chosen, -1 where the false one was, 0 where neither.
-
-    >>> Answers(("0",), ("a.jpg",), (("a red cup", "a blue cup"),), (1,)).choices
-    (1,)
     """
 
     ids: tuple[str, ...]
@@ -51,39 +48,22 @@ class Answers:
     choices: tuple[int, ...]
 
     def in_order(self, rows: Sequence[int]) -> Answers:
-        """Return the answers at these positions, in this order.
-
-        >>> Answers(("0", "1"), ("a", "b"), (("x", "y"), ("z", "w")), (1, -1)).in_order([1, 0]).choices
-        (-1, 1)
-        """
-        return Answers(
-            tuple(self.ids[row] for row in rows),
-            tuple(self.images[row] for row in rows),
-            tuple(self.captions[row] for row in rows),
-            tuple(self.choices[row] for row in rows),
-        )
+        """Return the answers at these positions, in this order."""
+        columns = (self.ids, self.images, self.captions, self.choices)
+        return Answers(*(tuple(column[row] for row in rows) for column in columns))  # type: ignore[arg-type]
 
 
 def read_answers(path: Path) -> Answers:
     """Read one file of answers, such as `gpt-4v-results/positive-first/gpt4v-swap_obj.json`.
 
-    An answer's choice is the caption that it repeats word for word. A key `accuracy` among the items is the
-    file's own result; it must be what the items give, to its four digits.
+    An answer's choice is the caption that it repeats word for word. A key `accuracy` among the items is the file's own
+    result; the items must give it, to its four digits.
 
     Raises:
         DataError: the file, an item or a field is not what it should be, `correct` contradicts the answer, or the
             stated accuracy the items; file, key and field are named.
 
     Source: SugarCrepe `gpt-4v-results`.
-
-    >>> import json, tempfile
-    >>> item = {"caption": "a red cup", "negative_caption": "a blue cup", "filename": "a.jpg", "correct": True}
-    >>> item |= {"answer": {"free_form_answer": "(1)", "multiple_choice_answer": "a red cup"}}
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "gpt4v-add_att.json"
-    ...     _ = path.write_text(json.dumps({"0": item, "accuracy": 1.0}))
-    ...     read_answers(path).choices
-    (1,)
     """
     content = read_mapping(path)
     stated = content.pop(_STATED, None)
@@ -111,8 +91,8 @@ def read_both_orders(true_first: Path, true_second: Path) -> tuple[Answers, Answ
     first, second = read_answers(true_first), read_answers(true_second)
     if only_one := sorted(set(first.ids) ^ set(second.ids)):
         raise DataError(f"{true_first} and {true_second} differ: item {only_one[0]!r} is in one of them only")
-    place = {key: row for row, key in enumerate(second.ids)}
-    second = second.in_order([place[key] for key in first.ids])
+    row_of = {key: row for row, key in enumerate(second.ids)}
+    second = second.in_order([row_of[key] for key in first.ids])
     questions = zip(first.images, first.captions, second.images, second.captions, strict=True)
     for key, (image, captions, other_image, other_captions) in zip(first.ids, questions, strict=True):
         if (image, captions) != (other_image, other_captions):

@@ -20,7 +20,7 @@ from tellapart.data.annotations import expect_count, make_item, read_mapping, ro
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
-from tellapart.metrics.averages import mean
+from tellapart.metrics.per_item import mean
 
 __all__ = ["INSTRUMENTS", "VALSE"]
 
@@ -86,7 +86,7 @@ def _foil(row: Mapping[str, Any], where: str) -> str:
 
 
 def _paper_table(by_instrument: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Return every instrument's pairwise accuracy and their plain mean; for probabilities accuracy and min(p_c, p_f)."""
+    """Return each instrument's pairwise accuracy and their plain mean; for probabilities accuracy and min(p_c, p_f)."""
     row: dict[str, float] = {}
     for metric, name in (("pairwise", "acc_r"), ("acc", "acc"), ("min_pc_pf", "min(p_c, p_f)")):
         if metric in by_instrument[ALL]:
@@ -104,8 +104,7 @@ VALSE = Benchmark(
     source="https://github.com/Heidelberg-NLP/VALSE",
     licence="MIT; images of Visual7W, COCO, SWiG, VisDial and FOIL",
     citation="Parcalabescu et al., VALSE: A Task-Independent Benchmark for Vision and Language Models Centered on "
-    "Linguistic "
-    "Phenomena, ACL 2022",
+    "Linguistic Phenomena, ACL 2022",
     files=tuple(sorted(f"{instrument}.json" for instrument in INSTRUMENTS)),
     images="those of its five sources, in one folder or in a folder each",
     cluster="the source image",

@@ -6,7 +6,7 @@ ones are COCO, NLVR2, VQA 2.0 and RefCOCO+. Ids are strings; a row without an id
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -25,7 +25,15 @@ from tellapart.data.task_records import (
 )
 from tellapart.errors import DataError
 
-__all__ = ["read_boxes", "read_captions", "read_questions", "read_retrieval", "read_statements", "read_vqa2"]
+__all__ = [
+    "read_boxes",
+    "read_captions",
+    "read_questions",
+    "read_retrieval",
+    "read_statements",
+    "read_vqa2",
+    "rows_under",
+]
 
 Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank says nothing
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -106,16 +114,9 @@ def read_retrieval(path: Path) -> RetrievalSet:
 
     Raises:
         DataError: the file, a row or a field is not what it should be; file, row and field are named.
-
-    >>> import json, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "itr.json"
-    ...     _ = path.write_text(json.dumps([{"image": "ta/73-13.jpg", "caption": ["a man", "one man"]}]))
-    ...     read_retrieval(path).captions
-    ('a man', 'one man')
     """
-    rows = list(_rows(path, _Captions))
-    return RetrievalSet.of(path.stem, [row.image for _, row in rows], [row.caption for _, row in rows])
+    rows = _rows(path, _Captions)
+    return RetrievalSet.of(path.stem, [row.image for row in rows], [row.caption for row in rows])
 
 
 def read_captions(path: Path) -> CaptionSet:
@@ -123,17 +124,10 @@ def read_captions(path: Path) -> CaptionSet:
 
     Raises:
         DataError: as `read_retrieval`; also an `image_id` that repeats.
-
-    >>> import json, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "captions.json"
-    ...     _ = path.write_text(json.dumps([{"image": "ta/73-13.jpg", "caption": ["a man"], "image_id": 4}]))
-    ...     read_captions(path).ids
-    ('4',)
     """
-    rows = list(_rows(path, _Captions))
-    ids = _distinct(path, "image_id", [row.image_id or str(number) for number, row in rows])
-    return CaptionSet(path.stem, ids, tuple(row.image for _, row in rows), tuple(tuple(row.caption) for _, row in rows))
+    rows = _rows(path, _Captions)
+    ids = _distinct(path, "image_id", [row.image_id or str(number) for number, row in enumerate(rows)])
+    return CaptionSet(path.stem, ids, tuple(row.image for row in rows), tuple(tuple(row.caption) for row in rows))
 
 
 def read_statements(path: Path) -> StatementSet:
@@ -143,16 +137,9 @@ def read_statements(path: Path) -> StatementSet:
 
     Raises:
         DataError: as `read_retrieval`.
-
-    >>> import json, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "nlvr2.json"
-    ...     _ = path.write_text(json.dumps([{"sentence": "Both show a dog.", "images": ["a", "b"], "label": "False"}]))
-    ...     read_statements(path).statements[0].label
-    False
     """
-    rows = _rows(path, _Statement)
-    statements = (Statement(str(n), row.sentence, row.images[0], row.images[1], row.label == "True") for n, row in rows)
+    rows = enumerate(_rows(path, _Statement))
+    statements = (Statement(str(k), row.sentence, row.images[0], row.images[1], row.label == "True") for k, row in rows)
     return StatementSet(path.stem, tuple(statements))
 
 
@@ -161,21 +148,11 @@ def read_questions(path: Path) -> QuestionSet:
 
     Raises:
         DataError: as `read_retrieval`; also a `question_id` that repeats.
-
-    >>> import json, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "vqa.json"
-    ...     row = {"question_id": 5, "question": "One cup?", "image": "sw/79-1.jpg", "answer": "yes"}
-    ...     _ = path.write_text(json.dumps([row]))
-    ...     read_questions(path).gold
-    ('yes',)
     """
-    rows = [row for _, row in _rows(path, _Question)]
-    ids = _distinct(path, "question_id", [row.question_id for row in rows])
-    rows_with_ids = zip(ids, rows, strict=True)
-    return QuestionSet(
-        path.stem, tuple(Question(id_, row.question, row.image, tuple(row.answer)) for id_, row in rows_with_ids)
-    )
+    rows = _rows(path, _Question)
+    _distinct(path, "question_id", [row.question_id for row in rows])
+    questions = (Question(row.question_id, row.question, row.image, tuple(row.answer)) for row in rows)
+    return QuestionSet(path.stem, tuple(questions))
 
 
 def read_vqa2(questions: Path, annotations: Path, split: str = "val2014") -> QuestionSet:
@@ -188,26 +165,17 @@ def read_vqa2(questions: Path, annotations: Path, split: str = "val2014") -> Que
 
     Raises:
         DataError: as `read_retrieval`; also questions without answers, answers without a question, or to another image.
-
-    >>> import json, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     question_rows, answer_rows = Path(folder) / "q.json", Path(folder) / "a.json"
-    ...     row = {"question_id": 9, "image_id": 42}
-    ...     _ = question_rows.write_text(json.dumps({"questions": [{**row, "question": "One cup?"}]}))
-    ...     _ = answer_rows.write_text(json.dumps({"annotations": [{**row, "answers": [{"answer": "yes"}] * 10}]}))
-    ...     read_vqa2(question_rows, answer_rows).questions[0].image
-    'val2014/COCO_val2014_000000000042.jpg'
     """
-    question_rows, answer_rows = _under(questions, "questions", _Asked), _under(annotations, "annotations", _Answers)
+    question_rows = rows_under(questions, read_mapping(questions), "questions", _Asked)
+    answer_rows = rows_under(annotations, read_mapping(annotations), "annotations", _Answers)
     ids = _distinct(questions, "question_id", [row.question_id for row in question_rows])
-    answers = dict(
-        zip(_distinct(annotations, "question_id", [row.question_id for row in answer_rows]), answer_rows, strict=True)
-    )
+    _distinct(annotations, "question_id", [row.question_id for row in answer_rows])
+    answers = {row.question_id: row for row in answer_rows}
     if unpaired := sorted(set(ids) ^ answers.keys()):
         raise DataError(f"{annotations} and {questions} differ: question_id {unpaired[0]} is in one of them only")
     joined: list[Question] = []
-    for id_, row in zip(ids, question_rows, strict=True):
-        own = answers[id_]
+    for row in question_rows:
+        own, id_ = answers[row.question_id], row.question_id
         if own.image_id != row.image_id:
             raise DataError(
                 f"{annotations}: question_id {id_}: field 'image_id': {own.image_id}, asked of {row.image_id}"
@@ -224,17 +192,9 @@ def read_boxes(path: Path) -> BoxSet:
 
     Raises:
         DataError: as `read_retrieval`; also a box without an area.
-
-    >>> import json, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "refcoco+.json"
-    ...     row = {"ref_id": 3, "text": "man", "image": "a.jpg", "bbox": [0, 0, 9, 9], "height": 480, "width": 640}
-    ...     _ = path.write_text(json.dumps([row]))
-    ...     read_boxes(path).boxes[0].box
-    (0.0, 0.0, 9.0, 9.0)
     """
     boxes: list[Box] = []
-    for number, row in _rows(path, _Box):
+    for number, row in enumerate(_rows(path, _Box)):
         if min(row.bbox[2:]) <= 0:
             raise DataError(f"{path}: row {number}: field 'bbox': {row.bbox} has no area (x, y, width, height)")
         size = (row.width, row.height)
@@ -243,14 +203,17 @@ def read_boxes(path: Path) -> BoxSet:
     return BoxSet(path.stem, tuple(boxes))
 
 
-def _rows(path: Path, row: type[R]) -> Iterator[tuple[int, R]]:
-    for number, content in enumerate(read_list(path)):
-        yield number, check_row(row, content, f"{path}: row {number}")
+def _rows(path: Path, row: type[R]) -> list[R]:
+    return [check_row(row, one, f"{path}: row {number}") for number, one in enumerate(read_list(path))]
 
 
-def _under(path: Path, key: str, row: type[R]) -> list[R]:
-    """The rows of the list that a file's object holds under a key; the file's other keys are its licence and date."""
-    rows = read_mapping(path).get(key)
+def rows_under(path: Path, content: Mapping[str, Any], key: str, row: type[R]) -> list[R]:
+    """Check the rows of the list that a file's object holds under a key; its other keys are its licence and date.
+
+    Raises:
+        DataError: there is no such list, or a row or field is not what it should be; file, key and row are named.
+    """
+    rows = content.get(key)
     if not isinstance(rows, list) or not rows:
         raise DataError(f"{path}: field {key!r}: expected a list of rows")
     return [check_row(row, one, f"{path}: {key}: row {number}") for number, one in enumerate(rows)]

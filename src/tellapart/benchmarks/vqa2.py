@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.locations import Locations, find_files
+from tellapart.benchmarks.locations import Locations, find_files, first_file
 from tellapart.benchmarks.vlue import read_questions, read_vqa2
 from tellapart.data.task_records import QuestionSet
 
@@ -21,7 +21,7 @@ def _load(place: Locations) -> QuestionSet:
     questions, answers = find_files(folder, _QUESTIONS), find_files(folder, _ANSWERS)
     if questions and answers:
         return read_vqa2(questions[0], answers[0])
-    return read_questions(find_files(folder, _JOINED)[0])
+    return read_questions(first_file(place, "vqa2", _JOINED))
 
 
 VQA2 = Benchmark(

@@ -37,18 +37,9 @@ SHAPES = ((2, 2), (1, 2), (1, 5), (2, 1), (5, 1))
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One thing that must hold.
+    """One thing that must hold: a metric or law (`what`) of a model (`subject`) on items of a shape, or on pairs.
 
-    Attributes:
-        subject: the model.
-        on: the shape of the items, or the pairs.
-        what: the metric or the law.
-        must: what it must be.
-        got: what it is.
-        passed: whether that is so.
-
-    >>> Gate("constant", "2x2", "text_score", "0", "0", True).passed
-    True
+    `must` is its expected value and `got` its value, in words.
     """
 
     subject: str
@@ -63,7 +54,7 @@ def check_references(progress: Progress | None = None) -> list[Gate]:
     """Run every reference model on every shape, and say whether each got what it must.
 
     Args:
-        progress: told the stage ("shapes"), what is done of it, and the total.
+        progress: gets the stage ("shapes"), how much of it is done, and the total.
 
     >>> all(gate.passed for gate in check_references())
     True
@@ -109,8 +100,8 @@ def check_model(model: Model, pairs: PairSet) -> list[Gate]:
     ]
     for axis, side in ((1, "images"), (2, "texts")):
         moved = int((np.ptp(base, axis=axis) > 0).any(axis=1).sum())
-        got = f"in {moved} of {len(base)} items"
-        gates.append(Gate(model.name, on, f"reads the {side}", f"scores differ between {side}", got, moved > 0))
+        value = f"in {moved} of {len(base)} items"
+        gates.append(Gate(model.name, on, f"reads the {side}", f"scores differ between {side}", value, moved > 0))
     return gates
 
 
@@ -183,10 +174,9 @@ class _NotANumber:
 
 
 def _accuracies(model: Model, pairs: PairSet) -> dict[str, Value]:
-    with EmbeddingStore(None) as store:
-        scores = score(model, pairs, store=store).scores
-    if not isinstance(model, (Constant, Random, Oracle)):
-        scores = Scores(scores.ids, scores.values, "similarity")  # its 0.5 would be no threshold
+    # Of other models 0.5 would be no threshold.
+    kind = model.kind if isinstance(model, (Constant, Random, Oracle)) else "similarity"
+    scores = Scores([item.id for item in pairs.items], _scores(model, pairs, 32), kind)
     measured = measure(scores, pairs.outline)
     return {metric: value for metric, value in measured.metrics.items() if value.chance is not None}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError
@@ -23,7 +23,7 @@ from tellapart.tasks.registry import headline
 __all__ = ["Comparison", "MetricComparison", "compare"]
 
 
-class MetricComparison(BaseModel):
+class MetricComparison(BaseModel, frozen=True):
     """One metric of one benchmark in both runs.
 
     Attributes:
@@ -36,8 +36,6 @@ class MetricComparison(BaseModel):
         detectable: the smallest difference that this many items show in four cases out of five, given how often the
             two runs disagree; None where none is.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     benchmark: str
     metric: str
@@ -56,7 +54,7 @@ class MetricComparison(BaseModel):
     detectable: float | None
 
 
-class Comparison(BaseModel):
+class Comparison(BaseModel, frozen=True):
     """Two runs beside each other.
 
     Attributes:
@@ -65,12 +63,7 @@ class Comparison(BaseModel):
         unshared: benchmarks that one run alone measured.
         on_trust: benchmarks of which one run holds scores made elsewhere: their ids are the same, their captions and
             pixels are taken to be.
-
-    >>> Comparison(a="x", b="y", rows=()).unshared
-    ()
     """
-
-    model_config = ConfigDict(frozen=True)
 
     a: str
     b: str
@@ -90,13 +83,13 @@ def compare(first: Path, second: Path, *, seed: int = 0) -> Comparison:
     shared = [name for name in a.benchmarks if name in b.benchmarks]
     if not shared:
         raise RunError(
-            f"{first} and {second} share no benchmark: the first has {_listed(a.benchmarks)}, "
-            f"the second {_listed(b.benchmarks)}"
+            f"{first} and {second} share no benchmark: the first has {', '.join(a.benchmarks) or 'none'}, "
+            f"the second {', '.join(b.benchmarks) or 'none'}"
         )
     rows: list[MetricComparison] = []
     for name in shared:
         _check_same(name, first, a.benchmarks[name], second, b.benchmarks[name])
-        columns = _outcomes(first, second, name, _tested(a.benchmarks[name], b.benchmarks[name]))
+        columns = _outcomes(first, second, name, _shared_headline(a.benchmarks[name], b.benchmarks[name]))
         rows += [_row(name, metric, column, seed) for metric, column in columns.items()]
     if not rows:
         raise RunError(f"{first} and {second} share no metric of right and wrong on {', '.join(shared)}")
@@ -111,17 +104,13 @@ def compare(first: Path, second: Path, *, seed: int = 0) -> Comparison:
     )
 
 
-def _tested(a: BenchmarkResult, b: BenchmarkResult) -> list[str]:
+def _shared_headline(a: BenchmarkResult, b: BenchmarkResult) -> list[str]:
     """Choose the headline metrics that both runs have, one value an item."""
     return [
         name
         for name in headline({*a.metrics} & {*b.metrics})
         if name not in METRICS or (METRICS[name].binary and not METRICS[name].components)
     ]
-
-
-def _listed(benchmarks: dict[str, BenchmarkResult]) -> str:
-    return ", ".join(benchmarks) or "none"
 
 
 def _check_same(name: str, first: Path, a: BenchmarkResult, second: Path, b: BenchmarkResult) -> None:
@@ -164,7 +153,8 @@ def _outcomes(first: Path, second: Path, benchmark: str, metrics: Sequence[str])
     pairs = [(sample, of[sample.unit, sample.id]) for sample in a]
     if moved := [x.id for x, y in pairs if x.cluster != y.cluster]:
         raise RunError(
-            f"{benchmark}: items have other clusters in {first} than in {second}: {join_names(moved)}; measure both anew"
+            f"{benchmark}: items have other clusters in {first} than in {second}: {join_names(moved)}; measure both "
+            "anew"
         )
     columns = {}
     for metric in metrics:

@@ -30,8 +30,8 @@ from tellapart.models.torch_backend import import_torch
 
 __all__ = ["Rank", "merge_shards", "run_in_ranks"]
 
-#: What torchrun says of a process, in the order of `Rank`.
-_SAID = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "GROUP_RANK")
+#: The environment variables that torchrun sets, in the order of `Rank`.
+_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "GROUP_RANK")
 
 #: How long a rank waits for the others: parts may differ by hours, and torchrun ends the group when a rank is lost.
 _PATIENCE = timedelta(days=7)
@@ -42,16 +42,13 @@ _CHUNK = 16 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """Which of the processes this is, as torchrun says in the environment.
+    """This process among all, as torchrun's environment names it.
 
     Attributes:
         number: from 0, over all machines.
         of: how many there are.
         local: from 0, on this machine; chooses the GPU.
         machine: from 0; one torchrun each.
-
-    >>> Rank(number=3, of=4, local=1, machine=1).leads
-    False
     """
 
     number: int
@@ -61,14 +58,10 @@ class Rank:
 
     @classmethod
     def here(cls) -> Rank:
-        """Read the environment; where torchrun did not make it, this is the only process.
-
-        >>> Rank.here().of >= 1
-        True
-        """
-        if not all(name in os.environ for name in (*_SAID, "MASTER_ADDR", "MASTER_PORT")):
+        """Read the environment; where torchrun did not make it, this is the only process."""
+        if not all(name in os.environ for name in (*_VARIABLES, "MASTER_ADDR", "MASTER_PORT")):
             return cls(0, 1, 0, 0)
-        return cls(*(int(os.environ[name]) for name in _SAID))
+        return cls(*(int(os.environ[name]) for name in _VARIABLES))
 
     @property
     def leads(self) -> bool:
@@ -84,32 +77,25 @@ def run_in_ranks(
     command: str = "",
     progress: Callable[[str], Progress] | None = None,
 ) -> list[Path]:
-    """Measure as `tellapart.evaluation.run.run` does, with the work shared by all ranks, if there are several: the same
-    numbers.
+    """Measure as `run` does, with the work shared by all ranks if there are several: the numbers are the same.
 
     Args:
         settings: what to measure; the same in every rank.
         out: the run folder; rank 0's counts.
         store: of embeddings, in a file.
         command: the command line, for the record.
-        progress: told by rank 0 of its own part, which is as large as any other.
+        progress: as of `run`; rank 0 reports its own part, which is as large as any other.
 
     Returns:
         In rank 0 the run folders; in every other one nothing, once its part is merged.
 
     Raises:
         TellapartError: in rank 0, whatever rank it happened in; the others end silently.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as scratch:
-    ...     settings = Settings(models=("oracle",), limit="3")
-    ...     [folder.name for folder in run_in_ranks(settings, Path(scratch) / "a", store=EmbeddingStore(None))]
-    ['a']
     """
     rank = Rank.here()
     if rank.of == 1:
         _take_up(store)
-    elif not _computed_together(settings, rank, store, progress):
+    elif not _compute_together(settings, rank, store, progress):
         return []
     return run(settings, out, store=store, command=command, progress=progress)
 
@@ -119,17 +105,17 @@ def _take_up(store: EmbeddingStore) -> None:
     if store.path is None or not any(_folder(store.path).glob("*.sqlite")):
         return
     try:
-        lock = _locked(_folder(store.path))
+        lock = _lock(_folder(store.path))
     except RunError:
         return
     with lock:
         merge_shards(_folder(store.path), store)
 
 
-def _computed_together(
+def _compute_together(
     settings: Settings, rank: Rank, store: EmbeddingStore, progress: Callable[[str], Progress] | None
 ) -> bool:
-    """Compute a part, and bring all parts into the stores; return whether it is this rank that goes on."""
+    """Compute a part, and bring all parts into the stores; return whether this rank goes on."""
     torch = import_torch()
     import torch.distributed as dist
 
@@ -144,8 +130,8 @@ def _computed_together(
         if settings.device == "cuda" and torch.cuda.is_available():
             torch.cuda.set_device(rank.local % torch.cuda.device_count())
         with group.together():
-            folder = _made_folder(store)
-        with _held(group, folder):
+            folder = _make_folder(store)
+        with _hold(group, folder):
             _deliver(group, torch, folder, store)  # what an interrupted run left
             with group.together():
                 path = folder / f"rank-{rank.number}-of-{rank.of}.sqlite"
@@ -174,17 +160,17 @@ class _Group:
         self.dist, self.rank = dist, rank
 
     def gather(self, own: Any) -> list[Any]:
-        """Return what every rank says, by rank; that is a barrier, too."""
-        said: list[Any] = [None] * self.rank.of
+        """Return every rank's value, by rank; that is a barrier, too."""
+        values: list[Any] = [None] * self.rank.of
         try:
-            self.dist.all_gather_object(said, own)
+            self.dist.all_gather_object(values, own)
         except RuntimeError as error:  # gloo's, when a connection is gone
             if self.rank.number:
                 raise _OtherRank from error
             raise RunError(
                 "another rank ended, and says why itself; what every rank has computed is kept: start the command again"
             ) from error
-        return said
+        return values
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -195,26 +181,25 @@ class _Group:
             yield
         except (TellapartError, OSError) as error:
             failed, kind = str(error), type(error) if isinstance(error, TellapartError) else RunError
-        said = self.gather((failed, kind))
-        numbers = [number for number, (message, _) in enumerate(said) if message is not None]
-        if not numbers:
+        outcomes = enumerate(self.gather((failed, kind)))
+        failures = [(number, *outcome) for number, outcome in outcomes if outcome[0] is not None]
+        if not failures:
             return
         if self.rank.number:
             raise _OtherRank
-        message, kind = said[numbers[0]]
-        raise kind(message if numbers[0] == 0 else f"rank {numbers[0]}: {message}")
+        number, message, kind = failures[0]
+        raise kind(f"rank {number}: {message}" if number else message)
 
 
 def _folder(store: Path) -> Path:
     return store.parent / f"{store.stem}-shards"
 
 
-def _made_folder(store: EmbeddingStore) -> Path:
+def _make_folder(store: EmbeddingStore) -> Path:
     if store.path is None:
         raise StoreError(
             "--no-cache keeps embeddings in one process's memory, and several ranks must merge theirs; leave it out, "
-            "or "
-            "start one process"
+            "or start one process"
         )
     folder = _folder(store.path)
     folder.mkdir(parents=True, exist_ok=True)
@@ -222,20 +207,20 @@ def _made_folder(store: EmbeddingStore) -> Path:
 
 
 @contextmanager
-def _held(group: _Group, folder: Path) -> Iterator[None]:
+def _hold(group: _Group, folder: Path) -> Iterator[None]:
     """Keep the shards of this machine for this run; the lock goes with the process, however that ends."""
     lock: IO[bytes] | None = None
     try:
         with group.together():
             if group.rank.leads:
-                lock = _locked(folder)
+                lock = _lock(folder)
         yield
     finally:
         if lock is not None:
             lock.close()
 
 
-def _locked(folder: Path) -> IO[bytes]:
+def _lock(folder: Path) -> IO[bytes]:
     import fcntl
 
     lock = (folder / "lock").open("wb")
@@ -286,28 +271,22 @@ def merge_shards(folder: Path, store: EmbeddingStore) -> int:
 
     Raises:
         StoreError: a shard is no store or is damaged, or the store cannot be written.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as scratch:
-    ...     EmbeddingStore(Path(scratch) / "rank-0-of-2.sqlite").close()
-    ...     merge_shards(Path(scratch), EmbeddingStore(None)), list(Path(scratch).iterdir())
-    (1, [])
     """
     for cut_off in folder.glob("*.part"):
         cut_off.unlink()
-    found = _shards(folder)
-    for path in found:
+    shards = _shards(folder)
+    for path in shards:
         store.merge(path)
         path.unlink()
-    return len(found)
+    return len(shards)
 
 
 def _shards(folder: Path) -> Sequence[Path]:
     """The shards of a folder, each whole in its one file: a killed process leaves the last batches beside it."""
-    found = sorted(folder.glob("*.sqlite"))
-    for path in found:
+    shards = sorted(folder.glob("*.sqlite"))
+    for path in shards:
         EmbeddingStore(path).close()
-    return found
+    return shards
 
 
 def _send(dist: ModuleType, torch: ModuleType, path: Path) -> None:

@@ -56,17 +56,11 @@ def chosen(items: int, limit: str | None) -> Sequence[int]:
 
 
 def plan(model: Model | Deferred, benchmark: Benchmark) -> tuple[Model, Runner]:
-    """Return the model, loaded if the task needs it so, and what runs it; refuse what means nothing before computing.
+    """Return the model, loaded if the task needs that, and its runner; refuse before computing what means nothing.
 
     Raises:
         DataError: neither the user's folders nor the hub have the benchmark's files.
         MetricError: the model is of no kind that the task can use, or no metric is defined for its output here.
-
-    >>> from tellapart.benchmarks.find import find_benchmark
-    >>> from tellapart.models.reference import Constant
-    >>> model, run = plan(Constant(), find_benchmark("demo"))
-    >>> model.name
-    'constant'
     """
     task = find_task(benchmark.task, benchmark.name)
     run = task.runner(model)
@@ -84,14 +78,9 @@ def plan(model: Model | Deferred, benchmark: Benchmark) -> tuple[Model, Runner]:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A benchmark's records, ready for any number of models: loaded and limited.
+    """A benchmark's records, loaded and limited, and the session that all models share.
 
-    Attributes:
-        benchmark: where they come from.
-        task: what a model must put out for them.
-        records: those that the limit keeps.
-        available: how many there were before the limit.
-        session: the images and the store, shared by all models.
+    `available` is the number of records before the limit.
     """
 
     benchmark: Benchmark
@@ -135,10 +124,6 @@ def prepare_listed(benchmark: Benchmark) -> Prepared:
 
     Raises:
         DataError: as `prepare`.
-
-    >>> from tellapart.benchmarks.find import find_benchmark
-    >>> prepare_listed(find_benchmark("winoground")).available
-    400
     """
     task = find_task(benchmark.task, benchmark.name)
     records = task.listed(benchmark)
@@ -179,10 +164,10 @@ def evaluate(
     cut_before = _texts_cut(subject)
     predictions = run(subject, ready.records, replace(ready.session, batch_size=batch_size, progress=progress))
     evaluation = evaluate_predictions(ready, predictions, origin=str(ready.benchmark.picture_root()), seed=seed)
-    update = {
-        "seconds": time.monotonic() - started,
-        "notes": (*evaluation.result.notes, *_notes_on_cut_texts(_texts_cut(subject) - cut_before)),
-    }
+    notes = evaluation.result.notes
+    if cut := _texts_cut(subject) - cut_before:
+        notes += (f"{cut:,} of the texts encoded in this run are longer than the model reads, and lost their end",)
+    update = {"seconds": time.monotonic() - started, "notes": notes}
     return replace(evaluation, result=evaluation.result.model_copy(update=update))
 
 
@@ -198,14 +183,6 @@ def evaluate_predictions(ready: Prepared, predictions: Any, *, origin: str, seed
     Raises:
         MetricError: no metric is defined for them.
         ScoreError: an item has no scores.
-
-    >>> from tellapart.benchmarks.find import find_benchmark
-    >>> from tellapart.data.scores import Scores
-    >>> from tellapart.tasks.pairs import PairScores
-    >>> ready = prepare_listed(find_benchmark("winoground"))
-    >>> scores = Scores(ready.records.outline.ids, [[[0.9, 0.1], [0.2, 0.8]]] * 400, "similarity")
-    >>> evaluate_predictions(ready, PairScores(scores), origin="doc").result.metrics["group_score"].value
-    1.0
     """
     started = time.monotonic()
     task, benchmark = ready.task, ready.benchmark
@@ -237,12 +214,6 @@ def evaluate_predictions(ready: Prepared, predictions: Any, *, origin: str, seed
 def _texts_cut(model: Model | Deferred) -> int:
     """Return how many of the texts that a model has encoded so far were longer than its context, if it counts them."""
     return int(getattr(model, "truncated", 0))
-
-
-def _notes_on_cut_texts(count: int) -> tuple[str, ...]:
-    if not count:
-        return ()
-    return (f"{count:,} of the texts encoded in this run are longer than the model reads, and lost their end",)
 
 
 def _unlike_published(ready: Prepared) -> tuple[str, ...]:

@@ -46,10 +46,6 @@ def export(benchmark: Benchmark, to: Path) -> Exported:
 
     Raises:
         DataError: the benchmark's files are missing, another suffix, the file exists already or cannot be written.
-
-    >>> from tellapart.benchmarks.find import find_benchmark
-    >>> export(find_benchmark("demo"), getfixture("tmp_path") / "pairs.csv").rows
-    1200
     """
     task = find_task(benchmark.task, benchmark.name)
     writers = {".csv": _csv_lines, ".jsonl": _jsonl_lines}

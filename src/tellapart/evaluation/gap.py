@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import sqrt
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
@@ -30,7 +30,7 @@ _PAIRED = (
 )
 
 
-class Gap(BaseModel):
+class Gap(BaseModel, frozen=True):
     """One model's loss in one task.
 
     Attributes:
@@ -38,12 +38,7 @@ class Gap(BaseModel):
         in_domain, out_of_domain: the values.
         gap: the first less the second; positive where the model loses.
         low, high: its interval, the two benchmarks being independent of each other; None where one has none.
-
-    >>> Gap(model="m", task="nlvr2: accuracy", in_domain=0.8, out_of_domain=0.7, gap=0.1, low=None, high=None).gap
-    0.1
     """
-
-    model_config = ConfigDict(frozen=True)
 
     model: str
     task: str
@@ -54,19 +49,14 @@ class Gap(BaseModel):
     high: float | None
 
 
-class Gaps(BaseModel):
+class Gaps(BaseModel, frozen=True):
     """Every model's gaps, and how the two orders of models agree.
 
     Attributes:
         rows: one a model and task.
         correlation: task -> Pearson's correlation over models of the in-domain and the out-of-domain score; None where
             one of the two does not vary. Absent where fewer than two models measured both.
-
-    >>> Gaps(rows=(), correlation={}).rows
-    ()
     """
-
-    model_config = ConfigDict(frozen=True)
 
     rows: tuple[Gap, ...]
     correlation: dict[str, float | None]

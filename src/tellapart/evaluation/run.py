@@ -40,7 +40,7 @@ from tellapart.models.store import EmbeddingStore
 from tellapart.records.result import ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import RESULTS, beside, read_result, write_result, write_samples
 
-__all__ = ["Settings", "resolve", "run", "run_record", "run_scores"]
+__all__ = ["Settings", "distinct_names", "expect_distinct", "resolve", "run", "run_record", "run_scores"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +48,6 @@ class Settings:
     """The settings of a run.
 
     Attributes:
-        models: names; the default model and the reference models if there are none.
-        benchmarks: names; the demo if there are none.
         limit: a number or a share of items; None for all.
         batch_size: images, texts or pairs encoded together, what suits the model and its device if None; changes no
             number.
@@ -94,7 +92,7 @@ def run(
         out: the run folder.
         store: of embeddings.
         command: the command line, for the record.
-        progress: takes what is at work ("model on benchmark") to the callback for its progress.
+        progress: takes "model on benchmark" to the callback for its progress.
 
     Returns:
         The run folders, the subject's first.
@@ -129,12 +127,8 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark],
     Raises:
         TellapartError: a name is unknown or repeated, a benchmark's files are missing, the limit is none, or a
             model cannot do a benchmark.
-
-    >>> benchmarks, models = resolve(Settings(models=("oracle", "random")), EmbeddingStore(None))
-    >>> [benchmark.name for benchmark in benchmarks], [model.name for model in models]
-    (['demo'], ['oracle', 'random'])
     """
-    benchmarks = [find_benchmark(name, settings.place) for name in _distinct(settings.benchmarks, "-b")]
+    benchmarks = [find_benchmark(name, settings.place) for name in expect_distinct(settings.benchmarks, "-b")]
     options = ModelOptions(
         device=settings.device,
         seed=settings.seed,
@@ -142,7 +136,7 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark],
         reading=settings.reading,
         regions=settings.regions,
     )
-    models = [find_deferred(name, options, store) for name in _distinct(settings.models, "-m")]
+    models = [find_deferred(name, options, store) for name in expect_distinct(settings.models, "-m")]
     chosen(1, settings.limit)
     for model in models:
         for benchmark in benchmarks:
@@ -150,10 +144,13 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark],
     return benchmarks, models
 
 
-def _records(models: Sequence[Model], settings: Settings) -> list[ModelRecord]:
+def distinct_names(own: Sequence[str], typed: Sequence[str]) -> list[str]:
     """Name each model as it names itself, or as the user did where two would share a name (two checkpoints of one)."""
-    own = [model.name for model in models]
-    names = [typed if own.count(name) > 1 else name for name, typed in zip(own, settings.models, strict=True)]
+    return [typed_name if own.count(name) > 1 else name for name, typed_name in zip(own, typed, strict=True)]
+
+
+def _records(models: Sequence[Model], settings: Settings) -> list[ModelRecord]:
+    names = distinct_names([model.name for model in models], settings.models)
     return [
         ModelRecord(
             name=name,
@@ -223,11 +220,7 @@ _ABSENT = "not installed"
 def run_record(
     *, seed: int, command: str, settings: Settings | None = None, place: Locations | None = None
 ) -> RunRecord:
-    """Describe the circumstances of a run that starts now.
-
-    >>> sorted(run_record(seed=0, command="").versions)[:2]
-    ['numpy', 'onnxruntime']
-    """
+    """Describe the circumstances of a run that starts now."""
     return RunRecord(
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         seed=seed,
@@ -256,7 +249,12 @@ def _version(distribution: str) -> str:
         return _ABSENT
 
 
-def _distinct(names: Sequence[str], option: str) -> Sequence[str]:
+def expect_distinct(names: Sequence[str], option: str) -> Sequence[str]:
+    """Return the names that an option was given.
+
+    Raises:
+        RunError: one of them is repeated.
+    """
     if repeated := {name for name in names if names.count(name) > 1}:
         raise RunError(f"{option} {min(repeated)} is named twice; name each once")
     return names
@@ -296,13 +294,7 @@ def _identity(model: ModelRecord, run: RunRecord) -> dict[str, object]:
     }
 
 
-def _advance(
-    result: Result,
-    model: Model,
-    ready: Prepared,
-    folder: Path,
-    progress: Progress | None,
-) -> Result:
+def _advance(result: Result, model: Model, ready: Prepared, folder: Path, progress: Progress | None) -> Result:
     """Measure one benchmark and keep it, unless the record holds it already."""
     finished = result.benchmarks.get(ready.benchmark.name)
     if finished is None:

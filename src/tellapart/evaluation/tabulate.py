@@ -13,9 +13,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.metrics.averages import by_tag, mean
 from tellapart.metrics.equivariance import histogram, summary
-from tellapart.metrics.per_item import PerItem, Reduce
+from tellapart.metrics.per_item import PerItem, Reduce, by_tag, mean
 from tellapart.records.result import Curve, Metrics, Value
 from tellapart.stats.intervals import Column, Interval, intervals_for
 from tellapart.tasks.task import Units
@@ -78,30 +77,26 @@ def _curve(values: NDArray[np.float64]) -> Curve:
 
 
 def tabulate(
-    found: Sequence[PerItem], clusters: Sequence[str], tags: Sequence[Mapping[str, str]], *, seed: int = 0
+    metrics: Sequence[PerItem], clusters: Sequence[str], tags: Sequence[Mapping[str, str]], *, seed: int = 0
 ) -> Tabulated:
     """Average metrics of the same items, with intervals that resample clusters.
 
     Args:
-        found: the metrics, each with a value for every item.
+        metrics: each with a value for every item.
         clusters: one for each item.
         tags: of each item.
         seed: of the bootstrap's draws.
-
-    >>> right = PerItem(name="accuracy", strict=np.array([1.0, 0.0, 1.0]), chance=0.5, binary=True)
-    >>> table = tabulate([right], ["a", "b", "c"], [{"type": "x"}, {"type": "x"}, {"type": "y"}])
-    >>> round(table.metrics["accuracy"].value, 3), table.macro["type"].metrics["accuracy"].value
-    (0.667, 0.75)
     """
     groups = {tag: values for tag, values in by_tag(tags).items() if len(values) <= MOST_VALUES}
-    over = partial(_over_items, found, np.array(clusters), seed=seed)
+    items = np.array(clusters)
+    over = partial(_over_items, metrics, items, seed=seed)
     return Tabulated(
         metrics=over(np.ones(len(clusters), dtype=bool)),
         by={
             tag: {value: Metrics(metrics=over(mask)) for value, mask in group.items()} for tag, group in groups.items()
         },
         macro={
-            tag: Metrics(metrics=_over_values(found, np.array(clusters), tag, group, seed=seed))
+            tag: Metrics(metrics=_over_values(metrics, items, tag, group, seed=seed))
             for tag, group in groups.items()
             if len(group) > 1
         },
@@ -109,19 +104,16 @@ def tabulate(
 
 
 def _over_items(
-    found: Sequence[PerItem], clusters: NDArray[np.str_], mask: NDArray[np.bool_], *, seed: int
+    metrics: Sequence[PerItem], clusters: NDArray[np.str_], mask: NDArray[np.bool_], *, seed: int
 ) -> dict[str, Value]:
     """Average each metric over the items of a mask (micro)."""
-    columns = [Column(one.strict[mask], one.binary, one.reduce) for one in found]
-    intervals = intervals_for(columns, clusters[mask], seed=seed)
-    return {
-        one.name: _value(one, interval, clusters, [mask], "micro: items")
-        for one, interval in zip(found, intervals, strict=True)
-    }
+    columns = [Column(one.strict[mask], one.binary, one.reduce) for one in metrics]
+    intervals = zip(metrics, intervals_for(columns, clusters[mask], seed=seed), strict=True)
+    return {one.name: _value(one, interval, clusters, [mask], "micro: items") for one, interval in intervals}
 
 
 def _over_values(
-    found: Sequence[PerItem],
+    metrics: Sequence[PerItem],
     clusters: NDArray[np.str_],
     tag: str,
     groups: Mapping[str, NDArray[np.bool_]],
@@ -129,15 +121,13 @@ def _over_values(
     seed: int,
 ) -> dict[str, Value]:
     """Average each metric over a tag's values, every value weighing the same (macro)."""
-    member = np.stack(list(groups.values()), axis=1)  # (item, value of the tag)
-    carried: NDArray[np.bool_] = np.logical_or.reduce(list(groups.values()))
-    columns = [_macro_column(one, carried, member) for one in found]
-    intervals = intervals_for(columns, clusters[carried], seed=seed)
+    masks = list(groups.values())
+    member = np.stack(masks, axis=1)  # (item, value of the tag)
+    carried: NDArray[np.bool_] = np.logical_or.reduce(masks)
+    columns = [_macro_column(one, carried, member) for one in metrics]
+    intervals = zip(metrics, intervals_for(columns, clusters[carried], seed=seed), strict=True)
     average = f"macro: {len(groups)} values of {tag}"
-    return {
-        one.name: _value(one, interval, clusters, list(groups.values()), average)
-        for one, interval in zip(found, intervals, strict=True)
-    }
+    return {one.name: _value(one, interval, clusters, masks, average) for one, interval in intervals}
 
 
 def _value(

@@ -1,7 +1,7 @@
 """The cost of a model on this machine: the latency of one pair, throughput, parameters, FLOPs, memory.
 
-Measured are wall times of what a run would do for a pair that nobody has seen before: no store, no half that was
-computed already, no sample repeated to fill a batch up. Every model is measured in a process of its own.
+Measured are wall times of a run's work for a pair that is new: no store, no half that was computed already, no sample
+repeated to fill a batch up. Every model is measured in a process of its own.
 
 Source: VLUE (Zhou et al. 2022), section 3.3 and Appendix A: inference time at batch size 1, on fixed hardware.
 """
@@ -28,6 +28,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import DataError, ModelError, RunError
 from tellapart.evaluation.evaluate import chosen
+from tellapart.evaluation.run import distinct_names, expect_distinct
 from tellapart.models.find import find_model
 from tellapart.models.flops import count_flops
 from tellapart.models.fusion.scoring import FusionScorer
@@ -56,17 +57,13 @@ BATCHES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimingSettings:
-    """How models are timed.
+    """The settings of a timing; those that a run has, too, are as there.
 
     Attributes:
-        benchmark: whose true pairs are given to the models.
+        benchmark: the set whose true pairs are given to the models.
         repeats: pairs whose latency is measured, one after the other; the benchmark's pairs in turn.
         warm_up: pairs before them, which are not counted.
         batch_size: samples given at once for the throughput.
-        device: `cpu`, `cuda` or `mps`.
-        dtype: what torch models compute in.
-        reading: which of a model's readings is timed; the family's own if None.
-        place: where the benchmark's files are.
 
     Raises:
         RunError: a number is too small.
@@ -89,7 +86,7 @@ class TimingSettings:
 
 @dataclass(frozen=True, slots=True)
 class _Stages:
-    """How a model computes a pair: what it makes of images, of texts, and of both; None where it has no such part."""
+    """The functions by which a model computes a pair, of images, of texts and of both; None where it has none."""
 
     image: Callable[[list[Any]], Any] | None = None
     text: Callable[[list[str]], Any] | None = None
@@ -100,11 +97,7 @@ class _Stages:
 
 
 class _Clock:
-    """Splits time into parts that follow each other without a gap.
-
-    Args:
-        wait: until the device has done what it was given.
-    """
+    """Splits time into parts that follow each other without a gap; `wait` returns when the device has finished."""
 
     def __init__(self, wait: Callable[[], None]) -> None:
         self.parts: dict[str, float] = {}
@@ -128,7 +121,7 @@ class _Bench:
     wait: Callable[[], None]
 
     def read(self, reference: str, clock: _Clock) -> Any:
-        """Make of an image's reference what the model is given: the reference itself if it reads no image."""
+        """Return the model's input for an image's reference: the reference itself if the model reads no image."""
         if not self.stages.reads_images:
             return reference
         image: Any = self.pairset.pixels(reference)
@@ -154,10 +147,10 @@ class _Bench:
         """Return pairs in turn, so that no image is asked about twice running: some models remember the last one."""
         return [self.pairs[k % len(self.pairs)] for k in range(start, start + count)]
 
-    def one(self, place: int) -> dict[str, float]:
+    def one(self, number: int) -> dict[str, float]:
         """Time one pair from its file to its score: seconds by part."""
         clock = _Clock(self.wait)
-        ((reference, text),) = self.turn(place, 1)
+        ((reference, text),) = self.turn(number, 1)
         self.compute([self.read(reference, clock)], [text], clock)
         return clock.parts
 
@@ -169,10 +162,10 @@ class _Bench:
         self.compute(images, [text for _, text in pairs], clock)
         return clock.parts
 
-    def flops(self, place: int) -> int | None:
+    def flops(self, number: int) -> int | None:
         """Count the FLOPs of one pair; None where nothing was counted."""
         clock = _Clock(self.wait)
-        ((reference, text),) = self.turn(place, 1)
+        ((reference, text),) = self.turn(number, 1)
         image = self.read(reference, clock)
         return count_flops(lambda: self.compute([image], [text], clock))
 
@@ -186,36 +179,29 @@ def time_models(
         names: as `find_model` takes them.
         settings: how; the defaults if not given.
         command: the command line, for the record.
-        progress: told "models", what is done, and the total.
+        progress: gets "models", how many are done, and the total.
 
     Raises:
         TellapartError: a name is unknown, a model's process dies, or as `time_model`.
     """
     settings = settings or TimingSettings()
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise RunError(f"-m {repeated[0]} is named twice; name each once")
+    expect_distinct(names, "-m")
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    found = []
+    timings = []
     for done, name in enumerate(names):
         if progress is not None:
             progress("models", done, len(names))
-        found.append(_apart(name, settings))
+        timings.append(_time_apart(name, settings))
     if progress is not None:
         progress("models", len(names), len(names))
-    return Timings(started=started, command=command, versions=versions(), models=_named(found, names))
-
-
-def _named(timings: Sequence[Timing], asked: Sequence[str]) -> tuple[Timing, ...]:
-    """Name each model as it names itself, which is its name in a run; as it was asked for, where two share a name."""
-    own = [timing.model.name for timing in timings]
-    names = [wish if own.count(name) > 1 else name for name, wish in zip(own, asked, strict=True)]
-    return tuple(
+    models = tuple(
         timing.model_copy(update={"model": timing.model.model_copy(update={"name": name})})
-        for timing, name in zip(timings, names, strict=True)
+        for timing, name in zip(timings, distinct_names([one.model.name for one in timings], names), strict=True)
     )
+    return Timings(started=started, command=command, versions=versions(), models=models)
 
 
-def _apart(name: str, settings: TimingSettings) -> Timing:
+def _time_apart(name: str, settings: TimingSettings) -> Timing:
     # Spawned, not forked: a fork would begin with this process's memory and with threads that it does not have.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         try:
@@ -250,7 +236,7 @@ def time_model(name: str, settings: TimingSettings | None = None) -> Timing:
         raise DataError(f"{pairset.name} has {len(pairs)} different images; give --batch-size {len(pairs)} or less")
     bench = _Bench(stages, pairset, pairs, _waiter(settings.device))
     with exact_batches(1):
-        laps = [bench.one(place) for place in range(settings.warm_up + settings.repeats)][settings.warm_up :]
+        laps = [bench.one(number) for number in range(settings.warm_up + settings.repeats)][settings.warm_up :]
         flops = bench.flops(settings.warm_up + settings.repeats)
     throughput = _throughput(bench, settings.batch_size)
     after = resident_memory(peak=True)
@@ -282,7 +268,7 @@ def _stages(model: Model) -> _Stages:
     apart = () if prepare else ("what it does to an image first (resizing, scaling) is in the part that reads it",)
     match model:
         case KeyReader():
-            return _Stages(cross=lambda _, texts: [_item_scores(model, text) for text in texts], reads_images=False)
+            return _Stages(cross=lambda _, texts: [_score_text(model, text) for text in texts], reads_images=False)
         case TextScorer():
             return _Stages(text=model.score_texts, reads_images=False)
         case DualEncoder():
@@ -302,20 +288,20 @@ def _stages(model: Model) -> _Stages:
             )
 
 
-def _item_scores(model: KeyReader, text: str) -> Any:
+def _score_text(model: KeyReader, text: str) -> Any:
     return model.score_item(Item(id="pair", images=("image.png",), texts=(text,)))
 
 
-def _pairs(pairset: PairSet, wanted: int, reads_images: bool) -> list[tuple[str, str]]:
+def _pairs(pairset: PairSet, count: int, reads_images: bool) -> list[tuple[str, str]]:
     """Return true pairs, spread evenly over the set, of as many different images."""
     true: dict[str, str] = {}
     for item in pairset.items:
         for image, text in zip(item.images, item.texts, strict=False):  # of 1xm and nx1 the first of each
             true.setdefault(image, text)
-    found = [list(true.items())[place] for place in chosen(len(true), str(wanted))]
+    pairs = [list(true.items())[position] for position in chosen(len(true), str(count))]
     if not reads_images:
-        return found
-    different = {pixel_hash(pairset.pixels(image)): (image, text) for image, text in found}
+        return pairs
+    different = {pixel_hash(pairset.pixels(image)): (image, text) for image, text in pairs}
     if len(different) < 2:
         raise DataError(
             f"{pairset.name} has one image only; timing needs two, for some models remember the last one that they saw"

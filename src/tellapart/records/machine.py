@@ -17,11 +17,7 @@ _VERSIONS = ("tellapart", "numpy", "pillow", "onnxruntime", "tokenizers", "torch
 
 
 def this_machine(device: str) -> Machine:
-    """Describe the machine; its accelerator only if that is the device.
-
-    >>> this_machine("cpu").cores > 0
-    True
-    """
+    """Describe the machine; its accelerator only if that is the device."""
     torch = sys.modules.get("torch")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Machine(
@@ -43,11 +39,7 @@ def _processor() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that compute, those that are installed.
-
-    >>> sorted(versions())[:2]
-    ['numpy', 'onnxruntime']
-    """
+    """Return the versions of Python and of the packages that compute, those that are installed."""
     installed = {"python": platform.python_version()}
     for name in _VERSIONS:
         with suppress(PackageNotFoundError):
@@ -59,9 +51,6 @@ def resident_memory(*, peak: bool = False) -> int | None:
     """Return the bytes of memory that this process holds, or has held at most; None where that is not known (Windows).
 
     Elsewhere than on Linux both are the most: in a process that has just begun they are much the same.
-
-    >>> 0 < resident_memory() <= resident_memory(peak=True)
-    True
     """
     status = Path("/proc/self/status")
     if status.is_file():

@@ -17,6 +17,7 @@ __all__ = [
     "Curve",
     "Metrics",
     "ModelRecord",
+    "Record",
     "Result",
     "RunRecord",
     "Sample",
@@ -29,16 +30,17 @@ SCHEMA = 1
 #: The first letters of a fingerprint of ids alone: scores made elsewhere say nothing of captions and pixels.
 IDS_ONLY = "ids-"
 
-#: The first letters of a fingerprint of another tool's result file: no item is known, and ties count by its own
-#: rule.
+#: The first letters of a fingerprint of another tool's result file: no item is known, and ties count by its own rule.
 IMPORTED = "imported-"
 
 
-class _Record(BaseModel):
+class Record(BaseModel):
+    """A part of a record: it is not changed, and a field that it does not know is an error."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Value(_Record):
+class Value(Record):
     """One number: a fraction in the metric's bounds, its interval, and how many items it is a mean of.
 
     Attributes:
@@ -73,41 +75,32 @@ class Value(_Record):
     mean_absolute: float | None = None
 
 
-class Curve(_Record):
+class Curve(Record):
     """A histogram of per-item values (the equivariance curves of the EqBen paper, Fig. 6 and 13).
 
     `counts[k]` items lie in `edges[k]` to `edges[k + 1]`.
-
-    >>> Curve(edges=(-1.0, 0.0, 1.0), counts=(3, 4)).counts
-    (3, 4)
     """
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]
 
 
-class Metrics(_Record):
-    """The metrics of one set of items.
-
-    >>> Metrics(metrics={}).metrics
-    {}
-    """
+class Metrics(Record):
+    """The metrics of one set of items."""
 
     metrics: dict[str, Value]
 
 
-class BenchmarkResult(_Record):
-    """What was measured on one benchmark.
+class BenchmarkResult(Record):
+    """The measurement of one benchmark.
 
     Attributes:
         fingerprint: SHA-256 over ids, texts and pixels; over ids alone where scores came from elsewhere, over another
             tool's files where numbers did.
-        task: `pairs`, or the task's name.
-        output: what was put out: `scores`, or a task's `label`, `text` or `box`.
+        output: what was put out: `scores`, `label`, `text` or `box`.
         shape: images and texts of an item; None for tasks.
         kind: of the scores; None for tasks.
-        metrics: over all items.
-        by: tag -> value -> metrics.
+        by: tag -> value -> metrics; `metrics` is over all items.
         macro: tag -> metrics, the unweighted means over that tag's values.
         curves: histograms of equivariance deviations.
         tied_items: items in which a true pair's score equals another's in its row or column.
@@ -119,9 +112,6 @@ class BenchmarkResult(_Record):
         limited_from: the benchmark's full number of items where a limit cut it.
         origin: the folder or the score file.
         notes: lines for people: what no number says.
-
-    >>> BenchmarkResult.model_fields["metrics"].is_required()
-    True
     """
 
     title: str
@@ -148,17 +138,14 @@ class BenchmarkResult(_Record):
     notes: tuple[str, ...] = ()
 
 
-class ModelRecord(_Record):
-    """Which model it was.
+class ModelRecord(Record):
+    """The model that was measured.
 
     Attributes:
         kind: of its scores; None where predictions came from elsewhere.
         dtype: what it computed in, where that can be chosen.
         reading: which of its readings was scored, if one was asked for.
         prompt: name and version of the prompt, where it is asked in words.
-
-    >>> ModelRecord(name="constant", fingerprint="0", kind="probability").name
-    'constant'
     """
 
     name: str
@@ -169,15 +156,12 @@ class ModelRecord(_Record):
     prompt: str | None = None
 
 
-class RunRecord(_Record):
+class RunRecord(Record):
     """The circumstances: command, configuration, versions, time.
 
     Attributes:
         data, images: the folders of benchmarks' files that the run was given, so that its report finds the images
             again.
-
-    >>> RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, versions={}, command="tellapart run").seed
-    0
     """
 
     started: str
@@ -191,7 +175,7 @@ class RunRecord(_Record):
     images: str | None = None
 
 
-class Result(_Record):
+class Result(Record, populate_by_name=True):
     """The record of one model: what `results.json` holds.
 
     >>> run = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, versions={}, command="tellapart run")
@@ -200,15 +184,13 @@ class Result(_Record):
     1
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-
     schema_version: int = Field(default=SCHEMA, alias="schema")
     run: RunRecord
     model: ModelRecord
     benchmarks: dict[str, BenchmarkResult]
 
 
-class Sample(_Record):
+class Sample(Record):
     """One item of `samples/<benchmark>.jsonl`: its raw scores, or what was put out, and what every metric made of it.
 
     Attributes:
@@ -219,9 +201,6 @@ class Sample(_Record):
         outcomes: metric -> the item's value under the strict rule.
         tied: the metrics that a tie touched.
         images: references as the pair set has them; empty where scores came from elsewhere.
-
-    >>> Sample(id="a", cluster="a", scores=((0.5, 0.1),), outcomes={"choice_score": 1.0}).tied
-    ()
     """
 
     id: str

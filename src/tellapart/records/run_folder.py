@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from tellapart.catalog import REFERENCES
 from tellapart.data.atomic import atomic_file
 from tellapart.data.validation import Problem
 from tellapart.errors import RunError
-from tellapart.records.result import SCHEMA, Result, Sample
+from tellapart.records.result import SCHEMA, Record, Result, Sample
 
 __all__ = [
     "BESIDE",
@@ -23,6 +23,7 @@ __all__ = [
     "beside",
     "file_name",
     "find_runs",
+    "read_record",
     "read_result",
     "read_samples",
     "write_result",
@@ -35,7 +36,8 @@ RESULTS = "results.json"
 #: Where the models lie that a run measured beside its subject: each in a run folder of its own.
 BESIDE = "beside"
 
-Record = TypeVar("Record", bound=BaseModel)
+R = TypeVar("R", bound=Record)
+_UNREADABLE = "is not a record this version reads"
 
 
 def file_name(name: str) -> str:
@@ -51,11 +53,7 @@ def file_name(name: str) -> str:
 
 
 def beside(folder: Path, model: str) -> Path:
-    """Return the run folder of a model that is measured beside a run's subject.
-
-    >>> beside(Path("runs/a"), "random").as_posix()
-    'runs/a/beside/random'
-    """
+    """Return the run folder of a model that is measured beside a run's subject."""
     return folder / BESIDE / file_name(model)
 
 
@@ -64,12 +62,6 @@ def write_text_file(path: Path, text: str) -> None:
 
     Raises:
         RunError: the folder cannot be made, or the file cannot be written.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as scratch:
-    ...     write_text_file(Path(scratch) / "a.json", "{}")
-    ...     (Path(scratch) / "a.json").read_text()
-    '{}'
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -93,26 +85,46 @@ def read_result(folder: Path) -> Result:
 
     Raises:
         RunError: no such folder or record, a record of another schema, or one that is not what the schema says.
+
+    >>> from tellapart.evaluation.run import EmbeddingStore, Settings, run
+    >>> folder = getfixture("tmp_path") / "oracle"
+    >>> _ = run(Settings(models=("oracle",), limit="3"), folder, store=EmbeddingStore(None))
+    >>> read_result(folder).benchmarks["demo"].metrics["group_score"].value
+    1.0
     """
-    path = folder / RESULTS
-    text = _read(path, f"{folder} has no {RESULTS}; name a run folder that `tellapart run --out` wrote")
+    missing = f"{folder} has no {RESULTS}; name a run folder that `tellapart run --out` wrote"
+    return read_record(folder / RESULTS, Result, missing=missing, refusal=_UNREADABLE)
+
+
+def read_record(path: Path, record: type[R], *, missing: str, refusal: str) -> R:
+    """Read a file that holds one record.
+
+    Args:
+        path: the file.
+        record: its model.
+        missing: the message where there is no such file.
+        refusal: what is said of a file that does not fit the model, after its path.
+
+    Raises:
+        RunError: no such file, one of another schema, or one that is not what the schema says.
+    """
+    text = _read(path, missing)
     # The schema first: a newer record may hold fields that this version would call a mistake.
     if (schema := _schema(text)) is not None and schema != SCHEMA:
         raise RunError(f"{path} has schema {schema}, this version reads {SCHEMA}; update tellapart")
-    return _validated(Result, text, str(path))
+    return _validate(record, text, f"{path} {refusal}")
 
 
 def _schema(text: str) -> int | None:
     try:
         schema = json.loads(text)["schema"]
     except (ValueError, TypeError, KeyError):
-        return None  # no record at all, which is said elsewhere
+        return None  # no record at all, which its model reports
     return schema if isinstance(schema, int) else None
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """List the run folders to show for a folder: a run and the models beside it, else the runs directly inside, by
-    name.
+    """List the runs to show for a folder: a run and the models beside it, else the runs directly inside, by name.
 
     Raises:
         RunError: there is none.
@@ -131,14 +143,7 @@ def _rank(folder: Path) -> tuple[int, str]:
 
 
 def write_samples(folder: Path, benchmark: str, samples: Iterable[Sample]) -> None:
-    """Write `samples/<benchmark>.jsonl`, one item a line, in the benchmark's order.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as scratch:
-    ...     write_samples(Path(scratch), "demo", [Sample(id="a", cluster="a", scores=((0.5,),), outcomes={})])
-    ...     [sample.id for sample in read_samples(Path(scratch), "demo")]
-    ['a']
-    """
+    """Write `samples/<benchmark>.jsonl`, one item a line, in the benchmark's order."""
     lines = (sample.model_dump_json() + "\n" for sample in samples)
     write_text_file(_samples_path(folder, benchmark), "".join(lines))
 
@@ -148,13 +153,18 @@ def read_samples(folder: Path, benchmark: str) -> list[Sample]:
 
     Raises:
         RunError: the file is missing, or a line is not what the schema says.
+
+    >>> folder = getfixture("tmp_path")
+    >>> write_samples(folder, "demo", [Sample(id="a", cluster="a", scores=((0.9, 0.1),), outcomes={"pairwise": 1.0})])
+    >>> [(sample.id, sample.outcomes["pairwise"]) for sample in read_samples(folder, "demo")]
+    [('a', 1.0)]
     """
     path = _samples_path(folder, benchmark)
     text = _read(path, f"{path} is missing; the run was cut off, or the folder was copied in part")
     if not text.endswith("\n"):
         raise RunError(f"{path} is cut off in its last line; measure the run again, or copy the folder whole")
     lines = text.split("\n")[:-1]  # not splitlines: a caption may hold U+2028
-    return [_validated(Sample, line, f"{path}:{number}") for number, line in enumerate(lines, start=1)]
+    return [_validate(Sample, line, f"{path}:{number} {_UNREADABLE}") for number, line in enumerate(lines, start=1)]
 
 
 def _samples_path(folder: Path, benchmark: str) -> Path:
@@ -170,8 +180,8 @@ def _read(path: Path, missing: str) -> str:
         raise RunError(f"{path} cannot be read: {error}") from error
 
 
-def _validated(record: type[Record], text: str, where: str) -> Record:
+def _validate(record: type[R], text: str, refusal: str) -> R:
     try:
         return record.model_validate_json(text)
     except ValidationError as error:
-        raise RunError(f"{where} is not a record this version reads: {Problem.first(error)}") from error
+        raise RunError(f"{refusal}: {Problem.first(error)}") from error

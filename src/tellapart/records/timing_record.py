@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from tellapart.data.validation import Problem
-from tellapart.errors import RunError
-from tellapart.records.result import ModelRecord
-from tellapart.records.run_folder import write_text_file
+from tellapart.records.result import SCHEMA, ModelRecord, Record
+from tellapart.records.run_folder import read_record, write_text_file
 
 __all__ = [
     "PARTS",
-    "SCHEMA",
     "Duration",
     "Machine",
     "Throughput",
@@ -24,31 +20,20 @@ __all__ = [
     "write_timings",
 ]
 
-#: Raised when a reader of an older file would misread a newer one.
-SCHEMA = 1
-
 #: The parts of one pair's latency, in the order of time.
 PARTS = ("decode", "prepare", "image", "text", "cross")
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Duration(_Record):
-    """Seconds: the median of the repeats, their 5th percentile (`low`) and their 95th (`high`).
-
-    >>> Duration(median=0.02, low=0.018, high=0.03).median
-    0.02
-    """
+class Duration(Record):
+    """Seconds: the median of the repeats, their 5th percentile (`low`) and their 95th (`high`)."""
 
     median: float
     low: float
     high: float
 
 
-class Machine(_Record):
-    """What it was measured on; times of two machines do not compare.
+class Machine(Record):
+    """The machine of a measurement; times of two machines do not compare.
 
     Attributes:
         processor: the model's name.
@@ -56,9 +41,6 @@ class Machine(_Record):
         system: operating system and architecture.
         accelerator: the GPU's name, if one was used.
         torch_threads: of torch on the CPU; None if the model does not use torch.
-
-    >>> Machine(processor="EPYC", cores=2, system="Linux x86_64").accelerator is None
-    True
     """
 
     processor: str
@@ -68,17 +50,10 @@ class Machine(_Record):
     torch_threads: int | None = None
 
 
-class Throughput(_Record):
-    """How many a second, given in batches and decoded and prepared before; None where the model has no such part.
+class Throughput(Record):
+    """Images and texts encoded a second, and pairs of new ones scored, in batches of decoded and prepared samples.
 
-    Attributes:
-        batch_size: samples given at once.
-        images: encoded a second.
-        texts: encoded a second.
-        pairs: scored a second, where image and text of each are both new.
-
-    >>> Throughput(batch_size=32, texts=950.0).pairs is None
-    True
+    None where the model has no such part.
     """
 
     batch_size: int
@@ -87,13 +62,10 @@ class Throughput(_Record):
     pairs: float | None = None
 
 
-class Timing(_Record):
-    """What one model costs.
+class Timing(Record):
+    """The cost of one model.
 
     Attributes:
-        model: which.
-        machine: where.
-        device, dtype: as asked.
         benchmark: whose pairs; `pairs` of them, each with an image of its own.
         image_size: height and width of its images, the median.
         input_shape: in which the model is given an image; None if it prepares images within its forward pass.
@@ -109,9 +81,6 @@ class Timing(_Record):
         peak_memory: the process's largest resident memory less what it held before the model was loaded, in bytes.
         peak_device_memory: torch's largest allocation on a CUDA device, in bytes.
         notes: lines for people: what the numbers leave out.
-
-    >>> Timing.model_fields["parameters"].annotation
-    int | None
     """
 
     model: ModelRecord
@@ -135,14 +104,8 @@ class Timing(_Record):
     notes: tuple[str, ...] = ()
 
 
-class Timings(_Record):
-    """What `timing.json` holds.
-
-    >>> Timings(started="2026-01-01T00:00:00+00:00", command="tellapart time", versions={}, models=()).schema_version
-    1
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+class Timings(Record, populate_by_name=True):
+    """The content of `timing.json`."""
 
     schema_version: int = Field(default=SCHEMA, alias="schema")
     started: str
@@ -166,19 +129,5 @@ def read_timings(path: Path) -> Timings:
     Raises:
         RunError: it is missing, of another schema, or not what the schema says.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-        content = json.loads(text)
-    except OSError as error:
-        raise RunError(
-            f"{path} cannot be read: {error.strerror or error}; `tellapart time --out FILE` writes one"
-        ) from error
-    except ValueError as error:
-        raise RunError(f"{path} is no JSON file of `tellapart time`: {error}") from error
-    schema = content.get("schema") if isinstance(content, dict) else None
-    if isinstance(schema, int) and schema != SCHEMA:
-        raise RunError(f"{path} has schema {schema}, this version reads {SCHEMA}; update tellapart")
-    try:
-        return Timings.model_validate_json(text)
-    except ValidationError as error:
-        raise RunError(f"{path} is no file of `tellapart time`: {Problem.first(error)}") from error
+    missing = f"{path} is missing; `tellapart time --out FILE` writes one"
+    return read_record(path, Timings, missing=missing, refusal="is no file of `tellapart time`")

@@ -24,11 +24,10 @@ from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import box, read_predictions
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
-__all__ = ["GROUNDING", "BoxAnswerer", "find_boxes", "measure_boxes"]
+__all__ = ["GROUNDING", "BoxAnswerer", "measure_boxes"]
 
 Sides = tuple[float, float, float, float]  # x, y, width, height
 
-_NOWHERE: Sides = (0.0, 0.0, 0.0, 0.0)
 _ACCURACY = Metric(
     name="box_accuracy",
     title="intersection over union >= 0.5, the last pixel belonging to a box (RefCOCO's tools, X-VLM, VLUE)",
@@ -62,53 +61,24 @@ class BoxAnswerer(Answerer, Protocol):
 
 def _template(records: BoxSet) -> Iterator[Mapping[str, Any]]:
     for row in records.boxes:
-        width, height = row.size
-        yield {
-            "id": row.id,
-            "prediction": None,
-            "phrase": row.text,
-            "image": row.image,
-            "width": width,
-            "height": height,
-        }
+        size = dict(zip(("width", "height"), row.size, strict=True))
+        yield {"id": row.id, "prediction": None, "phrase": row.text, "image": row.image, **size}
 
 
 def _read(path: Path, records: BoxSet) -> list[Sides]:
     return read_predictions(path, [row.id for row in records.boxes], box, "phrase")
 
 
-def find_boxes(model: BoxAnswerer, records: BoxSet, session: Session) -> list[Sides]:
-    """Ask a model for the box of every phrase; an answer that names none becomes a box without area, which is wrong.
-
-    Raises:
-        DataError: an image is not there or cannot be decoded.
-        ModelError: the model was not made for boxes.
-
-    >>> from tellapart.benchmarks.find import load_pairs
-    >>> from tellapart.models.store import EmbeddingStore
-    >>> pairs = load_pairs("demo")
-    >>> session = Session(pictures=pairs.read_bytes, store=EmbeddingStore(None))
-    >>> from tellapart.data.task_records import Box
-    >>> from tellapart.models.generative import prompts
-    >>> class Corner:
-    ...     def task_prompt(self, task): return prompts.GROUNDING_JSON
-    ...     def answer(self, images, prompts, *, max_new_tokens=32): return ["upper left"] * len(prompts)
-    ...     def read_box(self, answer, pixels): return (0, 0, 10, 20)
-    >>> cup = Box("0", "the cup", pairs.items[0].images[0], (5.0, 5.0, 10.0, 10.0), (160, 160))
-    >>> find_boxes(Corner(), BoxSet("cups", (cup,)), session)
-    [(0, 0, 10, 20)]
-    """
+def _find_boxes(model: BoxAnswerer, records: BoxSet, session: Session) -> list[Sides]:
+    """Ask a model for the box of every phrase; an answer that names none becomes a box without area, which is wrong."""
     prompt = model.task_prompt("grounding")
     prompts = [prompt.fill(text=row.text) for row in records.boxes]
     answers = ask(model, [(row.image,) for row in records.boxes], prompts, session, longest=128)
     boxes: list[Sides] = []
     for row, answer in zip(records.boxes, answers, strict=True):
         corners = model.read_box(answer, session.pixels(row.image))
-        if corners is None:
-            boxes.append(_NOWHERE)
-        else:
-            x1, y1, x2, y2 = corners
-            boxes.append((x1, y1, x2 - x1, y2 - y1))
+        x1, y1, x2, y2 = corners or (0.0, 0.0, 0.0, 0.0)
+        boxes.append((x1, y1, x2 - x1, y2 - y1))
     return boxes
 
 
@@ -167,7 +137,7 @@ GROUNDING = Task(
     read=_read,
     measure=measure_boxes,
     notes=_notes,
-    runners=((BoxAnswerer, find_boxes),),
+    runners=((BoxAnswerer, _find_boxes),),
     models="a model that names boxes in words",
     todo="fill in `prediction` with [x, y, width, height] in pixels",
     accepts=("predictions",),

@@ -9,6 +9,7 @@ Predictions may be COCO's results format: `[{"image_id": 42, "caption": "a dog"}
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, read_answers
 from tellapart.tasks.task import Session, Task, Unit, Units
 
-__all__ = ["CAPTIONS", "measure_captions", "write_captions"]
+__all__ = ["CAPTIONS", "measure_captions"]
 
 _SCORERS = "pycocoevalcap; VLUE section 3.1"
 _BLEU = tuple(
@@ -47,32 +48,12 @@ def _read(path: Path, records: CaptionSet) -> list[str]:
 
 
 def _select(records: CaptionSet, rows: Sequence[int]) -> CaptionSet:
-    return CaptionSet(
-        records.name,
-        tuple(records.ids[row] for row in rows),
-        tuple(records.images[row] for row in rows),
-        tuple(records.references[row] for row in rows),
-    )
+    columns = ("ids", "images", "references")
+    fields: dict[str, Any] = {name: tuple(getattr(records, name)[row] for row in rows) for name in columns}
+    return replace(records, **fields)
 
 
-def write_captions(model: Answerer, records: CaptionSet, session: Session) -> list[str]:
-    """Ask a model for a caption of every image.
-
-    Raises:
-        DataError: an image is not there or cannot be decoded.
-        ModelError: the model was not made for captions.
-
-    >>> from tellapart.benchmarks.find import load_pairs
-    >>> from tellapart.models.store import EmbeddingStore
-    >>> pairs = load_pairs("demo")
-    >>> session = Session(pictures=pairs.read_bytes, store=EmbeddingStore(None))
-    >>> from tellapart.models.generative import prompts
-    >>> class Laconic:
-    ...     def task_prompt(self, task): return prompts.CAPTION
-    ...     def answer(self, images, prompts, *, max_new_tokens=32): return ["a cup"] * len(prompts)
-    >>> write_captions(Laconic(), CaptionSet("cups", ("0",), pairs.items[0].images[:1], (("a red cup",),)), session)
-    ['a cup']
-    """
+def _write_captions(model: Answerer, records: CaptionSet, session: Session) -> list[str]:
     prompt = model.task_prompt("caption").fill()
     return ask(model, [(image,) for image in records.images], [prompt] * len(records.images), session, longest=64)
 
@@ -91,8 +72,8 @@ def measure_captions(records: CaptionSet, predictions: Sequence[str]) -> tuple[U
     references = dict(zip(records.ids, records.references, strict=True))
     scores = caption_scores(dict(zip(records.ids, predictions, strict=True)), references)
     units = tuple(
-        Unit(id=id_, cluster=image, images=(image,), output=caption, gold="; ".join(given))
-        for id_, image, caption, given in zip(records.ids, records.images, predictions, records.references, strict=True)
+        Unit(id=id_, cluster=image, images=(image,), output=caption, gold="; ".join(own))
+        for id_, image, caption, own in zip(records.ids, records.images, predictions, records.references, strict=True)
     )
     values = [
         PerItem(name=metric.name, strict=scores.bleu_statistics, reduce=_bleu_of(n, len(units)))
@@ -135,6 +116,6 @@ CAPTIONS = Task(
     read=_read,
     measure=measure_captions,
     notes=_notes,
-    runners=((Answerer, write_captions),),
+    runners=((Answerer, _write_captions),),
     models="a model that answers in words",
 )

@@ -19,13 +19,12 @@ import numpy as np
 from tellapart.benchmarks.sugarcrepe_answers import read_both_orders
 from tellapart.data.choices import Choice, ChoiceSet
 from tellapart.data.scores import join_names
-from tellapart.data.task_records import align
-from tellapart.errors import DataError, ScoreError
+from tellapart.errors import DataError
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.order_bias import order_bias
 from tellapart.metrics.per_item import PerItem
 from tellapart.tasks.hiding import Hiding
-from tellapart.tasks.predictions import read_predictions, text
+from tellapart.tasks.predictions import align_file, read_predictions, text
 from tellapart.tasks.task import Task, Unit, Units, by_field
 
 __all__ = ["CHOICE", "Chosen", "measure_choices", "parse_choice", "read_choices"]
@@ -79,8 +78,8 @@ def parse_choice(answer: str, first: str, second: str) -> int:
     >>> [parse_choice(answer, "a red cup", "a blue cup") for answer in ("(2)", "A red cup", "both")]
     [2, 1, 0]
     """
-    if place := _PLACE.fullmatch(answer):
-        return int(place[1])
+    if number := _PLACE.fullmatch(answer):
+        return int(number[1])
     plain = answer.strip().strip("\"'.").lower()
     of = {first.strip().strip("\"'.").lower(): 1, second.strip().strip("\"'.").lower(): 2}
     return of.get(plain, 0) if len(of) == 2 else 0
@@ -107,19 +106,18 @@ def read_choices(path: Path, records: ChoiceSet) -> Chosen:
     ((1,), (-1,))
     """
     if path.is_dir():
-        return _published(path, records)
+        return _read_published(path, records)
     ids = [f"{choice.id}/{order}" for choice in records.choices for order in (1, 2)]
     answers = read_predictions(path, ids, text, "answer")
-    first, second = [], []
-    for row, choice in enumerate(records.choices):
-        place = parse_choice(answers[2 * row], choice.true, choice.false)
-        first.append({1: 1, 2: -1, 0: 0}[place])
-        place = parse_choice(answers[2 * row + 1], choice.false, choice.true)
-        second.append({1: -1, 2: 1, 0: 0}[place])
-    return Chosen(tuple(first), tuple(second))
+    by_place = (0, 1, -1)  # neither, the first caption, the second
+    asked = list(zip(records.choices, answers[0::2], answers[1::2], strict=True))
+    return Chosen(
+        tuple(by_place[parse_choice(answer, choice.true, choice.false)] for choice, answer, _ in asked),
+        tuple(-by_place[parse_choice(answer, choice.false, choice.true)] for choice, _, answer in asked),
+    )
 
 
-def _published(folder: Path, records: ChoiceSet) -> Chosen:
+def _read_published(folder: Path, records: ChoiceSet) -> Chosen:
     """SugarCrepe's fourteen files of GPT-4V; their ids are the subset and the item's key."""
     answers: dict[str, tuple[int, int]] = {}
     for path in sorted((folder / _ORDERS[0]).glob("*.json")):
@@ -133,10 +131,8 @@ def _published(folder: Path, records: ChoiceSet) -> Chosen:
         )
     known = {choice.id for choice in records.choices}
     left_out = tuple(sorted(answers.keys() - known))
-    try:
-        both = align([choice.id for choice in records.choices], {id_: answers[id_] for id_ in answers.keys() & known})
-    except DataError as error:
-        raise ScoreError(f"{folder}: {error}") from error
+    ids = [choice.id for choice in records.choices]
+    both = align_file(folder, ids, {id_: answers[id_] for id_ in answers.keys() & known})
     return Chosen(tuple(one for one, _ in both), tuple(other for _, other in both), left_out)
 
 
@@ -163,7 +159,7 @@ def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
             tags=choice.tags,
             images=(choice.image,),
             texts=(choice.true, choice.false),
-            output=[_said(first), _said(second)],
+            output=[_name_of(first), _name_of(second)],
             gold=choice.true,
         )
         for choice, first, second in zip(records.choices, chosen.true_first, chosen.true_second, strict=True)
@@ -180,7 +176,7 @@ def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
     return (Units("item", units, per_item),)
 
 
-def _said(chosen: int) -> str:
+def _name_of(chosen: int) -> str:
     return {1: "true", -1: "false", 0: "neither"}[chosen]
 
 
@@ -203,8 +199,8 @@ def _bare(row: Choice) -> Choice:
 
 def _restore(chosen: Chosen, bare: Sequence[Choice], rows: Sequence[Choice]) -> Chosen:
     """Swap back the orders and answers of records whose first published caption is the false one."""
-    kept = [published.true == row.true for published, row in zip(bare, rows, strict=True)]
-    both = list(zip(kept, chosen.true_first, chosen.true_second, strict=True))
+    same = [published.true == row.true for published, row in zip(bare, rows, strict=True)]
+    both = list(zip(same, chosen.true_first, chosen.true_second, strict=True))
     return replace(
         chosen,
         true_first=tuple(first if own else -second for own, first, second in both),

@@ -11,30 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tellapart.data.classification import ClassificationSet
 from tellapart.data.item import Item
-from tellapart.data.npz import read_arrays
-from tellapart.data.pairset import PairSet
-from tellapart.data.scores import join_names
-from tellapart.data.task_records import align
-from tellapart.errors import DataError, ScoreError
+from tellapart.errors import ScoreError
 from tellapart.metrics.classification import LabelRanks, rank_labels
 from tellapart.metrics.cosines import cosines
 from tellapart.metrics.retrieval import Ranks
-from tellapart.models.content_hash import image_hashes, text_hash
 from tellapart.models.protocols import DualEncoder, Model, Vectors
-from tellapart.models.scoring import score
 from tellapart.models.vectors import normalise
-from tellapart.tasks.predictions import read_predictions, text
+from tellapart.tasks.predictions import read_matrix, read_predictions, text
 from tellapart.tasks.task import Session
-from tellapart.tasks.vectors import similarity_table, stored_vectors
+from tellapart.tasks.vectors import encode, score_items, similarity_table
 
 __all__ = ["Classified", "class_vectors", "classify_pairs", "classify_vectors", "named_classes", "read_classes"]
 
@@ -76,12 +67,13 @@ def classify_vectors(model: DualEncoder, records: ClassificationSet, session: Se
     """
     if not getattr(model, "ranks_by_cosine", False):
         return classify_pairs(model, records, session)
-    pairs = PairSet(records.name, _covering(records), Path(), read=session.pictures)
-    score(model, pairs, store=session.store, batch_size=session.batch, progress=session.progress)
-    hash_of = image_hashes(pairs, store=session.store)
-    images = stored_vectors(model, session, [hash_of[picture.image] for picture in records.pictures])
-    prompts = [stored_vectors(model, session, [text_hash(prompt) for prompt in row]) for row in records.prompts]
-    table = _similarity(model, images, class_vectors(prompts))
+    prompts = [prompt for row in records.prompts for prompt in row]
+    images, vectors = encode(model, records.name, [picture.image for picture in records.pictures], prompts, session)
+    size = len(records.classes)
+    classes = class_vectors([vectors[start : start + size] for start in range(0, len(prompts), size)])
+    # Of an image of several vectors (BLIP-2) the model says which of them counts.
+    alike = images.shape[1] == classes.shape[1]
+    table = cosines(images, classes) if alike else similarity_table(model, images, classes)
     return Classified(rank_labels(table, [picture.label for picture in records.pictures]))
 
 
@@ -124,16 +116,7 @@ def classify_pairs(model: Model, records: ClassificationSet, session: Session) -
     total = np.zeros((len(labels), len(records.classes)))
     hashes: dict[str, str] = {}  # a picture is read for the first template, and known by its pixels for the others
     for prompts in records.prompts:
-        pairs = PairSet(records.name, _true_first(records, prompts), Path(), read=session.pictures)
-        scored = score(
-            model,
-            pairs,
-            store=session.store,
-            batch_size=session.batch,
-            hashes=hashes,
-            progress=session.progress,
-        )
-        values = scored.scores.values[:, 0].copy()
+        values = score_items(model, records.name, _true_first(records, prompts), session, hashes)[:, 0].copy()
         values[rows, labels], values[:, 0] = values[:, 0].copy(), values[rows, labels].copy()
         total += values
     return Classified(rank_labels(total / len(records.templates), labels))
@@ -147,23 +130,6 @@ def _true_first(records: ClassificationSet, prompts: Sequence[str]) -> tuple[Ite
         texts[0], texts[picture.label] = texts[picture.label], texts[0]
         items.append(Item(id=picture.id, images=(picture.image,), texts=tuple(texts)))
     return tuple(items)
-
-
-def _covering(records: ClassificationSet) -> tuple[Item, ...]:
-    """Pairs that together hold every picture and every prompt."""
-    images = [picture.image for picture in records.pictures]
-    prompts = [prompt for row in records.prompts for prompt in row]
-    return tuple(
-        Item(id=str(number), images=(image or images[0],), texts=(prompt or prompts[0],))
-        for number, (image, prompt) in enumerate(zip_longest(images, prompts))
-    )
-
-
-def _similarity(model: DualEncoder, images: Vectors, classes: Vectors) -> NDArray[np.float32]:
-    if images.shape[1] == classes.shape[1]:
-        return cosines(images, classes)
-    # An image of several vectors (BLIP-2): the model says which of them counts.
-    return similarity_table(model, images, classes)
 
 
 def read_classes(path: Path, records: ClassificationSet) -> Classified:
@@ -185,12 +151,7 @@ def read_classes(path: Path, records: ClassificationSet) -> Classified:
     ids = [picture.id for picture in records.pictures]
     if path.suffix != ".npz":
         return _read_names(path, records, ids, labels)
-    arrays = read_arrays(path, ("image_ids", "classes", "scores"))
-    if absent := [name for name in ("image_ids", "classes", "scores") if name not in arrays]:
-        raise ScoreError(
-            f"{path} has no array {' and '.join(absent)}; `tellapart export` lists the ids and the classes"
-        )
-    rows, columns = _order(path, "image_ids", arrays, ids), _order(path, "classes", arrays, records.classes)
+    arrays, (rows, columns) = read_matrix(path, {"image_ids": ids, "classes": records.classes}, ("scores",))
     scores = arrays["scores"]
     if scores.shape != (len(rows), len(columns)):
         raise ScoreError(f"{path}: `scores` must be {len(rows)} by {len(columns)}; got shape {scores.shape}")
@@ -200,38 +161,23 @@ def read_classes(path: Path, records: ClassificationSet) -> Classified:
         raise ScoreError(f"{path}: {error}") from error
 
 
-def _order(path: Path, name: str, arrays: dict[str, NDArray[Any]], wanted: Sequence[str]) -> list[int]:
-    """The file's row or column of each id."""
-    given = arrays[name]
-    if given.ndim != 1 or given.dtype.kind != "U":
-        raise ScoreError(f"{path}: {name} must be strings (n,); got {given.dtype} {given.shape}")
-    place = {str(id_): number for number, id_ in enumerate(given)}
-    if len(place) < len(given):
-        twice = sorted({str(id_) for number, id_ in enumerate(given) if place[str(id_)] != number})
-        raise ScoreError(f"{path}: {name} hold {len(twice)} twice: {join_names(twice)}")
-    try:
-        return align(wanted, place, name)
-    except DataError as error:
-        raise ScoreError(f"{path}: {error}") from error
-
-
 def _read_names(path: Path, records: ClassificationSet, ids: list[str], labels: list[int]) -> Classified:
-    place = {_plain(name): number for number, name in enumerate(records.classes)}
-    said = [place.get(_plain(answer), -1) for answer in read_predictions(path, ids, text, "image")]
-    return named_classes(said, labels)
+    number_of = {_plain(name): number for number, name in enumerate(records.classes)}
+    named = [number_of.get(_plain(answer), -1) for answer in read_predictions(path, ids, text, "image")]
+    return named_classes(named, labels)
 
 
-def named_classes(said: Sequence[int], labels: Sequence[int]) -> Classified:
+def named_classes(named: Sequence[int], labels: Sequence[int]) -> Classified:
     """Return the places of the true classes if one class is named for each picture, and nothing is known of the others.
 
     Args:
-        said: the named class's place, from 0; -1 for what names no class.
-        labels: the true class's place.
+        named: the number of the named class, from 0; -1 for what names no class.
+        labels: the number of the true class.
 
     >>> named_classes([0, 1, -1], [0, 0, 0]).placed.ranks.recall(1)
     array([1., 0., 0.])
     """
-    first = np.array(said, dtype=np.int64)
+    first = np.array(named, dtype=np.int64)
     wrong = (first != np.array(labels)).astype(np.int64)
     ranks = Ranks(wrong, np.zeros_like(wrong), np.ones_like(wrong))
     return Classified(LabelRanks(ranks, first), scored=False, unread=int((first < 0).sum()))

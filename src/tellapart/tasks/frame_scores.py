@@ -10,7 +10,7 @@ the `duration` that `tellapart export` writes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,14 @@ from numpy.typing import NDArray
 
 from tellapart.data.item import Item
 from tellapart.data.moments import Moment, MomentSet
-from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
 from tellapart.data.scores import join_names
-from tellapart.data.task_records import align
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.moments import boundary_scores, boundary_times, frame_times
 from tellapart.models.protocols import Model
-from tellapart.models.scoring import score
+from tellapart.tasks.predictions import align_file, finite_numbers
 from tellapart.tasks.task import Session
+from tellapart.tasks.vectors import score_items
 
 __all__ = ["FrameScores", "frame_reference", "read_frame_scores", "score_frames"]
 
@@ -107,26 +106,24 @@ def read_frame_scores(path: Path, records: MomentSet) -> list[FrameScores]:
         raise ScoreError(f"{path}: {len(twice)} moments are repeated: {join_names(twice)}; give one line for each")
     for problem, ids in wrong.items():
         raise ScoreError(f"{path}: {len(ids)} of {len(by_moment)} moments with {problem}: {join_names(ids)}")
-    try:
-        return align([moment.id for moment in records.moments], by_moment, "similarities of frames")
-    except DataError as error:
-        raise ScoreError(f"{path}: {error}") from error
+    return align_file(path, [moment.id for moment in records.moments], by_moment, "similarities of frames")
 
 
 def _frame_scores(row: Mapping[str, Any], frames: int | None) -> tuple[str, FrameScores]:
     """What is wrong with a line, in words, and what it holds."""
     nothing = FrameScores(np.zeros(0), np.zeros(0), np.zeros(0))
-    columns = {key: row.get(key) for key in ("before", "after", "times") if key != "times" or row.get(key) is not None}
-    for key, values in columns.items():
-        if not isinstance(values, list) or not all(map(_is_number, values)):
+    columns = {}
+    for key in ("before", "after", *(["times"] if row.get("times") is not None else [])):
+        if (numbers := finite_numbers(row.get(key), most=_MOST)) is None:
             return f"something else than a list of finite numbers under {key!r}", nothing
-    before, after = np.array(columns["before"], np.float64), np.array(columns["after"], np.float64)
+        columns[key] = np.array(numbers)
+    before, after = columns["before"], columns["after"]
     if "times" in columns:
-        times = np.array(columns["times"], np.float64)
+        times = columns["times"]
         if len(times) < 2 or not (np.diff(times) > 0).all():
             return "`times` that are not two or more rising seconds", nothing
     elif frames is None:
-        return "", nothing  # an unknown id: `aligned` names it
+        return "", nothing  # an unknown id, which `align_file` names
     else:
         times = np.arange(frames) / _RATE
     if not len(before) == len(after) == len(times):
@@ -135,10 +132,6 @@ def _frame_scores(row: Mapping[str, Any], frames: int | None) -> tuple[str, Fram
         )
         return f"not as many numbers under 'before' and 'after' as {what}", nothing
     return "", FrameScores(times, before, after)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _MOST
 
 
 def frame_reference(video: str, frame: int) -> str:
@@ -174,14 +167,12 @@ def score_frames(model: Model, records: MomentSet, session: Session) -> list[Fra
     for moment in records.moments:
         of_video.setdefault(moment.video, []).append(moment)
     frames = {video: _frames(records, video, session) for video in of_video}
-    progress = session.progress or _nobody
-    total, done = len(records.moments), 0
+    quiet, done = replace(session, progress=None), 0  # progress is counted in moments
     by_moment: dict[str, FrameScores] = {}
     videos = list(of_video)
     for start in range(0, len(videos), _VIDEOS):
         moments = [moment for video in videos[start : start + _VIDEOS] for moment in of_video[video]]
-        pairs = PairSet(records.name, tuple(_items(moments, frames)), Path(), read=session.pictures)
-        scores = score(model, pairs, store=session.store, batch_size=session.batch).scores.values[:, 0]
+        scores = score_items(model, records.name, tuple(_items(moments, frames)), quiet)[:, 0]
         row = 0
         for moment in moments:
             count = len(frames[moment.video])
@@ -189,7 +180,8 @@ def score_frames(model: Model, records: MomentSet, session: Session) -> list[Fra
             by_moment[moment.id] = FrameScores(np.arange(count) / _RATE, before, after)
             row += count
         done += len(moments)
-        progress("moments", done, total)
+        if session.progress:
+            session.progress("moments", done, len(records.moments))
     return [by_moment[moment.id] for moment in records.moments]
 
 
@@ -211,7 +203,3 @@ def _items(moments: Sequence[Moment], frames: Mapping[str, Sequence[str]]) -> It
         texts = (moment.before_caption, moment.after_caption)
         for number, frame in enumerate(frames[moment.video]):
             yield Item(id=f"{moment.id}/{number}", images=(frame,), texts=texts)
-
-
-def _nobody(stage: str, done: int, total: int, /) -> None:
-    """Ignore the progress."""

@@ -17,7 +17,7 @@ from tellapart.models.generative.choice import BothOrders, Chooser, ask_both_ord
 from tellapart.tasks.answering import read_answers
 from tellapart.tasks.task import Session, Task, Unit, Units
 
-__all__ = ["PAIRING", "measure_pairings"]
+__all__ = ["PAIRING"]
 
 _SOURCE = "EqBen section 5.5 and Table 7"
 _METRICS = {
@@ -51,16 +51,10 @@ _RIGHT_OR_WRONG = {"group_score_both_orders", "group_score_in_order", "group_sco
 
 def _template(records: PairSet) -> Iterator[Mapping[str, Any]]:
     for item in records.items:
-        left, right = item.images
-        for order, (first, second) in enumerate((item.texts, item.texts[::-1]), start=1):
-            yield {
-                "id": f"{item.id}/{order}",
-                "prediction": None,
-                "left": left,
-                "right": right,
-                "caption 1": first,
-                "caption 2": second,
-            }
+        sides = dict(zip(("left", "right"), item.images, strict=True))
+        for order, texts in enumerate((item.texts, item.texts[::-1]), start=1):
+            captions = {f"caption {number}": text for number, text in enumerate(texts, start=1)}
+            yield {"id": f"{item.id}/{order}", "prediction": None, **sides, **captions}
 
 
 def _read(path: Path, records: PairSet) -> BothOrders:
@@ -73,15 +67,7 @@ def _ask(model: Chooser, records: PairSet, session: Session) -> BothOrders:
     return ask_both_orders(model, records, batch_size=session.batch, progress=session.progress)
 
 
-def measure_pairings(records: PairSet, answers: BothOrders) -> tuple[Units, ...]:
-    """Measure pairings in both orders.
-
-    >>> from tellapart.data.item import Item
-    >>> one = PairSet("s", (Item(id="a", images=("0.png", "1.png"), texts=("x", "y")),), Path("."))
-    >>> per_item = measure_pairings(one, BothOrders(("a",), ("1;2",), ("1;2",)))[0].values
-    >>> {each.name: each.strict.tolist() for each in per_item}["group_score_both_orders"]
-    [0.0]
-    """
+def _measure(records: PairSet, answers: BothOrders) -> tuple[Units, ...]:
     values = answers.measure()
     values["pairing_bias"] = values.pop("order_bias")
     units = tuple(
@@ -120,7 +106,7 @@ PAIRING = Task(
     content=lambda records: [(item.id, item.images, item.texts) for item in records.items],
     template=_template,
     read=_read,
-    measure=measure_pairings,
+    measure=_measure,
     notes=_notes,
     runners=((Chooser, _ask),),
     models="a chat model, read by choice (--reading choice)",

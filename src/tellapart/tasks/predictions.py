@@ -9,19 +9,28 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from numpy.typing import NDArray
+
+from tellapart.data.npz import read_arrays
 from tellapart.data.rows import read_csv, read_json, read_jsonl
+from tellapart.data.scores import join_names
 from tellapart.data.task_records import align
 from tellapart.errors import DataError, ScoreError
 
-__all__ = ["box", "label", "read_predictions", "text"]
+__all__ = ["align_file", "box", "finite_numbers", "label", "read_matrix", "read_predictions", "text"]
+
+T = TypeVar("T")
 
 _IDS = ("id", "question_id", "image_id", "ref_id", "identifier")
 _PREDICTIONS = ("prediction", "output", "label", "answer", "caption", "bbox")
 _LARGEST = 1e9  # pixels: beyond any image; NaN is not at most that either
+_MOST = sys.float_info.max
 _LABELS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
 
 
@@ -68,19 +77,25 @@ def box(value: Any) -> tuple[float, float, float, float]:
     ((1.0, 2.0, 3.0, 4.0), (1.0, 2.0, 3.0, 4.0))
     """
     try:
-        sides = json.loads(value) if isinstance(value, str) else value
+        sides = finite_numbers(json.loads(value) if isinstance(value, str) else value, most=_LARGEST)
     except json.JSONDecodeError:
         sides = None
-    if (
-        not isinstance(sides, list)
-        or len(sides) != 4
-        or not all(
-            isinstance(side, int | float) and not isinstance(side, bool) and abs(side) <= _LARGEST for side in sides
-        )
-    ):
+    if sides is None or len(sides) != 4:
         raise ValueError(f"a box is [x, y, width, height] in pixels; got {value!r:.60}")
-    x, y, width, height = map(float, sides)
+    x, y, width, height = sides
     return x, y, width, height
+
+
+def finite_numbers(value: Any, *, most: float = _MOST) -> list[float] | None:
+    """Return a list of finite numbers, none larger than `most`; None where the value is anything else.
+
+    >>> finite_numbers([1, 2.5]), finite_numbers([1, "2"])
+    ([1.0, 2.5], None)
+    """
+    if not isinstance(value, list):
+        return None
+    numbers = all(isinstance(one, int | float) and not isinstance(one, bool) and abs(one) <= most for one in value)
+    return list(map(float, value)) if numbers else None
 
 
 def read_predictions(path: Path, ids: Sequence[str], read: Callable[[Any], Any], noun: str) -> list[Any]:
@@ -103,9 +118,9 @@ def read_predictions(path: Path, ids: Sequence[str], read: Callable[[Any], Any],
     [True, False]
     """
     readers: dict[str, Callable[[Path], Iterator[tuple[str, Mapping[str, Any]]]]] = {
-        ".jsonl": _lines(read_jsonl),
-        ".csv": _lines(read_csv),
-        ".json": _listed,
+        ".jsonl": partial(_rows_of_lines, reader=read_jsonl),
+        ".csv": partial(_rows_of_lines, reader=read_csv),
+        ".json": _rows_of_list,
     }
     if path.suffix not in readers:
         raise ScoreError(f"{path}: predictions are read from .jsonl, .csv or .json files; got {path.suffix!r}")
@@ -117,23 +132,71 @@ def read_predictions(path: Path, ids: Sequence[str], read: Callable[[Any], Any],
         if id_ in by_id:
             raise ScoreError(f"{where}: a second prediction for id {id_}; give one for each")
         by_id[id_] = _prediction(row, read, where)
+    return align_file(path, ids, by_id)
+
+
+def align_file(path: Path, ids: Sequence[str], values: Mapping[str, T], noun: str = "predictions") -> list[T]:
+    """Return the value of each id that a file gives, in the order of the ids.
+
+    Raises:
+        ScoreError: ids without a value, or values of unknown ids; file and ids are named, the first ten.
+
+    >>> align_file(Path("answers.csv"), ["q1", "q2"], {"q2": "no", "q1": "yes"})
+    ['yes', 'no']
+    """
     try:
-        return align(ids, by_id)
+        return align(ids, values, noun)
     except DataError as error:
         raise ScoreError(f"{path}: {error}") from error
 
 
-def _lines(
-    reader: Callable[[Path], Iterator[tuple[int, Mapping[str, Any]]]],
-) -> Callable[[Path], Iterator[tuple[str, Mapping[str, Any]]]]:
-    def rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        for number, row in reader(path):
-            yield f"{path}:{number}", row
+def read_matrix(
+    path: Path, ids: Mapping[str, Sequence[str]], needed: Sequence[str] = (), optional: Sequence[str] = ()
+) -> tuple[dict[str, NDArray[Any]], list[list[int]]]:
+    """Read arrays of a `.npz` file whose rows and columns bear ids.
 
-    return rows
+    Args:
+        path: the file.
+        ids: name of an array of ids (strings) -> those that it must hold, in any order.
+        needed: names of other arrays that must be there.
+        optional: names of arrays that may be there.
+
+    Returns:
+        The arrays by name; and for each array of ids, the file's position of each wanted id.
+
+    Raises:
+        ScoreError: the file is no npz file, an array is missing, or ids are missing, unknown, repeated or no strings.
+
+    >>> import numpy as np
+    >>> path = getfixture("tmp_path") / "scores.npz"
+    >>> np.savez(path, image_ids=["1", "0"], scores=[[0.1], [0.9]])
+    >>> arrays, (rows,) = read_matrix(path, {"image_ids": ["0", "1"]}, ("scores",))
+    >>> arrays["scores"][rows].tolist()
+    [[0.9], [0.1]]
+    """
+    needed = (*ids, *needed)
+    arrays = read_arrays(path, (*needed, *optional))
+    if absent := [name for name in needed if name not in arrays]:
+        raise ScoreError(f"{path} has no array {' and '.join(absent)}; `tellapart export` lists the ids")
+    return arrays, [_positions(path, name, arrays[name], wanted) for name, wanted in ids.items()]
 
 
-def _listed(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _positions(path: Path, name: str, ids: NDArray[Any], wanted: Sequence[str]) -> list[int]:
+    if ids.ndim != 1 or ids.dtype.kind != "U":
+        raise ScoreError(f"{path}: {name} must be strings (n,); got {ids.dtype} {ids.shape}")
+    position = {str(id_): number for number, id_ in enumerate(ids)}
+    if twice := [str(id_) for number, id_ in enumerate(ids) if position[str(id_)] != number]:
+        raise ScoreError(f"{path}: {len(twice)} of {name} are repeated: {join_names(twice)}")
+    return align_file(path, wanted, position, name)
+
+
+def _rows_of_lines(
+    path: Path, reader: Callable[[Path], Iterator[tuple[int, Mapping[str, Any]]]]
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    return ((f"{path}:{number}", row) for number, row in reader(path))
+
+
+def _rows_of_list(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     content = read_json(path)
     if not isinstance(content, list):
         raise ScoreError(f"{path}: a list of objects is expected, one a prediction; got {type(content).__name__}")

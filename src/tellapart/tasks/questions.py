@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tellapart.data.task_records import Question, QuestionSet
 from tellapart.metrics.answers import exact_match, group_accuracy
 from tellapart.metrics.metric import Metric
@@ -20,7 +18,7 @@ from tellapart.tasks.answering import ask, read_answers
 from tellapart.tasks.hiding import Hiding, image_of
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
-__all__ = ["VQA", "VQA2", "answer_questions", "linked_images", "measure_one_answer", "measure_people"]
+__all__ = ["VQA", "VQA2", "linked_images", "measure_one_answer", "measure_people"]
 
 _EXACT = Metric(
     name="exact_match",
@@ -59,25 +57,7 @@ def _read(path: Path, records: QuestionSet) -> list[str]:
     return read_answers(path, [row.id for row in records.questions], "question")
 
 
-def answer_questions(model: Answerer, records: QuestionSet, session: Session) -> list[str]:
-    """Ask a model every question.
-
-    Raises:
-        DataError: an image is not there or cannot be decoded.
-        ModelError: the model was not made for questions.
-
-    >>> from tellapart.benchmarks.find import load_pairs
-    >>> from tellapart.models.store import EmbeddingStore
-    >>> pairs = load_pairs("demo")
-    >>> session = Session(pictures=pairs.read_bytes, store=EmbeddingStore(None))
-    >>> from tellapart.models.generative import prompts
-    >>> class Agrees:
-    ...     def task_prompt(self, task): return prompts.SHORT_ANSWER
-    ...     def answer(self, images, prompts, *, max_new_tokens=32): return ["yes"] * len(prompts)
-    >>> cup = Question("0", "Is it a cup?", pairs.items[0].images[0], ("yes",))
-    >>> answer_questions(Agrees(), QuestionSet("cups", (cup,)), session)
-    ['yes']
-    """
+def _answer(model: Answerer, records: QuestionSet, session: Session) -> list[str]:
     prompt = model.task_prompt("vqa")
     prompts = [prompt.fill(question=row.question) for row in records.questions]
     return ask(model, [(row.image,) for row in records.questions], prompts, session)
@@ -99,14 +79,11 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
     rows, gold = records.questions, records.gold
     right = exact_match(predictions, gold)
     cleaned = exact_match([_clean(answer_) for answer_ in predictions], [_clean(answer) for answer in gold])
-    questions = Units(
-        "question",
-        _units(rows, predictions, gold),
-        (
-            PerItem(name=_EXACT.name, strict=right, binary=True),
-            PerItem(name=_CLEANED.name, strict=cleaned, binary=True),
-        ),
+    per_question = (
+        PerItem(name=_EXACT.name, strict=right, binary=True),
+        PerItem(name=_CLEANED.name, strict=cleaned, binary=True),
     )
+    questions = Units("question", _units(rows, predictions, gold), per_question)
     pairs = records.complementary_pairs()
     if not pairs:
         return (questions,)
@@ -136,19 +113,11 @@ def measure_people(records: QuestionSet, predictions: Sequence[str]) -> tuple[Un
     >>> [(one.name, one.strict.tolist()) for one in measure_people(records, ["two"])[0].values]
     [('soft_accuracy', [0.9]), ('soft_accuracy_xvlm', [0.9])]
     """
-    rows = records.questions
-    people = [row.answers for row in rows]
-    units = _units(rows, predictions, [", ".join(dict.fromkeys(answers)) for answers in people])
-    return (
-        Units(
-            "question",
-            units,
-            (
-                PerItem(name=_SOFT.name, strict=soft_accuracy(predictions, people)),
-                PerItem(name=_SOFT_XVLM.name, strict=soft_accuracy(predictions, people, "xvlm")),
-            ),
-        ),
-    )
+    people = [row.answers for row in records.questions]
+    units = _units(records.questions, predictions, [", ".join(dict.fromkeys(answers)) for answers in people])
+    soft = PerItem(name=_SOFT.name, strict=soft_accuracy(predictions, people))
+    xvlm = PerItem(name=_SOFT_XVLM.name, strict=soft_accuracy(predictions, people, "xvlm"))
+    return (Units("question", units, (soft, xvlm)),)
 
 
 def linked_images(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -185,7 +154,7 @@ def _clean(answer: str) -> str:
 
 
 def _notes(_records: QuestionSet, predictions: Sequence[str]) -> tuple[str, ...]:
-    empty = int(np.sum([not answer.strip() for answer in predictions]))
+    empty = sum(not answer.strip() for answer in predictions)
     return (f"{empty:,} of {len(predictions):,} answers are empty",) if empty else ()
 
 
@@ -229,7 +198,7 @@ def _task(
         read=_read,
         measure=measure,
         notes=_notes,
-        runners=((Answerer, answer_questions),),
+        runners=((Answerer, _answer),),
         models="a model that answers in words",
         accepts=("predictions",),
         hiding=hiding,

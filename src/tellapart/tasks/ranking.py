@@ -6,7 +6,6 @@ the order of the set, and, where the query has an edit, for the edited caption.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,18 +16,17 @@ from numpy.typing import NDArray
 
 from tellapart.data.choices import Ranking, RankingSet
 from tellapart.data.item import Item
-from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
-from tellapart.data.task_records import align
-from tellapart.errors import DataError, ScoreError
+from tellapart.errors import ScoreError
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ranking_agreement import agreement_with_people, movement
 from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
-from tellapart.models.scoring import score
+from tellapart.tasks.predictions import align_file, finite_numbers
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
+from tellapart.tasks.vectors import score_items
 
-__all__ = ["RANKING", "CandidateScores", "measure_rankings", "read_candidate_scores", "score_candidates"]
+__all__ = ["RANKING", "CandidateScores", "measure_rankings", "read_candidate_scores"]
 
 _SOURCE = "EqBen Fig. 1 (a) and Fig. 7"
 _KENDALL = Metric(
@@ -90,53 +88,32 @@ def read_candidate_scores(path: Path, records: RankingSet) -> list[CandidateScor
         scores = _numbers(row, "scores", size, where)
         edited = _numbers(row, "edited", size, where) if id_ in of and of[id_].edited else ()
         by_query[id_] = CandidateScores(scores, edited)
-    try:
-        return align([ranking.id for ranking in records.rankings], by_query, "scores")
-    except DataError as error:
-        raise ScoreError(f"{path}: {error}") from error
+    return align_file(path, [ranking.id for ranking in records.rankings], by_query, "scores")
 
 
 def _numbers(row: Mapping[str, Any], key: str, size: int | None, where: str) -> tuple[float, ...]:
-    scores = row.get(key)
-    finite = isinstance(scores, list) and all(
-        isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one) for one in scores
-    )
-    if not isinstance(scores, list) or not finite or (size is not None and len(scores) != size):
+    numbers = finite_numbers(row.get(key))
+    if numbers is None or (size is not None and len(numbers) != size):
         raise ScoreError(
-            f"{where}: field {key!r}: expected {size or 'some'} finite numbers, one a candidate; got {scores!r:.60}"
+            f"{where}: field {key!r}: expected {size or 'some'} finite numbers, one a candidate; "
+            f"got {row.get(key)!r:.60}"
         )
-    return tuple(map(float, scores))
+    return tuple(numbers)
 
 
-def score_candidates(model: Model, records: RankingSet, session: Session) -> list[CandidateScores]:
-    """Score every candidate with its query, and with the query's edit where there is one.
-
-    Raises:
-        DataError: an image is missing or cannot be decoded.
-        ModelError: the model's output is not what its protocol says.
-
-    >>> from tellapart.benchmarks.find import load_pairs
-    >>> from tellapart.models.store import EmbeddingStore
-    >>> pairs = load_pairs("demo")
-    >>> session = Session(pictures=pairs.read_bytes, store=EmbeddingStore(None))
-    >>> from tellapart.models.reference import Constant
-    >>> query = Ranking("0", "the cup on the right", "", pairs.items[0].images, (1.0, 2.0))
-    >>> score_candidates(Constant(), RankingSet("cups", (query,)), session)[0].scores
-    (0.5, 0.5)
-    """
+def _score(model: Model, records: RankingSet, session: Session) -> list[CandidateScores]:
+    """Score every candidate with its query, and with the query's edit where there is one."""
     columns_of: dict[str, NDArray[np.float32]] = {}
     for edited in (True, False):  # pair sets hold items of one shape
         own = [ranking for ranking in records.rankings if bool(ranking.edited) == edited]
         items = [
-            Item(id=f"{row}/{place}", images=(image,), texts=(ranking.query, *([ranking.edited] if edited else [])))
+            Item(id=f"{row}/{candidate}", images=(image,), texts=(ranking.query, *([ranking.edited] if edited else [])))
             for row, ranking in enumerate(own)
-            for place, image in enumerate(ranking.candidates)
+            for candidate, image in enumerate(ranking.candidates)
         ]
         if not items:
             continue
-        pairs = PairSet(records.name, tuple(items), Path(), read=session.pictures)
-        scored = score(model, pairs, store=session.store, batch_size=session.batch, progress=session.progress)
-        columns = iter(scored.scores.values[:, 0])
+        columns = iter(score_items(model, records.name, items, session)[:, 0])
         columns_of |= {ranking.id: np.stack([next(columns) for _ in ranking.candidates]) for ranking in own}
     return [
         CandidateScores(
@@ -191,7 +168,7 @@ def _unit(ranking: Ranking, scores: list[float]) -> Unit:
         images=ranking.candidates,
         texts=(ranking.query, *([ranking.edited] if ranking.edited else [])),
         output=scores,
-        gold="people: " + ", ".join(f"{place:g}" for place in ranking.people),
+        gold="people: " + ", ".join(f"{rank:g}" for rank in ranking.people),
     )
 
 
@@ -217,7 +194,7 @@ RANKING = Task(
     read=read_candidate_scores,
     measure=measure_rankings,
     notes=_notes,
-    runners=tuple((kind, score_candidates) for kind in (DualEncoder, PairScorer, Generator, TextScorer)),
+    runners=tuple((kind, _score) for kind in (DualEncoder, PairScorer, Generator, TextScorer)),
     models="a model that scores images with texts",
     todo="fill in `scores` and `edited`, one number a candidate",
 )

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.npz import read_arrays
-from tellapart.data.scores import join_names
 from tellapart.data.task_records import RetrievalSet
 from tellapart.errors import ScoreError
 from tellapart.metrics.metric import Metric
@@ -22,8 +20,9 @@ from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.retrieval import Ranks, Retrieval, chance_recall, embeddings_both_ways, scores_both_ways
 from tellapart.metrics.retrieval_ceiling import unavoidable_misses
 from tellapart.models.protocols import DualEncoder
-from tellapart.tasks.gallery import rank_gallery
-from tellapart.tasks.task import Task, Unit, Units
+from tellapart.tasks.predictions import read_matrix
+from tellapart.tasks.task import Session, Task, Unit, Units
+from tellapart.tasks.vectors import encode, similarity_table
 
 __all__ = ["DEPTHS", "RETRIEVAL", "measure_retrieval", "read_gallery_scores"]
 
@@ -69,11 +68,11 @@ def read_gallery_scores(path: Path, records: RetrievalSet) -> Retrieval:
     """
     if path.suffix != ".npz":
         raise ScoreError(f"{path}: scores of a gallery are read from .npz files; got {path.suffix!r}")
-    arrays = read_arrays(path, ("image_ids", "caption_ids", "scores", "images", "captions"))
-    if absent := [name for name in ("image_ids", "caption_ids") if name not in arrays]:
-        raise ScoreError(f"{path} has no array {' and '.join(absent)}; `tellapart export` lists the ids")
-    rows = _order(path, "image", arrays["image_ids"], len(records.images))
-    columns = _order(path, "caption", arrays["caption_ids"], len(records.captions))
+    ids = {
+        "image_ids": [str(row) for row in range(len(records.images))],
+        "caption_ids": [str(row) for row in range(len(records.captions))],
+    }
+    arrays, (rows, columns) = read_matrix(path, ids, optional=("scores", "images", "captions"))
     pairs = np.array(records.pairs)
     try:
         if "scores" in arrays:
@@ -88,28 +87,23 @@ def read_gallery_scores(path: Path, records: RetrievalSet) -> Retrieval:
         raise error if str(error).startswith(str(path)) else ScoreError(f"{path}: {error}") from error
 
 
-def _order(path: Path, noun: str, ids: NDArray[Any], size: int) -> NDArray[np.int64]:
-    """The file's row of each gallery entry."""
-    if ids.ndim != 1 or ids.dtype.kind != "U":
-        raise ScoreError(f"{path}: {noun}_ids must be strings (n,); got {ids.dtype} {ids.shape}")
-    listed = [str(id_) for id_ in ids]
-    row = {id_: k for k, id_ in enumerate(listed)}
-    wanted = [str(k) for k in range(size)]
-    known = set(wanted)
-    for names, how in (
-        ([id_ for k, id_ in enumerate(listed) if row[id_] != k], "are repeated"),
-        ([id_ for id_ in listed if id_ not in known], f"are no {noun} of this gallery"),
-        ([id_ for id_ in wanted if id_ not in row], "are missing"),
-    ):
-        if names:
-            raise ScoreError(f"{path}: {len(names)} {noun} ids {how}: {join_names(names)}")
-    return np.array([row[id_] for id_ in wanted])
-
-
 def _expect_rows(path: Path, name: str, array: NDArray[Any], sizes: tuple[int, ...]) -> None:
     if array.ndim != 2 or array.shape[: len(sizes)] != sizes:
-        wanted = " by ".join(map(str, sizes))
-        raise ScoreError(f"{path}: `{name}` must be a matrix of {wanted} rows for its ids; got shape {array.shape}")
+        shape = " by ".join(map(str, sizes))
+        raise ScoreError(f"{path}: `{name}` must be a matrix of {shape} rows for its ids; got shape {array.shape}")
+
+
+def _rank(model: DualEncoder, records: RetrievalSet, session: Session) -> Retrieval:
+    """Encode a gallery and rank it both ways.
+
+    A model that declares `ranks_by_cosine` is ranked by the exact cosine of its vectors, in seconds and without the
+    matrix of scores; any other by its own `similarity`, block by block.
+    """
+    images, captions = encode(model, records.name, records.images, records.captions, session)
+    true = np.array(records.pairs)
+    if getattr(model, "ranks_by_cosine", False) and images.shape[1] == captions.shape[1]:
+        return embeddings_both_ways(images, captions, true)
+    return scores_both_ways(similarity_table(model, images, captions), true)
 
 
 def measure_retrieval(records: RetrievalSet, ranked: Retrieval) -> tuple[Units, ...]:
@@ -138,12 +132,9 @@ def measure_retrieval(records: RetrievalSet, ranked: Retrieval) -> tuple[Units, 
             zip(records.captions, records.caption_clusters, from_captions, strict=True)
         )
     )
+    from_i2t = _recalls("i2t", ranked.image_to_text, true_of_image, captions)
     return (
-        Units(
-            "image query",
-            image_units,
-            (*_recalls("i2t", ranked.image_to_text, true_of_image, captions), _mean_recall(records, ranked)),
-        ),
+        Units("image query", image_units, (*from_i2t, _mean_recall(records, ranked))),
         Units("caption query", caption_units, tuple(_recalls("t2i", ranked.text_to_image, true_of_caption, images))),
     )
 
@@ -180,15 +171,11 @@ def _mean_recall(records: RetrievalSet, ranked: Retrieval) -> PerItem:
         own = [np.bincount(owner, weights=column, minlength=images) for column in t2i]
         return np.stack([*i2t, *own, np.bincount(owner, minlength=images).astype(np.float64)], axis=1)
 
+    both = (ranked.image_to_text, ranked.text_to_image)
     return PerItem(
         name=_MEAN.name,
-        strict=table(
-            [ranked.image_to_text.recall(k) for k in DEPTHS], [ranked.text_to_image.recall(k) for k in DEPTHS]
-        ),
-        neutral=table(
-            [ranked.image_to_text.tie_neutral_recall(k) for k in DEPTHS],
-            [ranked.text_to_image.tie_neutral_recall(k) for k in DEPTHS],
-        ),
+        strict=table(*([ranks.recall(k) for k in DEPTHS] for ranks in both)),
+        neutral=table(*([ranks.tie_neutral_recall(k) for k in DEPTHS] for ranks in both)),
         reduce=_mean_of_six,
     )
 
@@ -199,7 +186,7 @@ def _mean_of_six(means: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray((means[..., :depths].sum(axis=-1) + captions.sum(axis=-1)) / (2 * depths))
 
 
-def _notes(records: RetrievalSet, _found: Retrieval) -> tuple[str, ...]:
+def _notes(records: RetrievalSet, _ranked: Retrieval) -> tuple[str, ...]:
     misses = unavoidable_misses(records.images, records.captions, records.pairs)
     sizes = ("image queries", len(records.images)), ("caption queries", len(records.captions))
     return tuple(
@@ -212,8 +199,8 @@ def _notes(records: RetrievalSet, _found: Retrieval) -> tuple[str, ...]:
 
 def _select(records: RetrievalSet, rows: Sequence[int]) -> RetrievalSet:
     """Keep some images and the captions that belong to them: a smaller gallery, and so an easier one."""
-    place = {row: k for k, row in enumerate(rows)}
-    pairs = [(place[image], caption) for image, caption in records.pairs if image in place]
+    row_of = {row: k for k, row in enumerate(rows)}
+    pairs = [(row_of[image], caption) for image, caption in records.pairs if image in row_of]
     captions = {caption: k for k, caption in enumerate(sorted({caption for _, caption in pairs}))}
     return RetrievalSet(
         records.name,
@@ -237,7 +224,7 @@ RETRIEVAL = Task(
     read=read_gallery_scores,
     measure=measure_retrieval,
     notes=_notes,
-    runners=((DualEncoder, rank_gallery),),
+    runners=((DualEncoder, _rank),),
     models="a dual encoder",
     todo="score every image with every caption, and write .npz arrays image_ids, caption_ids and scores (or images "
     "and captions)",

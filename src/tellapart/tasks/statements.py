@@ -20,7 +20,7 @@ from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import label, read_predictions
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
-__all__ = ["NLVR2", "answer_statements", "measure_statements"]
+__all__ = ["NLVR2", "measure_statements"]
 
 _ACCURACY = Metric(
     name="accuracy",
@@ -91,25 +91,8 @@ def measure_statements(records: StatementSet, predictions: Sequence[bool | None]
     return tuple(measured)
 
 
-def answer_statements(model: Answerer, records: StatementSet, session: Session) -> list[bool | None]:
-    """Ask a model whether every statement is true of its two images; None where the answer is neither true nor false.
-
-    Raises:
-        DataError: an image is not there or cannot be decoded.
-        ModelError: the model was not made for the task.
-
-    >>> from tellapart.models.generative import prompts
-    >>> from tellapart.models.store import EmbeddingStore
-    >>> class Affirms:
-    ...     def task_prompt(self, task): return prompts.NLVR2
-    ...     def answer(self, images, prompts, *, max_new_tokens=32): return ["True." for _ in prompts]
-    >>> from tellapart.data.task_records import Statement
-    >>> from tellapart.benchmarks.demo import DEMO
-    >>> pairs = DEMO.load(DEMO.place)
-    >>> one = StatementSet("n", (Statement("0", "Both show a cup.", *pairs.items[0].images, True),))
-    >>> answer_statements(Affirms(), one, Session(pictures=pairs.read_bytes, store=EmbeddingStore(None)))
-    [True]
-    """
+def _answer(model: Answerer, records: StatementSet, session: Session) -> list[bool | None]:
+    """Ask whether every statement is true of its two images; None where the answer is neither true nor false."""
     prompt = model.task_prompt("nlvr2")
     images = [(row.left, row.right) for row in records.statements]
     answers = ask(model, images, [prompt.fill(sentence=row.sentence) for row in records.statements], session)
@@ -139,7 +122,7 @@ NLVR2 = Task(
     read=_read,
     measure=measure_statements,
     notes=_notes,
-    runners=((Answerer, answer_statements),),
+    runners=((Answerer, _answer),),
     models="a model that answers in words",
     accepts=("predictions",),
     hiding=Hiding(

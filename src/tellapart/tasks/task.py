@@ -22,7 +22,7 @@ from tellapart.models.protocols import DualEncoder, Generator, KeyReader, Model,
 from tellapart.models.store import EmbeddingStore
 from tellapart.tasks.hiding import Hiding
 
-__all__ = ["SCORERS", "Output", "Runner", "Session", "Task", "Unit", "Units", "by_field", "fingerprint_of"]
+__all__ = ["SCORERS", "Output", "Runner", "Session", "Task", "Unit", "Units", "by_field"]
 
 #: Kinds of model that give scores of images and texts, which the store keeps.
 SCORERS = (KeyReader, TextScorer, DualEncoder, PairScorer, Generator)
@@ -111,15 +111,6 @@ class Session:
 
 Runner = Callable[[Any, Any, Session], Any]
 """Runs a model on records: (model, records, session) -> predictions."""
-
-
-def fingerprint_of(records: Any) -> str:
-    """Return `records-` and the SHA-256 of records, as JSON holds them; pixels are not part of it.
-
-    >>> fingerprint_of({"a": 1}) == fingerprint_of({"a": 1}), fingerprint_of({"a": 1})[:8]
-    (True, 'records-')
-    """
-    return f"records-{hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()}"
 
 
 def by_field(name: str) -> dict[str, Any]:
@@ -239,7 +230,8 @@ class Task:
         """Return the fingerprint of records: two runs with one fingerprint measured the same content."""
         if self.fingerprint is not None:
             return self.fingerprint(records, session)
-        return fingerprint_of(self.content(records))
+        content = json.dumps(self.content(records), sort_keys=True)  # pixels are not part of it
+        return f"records-{hashlib.sha256(content.encode()).hexdigest()}"
 
     def images_of(self, records: Any) -> list[str]:
         """Return the references of all images of some records, each once."""

@@ -1,33 +1,85 @@
-"""Vectors of images and texts from the store, and the table of their similarities."""
+"""Scores and vectors of images and texts by way of the store, and the table of their similarities."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.models.protocols import DualEncoder, Vectors
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.models.content_hash import image_hashes, text_hash
+from tellapart.models.protocols import DualEncoder, Model, Vectors
+from tellapart.models.scoring import score
 from tellapart.tasks.task import Session
 
-__all__ = ["similarity_table", "stored_vectors"]
+__all__ = ["encode", "score_items", "similarity_table"]
 
 #: Images and texts whose similarity is computed at once.
 _IMAGES, _TEXTS = 64, 1024
 
 
-def stored_vectors(model: DualEncoder, session: Session, keys: Sequence[str]) -> Vectors:
-    """Return the vectors that the store holds under these hashes, in their order: float32 `(key, ...)`.
+def score_items(
+    model: Model, name: str, items: Sequence[Item], session: Session, hashes: dict[str, str] | None = None
+) -> NDArray[np.float32]:
+    """Return a model's scores of items of one shape, `(item, image, text)`; what the store holds is not computed.
 
+    Args:
+        model: any that gives scores.
+        name: the set's, for messages.
+        items: in the order of the scores.
+        session: where the images and the store are.
+        hashes: image reference -> hash of its pixels, shared by several calls.
+
+    Raises:
+        DataError: an image is missing or cannot be decoded.
+        ModelError: the model's output is not what its protocol says.
+
+    >>> from tellapart.benchmarks.find import load_pairs
+    >>> from tellapart.models.reference import Constant
+    >>> from tellapart.models.store import EmbeddingStore
+    >>> demo = load_pairs("demo")
+    >>> session = Session(pictures=demo.read_bytes, store=EmbeddingStore(None))
+    >>> score_items(Constant(), "demo", demo.items[:1], session).tolist()
+    [[[0.5, 0.5], [0.5, 0.5]]]
+    """
+    pairs = PairSet(name, tuple(items), Path(), read=session.pictures)
+    done = score(model, pairs, store=session.store, batch_size=session.batch, hashes=hashes, progress=session.progress)
+    return done.scores.values
+
+
+def encode(
+    model: DualEncoder, name: str, images: Sequence[str], texts: Sequence[str], session: Session
+) -> tuple[Vectors, Vectors]:
+    """Return the vectors of images and of texts, float32 `(image, ...)` and `(text, ...)`; each distinct one made once.
+
+    Raises:
+        DataError: an image is missing or cannot be decoded.
+        ModelError: the model's output is not what its protocol says.
+        StoreError: the store cannot be read or written.
+
+    >>> from tellapart.benchmarks.find import load_pairs
     >>> from tellapart.models.find import find_model
     >>> from tellapart.models.store import EmbeddingStore
-    >>> model, store = find_model("demo-encoder"), EmbeddingStore(None)
-    >>> store.put_vectors(model.fingerprint, {"aa": np.ones(2, np.float32), "bb": np.zeros(2, np.float32)})
-    >>> stored_vectors(model, Session(pictures=lambda reference: b"", store=store), ["bb", "aa", "bb"]).tolist()
-    [[0.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
+    >>> demo = load_pairs("demo")
+    >>> session = Session(pictures=demo.read_bytes, store=EmbeddingStore(None))
+    >>> images, texts = encode(find_model("demo-encoder"), "demo", demo.items[0].images, ["a red cup"], session)
+    >>> len(images), len(texts)
+    (2, 1)
     """
-    stored = session.store.vectors(model.fingerprint, set(keys))
-    return np.stack([stored[key] for key in keys])
+    covering = tuple(
+        Item(id=str(number), images=(image or images[0],), texts=(text or texts[0],))
+        for number, (image, text) in enumerate(zip_longest(images, texts))
+    )
+    score_items(model, name, covering, session)
+    pairs = PairSet(name, covering, Path(), read=session.pictures)
+    hash_of = image_hashes(pairs, store=session.store)
+    keys = [hash_of[image] for image in images], [text_hash(text) for text in texts]
+    stored = session.store.vectors(model.fingerprint, {*keys[0], *keys[1]})
+    return np.stack([stored[key] for key in keys[0]]), np.stack([stored[key] for key in keys[1]])
 
 
 def similarity_table(model: DualEncoder, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
@@ -39,7 +91,7 @@ def similarity_table(model: DualEncoder, images: Vectors, texts: Vectors) -> NDA
     """
     whole = np.empty((len(images), len(texts)), np.float32)
     for top in range(0, len(images), _IMAGES):
-        for left in range(0, len(texts), _TEXTS):
-            block = model.similarity(images[top : top + _IMAGES], texts[left : left + _TEXTS])
-            whole[top : top + _IMAGES, left : left + _TEXTS] = block
+        for start in range(0, len(texts), _TEXTS):
+            block = model.similarity(images[top : top + _IMAGES], texts[start : start + _TEXTS])
+            whole[top : top + _IMAGES, start : start + _TEXTS] = block
     return whole
