@@ -77,7 +77,7 @@ def test_a_mixture_of_reordered_and_other_captions_is_warned_of_unless_a_tag_tel
     assert bag_of_words(captioned([texts[0], texts[2]])).verdict == "pass"
 
 
-def test_captions_that_stand_twice_are_found_within_an_item_and_across_clusters(captioned: Made) -> None:
+def test_captions_that_appear_twice_are_found_within_an_item_and_across_clusters(captioned: Made) -> None:
     texts = [("a", "b"), ("b", "a"), ("c", "c"), ("d", "e")]
     twice, shared = caption_duplicates(captioned(texts))
     assert (twice.items, twice.verdict) == (("2",), "warn")
@@ -116,7 +116,7 @@ def test_a_named_language_model_is_asked_which_caption_is_likelier(captioned: Ma
     assert "plausibility" not in [each.name for each in found.not_done]
 
 
-def test_what_was_not_done_is_said(captioned: Made) -> None:
+def test_checks_that_were_not_made_are_listed(captioned: Made) -> None:
     found = audit(captioned([("a", "b c")] * 3), Options(pictures=False))
     assert {each.name for each in found.not_done} == {
         "grammar",

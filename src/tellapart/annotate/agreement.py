@@ -144,14 +144,6 @@ def shares(survey: Survey, study: Study, answers: Sequence[SurveyAnswer], *, see
 
     Where a unit has no right answer, its options count as `an option`. COCO-Counterfactuals' Table 7 is this, of its
     survey of error categories.
-
-    >>> from tellapart.annotate.surveys import find_survey
-    >>> from tellapart.annotate.survey import SurveyUnit
-    >>> unit = SurveyUnit(id="a", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
-    >>> study = Study(survey="i2t", pairs="s", shape=[1, 2], seed=0, annotators=["ann"], units=[unit], tasks=[])
-    >>> answer = SurveyAnswer(task="", annotator="ann", unit="a", values={"caption": "0"})
-    >>> [(share.label, share.answers) for share in shares(find_survey("i2t"), study, [answer])]
-    [('right', 1)]
     """
     ask, answers = survey.choice, usable(answers)
     if ask is None or not answers:

@@ -67,15 +67,6 @@ def errors_by(
         seed: of the bootstrap.
 
     Source: COCO-Counterfactuals appendix A.3.2, Table 10.
-
-    >>> from tellapart.annotate.surveys import find_survey
-    >>> words = {"altered": ["man", "boy"], "options": ["a man", "a boy"]}
-    >>> unit = SurveyUnit(id="a", item="a", cluster="a", images=["0"], truth="0", **words)
-    >>> study = Study(survey="coco-cf", pairs="s", shape=[1, 2], seed=0, annotators=["ann"], units=[unit], tasks=[])
-    >>> answers = [SurveyAnswer(task="", annotator="ann", unit="a", values={"caption": "both"})]
-    >>> errors = errors_by(find_survey("coco-cf"), study, answers)
-    >>> errors.all.errors, errors.by_alteration[0].of, errors.by_group[0].of
-    (1, 'man -> boy', 'human')
     """
     ask = survey.choice
     rows = [] if ask is None else [(study.unit_of[answer.unit], answer.values[ask.name]) for answer in usable(answers)]

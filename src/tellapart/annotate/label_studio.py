@@ -30,16 +30,7 @@ _SIDE_BY_SIDE = "display: flex; gap: 1em; align-items: flex-start"
 
 
 def configuration(survey: Survey, study: Study) -> str:
-    """Return the project's labeling configuration: well-formed XML.
-
-    >>> from tellapart.annotate.surveys import find_survey
-    >>> from tellapart.annotate.survey import SurveyUnit
-    >>> unit = SurveyUnit(id="a/image 0", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
-    >>> study = Study(survey="i2t", pairs="s", shape=[1, 2], seed=0, annotators=["ann"], units=[unit], tasks=[])
-    >>> text = configuration(find_survey("i2t"), study)
-    >>> [each.get("value") for each in ElementTree.fromstring(text).iter("Choice")]
-    ['A', 'B']
-    """
+    """Return the project's labeling configuration: well-formed XML."""
     unit = study.units[0]
     root = ElementTree.Element("View")
     for paragraph in survey.instructions:

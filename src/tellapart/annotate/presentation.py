@@ -75,12 +75,6 @@ def read_image_file(pairs: PairSet, each: TaskPart) -> ImageFile:
 
     Raises:
         DataError: the image is not there, or cannot be decoded where it must be.
-
-    >>> from pathlib import Path
-    >>> from tellapart.data.item import Item
-    >>> pairs = PairSet("s", (Item(id="a", images=("a.png",), texts=("x",)),), Path("."), read=lambda reference: b"1")
-    >>> read_image_file(pairs, TaskPart("image_0", True, "a.png")).name
-    '6b86b273ff34fce1.png'
     """
     suffix = PurePosixPath(each.value).suffix.lower()
     if each.box or suffix not in _TYPES:

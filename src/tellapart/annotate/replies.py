@@ -42,14 +42,7 @@ class Reply:
 
 
 def field_names(survey: Survey, study: Study) -> tuple[str, ...]:
-    """Return the names of all fields of a study's tasks.
-
-    >>> from tellapart.annotate.surveys import find_survey
-    >>> unit = SurveyUnit(id="a", item="a", cluster="a", options=["0.png", "1.png"], option_kind="images")
-    >>> study = Study(survey="question", pairs="s", shape=[2, 2], seed=0, annotators=[], units=[unit], tasks=[])
-    >>> field_names(find_survey("question"), study)
-    ('question', 'answer_a', 'answer_b')
-    """
+    """Return the names of all fields of a study's tasks."""
     options = len(study.units[0].options)
     return tuple(name for ask in survey.asks for name in ask.names(options))
 
@@ -83,8 +76,7 @@ def decode_replies(
     """Decode replies, in the order of the study's tasks.
 
     Args:
-        survey: what was asked.
-        study: the key.
+        survey, study: of the replies.
         replies: of all files.
         allowed: the answers that a question may have; empty for any.
         partial: tasks without a reply are left out, and no error.
@@ -118,9 +110,8 @@ def decode_replies(
     missing = [task.id for task in study.tasks if task.id not in answers]
     if missing and not partial:
         raise DataError(
-            f"{len(missing)} of {len(tasks)} tasks have no answer: {join_names(missing)}; import all files together, "
-            "or "
-            "pass --partial to go on without them"
+            f"{len(missing)} of {len(tasks)} tasks have no answer: {join_names(missing)}; "
+            "import all files together, or pass --partial to go on without them"
         )
     return [answers[task.id][0] for task in study.tasks if task.id in answers]
 
@@ -164,10 +155,23 @@ def _values(ask: Ask, unit: SurveyUnit, task: AnnotatorTask, reply: Reply, where
         # A text for each option is filed under the option, whatever its letter was.
         key = name if names == (ask.name,) else f"{ask.name}_{task.order[names.index(name)]}"
         try:
-            values[key] = _READERS[ask.control](raw, ask, task)
+            values[key] = _read_value(raw, ask, task)
         except ValueError as error:
             raise DataError(f"{where}: field {name!r}: {error}") from error
     return values
+
+
+def _read_value(raw: Any, ask: Ask, task: AnnotatorTask) -> str | list[float]:
+    if ask.control == "choice":
+        return _choice(raw, ask, task)
+    if ask.control == "box":
+        sides = list(box(list(raw) if isinstance(raw, tuple) else raw))
+        if min(sides[2:]) <= 0:
+            raise ValueError(f"the box {sides} has no area")
+        return sides
+    if not isinstance(raw, str):
+        raise ValueError(f"expected a text, got {raw!r:.60}")
+    return raw.strip()
 
 
 def _choice(raw: Any, ask: Ask, task: AnnotatorTask) -> str:
@@ -178,19 +182,3 @@ def _choice(raw: Any, ask: Ask, task: AnnotatorTask) -> str:
         choices = ", ".join([*(map(str.upper, lettered) if ask.options else ()), *ask.choices])
         raise ValueError(f"{raw!r:.60} is none of the choices; there are {choices}")
     return known[choice]
-
-
-def _text(raw: Any, _ask: Ask, _task: AnnotatorTask) -> str:
-    if not isinstance(raw, str):
-        raise ValueError(f"expected a text, got {raw!r:.60}")
-    return raw.strip()
-
-
-def _box(raw: Any, _ask: Ask, _task: AnnotatorTask) -> list[float]:
-    sides = list(box(list(raw) if isinstance(raw, tuple) else raw))
-    if min(sides[2:]) <= 0:
-        raise ValueError(f"the box {sides} has no area")
-    return sides
-
-
-_READERS = {"choice": _choice, "text": _text, "box": _box}

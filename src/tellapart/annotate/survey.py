@@ -172,6 +172,11 @@ class Earlier:
     answers: tuple[SurveyAnswer, ...]
 
 
+def _accept_all(_values: Mapping[str, Any], _allowed: frozenset[str]) -> list[str]:
+    """Find no problem in an answer: the rules of a survey without rules."""
+    return []
+
+
 @dataclass(frozen=True, kw_only=True)
 class Survey:
     """A kind of survey.
@@ -195,7 +200,7 @@ class Survey:
     units: Callable[[PairSet, Earlier | None], list[SurveyUnit]]
     after: str = ""
     other_people: bool = False
-    problems: Callable[[Mapping[str, Any], frozenset[str]], list[str]] = lambda _values, _allowed: []
+    problems: Callable[[Mapping[str, Any], frozenset[str]], list[str]] = _accept_all
     views: Mapping[str, Callable[[str], str]] = field(default_factory=lambda: {"as given": str})
     records: Callable[[Study, Sequence[SurveyAnswer]], list[dict[str, Any]]] | None = None
 
@@ -265,8 +270,7 @@ def deal(survey: Survey, pairs: PairSet, how: Deal, earlier: Earlier | None = No
     if earlier and survey.other_people and (same := set(how.annotators) & set(earlier.study.annotators)):
         raise DataError(
             f"survey {survey.name} is for people who did not answer the {survey.after} study: "
-            f"{', '.join(sorted(same))} "
-            "did; name others with --annotators"
+            f"{', '.join(sorted(same))} did; name others with --annotators"
         )
     units = _draw_sample(survey.units(pairs, earlier), how)
     if not units:
@@ -283,11 +287,9 @@ def deal(survey: Survey, pairs: PairSet, how: Deal, earlier: Earlier | None = No
         own = [units[index] for index in shuffled[number :: len(groups)]]
         for annotator in group:
             for position, index in enumerate(_generator(how.seed, annotator).permutation(len(own)), start=1):
-                unit = own[index]
+                id_, unit = f"{annotator}-{position:05d}", own[index]
                 order = _generator(how.seed, annotator, unit.id).permutation(len(unit.options)).tolist()
-                tasks.append(
-                    AnnotatorTask(id=f"{annotator}-{position:05d}", annotator=annotator, unit=unit.id, order=order)
-                )
+                tasks.append(AnnotatorTask(id=id_, annotator=annotator, unit=unit.id, order=order))
     return Study(
         survey=survey.name,
         pairs=pairs.name,
@@ -304,8 +306,8 @@ def _draw_sample(units: list[SurveyUnit], how: Deal) -> list[SurveyUnit]:
     items = list(dict.fromkeys(unit.item for unit in units))
     if how.sample is None or how.sample >= len(items):
         return units
-    drawn = {items[index] for index in _generator(how.seed, "sample").permutation(len(items))[: how.sample]}
-    return [unit for unit in units if unit.item in drawn]
+    sample = {items[index] for index in _generator(how.seed, "sample").permutation(len(items))[: how.sample]}
+    return [unit for unit in units if unit.item in sample]
 
 
 def _generator(seed: int, *names: str) -> np.random.Generator:

@@ -66,11 +66,6 @@ def image_units(survey: str, pairs: PairSet) -> list[SurveyUnit]:
 
     Raises:
         DataError: items have one image, or several texts whose images are not as many.
-
-    >>> from pathlib import Path
-    >>> pairs = PairSet("s", (Item(id="a", images=("0.png", "1.png"), texts=("x",)),), Path("."))
-    >>> image_units("t2i", pairs)[0].options
-    ['0.png', '1.png']
     """
     images, texts = pairs.shape
     if images < 2 or texts not in (1, images):
@@ -94,11 +89,6 @@ def match_units(survey: str, pairs: PairSet) -> list[SurveyUnit]:
 
     Raises:
         DataError: items have several images and several texts, and not as many.
-
-    >>> from pathlib import Path
-    >>> pairs = PairSet("s", (Item(id="a", images=("0.png",), texts=("x", "y")),), Path("."))
-    >>> [(unit.id, unit.truth) for unit in match_units("match", pairs)]
-    [('a/image 0 text 0', 'yes'), ('a/image 0 text 1', 'no')]
     """
     if 1 not in pairs.shape and pairs.shape[0] != pairs.shape[1]:
         raise shape_error(survey, pairs, "one image, one text, or as many images as texts")
