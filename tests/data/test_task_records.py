@@ -53,8 +53,8 @@ def test_a_caption_of_several_images_is_resampled_with_the_first() -> None:
         (("a",), ("x",), ((0, 0), (0, 0)), r"lists the pair \(0, 0\) of image and caption twice"),
         (("a",), ("x",), ((1, 0),), "g pairs image 1, and has 1"),
         (("a",), ("x",), ((0, -1),), "g pairs caption -1, and has 1"),
-        (("a", "b"), ("x",), ((0, 0),), "g: 1 images belong to nothing: 1"),
-        (("a",), ("x", "y"), ((0, 1),), "g: 1 captions belong to nothing: 0"),
+        (("a", "b"), ("x",), ((0, 0),), "g: 1 images are unpaired: 1"),
+        (("a",), ("x", "y"), ((0, 1),), "g: 1 captions are unpaired: 0"),
     ],
 )
 def test_what_is_no_gallery_raises(images: Any, captions: Any, pairs: Any, message: str) -> None:
@@ -65,7 +65,7 @@ def test_what_is_no_gallery_raises(images: Any, captions: Any, pairs: Any, messa
 def test_a_gallery_needs_captions_for_every_image() -> None:
     with pytest.raises(DataError, match="g has 2 images and captions for 1"):
         RetrievalSet.of("g", ["a", "b"], [["x"]])
-    with pytest.raises(DataError, match="1 images belong to nothing: 1"):
+    with pytest.raises(DataError, match="1 images are unpaired: 1"):
         RetrievalSet.of("g", ["a", "b"], [["x"], []])
 
 

@@ -65,7 +65,7 @@ def test_bad_arguments_raise() -> None:
         group_accuracy([1, 0], [[0, 5]])
     with pytest.raises(MetricError, match="rows -1, 2 are not among the 2 outcomes"):
         group_accuracy([1, 0], [[0, 2], [-1, 1]])
-    with pytest.raises(MetricError, match="2 groups, and each must hold a row"):
+    with pytest.raises(MetricError, match="got 2 groups; pass one or more, each with one row"):
         group_accuracy([1, 0], [[0], []])
     with pytest.raises(MetricError, match="needs 0 or 1 a row"):
         group_accuracy([0.5, 1], [[0]])

@@ -70,3 +70,7 @@ def test_the_callers_scores_are_left_as_they_are() -> None:
 
 def test_five_are_kept_of_each_query() -> None:
     assert DEPTH == 5  # as EqBen's Figure 9 and the board's gallery show them
+
+
+def test_as_many_are_kept_as_the_figure_of_coco_counterfactuals_shows() -> None:
+    assert top_entries(np.zeros((1, 9), np.float32)).entry.tolist() == [[0, 1, 2, 3, 4]]

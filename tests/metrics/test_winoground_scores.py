@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tellapart.metrics.averages import mean
+from tellapart.metrics.per_item import mean
 from tellapart.metrics.registry import METRICS
 from tellapart.metrics.ties import tied_comparisons
 

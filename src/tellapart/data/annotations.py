@@ -149,8 +149,8 @@ def expect_count(where: object, count: int, *published: int, what: str = "items"
     if count not in published:
         expected = " or ".join(f"{number:,}" for number in published)
         raise DataError(
-            f"{where} holds {count:,} {what} where the published benchmark has {expected}; the file is incomplete or of "
-            "another version"
+            f"{where} holds {count:,} {what} where the published benchmark has {expected}; the file is incomplete or "
+            "of another version"
         )
 
 

@@ -50,7 +50,7 @@ def fields_of(folder: Path, row: Mapping[str, Any]) -> tuple[dict[str, Any], dic
 
 
 def _cells(row: Mapping[str, Any], noun: str) -> list[tuple[str, Any]]:
-    """Return what a row's columns of images or of texts hold, in order, each with its source."""
+    """Return the values of a row's columns of images or of texts, in order, each with its source."""
     listed = _LISTED[noun]
     if listed not in row:
         return [(column, row[column]) for column in _numbered_columns(row, noun) or _single_columns(row, noun)]

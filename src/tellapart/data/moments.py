@@ -32,7 +32,7 @@ class Moment:
 
     @property
     def before_caption(self) -> str:
-        """The caption of the frames before the moment: subject and state, as EqBen's Fig. 16 prints them."""
+        """The caption of the frames before the moment: subject and state, as in EqBen's Fig. 16."""
         return f"{self.subject} {self.before}"
 
     @property

@@ -12,11 +12,9 @@ _FORMULA = re.compile(r"""(?:^|(?<=[;\t\r\n]))(?=[\s"]*[=+\-@＝＋－＠]|[\t\r
 
 
 def spreadsheet_cell(content: str | float | None) -> str | float | None:
-    """Return what a CSV file should hold: text that a spreadsheet would run gets an apostrophe before it, all else
-    stays.
+    """Return a cell for a CSV file: text that a spreadsheet would run gets an apostrophe before it.
 
-    Numbers stay numbers, negative ones too. The apostrophe shows where a program takes the file as it stands; who reads
-    it back removes it.
+    Numbers stay numbers, negative ones too. Remove the apostrophe when you read the text back.
 
     Source: OWASP ASVS 5.0, requirement 1.2.10; CWE-1236.
 

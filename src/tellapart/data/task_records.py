@@ -99,9 +99,7 @@ class RetrievalSet:
                 raise DataError(f"{self.name} pairs {noun} {outside[0]}, and has {size}, counted from 0")
             if len(used) < size:
                 alone = [str(k) for k in range(size) if k not in used]
-                raise DataError(
-                    f"{self.name}: {len(alone)} {noun}s belong to nothing: {join_names(alone)}; leave them out"
-                )
+                raise DataError(f"{self.name}: {len(alone)} {noun}s are unpaired: {join_names(alone)}; leave them out")
 
     @classmethod
     def of(cls, name: str, images: Sequence[str], captions: Sequence[Sequence[str]]) -> RetrievalSet:
@@ -118,7 +116,7 @@ class RetrievalSet:
 
     @cached_property
     def caption_clusters(self) -> tuple[str, ...]:
-        """The image that each caption belongs to (the first, if several): what its query is resampled with."""
+        """The image that each caption belongs to (the first, if several), with which its query is resampled."""
         first: dict[int, int] = {}
         for image, caption in sorted(self.pairs):
             first.setdefault(caption, image)

@@ -76,7 +76,7 @@ def group_accuracy(correct: ArrayLike, groups: Sequence[Sequence[int]]) -> NDArr
     if outcomes.ndim != 1 or outcomes.dtype.kind not in "biuf" or not np.isin(outcomes, (0, 1)).all():
         raise MetricError(f"group_accuracy needs 0 or 1 a row; got an array of {outcomes.dtype} {outcomes.shape}")
     if not groups or not all(groups):
-        raise MetricError(f"group_accuracy: {len(groups)} groups, and each must hold a row; nothing follows from none")
+        raise MetricError(f"group_accuracy: got {len(groups)} groups; pass one or more, each with one row or more")
     outside = sorted({row for group in groups for row in group if not 0 <= row < len(outcomes)})
     if outside:
         raise MetricError(

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellapart.data.scores import join_names
 from tellapart.errors import MetricError
-from tellapart.metrics.averages import mean
+from tellapart.metrics.per_item import mean
 from tellapart.metrics.ptb import tokenize
 
 __all__ = [
@@ -135,8 +135,8 @@ class CaptionScores:
         cider: float64 (item,).
 
     >>> scores = caption_scores({"1": "A dog.", "2": "A cat!"}, {"1": ["a dog"], "2": ["The cat sits."]})
-    >>> scores.rouge_l.round(4)
-    array([1.    , 0.3861])
+    >>> scores.rouge_l.round(4), round(scores.corpus()["rouge_l"], 4)
+    (array([1.    , 0.3861]), 0.693)
     """
 
     ids: tuple[str, ...]
@@ -145,12 +145,7 @@ class CaptionScores:
     cider: NDArray[np.float64]
 
     def corpus(self) -> dict[str, float]:
-        """Return the numbers that papers print, as fractions (CIDEr: 1.0 is printed 100).
-
-        >>> scores = caption_scores({"1": "A dog.", "2": "A cat!"}, {"1": ["a dog"], "2": ["A cat."]})
-        >>> {name: round(value, 3) for name, value in scores.corpus().items() if name in ("bleu_2", "rouge_l", "cider")}
-        {'bleu_2': 1.0, 'rouge_l': 1.0, 'cider': 5.0}
-        """
+        """Return BLEU-1 to 4, ROUGE-L and CIDEr as papers print them, in fractions (CIDEr: 1.0 is printed 100)."""
         by_order = bleu(self.bleu_statistics.sum(axis=0))
         return {
             **{f"bleu_{n}": float(value) for n, value in enumerate(by_order, 1)},

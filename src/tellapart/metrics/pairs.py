@@ -27,17 +27,15 @@ __all__ = [
 
 _SHAPES = ("2x2",)
 
-# (image, text) that must score more than another (image, text).
-_IPOS_2T, _INEG_2T = ((0, 0), (0, 1)), ((1, 1), (1, 0))
-_TPOS_2I, _TNEG_2I = ((0, 0), (1, 0)), ((1, 1), (0, 1))
+# A true pair, and the image and text of another pair that it must outscore.
+_IPOS_2T, _INEG_2T = (0, 0, 1), (1, 1, 0)
+_TPOS_2I, _TNEG_2I = (0, 1, 0), (1, 0, 1)
 
 
-def _all_right(
-    name: str, scores: ArrayLike, *comparisons: tuple[tuple[int, int], tuple[int, int]]
-) -> NDArray[np.float64]:
+def _all_right(name: str, scores: ArrayLike, *comparisons: tuple[int, int, int]) -> NDArray[np.float64]:
     """Return 1 for every item in which all comparisons are right: float64 (item,)."""
     s = read_scores(scores, name, _SHAPES)
-    right = [s[:, own[0], own[1]] > s[:, other[0], other[1]] for own, other in comparisons]
+    right = [s[:, true, true] > s[:, image, text] for true, image, text in comparisons]
     return np.asarray(np.logical_and.reduce(right), dtype=np.float64)
 
 

@@ -62,9 +62,9 @@ class Movement:
 
 
 def places(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return the place of each candidate, from 1 for the highest score; tied ones share their mean place.
+    """Return the place of each candidate, from 1 for the highest score: float64 `(candidate,)`.
 
-    Scores are compared in float32: `(candidate,)` -> float64 `(candidate,)`.
+    Tied ones share their mean place; scores are compared in float32.
 
     Raises:
         MetricError: fewer than two candidates, or a score that is not finite.

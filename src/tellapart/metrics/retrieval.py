@@ -1,4 +1,4 @@
-"""Image-text retrieval both ways: the rank of the best true entry, recall at k, and what ties do to both.
+"""Image-text retrieval both ways: the rank of the best true entry and recall at k, strict and tie-neutral.
 
 A rank counts the false entries that score at least as much as the best true one: a tie is never in the model's
 favour, so a constant model has the worst rank and not the first. Several captions may belong to one image, and

@@ -26,8 +26,7 @@ def tie_neutral_by_enumeration(
 ) -> NDArray[np.float64]:
     """Return the mean of `strict` over all orders of each item's tied scores, all equally likely: exact.
 
-    Only for a metric that depends on the order of an item's scores and not on their size. Items without equal
-    scores are measured once; the others once for each permutation of their entries.
+    Only for a metric that depends on the order of an item's scores and not on their size.
 
     Args:
         strict: scores float32 (item, image, text) -> float64 (item,) or (item, component).

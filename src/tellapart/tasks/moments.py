@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from tellapart.data.moments import MomentSet
-from tellapart.metrics.averages import mean
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.moments import (
     TOLERANCES,
@@ -24,7 +23,7 @@ from tellapart.metrics.moments import (
     frame_times,
     random_accuracy,
 )
-from tellapart.metrics.per_item import PerItem
+from tellapart.metrics.per_item import PerItem, mean
 from tellapart.models.protocols import DualEncoder, Generator, PairScorer, TextScorer
 from tellapart.tasks.frame_scores import FrameScores, read_frame_scores, score_frames
 from tellapart.tasks.task import Task, Unit, Units

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellapart.errors import MetricError
-from tellapart.metrics.averages import by_tag, mean
+from tellapart.metrics.per_item import PerItem, by_tag, mean
 
 TAGS = st.lists(st.dictionaries(st.sampled_from(["type", "subset"]), st.sampled_from("abc")), max_size=12)
 
@@ -38,3 +38,20 @@ def test_an_average_of_nothing_is_refused() -> None:
         mean([])
     with pytest.raises(MetricError, match=r"got shape \(1, 1, 1\)"):
         mean([[[1.0]]])
+
+
+def test_ties_are_the_items_whose_neutral_value_differs() -> None:
+    strict = np.zeros(3)
+    assert PerItem(name="a", strict=strict).ties.tolist() == [False] * 3
+    assert PerItem(name="a", strict=strict, neutral=np.array([0.0, 0.5, 0.0])).ties.tolist() == [False, True, False]
+    pairs = PerItem(name="a", strict=np.zeros((3, 2)), neutral=np.array([[0.0, 0.0], [0.0, 0.5], [0.5, 0.5]]))
+    assert pairs.ties.tolist() == [False, True, True]
+
+
+def test_the_metric_of_some_items_is_their_mean_or_reduced_from_the_means() -> None:
+    values = np.array([[1.0, 0.0], [1.0, 1.0]])
+    assert PerItem(name="a", strict=values[:, 1]).over(values[:, 1]) == 0.5
+    least = PerItem(name="a", strict=values, reduce=lambda means: means.min(axis=-1))
+    assert least.over(values) == 0.5
+    assert not least.binary
+    assert not least.deviation
