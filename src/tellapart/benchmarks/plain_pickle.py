@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import pickletools
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from tellapart.errors import DataError
 
@@ -20,6 +21,13 @@ _PLAIN = frozenset(
     EMPTY_LIST APPEND APPENDS LIST EMPTY_DICT SETITEM SETITEMS DICT EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3
     """.split()  # noqa: SIM905  (a list of names reads better so)
 )
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """A second guard behind the list of instructions: two readers of one format may differ."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise pickle.UnpicklingError(f"{module}.{name} is no plain data")
 
 
 def read_plain_pickle(path: Path) -> Any:
@@ -44,6 +52,6 @@ def read_plain_pickle(path: Path) -> Any:
             # The standard reader reserves memory up to the highest place that is named.
             if operation.name in ("PUT", "LONG_BINPUT") and int(argument or 0) > len(data):
                 raise ValueError(f"place {argument} in a file of {len(data)} bytes")
-        return pickle.loads(data, encoding="latin-1")  # noqa: S301  (every instruction is of _PLAIN)
+        return _PlainUnpickler(io.BytesIO(data), encoding="latin-1").load()
     except (ValueError, LookupError, TypeError, AttributeError, EOFError, pickle.UnpicklingError) as error:
         raise DataError(f"{path}: is no complete pickle of plain data ({error})") from error
