@@ -42,23 +42,23 @@ class Desk:
     def seen(self, annotator: str) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
         """Each task's data, and the same as it is seen: images by their content."""
         for task in json.loads((self.folder / "label_studio" / f"tasks_{annotator}.json").read_text()):
-            shown = {}
+            view = {}
             for name, value in task["data"].items():
                 if str(value).startswith("/data/local-files/?d="):
                     file = self.folder.parent / unquote(value.partition("?d=")[2])
-                    shown[name] = hashlib.sha256(file.read_bytes()).hexdigest()
+                    view[name] = hashlib.sha256(file.read_bytes()).hexdigest()
                 else:
-                    shown[name] = value
-            yield task["data"], shown
+                    view[name] = value
+            yield task["data"], view
 
     def export(self, person: Person, name: str = "export.json") -> Path:
         """Label Studio's JSON export of all projects together."""
         rows = []
         for user, annotator in enumerate(self.study.annotators, start=1):
-            for data, shown in self.seen(annotator):
-                said = person(annotator, shown)
-                annotation = {"id": len(rows) + 100, "completed_by": user, "was_cancelled": said is None}
-                annotation |= {"result": [self._result(field, value) for field, value in (said or {}).items()]}
+            for data, view in self.seen(annotator):
+                reply = person(annotator, view)
+                annotation = {"id": len(rows) + 100, "completed_by": user, "was_cancelled": reply is None}
+                annotation |= {"result": [self._result(field, value) for field, value in (reply or {}).items()]}
                 rows.append({"id": len(rows) + 1, "data": data, "annotations": [annotation], "predictions": []})
         return self._written(name, rows)
 
@@ -88,9 +88,9 @@ class Desk:
             path = self.folder / "sheets" / f"{annotator}.csv"
             with path.open(newline="") as stream:
                 rows = list(csv.DictReader(stream))
-            for row, (_, shown) in zip(rows, self.seen(annotator), strict=True):
-                said = person(annotator, shown)
-                row.update({"skip": "x"} if said is None else {key: _cell(value) for key, value in said.items()})
+            for row, (_, view) in zip(rows, self.seen(annotator), strict=True):
+                reply = person(annotator, view)
+                row.update({"skip": "x"} if reply is None else {key: _cell(value) for key, value in reply.items()})
             paths.append(self.folder.parent / f"filled_{annotator}.csv")
             with paths[-1].open("w", newline="") as stream:
                 writer = csv.DictWriter(stream, rows[0])
@@ -117,15 +117,15 @@ class Desk:
         if isinstance(value, list):  # a box in pixels, of an image of 8 x 8
             sides = {side: 100 * pixels / 8 for side, pixels in zip(("x", "y", "width", "height"), value, strict=True)}
             box = {**sides, "rotation": 0, "rectanglelabels": ["one of them"]}
-            found: dict[str, Any] = {"type": "rectanglelabels", "value": box, "original_width": 8, "original_height": 8}
+            part: dict[str, Any] = {"type": "rectanglelabels", "value": box, "original_width": 8, "original_height": 8}
         elif any(ask.name == field and ask.control == "choice" for ask in find_survey(self.study.survey).asks):
-            found = {"type": "choices", "value": {"choices": [value]}}
+            part = {"type": "choices", "value": {"choices": [value]}}
         else:
-            found = {"type": "textarea", "value": {"text": [value]}}
+            part = {"type": "textarea", "value": {"text": [value]}}
         config = (self.folder / "label_studio" / "config.xml").read_text()
         control = re.search(f'name="{field}" toName="([a-z_0-9]+)"', config)
         to_name = control[1] if control else "image_0"
-        return {"id": "Dx_aB91ISN", "from_name": field, "to_name": to_name, **found}
+        return {"id": "Dx_aB91ISN", "from_name": field, "to_name": to_name, **part}
 
 
 def _cell(value: Any) -> str:
@@ -162,14 +162,14 @@ def knows(desk: Callable[..., Desk]) -> Callable[[Desk], Person]:
     def make(at: Desk) -> Person:
         captions = {(at.content(image), text) for item in at.pairs.items for image, text in _own(item)}
 
-        def say(_annotator: str, shown: Mapping[str, str]) -> dict[str, Any]:
-            options = {name[-1].upper(): value for name, value in shown.items() if name.startswith("option_")}
-            if "text_0" in shown and not options:
-                return {"match": "Yes" if (shown["image_0"], shown["text_0"]) in captions else "No"}
-            if "text_0" in shown:
-                (letter,) = (letter for letter, image in options.items() if (image, shown["text_0"]) in captions)
+        def say(_annotator: str, view: Mapping[str, str]) -> dict[str, Any]:
+            options = {name[-1].upper(): value for name, value in view.items() if name.startswith("option_")}
+            if "text_0" in view and not options:
+                return {"match": "Yes" if (view["image_0"], view["text_0"]) in captions else "No"}
+            if "text_0" in view:
+                (letter,) = (letter for letter, image in options.items() if (image, view["text_0"]) in captions)
                 return {"image": letter}
-            (letter,) = (letter for letter, text in options.items() if (shown["image_0"], text) in captions)
+            (letter,) = (letter for letter, text in options.items() if (view["image_0"], text) in captions)
             return {"caption": letter}
 
         return say

@@ -45,20 +45,20 @@ def test_from_the_demo_to_a_human_row_beside_the_models(command, tmp_path) -> No
         sheets = [fill(tmp_path / survey / "sheets" / f"{who}.csv", true_option(field)) for who in ("ann", "bob")]
         read = command("annotate", "import", survey, *sheets, "--json")
         assert read.json == {"to": f"{survey}/answers.jsonl", "answers": 1200, "skipped": 0, "of": 1200, "broken": []}
-    found = command("annotate", "agree", "i2t", "t2i", "--scores", "human.npz", "--json").json
-    assert {row["metric"]: row["strict"]["value"] for row in found["human"]} == {
+    record = command("annotate", "agree", "i2t", "t2i", "--scores", "human.npz", "--json").json
+    assert {row["metric"]: row["strict"]["value"] for row in record["human"]} == {
         "text_score": 1.0,
         "image_score": 1.0,
         "group_score": 1.0,
     }
-    assert found["studies"][0]["agreement"][0]["alpha"]["value"] == 1.0
+    assert record["studies"][0]["agreement"][0]["alpha"]["value"] == 1.0
     scored = command("score", "demo", "--scores", "human.npz", "--name", "human", "--out", "run", "--json")
     (run,) = scored.json["runs"]
     (result,) = run["benchmarks"].values()
     assert result["metrics"]["group_score"]["value"] == 1
-    shown = command("annotate", "agree", "i2t", "t2i", "--scores", "human.npz")
-    assert "people's scores are in human.npz; tellapart score BENCHMARK --scores human.npz --name human" in shown.out
-    assert "aspect: counting" in shown.out
+    ran = command("annotate", "agree", "i2t", "t2i", "--scores", "human.npz")
+    assert "people's scores are in human.npz; tellapart score BENCHMARK --scores human.npz --name human" in ran.out
+    assert "aspect: counting" in ran.out
 
 
 def test_what_is_written_is_said(command, made_set) -> None:
@@ -76,8 +76,8 @@ def test_what_is_written_is_said(command, made_set) -> None:
 def test_broken_answers_are_shown_and_kept_and_records_written(command, made_set, tmp_path) -> None:
     made_set("set", n=2, shape=(1, 2))
     command("annotate", "export", "caption", "folder:set", "--to", "study")
-    said = iter(["too short", "A long and quite sufficient caption of this noise."])
-    sheet = fill(tmp_path / "study" / "sheets" / "annotator-1.csv", lambda _task: {"caption": next(said)})
+    captions = iter(["too short", "A long and quite sufficient caption of this noise."])
+    sheet = fill(tmp_path / "study" / "sheets" / "annotator-1.csv", lambda _task: {"caption": next(captions)})
     ran = command("annotate", "import", "study", sheet, "--records", "itr.json")
     assert "2 of 2 tasks answered, 0 of them skipped" in ran.out
     assert "not used: task annotator-1-00001: has 2 words, fewer than 8" in ran.out

@@ -49,14 +49,14 @@ def pairs_of(n: int, shape: tuple[int, int] = (2, 2), texts: tuple[str, ...] = (
     return PairSet("made", items, Path())
 
 
-def answered(survey: str, pairs: PairSet, said: dict[str, list[str]], **how) -> tuple[Study, list[SurveyAnswer]]:
+def answered(survey: str, pairs: PairSet, replies: dict[str, list[str]], **how) -> tuple[Study, list[SurveyAnswer]]:
     """A study with each annotator's answers in the order of its units; a blank is no answer."""
-    study = deal(find_survey(survey), pairs, Deal(tuple(said), **how))
+    study = deal(find_survey(survey), pairs, Deal(tuple(replies), **how))
     field = find_survey(survey).choice.name
     tasks = {(task.annotator, task.unit): task.id for task in study.tasks}
     return study, [
         SurveyAnswer(task=tasks[who, unit.id], annotator=who, unit=unit.id, values={field: label})
-        for who, labels in said.items()
+        for who, labels in replies.items()
         for unit, label in zip(study.units, labels, strict=True)
         if label
     ]
@@ -66,7 +66,7 @@ def answered(survey: str, pairs: PairSet, said: dict[str, list[str]], **how) -> 
 
 
 def test_people_on_winoground_get_the_published_scores() -> None:
-    """89.5, 88.5 and 85.5: each pair's share of people who said yes, made again from single answers."""
+    """89.5, 88.5 and 85.5: each pair's share of people who replies yes, made again from single answers."""
     path = SHARED / "winoground_scores" / "human.jsonl"
     if not path.is_file():
         pytest.skip("the Winoground score files are not beside this checkout")
@@ -74,12 +74,12 @@ def test_people_on_winoground_get_the_published_scores() -> None:
         row["label"]: Fraction(row["score"]).limit_denominator(21)
         for row in map(json.loads, path.read_text().splitlines())
     }
-    said: dict[str, list[str]] = {f"annotator-{k}": [] for k in range(21)}
+    replies: dict[str, list[str]] = {f"annotator-{k}": [] for k in range(21)}
     for item, image, text in itertools.product(range(400), (0, 1), (0, 1)):
         yes = share[f"{item}_c{text}_i{image}"]
-        for k, own in enumerate(said.values()):
+        for k, own in enumerate(replies.values()):
             own.append(("yes" if k < yes.numerator else "no") if k < yes.denominator else "")
-    scores = human_scores([answered("match", pairs_of(400), said)])
+    scores = human_scores([answered("match", pairs_of(400), replies)])
     assert scores.kind == "probability"
     means = [100 * metric(scores.values).mean() for metric in (text_score, image_score, group_score)]
     assert means == [89.5, 88.5, 85.5]
@@ -107,8 +107,8 @@ def test_items_that_were_asked_in_part_are_left_out_of_the_row() -> None:
 
 
 def test_chosen_captions_of_one_image_are_scores() -> None:
-    said = {"ann": ["0", "1", "both", "neither"], "bob": ["0", "0", "0", "neither"]}
-    scores = human_scores([answered("coco-cf", pairs_of(4, (1, 2)), said)])
+    replies = {"ann": ["0", "1", "both", "neither"], "bob": ["0", "0", "0", "neither"]}
+    scores = human_scores([answered("coco-cf", pairs_of(4, (1, 2)), replies)])
     assert scores.values[:, 0].tolist() == [[1, 0], [0.5, 0.5], [0.75, 0.25], [0, 0]]
 
 
@@ -121,9 +121,9 @@ def test_chosen_images_of_one_caption_are_scores() -> None:
 def test_scores_of_both_ways_are_what_people_chose_or_there_are_none(signs) -> None:
     """All 81 outcomes of the four comparisons; linear programming says which of them scores can have."""
     label = {1: lambda own: own, 0: lambda own: "", -1: lambda own: str(1 - int(own))}
-    said = [label[sign](own) for sign, own in zip(signs, "0101", strict=True)]
-    captions = answered("coco-cf", pairs_of(1), {"ann": [each or "both" for each in said[:2]]})
-    images = answered("ambiguity", pairs_of(1), {"ann": [each or "both" for each in said[2:]]})
+    replies = [label[sign](own) for sign, own in zip(signs, "0101", strict=True)]
+    captions = answered("coco-cf", pairs_of(1), {"ann": [each or "both" for each in replies[:2]]})
+    images = answered("ambiguity", pairs_of(1), {"ann": [each or "both" for each in replies[2:]]})
     # s00, s01, s10, s11
     rows = np.array([[1, -1, 0, 0], [0, 0, -1, 1], [1, 0, -1, 0], [0, -1, 0, 1]])
     strict = [sign * row for sign, row in zip(signs, rows, strict=True) if sign]
@@ -147,9 +147,9 @@ def test_scores_of_both_ways_are_what_people_chose_or_there_are_none(signs) -> N
 
 
 @given(st.lists(st.tuples(*[st.sampled_from("01")] * 4), min_size=1, max_size=12))
-def test_the_row_of_scores_is_the_human_row(said) -> None:
-    captions = answered("i2t", pairs_of(len(said)), {"ann": [label for own in said for label in own[:2]]})
-    images = answered("t2i", pairs_of(len(said)), {"ann": [label for own in said for label in own[2:]]})
+def test_the_row_of_scores_is_the_human_row(replies) -> None:
+    captions = answered("i2t", pairs_of(len(replies)), {"ann": [label for own in replies for label in own[:2]]})
+    images = answered("t2i", pairs_of(len(replies)), {"ann": [label for own in replies for label in own[2:]]})
     rows = {row.metric: row.strict.value for row in human_rows([captions, images])}
     try:
         scores = human_scores([captions, images]).values
@@ -175,7 +175,7 @@ def test_the_row_of_scores_is_the_human_row(said) -> None:
 )
 def test_scores_that_answers_do_not_give_are_refused(studies, message) -> None:
     with pytest.raises(ScoreError, match=message):
-        human_scores([answered(survey, pairs_of(n), said) for survey, n, said in studies])
+        human_scores([answered(survey, pairs_of(n), replies) for survey, n, replies in studies])
 
 
 def test_a_survey_of_words_gives_no_scores() -> None:
@@ -196,20 +196,20 @@ def test_studies_of_different_sets_make_no_row() -> None:
 def test_agreement_is_between_pairs_and_over_all_in_each_view() -> None:
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 4, 50)
-    said = {}
+    replies = {}
     for name in ("ann", "bob", "cem"):
-        heard = np.where(rng.random(50) < 0.7, truth, rng.integers(0, 4, 50))
-        said[name] = ["none" if label == 3 else str(label) for label in heard]
-    said["cem"][:10] = [""] * 10
+        labels = np.where(rng.random(50) < 0.7, truth, rng.integers(0, 4, 50))
+        replies[name] = ["none" if label == 3 else str(label) for label in labels]
+    replies["cem"][:10] = [""] * 10
     survey = find_survey("best-image")
-    study, answers = answered("best-image", pairs_of(50, (4, 1)), said)
-    given_, collapsed = agreement(survey, study, answers)
-    assert (given_.view, collapsed.view, given_.units) == ("as given", "one or none", 50)
-    for view, read in ((given_, lambda label: label), (collapsed, lambda label: label == "none")):
+    study, answers = answered("best-image", pairs_of(50, (4, 1)), replies)
+    as_given, collapsed = agreement(survey, study, answers)
+    assert (as_given.view, collapsed.view, as_given.units) == ("as given", "one or none", 50)
+    for view, read in ((as_given, lambda label: label), (collapsed, lambda label: label == "none")):
         kappas = {(pair.a, pair.b): pair.kappa.value for pair in view.pairs}
         assert [pair.units for pair in view.pairs] == [50, 40, 40]
-        for a, b in itertools.combinations(said, 2):
-            both = [(read(x), read(y)) for x, y in zip(said[a], said[b], strict=True) if x and y]
+        for a, b in itertools.combinations(replies, 2):
+            both = [(read(x), read(y)) for x, y in zip(replies[a], replies[b], strict=True) if x and y]
             assert kappas[a, b] == pytest.approx(cohen_kappa_score(*map(list, zip(*both, strict=True))))
         assert view.kappa == pytest.approx(np.mean(list(kappas.values())))
         assert view.alpha.low < view.alpha.value < view.alpha.high
@@ -217,15 +217,15 @@ def test_agreement_is_between_pairs_and_over_all_in_each_view() -> None:
 
 def test_broken_and_skipped_answers_are_no_labels() -> None:
     study, answers = answered("i2t", pairs_of(4), {"ann": list("01010101"), "bob": list("01010111")})
-    kept = [each for each in answers if each.unit != "0/image 0"]
+    others = [each for each in answers if each.unit != "0/image 0"]
     marked = [
         each.model_copy(update={"skipped": True, "values": {}} if each.annotator == "ann" else {"problems": ["x"]})
         for each in answers
         if each.unit == "0/image 0"
     ]
     survey = find_survey("i2t")
-    assert agreement(survey, study, [*marked, *kept]) == agreement(survey, study, kept)
-    assert shares(survey, study, [*marked, *kept]) == shares(survey, study, kept)
+    assert agreement(survey, study, [*marked, *others]) == agreement(survey, study, others)
+    assert shares(survey, study, [*marked, *others]) == shares(survey, study, others)
 
 
 def test_one_annotator_agrees_with_nobody() -> None:
@@ -235,8 +235,8 @@ def test_one_annotator_agrees_with_nobody() -> None:
 
 def test_shares_tell_right_from_wrong_and_from_neither() -> None:
     study, answers = answered("coco-cf", pairs_of(3), {"ann": ["0", "1", "0", "0", "both", "neither"]})
-    found = {share.label: share.answers for share in shares(find_survey("coco-cf"), study, answers)}
-    assert found == {"right": 3, "wrong": 1, "both": 1, "neither": 1}
+    label_shares = {share.label: share.answers for share in shares(find_survey("coco-cf"), study, answers)}
+    assert label_shares == {"right": 3, "wrong": 1, "both": 1, "neither": 1}
     study, answers = answered("match", pairs_of(1), {"ann": ["yes", "yes", "no", "no"]})
     assert {share.label: share.answers for share in shares(find_survey("match"), study, answers)} == {
         "right": 2,
@@ -257,8 +257,8 @@ def test_error_rates_by_tag_by_altered_words_and_by_group() -> None:
         ),
         Path(),
     )
-    said = {"ann": ["0", "0", "both", "1", "1", "1", "0", "1"]}
-    study, answers = answered("coco-cf", pairs, said)
+    replies = {"ann": ["0", "0", "both", "1", "1", "1", "0", "1"]}
+    study, answers = answered("coco-cf", pairs, replies)
     found = errors_by(find_survey("coco-cf"), study, answers, {"people": ["man"], "cups": ["cup", "mug"]})
     assert (found.all.errors, found.all.answers) == (3, 8)
     assert {row.of: (row.errors, row.answers) for row in found.by_tag} == {"half: a": (2, 4), "half: b": (1, 4)}
@@ -293,9 +293,9 @@ def coco_counterfactuals() -> PairSet:
 def test_the_altered_words_of_coco_counterfactuals_are_found() -> None:
     """All but 9 of 17,410; Table 10's pairs occur at least as often as people erred on them."""
     pairs = coco_counterfactuals()
-    found = [altered_words(*item.texts) for item in pairs.items]
-    assert (len(found), sum(each is not None for each in found)) == (17_410, 17_401)
-    counts = Counter(found)
+    pairs_of_words = [altered_words(*item.texts) for item in pairs.items]
+    assert (len(pairs_of_words), sum(each is not None for each in pairs_of_words)) == (17_410, 17_401)
+    counts = Counter(pairs_of_words)
     table_10 = {
         ("woman", "girl"): 126,
         ("man", "boy"): 125,
@@ -366,10 +366,10 @@ def test_groups_are_lists_of_words(tmp_path) -> None:
 
 
 def test_everything_is_printed(capsys) -> None:
-    said = {"ann": ["0", "1", "both", "1", "1", "1"], "bob": ["0", "1", "0", "1", "0", "1"]}
-    print_findings(findings([answered("coco-cf", pairs_of(3), said)]))
+    replies = {"ann": ["0", "1", "both", "1", "1", "1"], "bob": ["0", "1", "0", "1", "0", "1"]}
+    print_findings(findings([answered("coco-cf", pairs_of(3), replies)]))
     out = capsys.readouterr().out
-    for wanted in (
+    for expected in (
         "coco-cf: 12 answers, 0 skipped, 0 not used",
         "ann, bob",
         "Krippendorff's alpha",
@@ -379,7 +379,7 @@ def test_everything_is_printed(capsys) -> None:
         "text_score",
         "ties broken by a coin",
     ):
-        assert wanted in out
+        assert expected in out
 
 
 def test_tags_cannot_steer_the_terminal(capsys) -> None:

@@ -50,19 +50,19 @@ def test_who_always_says_a_is_right_by_luck(desk) -> None:
     assert 0.42 < right / len(answers) < 0.58  # 600 answers, four standard deviations
 
 
-@pytest.mark.parametrize("said", ["Both", "both", " NEITHER "])
-def test_both_and_neither_are_read_in_any_case(desk, said) -> None:
+@pytest.mark.parametrize("reply", ["Both", "both", " NEITHER "])
+def test_both_and_neither_are_read_in_any_case(desk, reply) -> None:
     at = desk("coco-cf", n=2)
-    answers = at.imported(*at.sheets(lambda *_: {"caption": said}))
-    assert {answer.values["caption"] for answer in answers} == {said.strip().lower()}
+    answers = at.imported(*at.sheets(lambda *_: {"caption": reply}))
+    assert {answer.values["caption"] for answer in answers} == {reply.strip().lower()}
 
 
 def test_a_skipped_task_is_kept_as_skipped(desk, knows) -> None:
     at = desk("i2t", n=3)
     knowing = knows(at)
 
-    def person(annotator, shown):
-        return None if annotator == "bob" else knowing(annotator, shown)
+    def person(annotator, view):
+        return None if annotator == "bob" else knowing(annotator, view)
 
     answers = at.imported(at.export(person))
     assert {answer.annotator for answer in answers if answer.skipped} == {"bob"}
@@ -93,16 +93,16 @@ def test_answers_are_read_back_as_they_were_written(desk, knows) -> None:
 
 def test_the_best_of_four_images_is_the_one_with_most_votes(desk) -> None:
     at = desk("best-image", shape=(4, 1), n=4, annotators=("ann", "bob", "cem"))
-    wanted = {item.texts[0]: item for item in at.pairs.items}
+    by_text = {item.texts[0]: item for item in at.pairs.items}
     votes = [("2", "2", "0"), ("none", "none", "1"), ("0", "1", "none"), ("3", "3", "3")]
 
-    def person(annotator, shown):
-        item = wanted[shown["text_0"]]
+    def person(annotator, view):
+        item = by_text[view["text_0"]]
         vote = votes[int(item.id[-1])][("ann", "bob", "cem").index(annotator)]
         if vote == "none":
             return {"image": "None"}
         seen = at.content(item.images[int(vote)])
-        (letter,) = (name[-1].upper() for name, value in shown.items() if value == seen)
+        (letter,) = (name[-1].upper() for name, value in view.items() if value == seen)
         return {"image": letter}
 
     rows = find_survey("best-image").records(at.study, at.imported(at.export(person)))
@@ -117,8 +117,8 @@ def test_items_that_people_cannot_tell_apart_are_ambiguous(desk, knows) -> None:
     knowing = knows(at)
     unclear = at.pairs.items[1].texts[1]
 
-    def person(annotator, shown):
-        return {"image": "Both"} if shown["text_0"] == unclear else knowing(annotator, shown)
+    def person(annotator, view):
+        return {"image": "Both"} if view["text_0"] == unclear else knowing(annotator, view)
 
     rows = find_survey("ambiguity").records(at.study, at.imported(at.export(person)))
     assert {row["id"]: row["ambiguous"] for row in rows} == {"item-0": False, "item-1": True, "item-2": False}
@@ -127,10 +127,10 @@ def test_items_that_people_cannot_tell_apart_are_ambiguous(desk, knows) -> None:
 def test_captions_make_a_retrieval_and_a_caption_set(desk, tmp_path) -> None:
     at = desk("caption", shape=(1, 2), n=4)
 
-    def person(annotator, shown):
+    def person(annotator, view):
         if annotator == "bob":
             return {"caption": "There is a cat on the mat with a red and a blue ball."}
-        return {"caption": f"Noise of {shown['image_0'][:4]} in eight small squares of colour."}
+        return {"caption": f"Noise of {view['image_0'][:4]} in eight small squares of colour."}
 
     answers = at.imported(at.export(person))
     assert {tuple(answer.problems) for answer in answers if answer.annotator == "bob"} == {("starts with 'there is'",)}
@@ -160,8 +160,8 @@ def test_statements_make_an_nlvr2_set(desk, tmp_path) -> None:
     at = desk("statement", shape=(2, 1), n=4, annotators=("ann",))
     drafts = {f"Draft: {item.texts[0]}": item for item in at.pairs.items}
 
-    def person(_annotator, shown):
-        item = drafts[shown["text_0"]]
+    def person(_annotator, view):
+        item = drafts[view["text_0"]]
         return {"statement": f"Both show {item.id}.", "label": "True" if item.id == "item-1" else "False"}
 
     answers = at.imported(*at.sheets(person))
@@ -176,9 +176,9 @@ def test_a_question_is_answered_for_each_image_wherever_it_stood(desk, tmp_path)
     at = desk("question", shape=(2, 2), n=8, annotators=("ann",))
     colour = {at.content(image): f"colour {k}" for item in at.pairs.items for k, image in enumerate(item.images)}
 
-    def person(_annotator, shown):
-        own = {f"answer_{side}": colour[shown[f"option_{side}"]] for side in "ab"}
-        return {"question": f"Which colour has {min(shown['option_a'], shown['option_b'])[:6]}?", **own}
+    def person(_annotator, view):
+        own = {f"answer_{side}": colour[view[f"option_{side}"]] for side in "ab"}
+        return {"question": f"Which colour has {min(view['option_a'], view['option_b'])[:6]}?", **own}
 
     answers = at.imported(at.export(person))
     assert len({tuple(task.order) for task in at.study.tasks}) == 2  # both sides occurred
@@ -199,8 +199,8 @@ def test_a_question_is_answered_for_each_image_wherever_it_stood(desk, tmp_path)
 )
 def test_the_answers_to_a_question_differ_and_are_in_the_list(desk, answers, problems) -> None:
     at = desk("question", n=1, annotators=("ann",))
-    said = {"question": "What?", "answer_a": answers[0], "answer_b": answers[1]}
-    (answer,) = at.imported(at.export(lambda *_: said), allowed=frozenset({"2", "red"}))
+    reply = {"question": "What?", "answer_a": answers[0], "answer_b": answers[1]}
+    (answer,) = at.imported(at.export(lambda *_: reply), allowed=frozenset({"2", "red"}))
     assert answer.problems == problems
 
 
@@ -209,10 +209,10 @@ def test_a_box_and_then_its_phrase_make_a_grounding_set(desk, tmp_path) -> None:
     lonely = first.content(first.pairs.items[2].images[0])
     forgetful = first.content(first.pairs.items[3].images[0])
 
-    def draw(_annotator, shown):
-        if shown["image_0"] == lonely:
+    def draw(_annotator, view):
+        if view["image_0"] == lonely:
             return {"several": "No"}
-        if shown["image_0"] == forgetful:
+        if view["image_0"] == forgetful:
             return {"several": "Yes", "object": "cup"}
         return {"several": "Yes", "object": "cup", "box": [1, 2, 3, 4]}
 
@@ -231,13 +231,13 @@ def test_a_box_and_then_its_phrase_make_a_grounding_set(desk, tmp_path) -> None:
         assert [image.getpixel(corner) for corner in ((1, 2), (4, 2), (1, 6), (4, 6))] == [(255, 0, 0)] * 4
         assert image.getpixel((7, 0)) != (255, 0, 0)
 
-    said = iter(["the red one", "the left one", "the blue one"])
-    phrases = second.imported(second.export(lambda *_: {"expression": next(said)}))
+    reply = iter(["the red one", "the left one", "the blue one"])
+    phrases = second.imported(second.export(lambda *_: {"expression": next(reply)}))
     assert [answer.problems for answer in phrases].count(["names a place: left"]) == 1
     write_rows(tmp_path / "refcoco+.json", find_survey("expression").records(second.study, usable(phrases)))
-    found = read_boxes(tmp_path / "refcoco+.json").boxes
-    assert {(box.box, box.size) for box in found} == {((1.0, 2.0, 3.0, 4.0), (8, 8))}
-    assert {box.text for box in found} == {"the red one", "the blue one"}
+    boxes = read_boxes(tmp_path / "refcoco+.json").boxes
+    assert {(box.box, box.size) for box in boxes} == {((1.0, 2.0, 3.0, 4.0), (8, 8))}
+    assert {box.text for box in boxes} == {"the red one", "the blue one"}
 
 
 def test_errors_are_sampled_and_put_into_categories(desk, knows) -> None:
@@ -245,7 +245,7 @@ def test_errors_are_sampled_and_put_into_categories(desk, knows) -> None:
     knowing = knows(first)
     hard = first.content(first.pairs.items[2].images[1])
     answers = first.imported(
-        first.export(lambda who, shown: {"caption": "Both"} if shown["image_0"] == hard else knowing(who, shown))
+        first.export(lambda who, view: {"caption": "Both"} if view["image_0"] == hard else knowing(who, view))
     )
     second = desk("error-category", n=4, annotators=("cem",), earlier=Earlier(first.study, tuple(answers)))
     (unit,) = second.study.units

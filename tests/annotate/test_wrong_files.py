@@ -101,7 +101,7 @@ def test_a_minimal_export_of_an_unanswered_task_is_a_missing_answer(desk, knows)
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("reply", "message"),
     [
         ({"caption": "maybe"}, r"filled_ann\.csv:2: task ann-00001: field 'caption': 'maybe' is none of the choices"),
         ({"caption": "A", "skip": "yes"}, r"task ann-00001 is both skipped and answered; clear one"),
@@ -110,10 +110,10 @@ def test_a_minimal_export_of_an_unanswered_task_is_a_missing_answer(desk, knows)
         ({}, r"4 of 4 tasks have no answer"),
     ],
 )
-def test_a_wrong_sheet_is_named(desk, said, message) -> None:
+def test_a_wrong_sheet_is_named(desk, reply, message) -> None:
     at = desk("coco-cf", n=2, annotators=("ann",))
     with pytest.raises(DataError, match=message):
-        at.imported(*at.sheets(lambda *_: said))
+        at.imported(*at.sheets(lambda *_: reply))
 
 
 def test_a_sheet_without_its_columns_is_named(desk, tmp_path) -> None:

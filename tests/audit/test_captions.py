@@ -24,10 +24,10 @@ Made = Callable[..., PairSet]
 
 def test_a_set_whose_false_captions_are_longer_is_solved_blind(captioned: Made) -> None:
     pairs = captioned([(f"cat {k}", f"not cat {k} at all") for k in range(100)])
-    found = blind_accuracy(Blind(), pairs)
-    assert (found.value, found.verdict, found.n) == (1.0, "warn", 100)
-    assert found.low == pytest.approx(0.963, abs=1e-3)
-    assert "too often (its accuracy)" in found.says
+    finding = blind_accuracy(Blind(), pairs)
+    assert (finding.value, finding.verdict, finding.n) == (1.0, "warn", 100)
+    assert finding.low == pytest.approx(0.963, abs=1e-3)
+    assert "too often (its accuracy)" in finding.says
 
 
 def test_a_set_where_the_short_caption_is_true_half_of_the_time_passes(captioned: Made) -> None:
@@ -35,29 +35,29 @@ def test_a_set_where_the_short_caption_is_true_half_of_the_time_passes(captioned
     pairs = captioned(
         [(f"{short} {k}", f"{long} {k}") if k % 2 else (f"{long} {k}", f"{short} {k}") for k in range(100)]
     )
-    found = blind_accuracy(Blind(), pairs)
-    assert (found.value, found.verdict) == (0.5, "pass")
+    finding = blind_accuracy(Blind(), pairs)
+    assert (finding.value, finding.verdict) == (0.5, "pass")
     assert [gap.verdict for gap in length_gaps(pairs)] == ["pass", "pass"]
 
 
 @pytest.mark.parametrize("captions", [2, 5])
 def test_a_model_that_ties_gets_chance_whatever_the_number_of_captions(captioned: Made, captions: int) -> None:
-    found = blind_accuracy(Constant(), captioned([[f"{k} {n}" for n in range(captions)] for k in range(30)]))
-    assert found.value == pytest.approx(1 / captions)
-    assert found.verdict == "pass"
-    assert "30 items tied" in found.says
+    finding = blind_accuracy(Constant(), captioned([[f"{k} {n}" for n in range(captions)] for k in range(30)]))
+    assert finding.value == pytest.approx(1 / captions)
+    assert finding.verdict == "pass"
+    assert "30 items tied" in finding.says
 
 
 def test_a_set_that_is_harder_blind_than_by_chance_is_warned_of_too(captioned: Made) -> None:
-    found = blind_accuracy(Blind(), captioned([(f"a very long cat {k}", f"cat {k}") for k in range(50)]))
-    assert (found.value, found.verdict) == (0.0, "warn")
-    assert "too rarely" in found.says
+    finding = blind_accuracy(Blind(), captioned([(f"a very long cat {k}", f"cat {k}") for k in range(50)]))
+    assert (finding.value, finding.verdict) == (0.0, "warn")
+    assert "too rarely" in finding.says
 
 
 def test_of_two_images_both_captions_are_true_and_the_finding_says_so(captioned: Made) -> None:
-    found = blind_accuracy(Blind(), captioned([("a", "b c")] * 30, images=2))
-    assert found.title.endswith("prefers the first caption")
-    assert "both captions are true" in found.says
+    finding = blind_accuracy(Blind(), captioned([("a", "b c")] * 30, images=2))
+    assert finding.title.endswith("prefers the first caption")
+    assert "both captions are true" in finding.says
 
 
 def test_lengths_are_those_of_the_true_caption_less_the_mean_of_the_others(captioned: Made) -> None:
@@ -70,8 +70,8 @@ def test_lengths_are_those_of_the_true_caption_less_the_mean_of_the_others(capti
 
 def test_a_mixture_of_reordered_and_other_captions_is_warned_of_unless_a_tag_tells_them_apart(captioned: Made) -> None:
     texts = [("a dog bites a man", "a man bites a dog"), ("one cup", "two cups"), ("A cup, red", "red a cup")]
-    found = bag_of_words(captioned(texts))
-    assert (found.value, found.verdict, found.items) == (pytest.approx(2 / 3), "warn", ("0", "2"))
+    finding = bag_of_words(captioned(texts))
+    assert (finding.value, finding.verdict, finding.items) == (pytest.approx(2 / 3), "warn", ("0", "2"))
     kinds = [{"bag_of_words": kind} for kind in ("same", "differs", "same")]
     assert bag_of_words(captioned(texts, tags=kinds)).verdict == "pass"
     assert bag_of_words(captioned([texts[0], texts[2]])).verdict == "pass"
@@ -89,9 +89,9 @@ def test_captions_that_appear_twice_are_found_within_an_item_and_across_clusters
 def test_a_tag_whose_rarest_value_has_few_items_is_warned_of(captioned: Made) -> None:
     tags = [{"type": "swap" if k < 30 else "add", "id": str(k)} for k in range(100)]
     pairs = captioned([("a", "b")] * 100, tags=tags)
-    (found,) = tag_balance(pairs)  # an identifier is no breakdown
-    assert (found.name, found.value, found.verdict) == ("tag: type", 30.0, "pass")
-    assert "evenness 0.88" in found.says  # -(0.3 ln 0.3 + 0.7 ln 0.7) / ln 2
+    (finding,) = tag_balance(pairs)  # an identifier is no breakdown
+    assert (finding.name, finding.value, finding.verdict) == ("tag: type", 30.0, "pass")
+    assert "evenness 0.88" in finding.says  # -(0.3 ln 0.3 + 0.7 ln 0.7) / ln 2
     assert tag_counts(pairs) == {"type": {"add": 70, "swap": 30}}
     assert tag_balance(captioned([("a", "b")] * 3, tags=[{"t": "x"}, {"t": "x"}, {"t": "y"}]))[0].verdict == "warn"
 
@@ -107,31 +107,31 @@ def test_a_named_language_model_is_asked_which_caption_is_likelier(captioned: Ma
     )
     assert gap.value == pytest.approx(direct, abs=1e-6)
     assert gap.value > 1 and gap.verdict == "warn"
-    found = audit(pairs, Options(pictures=False, text_model=f"tinystories:{loves_z}"))
-    assert [f.name for f in found.findings[:3]] == [
+    record = audit(pairs, Options(pictures=False, text_model=f"tinystories:{loves_z}"))
+    assert [f.name for f in record.findings[:3]] == [
         "blind: blind",
         f"blind: {model.name}",
         f"plausibility: {model.name}",
     ]
-    assert "plausibility" not in [each.name for each in found.not_done]
+    assert "plausibility" not in [each.name for each in record.not_done]
 
 
 def test_checks_that_were_not_made_are_listed(captioned: Made) -> None:
-    found = audit(captioned([("a", "b c")] * 3), Options(pictures=False))
-    assert {each.name for each in found.not_done} == {
+    record = audit(captioned([("a", "b c")] * 3), Options(pictures=False))
+    assert {each.name for each in record.not_done} == {
         "grammar",
         "plausibility",
         "pictures",
         "leak",
         "detectable",
     }
-    assert (found.images, found.fingerprint, found.changes) == (None, None, [])
+    assert (record.images, record.fingerprint, record.changes) == (None, None, [])
 
 
 def test_items_of_one_caption_have_none_to_prefer(captioned: Made) -> None:
-    found = audit(captioned([("a",), ("b",)], images=2), Options(pictures=False))
-    assert [finding.name for finding in found.findings] == ["captions: shared"]
-    assert "blind, length, plausibility, grammar" in [each.name for each in found.not_done]
+    record = audit(captioned([("a",), ("b",)], images=2), Options(pictures=False))
+    assert [finding.name for finding in record.findings] == ["captions: shared"]
+    assert "blind, length, plausibility, grammar" in [each.name for each in record.not_done]
 
 
 @pytest.mark.parametrize(
@@ -165,11 +165,11 @@ def test_a_text_model_whose_output_is_not_one_number_a_text_is_an_error(captione
 
 def test_a_caption_that_is_better_english_is_found(captioned: Made) -> None:
     pairs = captioned([(f"a cat and {n} dogs sit on the mat", f"cat and {n} dogs sit mat") for n in range(30)])
-    found = audit(pairs, Options(pictures=False, grammar_model="words"))
-    gap = next(finding for finding in found.findings if finding.name == "grammar: words")
+    record = audit(pairs, Options(pictures=False, grammar_model="words"))
+    gap = next(finding for finding in record.findings if finding.name == "grammar: words")
     # Nine words against six, so all scores are one deviation from their mean: two deviations between them.
     assert gap.value == pytest.approx(2.0) and gap.verdict == "warn" and gap.unit == "deviations"
-    assert "grammar" not in [each.name for each in found.not_done]
+    assert "grammar" not in [each.name for each in record.not_done]
     alike = audit(
         captioned([(f"{n} cats", f"{n} dogs") for n in range(30)]), Options(pictures=False, grammar_model="words")
     )
@@ -188,6 +188,6 @@ def test_a_parser_tells_scrambled_captions(captioned: Made) -> None:
     pairs = captioned(
         [("A cat is sitting on the mat.", "Mat the on sitting is cat a."), ("Two dogs run.", "Two dogs runs.")] * 12
     )
-    found = audit(pairs, Options(pictures=False, grammar_model="link-grammar"))
-    gap = next(finding for finding in found.findings if finding.name.startswith("grammar"))
+    record = audit(pairs, Options(pictures=False, grammar_model="link-grammar"))
+    gap = next(finding for finding in record.findings if finding.name.startswith("grammar"))
     assert gap.verdict == "warn" and gap.value > 1

@@ -33,8 +33,8 @@ def test_only_what_a_card_says_is_an_answer() -> None:
         "description": "Cups.",
         "datasheet": {"purpose": " To test. ", "funding": None, "licence": "CC0"},
     }
-    given = {answer.question.key: answer.text for answer in answers(card) if answer.text}
-    assert given == {"purpose": "To test.", "instances": "Cups.", "licence": "CC0"}
+    answered = {answer.question.key: answer.text for answer in answers(card) if answer.text}
+    assert answered == {"purpose": "To test.", "instances": "Cups.", "licence": "CC0"}
 
 
 def test_a_card_with_its_questions_says_the_same_when_read_again() -> None:

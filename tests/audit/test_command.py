@@ -29,17 +29,17 @@ def test_the_demo_set_passes_all_but_a_tag_of_many_values(demo: Audit) -> None:
 
 
 def test_the_numbers_of_the_demo_set_are_these(demo: Audit) -> None:
-    found = {finding.name: finding for finding in demo.findings}
-    assert found["blind: blind"].value == 0.48
-    assert (found["blind: blind"].low, found["blind: blind"].high) == pytest.approx((0.4367, 0.5250), abs=1e-3)
-    assert found["length: words"].value == pytest.approx(0.1233, abs=1e-3)
-    assert found["length: characters"].value == pytest.approx(0.4, abs=0.01)
-    assert found["bag of words"].value == 0.0
-    assert found["captions: shared"].value == 0.02
-    assert found["images: near-duplicates"].value == 0.0
-    assert found["change: not minimal"].value == 0.02
-    assert found["change: share"].value == pytest.approx(0.0958, abs=1e-3)
-    assert found["tag: aspect"].value == 100.0
+    by_check = {finding.name: finding for finding in demo.findings}
+    assert by_check["blind: blind"].value == 0.48
+    assert (by_check["blind: blind"].low, by_check["blind: blind"].high) == pytest.approx((0.4367, 0.5250), abs=1e-3)
+    assert by_check["length: words"].value == pytest.approx(0.1233, abs=1e-3)
+    assert by_check["length: characters"].value == pytest.approx(0.4, abs=0.01)
+    assert by_check["bag of words"].value == 0.0
+    assert by_check["captions: shared"].value == 0.02
+    assert by_check["images: near-duplicates"].value == 0.0
+    assert by_check["change: not minimal"].value == 0.02
+    assert by_check["change: share"].value == pytest.approx(0.0958, abs=1e-3)
+    assert by_check["tag: aspect"].value == 100.0
     assert sum(map(sum, demo.changes_by_field)) == 300
 
 
@@ -47,9 +47,9 @@ def test_it_prints_a_table_and_what_was_not_checked_and_exits_with_0(made_set: A
     ran = command("audit", made_set(n=30))
     assert ran.code == 0, ran.err
     assert "change: not minimal" in ran.out  # noise: every pixel changes
-    said = " ".join(ran.out.split())
-    assert "warn change: not minimal: items of which more than 25 % of the pixels change" in said
-    assert "by more than 24 of 255 levels: 100.00 %; not minimal to the eye" in said
+    text = " ".join(ran.out.split())
+    assert "warn change: not minimal: items of which more than 25 % of the pixels change" in text
+    assert "by more than 24 of 255 levels: 100.00 %; not minimal to the eye" in text
     assert "not checked  grammar" in ran.out
     assert "checks pass" in ran.out
 
@@ -70,9 +70,9 @@ def test_json_is_the_record_that_is_written(made_set: Any, command: Run) -> None
 
 def test_the_files_are_named_and_so_is_what_the_card_lacks(made_set: Any, command: Run) -> None:
     ran = command("audit", made_set(n=6), "--to", "card")
-    said = " ".join(ran.out.split())
-    assert "card/card.html and card.md: the data card; 56 questions of card.json are open" in said
-    assert "the card lacks description, url, creators, date_published, which it asks for" in said
+    text = " ".join(ran.out.split())
+    assert "card/card.html and card.md: the data card; 56 questions of card.json are open" in text
+    assert "the card lacks description, url, creators, date_published, which it asks for" in text
 
 
 def test_another_set_is_searched_for_what_both_hold(made_set: Any, command: Run) -> None:

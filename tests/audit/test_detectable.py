@@ -59,8 +59,8 @@ def blurred(pixels: Pixels) -> Pixels:
     return np.asarray(Image.fromarray(pixels).filter(ImageFilter.GaussianBlur(0.7)), np.uint8)
 
 
-def by_name(found: list[Finding]) -> dict[str, Finding]:
-    return {finding.name: finding for finding in found}
+def by_name(findings: list[Finding]) -> dict[str, Finding]:
+    return {finding.name: finding for finding in findings}
 
 
 def rows(second: Callable[[Pixels], Pixels], n: int = 24) -> list[tuple[Pixels, Pixels]]:
@@ -79,25 +79,25 @@ def pairs_of(n: int) -> PairSet:
 
 def test_pictures_of_one_process_are_at_chance(pictured: Made) -> None:
     pairs = pictured(rows(lambda pixels: pixels))
-    found = by_name(detectability(pairs, pictures=True)[0])
+    findings = by_name(detectability(pairs, pictures=True)[0])
     for name in ("detectable: images, by file", "detectable: images, by pixels"):
-        assert found[name].verdict == "pass"
-        assert found[name].low is not None
-        assert found[name].low < 0.5 < float(found[name].high or 0)
+        assert findings[name].verdict == "pass"
+        assert findings[name].low is not None
+        assert findings[name].low < 0.5 < float(findings[name].high or 0)
 
 
 def test_pictures_of_which_one_was_compressed_again_are_told_and_the_audit_warns(pictured: Made) -> None:
     pairs = pictured(rows(recompressed), texts=[("the same", "the same")] * 24)
-    found = by_name(audit(pairs).warnings)["detectable: images, by pixels"]
-    assert found.value > 0.9
-    assert found.items
-    assert "p = 0.010 (99 swaps): they come from different processes; most by " in found.says
+    record = by_name(audit(pairs).warnings)["detectable: images, by pixels"]
+    assert record.value > 0.9
+    assert record.items
+    assert "p = 0.010 (99 swaps): they come from different processes; most by " in record.says
 
 
 def test_pictures_of_which_one_is_blurred_are_told_by_what_blur_takes_away() -> None:
-    found = detectable(of_pixels(rows(blurred)), pairs_of(24))
-    assert (found.value, found.verdict) == (1.0, "warn")
-    assert found.says.endswith("lower in the others")
+    finding = detectable(of_pixels(rows(blurred)), pairs_of(24))
+    assert (finding.value, finding.verdict) == (1.0, "warn")
+    assert finding.says.endswith("lower in the others")
 
 
 def test_a_file_of_another_format_is_told_by_the_file_alone(pictured: Made) -> None:
@@ -107,8 +107,8 @@ def test_a_file_of_another_format_is_told_by_the_file_alone(pictured: Made) -> N
         return stream.getvalue()
 
     pairs = pictured([(first, jpeg(second)) for first, second in rows(lambda pixels: pixels, 24)])
-    found = by_name(detectability(pairs, pictures=True)[0])["detectable: images, by file"]
-    assert (found.value, found.verdict) == (1.0, "warn")
+    finding = by_name(detectability(pairs, pictures=True)[0])["detectable: images, by file"]
+    assert (finding.value, finding.verdict) == (1.0, "warn")
 
 
 def test_the_order_of_the_pictures_is_what_is_told_so_swapping_half_of_the_items_hides_it() -> None:
@@ -118,21 +118,21 @@ def test_the_order_of_the_pictures_is_what_is_told_so_swapping_half_of_the_items
 
 def test_captions_whose_words_give_them_away_are_told_and_plain_reorderings_tie(captioned: Made) -> None:
     names = ("cat", "dog", "cow", "hen", "ox")
-    said = [(f"the {names[k % 5]} sits {k}", f"there is no {names[k % 5]} {k}") for k in range(40)]
-    found, _ = detectability(captioned(said), pictures=True)
-    assert [(each.name, each.value, each.verdict) for each in found] == [
+    texts = [(f"the {names[k % 5]} sits {k}", f"there is no {names[k % 5]} {k}") for k in range(40)]
+    findings, _ = detectability(captioned(texts), pictures=True)
+    assert [(each.name, each.value, each.verdict) for each in findings] == [
         ("detectable: captions, by words", 1.0, "warn")
     ]
-    said = [(f"{names[k % 5]} sees {names[k % 4]} {k}", f"{names[k % 4]} sees {names[k % 5]} {k}") for k in range(40)]
-    found, _ = detectability(captioned(said), pictures=True)
-    assert (found[0].value, found[0].verdict) == (0.5, "pass")
+    texts = [(f"{names[k % 5]} sees {names[k % 4]} {k}", f"{names[k % 4]} sees {names[k % 5]} {k}") for k in range(40)]
+    findings, _ = detectability(captioned(texts), pictures=True)
+    assert (findings[0].value, findings[0].verdict) == (0.5, "pass")
 
 
 def test_an_encoder_judges_pictures_and_captions_beside_the_statistics(pictured: Made) -> None:
     pairs = pictured(rows(lambda pixels: pixels, 20), texts=[("the same", "the same")] * 20)
-    found = by_name(audit(pairs, Options(detector_model="demo-encoder")).findings)
-    assert found["detectable: images, by demo-encoder"].verdict == "pass"
-    assert found["detectable: captions, by demo-encoder"].value == 0.5
+    record = by_name(audit(pairs, Options(detector_model="demo-encoder")).findings)
+    assert record["detectable: images, by demo-encoder"].verdict == "pass"
+    assert record["detectable: captions, by demo-encoder"].value == 0.5
     with pytest.raises(ModelError, match="oracle has no vectors of images and texts apart; name a dual encoder"):
         audit(pairs, Options(detector_model="oracle"))
 
@@ -142,8 +142,8 @@ def test_vectors_of_an_encoder_tell_tinted_pictures(pictured: Made) -> None:
     pairs = pictured([(first // 2, second // 2 + red) for first, second in rows(lambda pixels: pixels)])
     vectors = embeddings(find_model("demo-encoder"), pairs, store=EmbeddingStore(None), texts=False).images
     assert vectors is not None
-    found = detectable(Evidence("images", "demo-encoder", vectors), pairs)
-    assert (found.verdict, found.says) == ("warn", "p = 0.010 (99 swaps): they come from different processes")
+    finding = detectable(Evidence("images", "demo-encoder", vectors), pairs)
+    assert (finding.verdict, finding.says) == ("warn", "p = 0.010 (99 swaps): they come from different processes")
 
 
 def test_what_is_not_judged_is_said(captioned: Made, pictured: Made) -> None:
@@ -159,9 +159,9 @@ def test_what_is_not_judged_is_said(captioned: Made, pictured: Made) -> None:
 
 def test_of_a_large_set_items_are_judged_that_are_spread_evenly(captioned: Made) -> None:
     pairs = captioned([("a", "b")] * (2 * MOST_ITEMS))
-    found = detectability(pairs, pictures=False)[0][0]
-    assert found.n == MOST_ITEMS
-    assert found.items[:3] == ("0", "2", "4")
+    finding = detectability(pairs, pictures=False)[0][0]
+    assert finding.n == MOST_ITEMS
+    assert finding.items[:3] == ("0", "2", "4")
 
 
 def test_a_set_of_one_process_is_flagged_no_more_often_than_promised() -> None:
@@ -180,11 +180,11 @@ def test_a_set_of_one_process_is_flagged_no_more_often_than_promised() -> None:
 
 
 def test_the_commonest_words_are_counted_whatever_their_case() -> None:
-    found = word_counts([(f"Cat {k}", f"a cat, cat {k}") for k in range(300)])
-    assert found.names[:3] == ("the word 'cat'", "the mark ','", "the word 'a'")
-    assert (len(found.names), found.names[-2:]) == (258, ("capitals", "length"))
-    assert found.features[0].tolist()[0][:3] + found.features[0].tolist()[1][:3] == [1, 0, 0, 2, 1, 1]
-    assert found.features[0, :, -2:].tolist() == [[1, 5], [0, 12]]
+    evidence = word_counts([(f"Cat {k}", f"a cat, cat {k}") for k in range(300)])
+    assert evidence.names[:3] == ("the word 'cat'", "the mark ','", "the word 'a'")
+    assert (len(evidence.names), evidence.names[-2:]) == (258, ("capitals", "length"))
+    assert evidence.features[0].tolist()[0][:3] + evidence.features[0].tolist()[1][:3] == [1, 0, 0, 2, 1, 1]
+    assert evidence.features[0, :, -2:].tolist() == [[1, 5], [0, 12]]
 
 
 @pytest.mark.parametrize("side", [1, 2, 7, 8, 9, 40])
@@ -209,8 +209,8 @@ def test_a_file_tells_its_format_size_and_quantisation() -> None:
     def of(kind: str, **options: Any) -> dict[str, float]:
         stream = io.BytesIO()
         Image.fromarray(natural(1, 32)).save(stream, kind, **options)
-        found = file_statistics(stream.getvalue(), natural(1, 32))
-        return dict(zip(FILE_STATISTICS, found.tolist(), strict=True))
+        statistics = file_statistics(stream.getvalue(), natural(1, 32))
+        return dict(zip(FILE_STATISTICS, statistics.tolist(), strict=True))
 
     assert of("JPEG", quality=30)["JPEG quantisation"] > of("JPEG", quality=90)["JPEG quantisation"] > 0
     assert of("JPEG", quality=30)["bytes a pixel"] < of("PNG")["bytes a pixel"]

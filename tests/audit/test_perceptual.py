@@ -33,7 +33,7 @@ def print_of(pixels: NDArray[np.uint8]) -> ImageHashes:
     return gather_hashes([(perceptual_hash(pixels), thumbnail(pixels))])
 
 
-def found(one: ImageHashes, other: ImageHashes) -> set[tuple[int, int]]:
+def near_pairs(one: ImageHashes, other: ImageHashes) -> set[tuple[int, int]]:
     return {(int(a), int(b)) for left, right in near_duplicates(one, other) for a, b in zip(left, right, strict=True)}
 
 
@@ -53,9 +53,9 @@ def test_a_scaled_or_compressed_picture_is_near_and_another_one_is_not(blots: Bl
     picture.save(stream, "JPEG", quality=60)
     small = picture.resize((70, 60), Image.Resampling.BICUBIC)
     for other in (Image.open(stream), small):
-        assert found(print_of(np.asarray(picture)), print_of(np.asarray(other.convert("RGB")))) == {(0, 0)}
+        assert near_pairs(print_of(np.asarray(picture)), print_of(np.asarray(other.convert("RGB")))) == {(0, 0)}
     assert bits(perceptual_hash(blots(0)), perceptual_hash(blots(1))) > BITS
-    assert found(print_of(blots(0)), print_of(blots(1))) == set()
+    assert near_pairs(print_of(blots(0)), print_of(blots(1))) == set()
 
 
 def test_the_same_forms_in_other_colours_are_no_duplicate(blots: Blots) -> None:
@@ -63,7 +63,7 @@ def test_the_same_forms_in_other_colours_are_no_duplicate(blots: Blots) -> None:
     red[:, :, 0] = 130
     blue = red[:, :, ::-1].copy()
     assert perceptual_hash(red) == perceptual_hash(blue)
-    assert found(print_of(red), print_of(blue)) == set()
+    assert near_pairs(print_of(red), print_of(blue)) == set()
 
 
 hashes = st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 255), st.integers(0, 255).map(lambda k: k << 50))
@@ -79,10 +79,10 @@ def test_the_search_finds_exactly_the_pairs_that_a_full_comparison_finds(ours, t
         for j, b in enumerate(theirs)
         if bits(a, b) <= BITS and abs(i - j) * spread <= LEVELS
     }
-    assert found(one, other) == expected
+    assert near_pairs(one, other) == expected
 
 
 def test_a_large_group_of_like_pictures_is_searched_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tellapart.data.perceptual._BLOCK", 400)
     same = gather_hashes([(5, np.zeros(192, np.uint8))] * 30)
-    assert len(found(same, same)) == 900
+    assert len(near_pairs(same, same)) == 900

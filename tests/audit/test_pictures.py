@@ -29,8 +29,8 @@ def patched(picture: Pixels, size: int = 10, at: tuple[int, int] = (20, 30)) -> 
     return changed
 
 
-def by_name(found: list[Finding]) -> dict[str, Finding]:
-    return {finding.name: finding for finding in found}
+def by_name(findings: list[Finding]) -> dict[str, Finding]:
+    return {finding.name: finding for finding in findings}
 
 
 def test_a_clean_set_of_minimal_pairs_passes_every_check(pictured: Made, blots: Blots) -> None:
@@ -40,10 +40,10 @@ def test_a_clean_set_of_minimal_pairs_passes_every_check(pictured: Made, blots: 
     rows = [(blots(k), patched(blots(k)))[:: -1 if turned[k] else 1] for k in range(30)]
     texts = [(f"blots {k}", f"patched {k}")[:: -1 if turned[k] else 1] for k in range(30)]
     pairs = pictured(rows, texts=texts)
-    found = audit(pairs)
-    assert [finding.name for finding in found.warnings] == []
-    assert (found.images, found.items, found.clusters) == (60, 30, 30)
-    assert found.fingerprint == pairs.fingerprint()
+    record = audit(pairs)
+    assert [finding.name for finding in record.warnings] == []
+    assert (record.images, record.items, record.clusters) == (60, 30, 30)
+    assert record.fingerprint == pairs.fingerprint()
 
 
 def test_planted_duplicates_are_named(pictured: Made, blots: Blots) -> None:
@@ -54,12 +54,12 @@ def test_planted_duplicates_are_named(pictured: Made, blots: Blots) -> None:
     texts = [(f"a {k}", f"b {k}") for k in range(6)]
     texts[3] = texts[2][::-1]
     pairs = pictured(rows, texts=texts, clusters=["0", "1", "2", "2", "4", "5"])
-    found = by_name(picture_duplicates(pairs, scan_images(pairs)))
-    assert found["images: twice in an item"].items == ("item-1",)
-    assert found["items: twice"].items == ("item-2", "item-3")
-    assert found["images: shared"].items == ("item-4", "item-5")  # 2 and 3 are one cluster
-    assert found["images: near-duplicates"].items == ()
-    assert {each.verdict for each in found.values()} == {"warn", "pass"}
+    findings = by_name(picture_duplicates(pairs, scan_images(pairs)))
+    assert findings["images: twice in an item"].items == ("item-1",)
+    assert findings["items: twice"].items == ("item-2", "item-3")
+    assert findings["images: shared"].items == ("item-4", "item-5")  # 2 and 3 are one cluster
+    assert findings["images: near-duplicates"].items == ()
+    assert {each.verdict for each in findings.values()} == {"warn", "pass"}
 
 
 def test_a_look_alike_in_another_cluster_is_a_near_duplicate_and_one_in_the_same_is_not(
@@ -84,20 +84,20 @@ def test_pictures_and_captions_that_two_sets_share_are_a_leak(pictured: Made, bl
     assert (exact.items, exact.verdict) == (("item-0",), "warn")
     assert (alike.items, alike.verdict) == (("item-3",), "warn")
     assert caption_leak(ours, theirs).items == ("item-3",)
-    found = audit(ours, Options(against=theirs))
-    assert found.against == "theirs"
-    assert {"leak: images", "leak: near-duplicates", "leak: captions"} <= {each.name for each in found.warnings}
-    assert "leak" not in [each.name for each in found.not_done]
+    record = audit(ours, Options(against=theirs))
+    assert record.against == "theirs"
+    assert {"leak: images", "leak: near-duplicates", "leak: captions"} <= {each.name for each in record.warnings}
+    assert "leak" not in [each.name for each in record.not_done]
 
 
 def test_a_change_is_measured_to_the_pixel(blots: Blots) -> None:
     picture = blots(0)
-    found = change_of([picture, patched(picture, 16, (32, 8))])
-    assert found.share == 16 * 16 / 64**2
-    assert found.box == (32 / 64, 8 / 64, 48 / 64, 24 / 64)
-    assert found.box_share == found.share
-    assert found.centre == (40 / 64, 16 / 64)
-    assert changes_by_field([found, found]) == [[0, 2, 0], [0, 0, 0], [0, 0, 0]]
+    change = change_of([picture, patched(picture, 16, (32, 8))])
+    assert change.share == 16 * 16 / 64**2
+    assert change.box == (32 / 64, 8 / 64, 48 / 64, 24 / 64)
+    assert change.box_share == change.share
+    assert change.centre == (40 / 64, 16 / 64)
+    assert changes_by_field([change, change]) == [[0, 2, 0], [0, 0, 0], [0, 0, 0]]
 
 
 def test_noise_below_the_level_is_no_change(blots: Blots) -> None:
@@ -108,8 +108,8 @@ def test_noise_below_the_level_is_no_change(blots: Blots) -> None:
 
 def test_of_several_pictures_the_largest_change_counts(blots: Blots) -> None:
     picture = blots(0)
-    found = change_of([picture, picture, patched(picture, 8), patched(picture, 4)])
-    assert found.share == 64 / 64**2
+    change = change_of([picture, picture, patched(picture, 8), patched(picture, 4)])
+    assert change.share == 64 / 64**2
 
 
 def test_a_pair_that_is_not_minimal_and_one_that_cannot_be_seen_are_named(pictured: Made, blots: Blots) -> None:
@@ -119,19 +119,19 @@ def test_a_pair_that_is_not_minimal_and_one_that_cannot_be_seen_are_named(pictur
     rows[7] = [blots(7), patched(blots(7), 1)]
     pairs = pictured(rows)
     scan = scan_images(pairs)
-    found = by_name(change_findings(scan.changes, pairs))
-    large = found["change: not minimal"]
+    findings = by_name(change_findings(scan.changes, pairs))
+    large = findings["change: not minimal"]
     assert (large.items, large.value, large.verdict) == (("item-4", "item-6"), 0.2, "warn")
     assert "1 items have pictures of different sizes" in large.says
-    assert (found["change: hardly seen"].items, found["change: hardly seen"].verdict) == (("item-7",), "warn")
-    assert found["change: share"].items[0] == "item-4"
-    assert found["change: share"].n == 9
+    assert (findings["change: hardly seen"].items, findings["change: hardly seen"].verdict) == (("item-7",), "warn")
+    assert findings["change: share"].items[0] == "item-4"
+    assert findings["change: share"].n == 9
 
 
 def test_items_of_one_picture_change_nothing(pictured: Made, blots: Blots) -> None:
-    found = audit(pictured([[blots(k)] for k in range(3)]))
-    assert found.changes == []
-    assert "change" in [each.name for each in found.not_done]
+    record = audit(pictured([[blots(k)] for k in range(3)]))
+    assert record.changes == []
+    assert "change" in [each.name for each in record.not_done]
 
 
 def test_a_picture_that_cannot_be_decoded_is_an_error_that_names_its_place(pictured: Made, blots: Blots) -> None:
