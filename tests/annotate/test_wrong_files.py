@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tellapart.annotate.folder import read_answers, read_study, write_answers
+from tellapart.annotate.folder import read_answers, read_study, write_answers, write_rows
 from tellapart.annotate.replies import read_allowed
 from tellapart.errors import DataError
 
@@ -203,3 +203,8 @@ def test_answers_to_another_key_are_refused(asked, desk) -> None:
     write_answers(at.folder, [each.model_copy(update={"task": "zoe-1"}) for each in at.imported(path)])
     with pytest.raises(DataError, match=r"task 'zoe-1' is unknown to .*study\.json; import the answers again"):
         read_answers(at.folder, at.study)
+
+
+def test_records_that_cannot_be_written_are_an_error_that_names_the_file() -> None:
+    with pytest.raises(DataError, match=r"no such folder/a\.json cannot be written \(No such file or directory\)"):
+        write_rows(Path("no such folder/a.json"), [])
