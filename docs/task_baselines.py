@@ -42,8 +42,8 @@ from tellapart.metrics.ptb import tokenize
 from tellapart.metrics.retrieval import Ranks, Retrieval
 from tellapart.models.reference import Blind
 from tellapart.tasks.choice import Chosen
-from tellapart.tasks.class_scores import Classified, named_classes
-from tellapart.tasks.frame_scores import FrameScores
+from tellapart.tasks.classification import Classified, named_classes
+from tellapart.tasks.moments import FrameScores
 from tellapart.tasks.registry import TASKS
 
 BASELINES = Path(__file__).with_name("baselines.json")

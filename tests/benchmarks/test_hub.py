@@ -218,9 +218,9 @@ def test_a_token_without_access_is_an_error_with_the_page(monkeypatch: pytest.Mo
 def test_a_cache_that_lacks_a_file_is_not_taken_for_the_set(tmp_path: Path) -> None:
     (snapshot(tmp_path, hub_of("coco-counterfactuals")) / "data").mkdir(parents=True)
     (snapshot(tmp_path, hub_of("coco-counterfactuals")) / "data" / "examples.jsonl").write_text("{}")
-    assert hub_of("coco-counterfactuals").cached() is None
+    assert hub_of("coco-counterfactuals").cached_folder() is None
     (snapshot(tmp_path, hub_of("coco-counterfactuals")) / "data" / "images.zip").write_bytes(b"")
-    assert hub_of("coco-counterfactuals").cached() == snapshot(tmp_path, hub_of("coco-counterfactuals"))
+    assert hub_of("coco-counterfactuals").cached_folder() == snapshot(tmp_path, hub_of("coco-counterfactuals"))
 
 
 def test_whatever_byte_of_a_parquet_file_is_damaged_the_error_names_the_file(tmp_path: Path, parquet: Write) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.benchmarks.image_sources import FolderImages, ZipImages, crop_reference, crop_images
+from tellapart.benchmarks.image_sources import FolderImages, ZipImages, crop_images, crop_reference
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.errors import DataError
 

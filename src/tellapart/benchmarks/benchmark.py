@@ -28,18 +28,12 @@ class Benchmark:
     """A named source of one task's records: minimal pairs, a gallery, statements, questions, boxes, captions, moments.
 
     Attributes:
-        name: as on the command line and in results.
-        title: one line for people.
         items: how many records it holds.
-        source: where it comes from.
-        licence: of its images and captions.
-        citation: the paper.
-        task: the task's name: what a model must put out, and how that is measured.
+        task: the name of its task.
         shape: of pairs: images and texts of an item.
         load: reads the records from a place that has the files. No image is opened.
-        files: what it needs: file names, `a*b` patterns, `a|b` alternatives.
-        images: which images it needs, in words.
-        cluster: what is resampled together, in words.
+        files: names of the files that it needs: `a*b` patterns, `a|b` alternatives.
+        images, cluster: the images that it needs, and what is resampled together, in words.
         hub: where its files are fetched from if no folder of the user's has them.
         place: where this user keeps files.
         usual: names of folders beside the annotations in which its images usually lie; pairs know where theirs are.
@@ -59,8 +53,8 @@ class Benchmark:
     title: str
     items: int
     source: str
-    licence: str
-    citation: str
+    licence: str = "not stated"
+    citation: str = "not stated"
     task: str = "pairs"
     shape: tuple[int, int] | None = None
     load: Callable[[Locations], Any]
@@ -117,7 +111,7 @@ class Benchmark:
         """Return the place that has the files without using the network; None where there is none."""
         if not self.missing():
             return self.place
-        folder = None if self.hub is None else self.hub.cached()
+        folder = None if self.hub is None else self.hub.cached_folder()
         return None if folder is None else replace(self.place, data=folder)
 
     def records_here(self) -> Any:

@@ -75,14 +75,9 @@ def _captions(files: list[Path]) -> tuple[list[Item], Callable[[str], bytes]]:
 
 
 def _item(row: Mapping[str, Any], where: str, number: int, images: tuple[str, str], cluster: str) -> Item:
-    return make_item(
-        where,
-        id=str(number),
-        images=images,
-        texts=(string(row, "caption", where), string(row, "negative_caption", where)),
-        tags=_tags(string(row, "type", where), string(row, "subtype", where)),
-        cluster=cluster,
-    )
+    texts = (string(row, "caption", where), string(row, "negative_caption", where))
+    tags = _tags(string(row, "type", where), string(row, "subtype", where))
+    return make_item(where, id=str(number), images=images, texts=texts, tags=tags, cluster=cluster)
 
 
 def _tags(kind: str, subtype: str) -> dict[str, str]:
@@ -105,14 +100,10 @@ def _known() -> Outline:
 
 
 def _paper_table(by_type: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """I2T, T2I and group score over all items, then by type."""
-    groups = {"": by_type[ALL], **{f"{kind} ": by_type[kind] for kind in ("replace", "swap", "add")}}
+    """Return I2T, T2I and group score over all items, then by type."""
+    groups = {"": ALL, "replace ": "replace", "swap ": "swap", "add ": "add"}
     columns = {"I2T": "text_score", "T2I": "image_score", "Group": "group_score"}
-    return {
-        f"{group}{column}": 100 * numbers[metric]
-        for group, numbers in groups.items()
-        for column, metric in columns.items()
-    }
+    return {group + name: 100 * by_type[kind][key] for group, kind in groups.items() for name, key in columns.items()}
 
 
 BIVLC = Benchmark(

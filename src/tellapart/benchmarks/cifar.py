@@ -148,7 +148,6 @@ def _benchmark(name: str, title: str, names: str, file: str, folder: str) -> Ben
         items=10_000,
         task="classification",
         source="https://www.cs.toronto.edu/~kriz/cifar.html",
-        licence="not stated",
         citation="Krizhevsky, Learning multiple layers of features from tiny images, 2009",
         files=(pattern,),
         images="in the file of the binary version (pickles are not read), or in a folder a class",

@@ -123,8 +123,6 @@ def class_folder_benchmark(name: str) -> Benchmark:
         items=len(records.pictures),
         task="classification",
         source=str(root),
-        licence="not stated",
-        citation="not stated",
         cluster="the image",
         load=lambda _place: records,
         pictures=lambda _place: FolderImages(root),

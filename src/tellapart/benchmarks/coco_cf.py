@@ -10,8 +10,8 @@ Measured here as pairs. An id is `<COCO image>_<caption>`: captions of one COCO 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.hub import Hub
@@ -33,15 +33,9 @@ def _load(place: Locations) -> PairSet:
     for line, row in read_jsonl(path):
         where = f"{path}:{line}"
         name = string(row, "id", where)
-        items.append(
-            make_item(
-                where,
-                id=name,
-                images=tuple(f"{string(row, side, where)}.jpg" for side in ("image_0", "image_1")),
-                texts=(string(row, "caption_0", where), string(row, "caption_1", where)),
-                cluster=name.partition("_")[0],
-            )
-        )
+        images = tuple(f"{string(row, side, where)}.jpg" for side in ("image_0", "image_1"))
+        texts = (string(row, "caption_0", where), string(row, "caption_1", where))
+        items.append(make_item(where, id=name, images=images, texts=texts, cluster=name.partition("_")[0]))
         lines[name] = where
     expect_count(path, len(items), COCO_COUNTERFACTUALS.items)
     root, read = _images(place, folder)
@@ -55,14 +49,8 @@ def _images(place: Locations, folder: Path) -> tuple[Path, Callable[[str], bytes
     return root, FolderImages(root)
 
 
-@dataclass(frozen=True, slots=True)
-class SplitLeaks:
-    """What a split into parts tears apart, or shares between them.
-
-    Attributes:
-        pairs: ids whose two captions lie in different parts.
-        images: COCO images with captions in more than one part.
-    """
+class SplitLeaks(NamedTuple):
+    """Ids of pairs whose captions lie in different parts of a split, and COCO images with captions in several parts."""
 
     pairs: tuple[str, ...]
     images: tuple[str, ...]

@@ -37,7 +37,7 @@ class Hub:
         """The address of its page."""
         return f"https://huggingface.co/datasets/{self.repo}"
 
-    def cached(self) -> Path | None:
+    def cached_folder(self) -> Path | None:
         """Return the folder of its files in the hub's cache, or None if they are not all there; no network is used."""
         try:
             hub = require("huggingface_hub", extra="hub")
@@ -53,7 +53,7 @@ class Hub:
             DataError: it is gated and there is no token.
             MissingDependencyError: huggingface_hub is not installed.
         """
-        if self.cached() is None:
+        if self.cached_folder() is None:
             if self.gated and not _token():
                 raise DataError(self._gate("and there is no token here"))
             require("huggingface_hub", extra="hub")
@@ -66,7 +66,7 @@ class Hub:
             DataError: it is gated and there is no token, or the hub cannot be reached and the cache lacks it.
         """
         self.expect()
-        if (folder := self.cached()) is not None:
+        if (folder := self.cached_folder()) is not None:
             return folder
         hub = require("huggingface_hub", extra="hub")
         try:

@@ -59,8 +59,6 @@ def ranking_benchmark(name: str, place: Locations | None = None) -> Benchmark:
         items=len(records.rankings),
         task="ranking",
         source=str(path),
-        licence="not stated",
-        citation="not stated",
         load=lambda _place: records,
         place=Locations(images=images),
     )

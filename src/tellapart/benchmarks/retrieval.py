@@ -5,6 +5,7 @@ COCO's and Flickr30K's files are those that ALBEF and X-VLM ship: a list of `{"i
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from tellapart.benchmarks.benchmark import Benchmark
@@ -99,31 +100,25 @@ FLICKR30K_RETRIEVAL = Benchmark(
     load=one_file("flickr30k-retrieval", "flickr30k_test.json", read_retrieval),
 )
 
-COCO_COUNTERFACTUALS_RETRIEVAL = Benchmark(
+COCO_COUNTERFACTUALS_RETRIEVAL = replace(
+    COCO_COUNTERFACTUALS,
     name="coco-counterfactuals-retrieval",
     title="COCO-Counterfactuals retrieval: every image and every caption of all pairs, both ways",
     items=34_820,
     task="retrieval",
-    source=COCO_COUNTERFACTUALS.source,
-    licence=COCO_COUNTERFACTUALS.licence,
-    citation=COCO_COUNTERFACTUALS.citation,
-    files=COCO_COUNTERFACTUALS.files,
-    images=COCO_COUNTERFACTUALS.images,
+    shape=None,
     cluster="the image",
-    hub=COCO_COUNTERFACTUALS.hub,
+    ties="a tie is wrong",
     load=_load_counterfactuals,
 )
 
-COCO_COUNTERFACTUALS_TEST = Benchmark(
+COCO_COUNTERFACTUALS_TEST = replace(
+    COCO_COUNTERFACTUALS_RETRIEVAL,
     name="coco-counterfactuals-test",
     title="COCO-Counterfactuals retrieval on the authors' test split, which is by row: pairs are torn apart",
     items=10_446,
-    task="retrieval",
     source="https://github.com/IntelLabs/multimodal_cognitive_ai",
-    licence=COCO_COUNTERFACTUALS.licence,
-    citation=COCO_COUNTERFACTUALS.citation,
     files=(_SPLIT,),
-    images=COCO_COUNTERFACTUALS.images,
-    cluster="the image",
+    hub=None,
     load=_load_split,
 )

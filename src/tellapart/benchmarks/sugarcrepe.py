@@ -6,6 +6,8 @@ that went through an evaluation script carry an extra key `accuracy`: neither ma
 
 Tags: `subset` (the file), and `bag_of_words`: in 572 pairs (164 of `swap_obj`, 408 of `swap_att`) both captions hold
 the same words, which no model without word order can tell apart; the pairs of either kind are reported apart.
+
+`sugarcrepe-choice` asks in words, as its authors asked GPT-4V: which of two captions fits, in both orders.
 """
 
 from __future__ import annotations
@@ -13,16 +15,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.data.annotations import expect_count, make_item, read_mapping, row_of, string
+from tellapart.data.choices import Choice, ChoiceSet
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 
-__all__ = ["SUBSETS", "SUGARCREPE", "same_words"]
+__all__ = ["SUBSETS", "SUGARCREPE", "SUGARCREPE_CHOICE", "same_words"]
 
 #: File -> its numbers of items: now and, where it differs, in older copies.
 SUBSETS = {
@@ -110,4 +114,23 @@ SUGARCREPE = Benchmark(
     ties="a tie is wrong (its main_eval.py); CLIP_benchmark counts it right",
     load=_load,
     paper=("subset", _paper_table),
+)
+
+
+def _load_choices(place: Locations) -> ChoiceSet:
+    items = SUGARCREPE.load(place).items
+    choices = (Choice(item.id, item.images[0], item.texts[0], item.texts[1], item.tags) for item in items)
+    return ChoiceSet("sugarcrepe", tuple(choices))
+
+
+SUGARCREPE_CHOICE = replace(
+    SUGARCREPE,
+    name="sugarcrepe-choice",
+    title="SugarCrepe in words: which of two captions fits, asked in both orders",
+    shape=None,
+    task="choice",
+    usual=("val2017", "images"),
+    ties="a tie is wrong",
+    load=_load_choices,
+    paper=None,
 )

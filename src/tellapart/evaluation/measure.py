@@ -20,11 +20,6 @@ __all__ = ["measure", "remeasure"]
 def measure(scores: Scores, outline: Outline, *, seed: int = 0) -> Tabulated:
     """Measure scores by every metric that is defined for their shape and kind.
 
-    Args:
-        scores: of the outline's items, in any order.
-        outline: which items, and their clusters and tags.
-        seed: of the bootstrap's draws.
-
     Raises:
         MetricError: no metric is defined for this shape and kind.
         ScoreError: an item has no scores.

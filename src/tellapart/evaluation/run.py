@@ -180,16 +180,12 @@ def run_scores(
     Args:
         benchmark: its name.
         scores: a `.npz`, `.csv` or `.jsonl` file; for tasks what `tellapart export` writes, filled in.
-        out: the run folder.
-        kind: what the scores are; what the file says, or else a similarity, if not given.
-        name: the model's, for results; the file's if not given.
+        out: the run folder, which is returned.
+        kind: of the scores; by default the file's own, or else a similarity.
+        name: the model's, for results; the file's by default.
         seed: of the bootstrap.
         command: the command line, for the record.
-        place: where the benchmark's files are; ids and tags are read from them, captions and images shown in the
-            report.
-
-    Returns:
-        The run folder.
+        place: the folders of the benchmark's files: ids and tags, and the report's captions and images.
 
     Raises:
         TellapartError: the file is not what its format says or does not fit the benchmark, or the folder holds

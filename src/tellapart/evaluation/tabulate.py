@@ -81,11 +81,7 @@ def tabulate(
 ) -> Tabulated:
     """Average metrics of the same items, with intervals that resample clusters.
 
-    Args:
-        metrics: each with a value for every item.
-        clusters: one for each item.
-        tags: of each item.
-        seed: of the bootstrap's draws.
+    Metrics, clusters and tags are of the same items, in one order.
     """
     groups = {tag: values for tag, values in by_tag(tags).items() if len(values) <= MOST_VALUES}
     items = np.array(clusters)

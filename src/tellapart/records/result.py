@@ -45,11 +45,9 @@ class Value(Record):
 
     Attributes:
         value: the mean under the strict rule (a tie is never right).
-        low, high: the interval; None where none is defined.
-        level: of the interval.
-        method: how the interval was made.
+        low, high, level, method: the interval; None where none is defined.
         n: items.
-        clusters: what was resampled together.
+        clusters: the groups that are resampled together.
         ties: items in which a tie touched the metric.
         tie_neutral: the mean if ties were broken at random, exactly in expectation.
         chance: what a constant model gets, ties broken at random; None where it is not defined.
@@ -194,7 +192,7 @@ class Sample(Record):
     """One item of `samples/<benchmark>.jsonl`: its raw scores, or what was put out, and what every metric made of it.
 
     Attributes:
-        unit: what it is: an item, or a task's query, statement, question, pair of questions.
+        unit: an item, or a task's query, statement, question, pair of questions.
         scores: `[image][text]`, float32; none for tasks.
         output: what the model put out; None where that is not one thing.
         gold: what would have been right, in words; empty for pairs, whose true ones are known by their place.

@@ -72,7 +72,7 @@ def _benchmark_row(benchmark: Benchmark) -> dict[str, Any]:
     missing = benchmark.missing()
     files = "embedded" if not benchmark.files else "here" if not missing else ""
     if not files and hub is not None:
-        files = "in the hub's cache" if hub.cached() else "on the hub, gated" if hub.gated else "on the hub"
+        files = "in the hub's cache" if hub.cached_folder() else "on the hub, gated" if hub.gated else "on the hub"
     return {key: getattr(benchmark, key, None) for key in _ABOUT} | {
         "metrics": _metrics_of(benchmark),
         "output": find_task(benchmark.task, benchmark.name).output,

@@ -18,11 +18,13 @@ def ask(
 ) -> list[str]:
     """Return the answer to each prompt about its images.
 
+    No answer depends on its neighbours, so the size of a batch changes none.
+
     Args:
-        model: answers in words; no answer depends on its neighbours, so the size of a batch changes none.
+        model: answers in words.
         images: references of the images of each prompt.
-        prompts: what is asked.
-        session: where the images are; batches are of its size.
+        prompts: one for each answer.
+        session: the images, and the size of batches.
         longest: tokens after which an answer is cut off.
 
     Raises:

@@ -30,30 +30,24 @@ from tellapart.tasks.task import Task, Unit, Units, by_field
 __all__ = ["CHOICE", "Chosen", "measure_choices", "parse_choice", "read_choices"]
 
 _SOURCE = "SugarCrepe `gpt-4v-results`; EqBen Table 7"
-_METRICS = (
-    Metric(name="both_orders", title="the true caption is chosen in both orders", source=_SOURCE, chance_level=0.25),
-    Metric(
-        name="order_bias",
-        title="right with the true caption first, less right with it second",
-        source=_SOURCE,
-        chance_level=0.0,
-    ),
-    Metric(name="true_first", title="right with the true caption first", source=_SOURCE, chance_level=0.5),
-    Metric(name="true_second", title="right with the true caption second", source=_SOURCE, chance_level=0.5),
-    Metric(
-        name="chose_first",
-        title="the first place is chosen, of both orders; neither counts half",
-        source=_SOURCE,
-        chance_level=0.5,
-    ),
+_METRICS = tuple(
+    Metric(name=name, title=title, source=_SOURCE, chance_level=chance)
+    for name, title, chance in (
+        ("both_orders", "the true caption is chosen in both orders", 0.25),
+        ("order_bias", "right with the true caption first, less right with it second", 0.0),
+        ("true_first", "right with the true caption first", 0.5),
+        ("true_second", "right with the true caption second", 0.5),
+        ("chose_first", "the first place is chosen, of both orders; neither counts half", 0.5),
+    )
 )
+_RIGHT_OR_WRONG = ("both_orders", "true_first", "true_second")
 _ORDERS = ("positive-first", "negative-first")
 _PLACE = re.compile(r"\W*(?:option|caption|answer)?\W*([12])\W*", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What was chosen of each item: 1 the true caption, -1 the false one, 0 neither.
+    """The choices of each item: 1 the true caption, -1 the false one, 0 neither.
 
     Attributes:
         true_first: asked with the true caption first.
@@ -110,10 +104,10 @@ def read_choices(path: Path, records: ChoiceSet) -> Chosen:
     ids = [f"{choice.id}/{order}" for choice in records.choices for order in (1, 2)]
     answers = read_predictions(path, ids, text, "answer")
     by_place = (0, 1, -1)  # neither, the first caption, the second
-    asked = list(zip(records.choices, answers[0::2], answers[1::2], strict=True))
+    rows = list(zip(records.choices, answers[0::2], answers[1::2], strict=True))
     return Chosen(
-        tuple(by_place[parse_choice(answer, choice.true, choice.false)] for choice, answer, _ in asked),
-        tuple(-by_place[parse_choice(answer, choice.false, choice.true)] for choice, _, answer in asked),
+        tuple(by_place[parse_choice(answer, row.true, row.false)] for row, answer, _ in rows),
+        tuple(-by_place[parse_choice(answer, row.false, row.true)] for row, _, answer in rows),
     )
 
 
@@ -122,9 +116,8 @@ def _read_published(folder: Path, records: ChoiceSet) -> Chosen:
     answers: dict[str, tuple[int, int]] = {}
     for path in sorted((folder / _ORDERS[0]).glob("*.json")):
         subset = path.stem.removeprefix("gpt4v-")
-        first, second = read_both_orders(path, folder / _ORDERS[1] / path.name)
-        for key, one, other in zip(first.ids, first.choices, second.choices, strict=True):
-            answers[f"{subset}/{key}"] = (one, other)
+        both = read_both_orders(path, folder / _ORDERS[1] / path.name)
+        answers |= {f"{subset}/{key}": choices for key, choices in both.items()}
     if not answers:
         raise DataError(
             f"{folder} holds no {_ORDERS[0]}/*.json; name SugarCrepe's gpt-4v-results, or a file of predictions"
@@ -132,8 +125,8 @@ def _read_published(folder: Path, records: ChoiceSet) -> Chosen:
     known = {choice.id for choice in records.choices}
     left_out = tuple(sorted(answers.keys() - known))
     ids = [choice.id for choice in records.choices]
-    both = align_file(folder, ids, {id_: answers[id_] for id_ in answers.keys() & known})
-    return Chosen(tuple(one for one, _ in both), tuple(other for _, other in both), left_out)
+    choices = align_file(folder, ids, {id_: answers[id_] for id_ in answers.keys() & known})
+    return Chosen(tuple(one for one, _ in choices), tuple(other for _, other in choices), left_out)
 
 
 def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
@@ -145,13 +138,7 @@ def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
     {'both_orders': [0.0], 'order_bias': [1.0], 'true_first': [1.0], 'true_second': [0.0], 'chose_first': [1.0]}
     """
     bias = order_bias(np.array(chosen.true_first), np.array(chosen.true_second))
-    values = {
-        "both_orders": bias.both,
-        "order_bias": bias.difference,
-        "true_first": bias.true_first,
-        "true_second": bias.true_second,
-        "chose_first": bias.chose_first,
-    }
+    values = (bias.both, bias.difference, bias.true_first, bias.true_second, bias.chose_first)
     units = tuple(
         Unit(
             id=choice.id,
@@ -165,13 +152,8 @@ def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
         for choice, first, second in zip(records.choices, chosen.true_first, chosen.true_second, strict=True)
     )
     per_item = tuple(
-        PerItem(
-            name=metric.name,
-            strict=values[metric.name],
-            chance=metric.chance(),
-            binary=metric.name in {"both_orders", "true_first", "true_second"},
-        )
-        for metric in _METRICS
+        PerItem(name=metric.name, strict=strict, chance=metric.chance(), binary=metric.name in _RIGHT_OR_WRONG)
+        for metric, strict in zip(_METRICS, values, strict=True)
     )
     return (Units("item", units, per_item),)
 
@@ -228,10 +210,9 @@ CHOICE = Task(
         rows="choices",
         images=("image",),
         bare=_bare,
-        metrics=("both_orders", "true_first", "true_second"),
+        metrics=_RIGHT_OR_WRONG,
         send="`prediction` is 1 or 2: the caption that fits the image. Every item is listed twice (ID/1 and ID/2), "
-        "with its\n"
-        "captions in both orders; ask anew for each.",
+        "with its\ncaptions in both orders; ask anew for each.",
         nothing=lambda size: Chosen((0,) * size, (0,) * size),
         restore=_restore,
     ),

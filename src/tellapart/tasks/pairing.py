@@ -20,32 +20,17 @@ from tellapart.tasks.task import Session, Task, Unit, Units
 __all__ = ["PAIRING"]
 
 _SOURCE = "EqBen section 5.5 and Table 7"
-_METRICS = {
-    metric.name: metric
-    for metric in (
-        Metric(
-            name="group_score_both_orders",
-            title="the whole pairing is right, in both orders of the captions",
-            source=_SOURCE,
-            chance_level=0.25,
-        ),
-        Metric(
-            name="group_score_in_order",
-            title="right with the captions in the item's order",
-            source=_SOURCE,
-            chance_level=0.5,
-        ),
-        Metric(name="group_score_swapped", title="right with the captions swapped", source=_SOURCE, chance_level=0.5),
-        Metric(name="pairing_bias", title="right in order less right swapped", source=_SOURCE, chance_level=0.0),
-        Metric(
-            name="followed_list",
-            title="the answer repeats the order of the list; one that cannot be read counts half",
-            source=_SOURCE,
-            chance_level=0.5,
-        ),
-        Metric(name="unparseable", title="the answer cannot be read", source=_SOURCE),
+_METRICS = tuple(
+    Metric(name=name, title=title, source=_SOURCE, chance_level=chance)
+    for name, title, chance in (
+        ("group_score_both_orders", "the whole pairing is right, in both orders of the captions", 0.25),
+        ("group_score_in_order", "right with the captions in the item's order", 0.5),
+        ("group_score_swapped", "right with the captions swapped", 0.5),
+        ("pairing_bias", "right in order less right swapped", 0.0),
+        ("followed_list", "the answer repeats the order of the list; one that cannot be read counts half", 0.5),
+        ("unparseable", "the answer cannot be read", None),
     )
-}
+)
 _RIGHT_OR_WRONG = {"group_score_both_orders", "group_score_in_order", "group_score_swapped"}
 
 
@@ -83,8 +68,8 @@ def _measure(records: PairSet, answers: BothOrders) -> tuple[Units, ...]:
         for item, first, second in zip(records.items, answers.in_order, answers.swapped, strict=True)
     )
     per_item = tuple(
-        PerItem(name=name, strict=values[name], chance=metric.chance(), binary=name in _RIGHT_OR_WRONG)
-        for name, metric in _METRICS.items()
+        PerItem(name=one.name, strict=values[one.name], chance=one.chance(), binary=one.name in _RIGHT_OR_WRONG)
+        for one in _METRICS
     )
     return (Units("item", units, per_item),)
 
@@ -99,7 +84,7 @@ PAIRING = Task(
     title="which caption belongs to which image, in words, asked in both orders",
     output="text",
     noun="question",
-    metrics=tuple(_METRICS.values()),
+    metrics=_METRICS,
     headlines=(("group_score_both_orders", "pairing_bias"),),
     size=len,
     select=lambda records, rows: records.select(rows),

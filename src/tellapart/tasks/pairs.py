@@ -77,10 +77,6 @@ class PairScores:
 def measure_pairs(records: PairSet | ListedPairs, predictions: PairScores) -> tuple[Units, ...]:
     """Measure scores by every metric that is defined for their shape and kind.
 
-    Args:
-        records: the items.
-        predictions: their scores, in any order.
-
     Raises:
         MetricError: no metric is defined for this shape and kind.
         ScoreError: an item has no scores.
@@ -156,7 +152,7 @@ def _fingerprint(records: PairSet | ListedPairs, session: Session) -> str:
     return records.fingerprint(hashes.__getitem__)
 
 
-def _listed(benchmark: Benchmark) -> ListedPairs:
+def _list_known(benchmark: Benchmark) -> ListedPairs:
     pairs = benchmark.records_here()
     return ListedPairs(benchmark.outline()) if pairs is None else ListedPairs(pairs.outline, pairs.items)
 
@@ -229,7 +225,7 @@ PAIRS = Task(
     template=_rows,
     templates={".jsonl": _labelled_rows},
     suffixes=(".npz", ".csv", ".jsonl"),
-    listed=_listed,
+    listed=_list_known,
     read=_read,
     kinds=get_args(ScoreKind),
     measure=measure_pairs,

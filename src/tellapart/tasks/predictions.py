@@ -178,16 +178,16 @@ def read_matrix(
     arrays = read_arrays(path, (*needed, *optional))
     if absent := [name for name in needed if name not in arrays]:
         raise ScoreError(f"{path} has no array {' and '.join(absent)}; `tellapart export` lists the ids")
-    return arrays, [_positions(path, name, arrays[name], wanted) for name, wanted in ids.items()]
+    return arrays, [_positions(path, name, arrays[name], own) for name, own in ids.items()]
 
 
-def _positions(path: Path, name: str, ids: NDArray[Any], wanted: Sequence[str]) -> list[int]:
-    if ids.ndim != 1 or ids.dtype.kind != "U":
-        raise ScoreError(f"{path}: {name} must be strings (n,); got {ids.dtype} {ids.shape}")
-    position = {str(id_): number for number, id_ in enumerate(ids)}
-    if twice := [str(id_) for number, id_ in enumerate(ids) if position[str(id_)] != number]:
+def _positions(path: Path, name: str, stored: NDArray[Any], ids: Sequence[str]) -> list[int]:
+    if stored.ndim != 1 or stored.dtype.kind != "U":
+        raise ScoreError(f"{path}: {name} must be strings (n,); got {stored.dtype} {stored.shape}")
+    position = {str(id_): number for number, id_ in enumerate(stored)}
+    if twice := [str(id_) for number, id_ in enumerate(stored) if position[str(id_)] != number]:
         raise ScoreError(f"{path}: {len(twice)} of {name} are repeated: {join_names(twice)}")
-    return align_file(path, wanted, position, name)
+    return align_file(path, ids, position, name)
 
 
 def _rows_of_lines(

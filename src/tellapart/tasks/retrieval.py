@@ -52,10 +52,6 @@ def _template(records: RetrievalSet) -> Iterator[Mapping[str, Any]]:
 def read_gallery_scores(path: Path, records: RetrievalSet) -> Retrieval:
     """Read scores or embeddings of the whole gallery, and rank it both ways.
 
-    Args:
-        path: a `.npz` file (see the module).
-        records: the gallery.
-
     Raises:
         ScoreError: the file is no npz file, lacks an array or has one of another shape; ids are missing, unknown or
             repeated (the first ten are named); numbers are not finite.

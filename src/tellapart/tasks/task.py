@@ -65,8 +65,8 @@ class Units:
 
     >>> import numpy as np
     >>> right = PerItem(name="accuracy", strict=np.array([1.0]))
-    >>> Units("statement", (Unit(id="0", cluster="0"),), (right,)).values[0].name
-    'accuracy'
+    >>> Units("statement", (Unit(id="0", cluster="0"),), (right,)).values[0].strict.tolist()
+    [1.0]
     """
 
     noun: str
@@ -141,17 +141,13 @@ def _nothing(*_: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One kind of benchmark: everything that the rest of the package must know of it.
+    """One kind of benchmark, and all that the package needs for it.
 
     Attributes:
         name: as benchmarks declare it.
-        title: one line for people.
-        output: what a model must put out.
-        noun: what it must do so for: "pair", "statement", "question".
-        metrics: in the order of tables.
-        headlines: the metrics of a first look; the first row of which all are defined.
+        noun: one record: "pair", "statement", "question".
+        headlines: the metrics of a first look: the first row of which all are defined.
         size: how many records there are, as `--limit` counts them.
-        select: keeps those at some positions.
         content: what the default fingerprint is of: anything that JSON holds.
         fingerprint: takes records and the session to their fingerprint; that of `content` if None.
         template: yields the rows of the file that a system elsewhere fills in.

@@ -27,12 +27,7 @@ def score_items(
 ) -> NDArray[np.float32]:
     """Return a model's scores of items of one shape, `(item, image, text)`; what the store holds is not computed.
 
-    Args:
-        model: any that gives scores.
-        name: the set's, for messages.
-        items: in the order of the scores.
-        session: where the images and the store are.
-        hashes: image reference -> hash of its pixels, shared by several calls.
+    `name` is the set's, for messages; `hashes` (image reference -> hash of its pixels) may be shared by several calls.
 
     Raises:
         DataError: an image is missing or cannot be decoded.
