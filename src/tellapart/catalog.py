@@ -51,7 +51,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "coco-counterfactuals-test": "tellapart.benchmarks.retrieval:COCO_COUNTERFACTUALS_TEST",
         "coco-retrieval": "tellapart.benchmarks.retrieval:COCO_RETRIEVAL",
         "flickr30k-retrieval": "tellapart.benchmarks.retrieval:FLICKR30K_RETRIEVAL",
-        "vlue-retrieval": "tellapart.benchmarks.retrieval:VLUE_RETRIEVAL",
+        "vlue-retrieval": "tellapart.benchmarks.vlue_tasks:VLUE_RETRIEVAL",
         "vlue-nlvr2": "tellapart.benchmarks.vlue_tasks:VLUE_NLVR2",
         "nlvr2": "tellapart.benchmarks.vlue_tasks:NLVR2_IN_DOMAIN",
         "vlue-vqa": "tellapart.benchmarks.vlue_tasks:VLUE_VQA",

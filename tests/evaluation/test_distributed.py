@@ -22,7 +22,7 @@ from tellapart.evaluation.distributed import (
     _compute,
     _folder,
     _Group,
-    _locked,
+    _lock,
     _OtherRank,
     merge_shards,
     run_in_ranks,
@@ -170,9 +170,9 @@ def test_one_process_takes_up_what_ranks_left_unless_they_are_at_work(installed:
         with Shard(_folder(path) / "rank-1-of-2.sqlite", store) as shard:
             shard.put_vectors("model-a", {"00" * 32: np.ones(2, np.float32)})
         (_folder(path) / "from-1-rank-1-of-2.part").write_bytes(b"half of a shard")
-        with _locked(_folder(path)):
+        with _lock(_folder(path)):
             with pytest.raises(RunError, match=r"another run in several ranks fills .*; wait until it has ended"):
-                _locked(_folder(path))
+                _lock(_folder(path))
             run_in_ranks(settings, tmp_path / "a", store=store)
             assert store.counts().vectors == 0
         run_in_ranks(settings, tmp_path / "b", store=store)

@@ -124,7 +124,7 @@ class Benchmark:
         return None if place is None else self.load(place)
 
     def outline(self) -> Outline:
-        """Return ids, clusters and tags of pairs: from the files if they are here, else what is known without them.
+        """Return ids, clusters and tags of pairs: from the files if they are here, else as far as they are known.
 
         Raises:
             DataError: nothing is known without the files, and they are missing or not what their format says.

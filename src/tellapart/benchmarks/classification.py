@@ -123,7 +123,7 @@ def read_demo_objects() -> ClassificationSet:
 
 
 def _things(things: object) -> object:
-    """The kind of the first thing in the first picture; all of a counting pair's are of one kind."""
+    """Return the kind of the first thing in the first picture; all of a counting pair's are of one kind."""
     match things:
         case [[[str() as kind, *_], *_], *_]:
             return kind

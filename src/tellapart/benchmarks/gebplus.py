@@ -67,16 +67,8 @@ def _moment(video: str, content: object, where: str) -> Moment:
     parts = f"Subject: {row.subject} //Status_Before: {row.status_before} //Status_After: {row.status_after}"
     if row.caption != parts:
         raise DataError(f"{where}: field 'caption': {row.caption!r:.60} is not made of subject, before and after")
-    return Moment(
-        id=row.boundary_id,
-        video=video,
-        time=float(row.timestamp),
-        subject=row.subject,
-        before=row.status_before,
-        after=row.status_after,
-        label=row.label,
-        next_time=float(row.next_timestamp),
-    )
+    texts = (row.subject, row.status_before, row.status_after)
+    return Moment(row.boundary_id, video, float(row.timestamp), *texts, row.label, float(row.next_timestamp))
 
 
 def _benchmark(name: str, split: str, items: int, file: str) -> Benchmark:

@@ -22,8 +22,8 @@ _REFERENCE = re.compile(r"(?P<row>\d{1,9})/(?P<column>\w+)", re.ASCII)
 
 
 @contextmanager
-def _damage_named(path: Path) -> Iterator[None]:
-    """Raise whatever pyarrow makes of a damaged file as one error that names the file.
+def _name_damage(path: Path) -> Iterator[None]:
+    """Turn every error of pyarrow on a damaged file into one that names the file.
 
     Most of its exceptions are also a `ValueError` or an `OSError`, but not all: `ArrowNotImplementedError` (a damaged
     type) is a `NotImplementedError`, and a wrong size ends in a `MemoryError`, an `OverflowError` or an `IndexError`.
@@ -55,7 +55,7 @@ class ParquetTable:
         self._opened: list[tuple[Path, Any]] = []
         groups: list[tuple[Path, Any, int, int]] = []
         for path in files:
-            with _damage_named(path):
+            with _name_damage(path):
                 opened = parquet.ParquetFile(path)
                 names = opened.schema_arrow.names
                 sizes = [opened.metadata.row_group(k).num_rows for k in range(opened.metadata.num_row_groups)]
@@ -79,7 +79,7 @@ class ParquetTable:
         """
         for path, opened in self._opened:
             names = [name for name in opened.schema_arrow.names if name not in self._images]
-            with _damage_named(path):
+            with _name_damage(path):
                 rows = opened.read(columns=names).to_pylist()
             yield from ((f"{path}: row {number}", row) for number, row in enumerate(rows))
 
@@ -93,7 +93,7 @@ class ParquetTable:
         row = int(named["row"]) if named else -1
         for start, end, path, opened, group in self._groups:
             if named and named["column"] in self._images and start <= row < end:
-                with _damage_named(path):
+                with _name_damage(path):
                     cell = self._group(path, opened, group)[named["column"]][row - start].as_py()
                 if not isinstance(cell, dict) or not cell.get("bytes"):
                     raise DataError(f"{path}: row {row - start}: column {named['column']!r} holds no image")

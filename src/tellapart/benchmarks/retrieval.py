@@ -1,4 +1,4 @@
-"""Retrieval over whole galleries: VLUE's, COCO's and Flickr30K's Karpathy test splits, COCO-Counterfactuals.
+"""Retrieval over whole galleries: COCO's and Flickr30K's Karpathy test splits, COCO-Counterfactuals.
 
 COCO's and Flickr30K's files are those that ALBEF and X-VLM ship: a list of `{"image": ..., "caption": [...]}`.
 """
@@ -22,7 +22,6 @@ __all__ = [
     "COCO_COUNTERFACTUALS_TEST",
     "COCO_RETRIEVAL",
     "FLICKR30K_RETRIEVAL",
-    "VLUE_RETRIEVAL",
 ]
 
 _SPLIT = "test-coco-cfs.csv"
@@ -46,28 +45,12 @@ def _load_split(place: Locations) -> RetrievalSet:
 
 
 def _image_name(path: str, where: str) -> str:
-    """The released name of an image that the split names by its side's folder."""
+    """Return the released name of an image that the split names by its side's folder."""
     side = next((number for folder, number in _SIDES.items() if folder in PurePosixPath(path).parts), None)
     if side is None:
         raise DataError(f"{where}: field 'image_path': {path!r} lies in none of {', '.join(_SIDES)}")
     return f"{PurePosixPath(path).stem}_img_{side}.jpg"
 
-
-VLUE_RETRIEVAL = Benchmark(
-    name="vlue-retrieval",
-    title="VLUE retrieval, out of domain: images of MaRVL and their captions, both ways",
-    items=5_450,
-    task="retrieval",
-    source="https://github.com/MichaelZhouwang/VLUE",
-    licence="not stated; images as MaRVL has them",
-    citation="Zhou et al., VLUE: A Multi-Task Benchmark for Evaluating Vision-Language Models, ICML 2022",
-    files=("itr_vlue_test.json",),
-    images="MaRVL's",
-    cluster="the image",
-    domain="out-of-domain",
-    rival="coco-retrieval",
-    load=one_file("vlue-retrieval", "itr_vlue_test.json", read_retrieval),
-)
 
 COCO_RETRIEVAL = Benchmark(
     name="coco-retrieval",

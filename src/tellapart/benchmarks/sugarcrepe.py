@@ -96,7 +96,7 @@ _COLUMNS = {
 
 
 def _paper_table(by_subset: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """The seven accuracies; the authors' code averages nothing over them."""
+    """Return the seven accuracies; the authors' code averages nothing over them."""
     return {column: 100 * by_subset[subset]["choice_score"] for column, subset in _COLUMNS.items()}
 
 

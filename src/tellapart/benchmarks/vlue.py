@@ -47,7 +47,7 @@ def _as_list(value: Any) -> Any:
 
 
 def _as_text(value: Any) -> Any:
-    """Ids may be numbers; they are strings from here on."""
+    """Return an id as a string; files may hold numbers."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 

@@ -6,31 +6,45 @@ VQA 2.0's validation questions are read as its site ships them, or in the form o
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from tellapart.benchmarks import vlue
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations, find_files, first_file, one_file
-from tellapart.benchmarks.vlue import read_boxes, read_captions, read_questions, read_statements, read_vqa2
 from tellapart.data.task_records import QuestionSet
 
-__all__ = ["NLVR2_IN_DOMAIN", "VLUE_CAPTIONS", "VLUE_GROUNDING", "VLUE_NLVR2", "VLUE_VQA", "VQA2"]
+__all__ = ["NLVR2_IN_DOMAIN", "VLUE_CAPTIONS", "VLUE_GROUNDING", "VLUE_NLVR2", "VLUE_RETRIEVAL", "VLUE_VQA", "VQA2"]
 
-_VLUE = "Zhou et al., VLUE: A Multi-Task Benchmark for Evaluating Vision-Language Models, ICML 2022"
-_VLUE_SITE = "https://github.com/MichaelZhouwang/VLUE"
+_VLUE: dict[str, Any] = {
+    "source": "https://github.com/MichaelZhouwang/VLUE",
+    "licence": "not stated; images as MaRVL has them",
+    "citation": "Zhou et al., VLUE: A Multi-Task Benchmark for Evaluating Vision-Language Models, ICML 2022",
+    "images": "MaRVL's",
+    "domain": "out-of-domain",
+}
+
+VLUE_RETRIEVAL = Benchmark(
+    name="vlue-retrieval",
+    title="VLUE retrieval, out of domain: images of MaRVL and their captions, both ways",
+    items=5_450,
+    task="retrieval",
+    **_VLUE,
+    files=("itr_vlue_test.json",),
+    cluster="the image",
+    rival="coco-retrieval",
+    load=one_file("vlue-retrieval", "itr_vlue_test.json", vlue.read_retrieval),
+)
 
 VLUE_NLVR2 = Benchmark(
     name="vlue-nlvr2",
     title="VLUE NLVR2, out of domain: is a sentence true of two images?",
     items=5_662,
     task="nlvr2",
-    source=_VLUE_SITE,
-    licence="CC BY 4.0 (annotations); images as MaRVL has them",
-    citation=_VLUE,
+    **(_VLUE | {"licence": "CC BY 4.0 (annotations); images as MaRVL has them"}),
     files=("nlvr2_vlue_test.json",),
-    images="MaRVL's",
     cluster="the sentence",
-    domain="out-of-domain",
     rival="nlvr2",
-    load=one_file("vlue-nlvr2", "nlvr2_vlue_test.json", read_statements),
+    load=one_file("vlue-nlvr2", "nlvr2_vlue_test.json", vlue.read_statements),
 )
 
 NLVR2_IN_DOMAIN = Benchmark(
@@ -46,7 +60,7 @@ NLVR2_IN_DOMAIN = Benchmark(
     cluster="the sentence",
     domain="in-domain",
     rival="vlue-nlvr2",
-    load=one_file("nlvr2", "nlvr2_test.json", read_statements),
+    load=one_file("nlvr2", "nlvr2_test.json", vlue.read_statements),
 )
 
 VLUE_VQA = Benchmark(
@@ -54,15 +68,11 @@ VLUE_VQA = Benchmark(
     title="VLUE VQA, out of domain: questions on images of MaRVL, one gold answer each, 3,966 of them on two images",
     items=11_942,
     task="vqa",
-    source=_VLUE_SITE,
-    licence="not stated; images as MaRVL has them",
-    citation=_VLUE,
+    **_VLUE,
     files=("vqa_vlue_test.json",),
-    images="MaRVL's",
     cluster="the image; of a pair of questions, all images that such pairs link",
-    domain="out-of-domain",
     rival="vqa2",
-    load=one_file("vlue-vqa", "vqa_vlue_test.json", read_questions),
+    load=one_file("vlue-vqa", "vqa_vlue_test.json", vlue.read_questions),
 )
 
 VLUE_GROUNDING = Benchmark(
@@ -71,15 +81,11 @@ VLUE_GROUNDING = Benchmark(
     "repository",
     items=1_313,
     task="grounding",
-    source="the authors of https://github.com/MichaelZhouwang/VLUE (it is not in their repository)",
-    licence="not stated; images as MaRVL has them",
-    citation=_VLUE,
+    **(_VLUE | {"source": "the authors of https://github.com/MichaelZhouwang/VLUE (it is not in their repository)"}),
     files=("refcoco+_vlue_test.json|refcoco+_bbox100_vlue_test.json",),
-    images="MaRVL's",
     cluster="the image",
-    domain="out-of-domain",
     rival="refcoco+-test",
-    load=one_file("vlue-grounding", "refcoco+_vlue_test.json|refcoco+_bbox100_vlue_test.json", read_boxes),
+    load=one_file("vlue-grounding", "refcoco+_vlue_test.json|refcoco+_bbox100_vlue_test.json", vlue.read_boxes),
 )
 
 VLUE_CAPTIONS = Benchmark(
@@ -87,15 +93,11 @@ VLUE_CAPTIONS = Benchmark(
     title="VLUE captions, out of domain: images of MaRVL against the captions of its retrieval task",
     items=5_450,
     task="captions",
-    source=_VLUE_SITE,
-    licence="not stated; images as MaRVL has them",
-    citation=_VLUE,
+    **_VLUE,
     files=("caption_vlue_test.json|itr_vlue_test.json",),
-    images="MaRVL's",
     cluster="the image",
-    domain="out-of-domain",
     rival="coco-captions",
-    load=one_file("vlue-captions", "caption_vlue_test.json|itr_vlue_test.json", read_captions),
+    load=one_file("vlue-captions", "caption_vlue_test.json|itr_vlue_test.json", vlue.read_captions),
 )
 
 _QUESTIONS = "v2_OpenEnded_mscoco_val2014_questions.json"
@@ -107,8 +109,8 @@ def _load_vqa2(place: Locations) -> QuestionSet:
     folder = place.folder("vqa2") or Path()
     questions, answers = find_files(folder, _QUESTIONS), find_files(folder, _ANSWERS)
     if questions and answers:
-        return read_vqa2(questions[0], answers[0])
-    return read_questions(first_file(place, "vqa2", _JOINED))
+        return vlue.read_vqa2(questions[0], answers[0])
+    return vlue.read_questions(first_file(place, "vqa2", _JOINED))
 
 
 VQA2 = Benchmark(

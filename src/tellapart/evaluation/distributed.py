@@ -42,13 +42,9 @@ _CHUNK = 16 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """This process among all, as torchrun's environment names it.
+    """This process, as torchrun's environment names it: a number of so many, over all machines and on its own.
 
-    Attributes:
-        number: from 0, over all machines.
-        of: how many there are.
-        local: from 0, on this machine; chooses the GPU.
-        machine: from 0; one torchrun each.
+    `local`, the number on this machine, chooses the GPU; each `machine` has one torchrun. All count from 0.
     """
 
     number: int
@@ -282,7 +278,7 @@ def merge_shards(folder: Path, store: EmbeddingStore) -> int:
 
 
 def _shards(folder: Path) -> Sequence[Path]:
-    """The shards of a folder, each whole in its one file: a killed process leaves the last batches beside it."""
+    """List the shards of a folder, each whole in its one file: a killed process leaves the last batches beside it."""
     shards = sorted(folder.glob("*.sqlite"))
     for path in shards:
         EmbeddingStore(path).close()

@@ -1,4 +1,4 @@
-"""A model, or predictions made elsewhere, on a benchmark: plan (refuse what is not defined), run (stored), measure."""
+"""Evaluation of a model, or of predictions made elsewhere, on a benchmark: check that it is defined, run, measure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Evaluation", "Prepared", "chosen", "evaluate", "evaluate_predictions
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The record of one model on one benchmark, and every unit of it."""
+    """The record of one model on one benchmark, and its samples."""
 
     result: BenchmarkResult
     samples: tuple[Sample, ...]
@@ -174,11 +174,7 @@ def evaluate(
 def evaluate_predictions(ready: Prepared, predictions: Any, *, origin: str, seed: int = 0) -> Evaluation:
     """Measure predictions.
 
-    Args:
-        ready: the records.
-        predictions: as the task's `read` or its runner returns them.
-        origin: the file, or the folder of images, for the record.
-        seed: of the bootstrap.
+    Predictions are what the task's `read` or its runner returns; `origin` is their file, or the folder of images.
 
     Raises:
         MetricError: no metric is defined for them.

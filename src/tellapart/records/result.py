@@ -189,7 +189,7 @@ class Result(Record, populate_by_name=True):
 
 
 class Sample(Record):
-    """One item of `samples/<benchmark>.jsonl`: its raw scores, or what was put out, and what every metric made of it.
+    """One item of `samples/<benchmark>.jsonl`: its raw scores or output, and its value under every metric.
 
     Attributes:
         unit: an item, or a task's query, statement, question, pair of questions.

@@ -97,13 +97,7 @@ def read_result(folder: Path) -> Result:
 
 
 def read_record(path: Path, record: type[R], *, missing: str, refusal: str) -> R:
-    """Read a file that holds one record.
-
-    Args:
-        path: the file.
-        record: its model.
-        missing: the message where there is no such file.
-        refusal: what is said of a file that does not fit the model, after its path.
+    """Read a file that holds one record; `missing` and `refusal` are the messages of the first and the last error.
 
     Raises:
         RunError: no such file, one of another schema, or one that is not what the schema says.
@@ -138,7 +132,7 @@ def find_runs(folder: Path) -> list[Path]:
 
 
 def _rank(folder: Path) -> tuple[int, str]:
-    """Models of other names first, then the reference models in their own order."""
+    """Sort models of other names first, then the reference models in their own order."""
     return REFERENCES.index(folder.name) if folder.name in REFERENCES else -1, folder.name
 
 

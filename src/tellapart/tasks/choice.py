@@ -112,7 +112,7 @@ def read_choices(path: Path, records: ChoiceSet) -> Chosen:
 
 
 def _read_published(folder: Path, records: ChoiceSet) -> Chosen:
-    """SugarCrepe's fourteen files of GPT-4V; their ids are the subset and the item's key."""
+    """Read SugarCrepe's fourteen files of GPT-4V; their ids are the subset and the item's key."""
     answers: dict[str, tuple[int, int]] = {}
     for path in sorted((folder / _ORDERS[0]).glob("*.json")):
         subset = path.stem.removeprefix("gpt4v-")

@@ -229,7 +229,7 @@ class ChosenMoments(MomentSet):
         return tuple(of[moment.id] for moment in self.moments)
 
     def duration(self, video: str) -> float:
-        """As the whole set has it."""
+        """Return a video's duration as the whole set has it."""
         return self.whole.duration(video)
 
 

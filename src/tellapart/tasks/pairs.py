@@ -144,7 +144,7 @@ def _facts(records: PairSet | ListedPairs, predictions: PairScores, session: Ses
 
 
 def _fingerprint(records: PairSet | ListedPairs, session: Session) -> str:
-    """SHA-256 over ids, texts and pixels; over ids alone where scores came from elsewhere."""
+    """Return the SHA-256 over ids, texts and pixels; over ids alone where scores came from elsewhere."""
     if isinstance(records, ListedPairs):
         ids = "\n".join([f"ids only {records.outline.shape}", *sorted(records.outline.ids)])
         return IDS_ONLY + hashlib.sha256(ids.encode()).hexdigest()

@@ -153,16 +153,13 @@ def align_file(path: Path, ids: Sequence[str], values: Mapping[str, T], noun: st
 def read_matrix(
     path: Path, ids: Mapping[str, Sequence[str]], needed: Sequence[str] = (), optional: Sequence[str] = ()
 ) -> tuple[dict[str, NDArray[Any]], list[list[int]]]:
-    """Read arrays of a `.npz` file whose rows and columns bear ids.
+    """Read the arrays of a `.npz` file, and for each array of ids the file's position of each expected id.
 
     Args:
         path: the file.
         ids: name of an array of ids (strings) -> those that it must hold, in any order.
         needed: names of other arrays that must be there.
         optional: names of arrays that may be there.
-
-    Returns:
-        The arrays by name; and for each array of ids, the file's position of each wanted id.
 
     Raises:
         ScoreError: the file is no npz file, an array is missing, or ids are missing, unknown, repeated or no strings.
