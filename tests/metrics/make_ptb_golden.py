@@ -77,7 +77,14 @@ def _leaves(value: Any) -> Iterator[str]:
 def annotation_files(folder: Path) -> list[Path]:
     """The annotation files with captions, questions or sentences in them."""
     kinds = {".json", ".jsonl", ".csv", ".tsv", ".txt"}
-    skipped = {"winoground_scores", "images"}
+    skipped = {
+        "winoground_scores",
+        "images",
+        "native",
+        "negbench_results",
+        "vl_compo",
+        "vismin",
+    }  # numbers, not sentences
     return sorted(
         path
         for path in folder.rglob("*")
