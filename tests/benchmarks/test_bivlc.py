@@ -18,7 +18,8 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.scores import Scores
 from tellapart.errors import DataError, ScoreError
 from tellapart.evaluation.tabulate import Tabulated, tabulate_units
-from tellapart.tasks.pairs import ListedPairs, PairScores, measure_pairs
+from tellapart.models.scoring import Scored
+from tellapart.tasks.pairs import ListedPairs, measure_pairs
 
 At = Callable[..., Benchmark]
 Published = Callable[[str], Path]
@@ -57,10 +58,10 @@ def scores_with(outcomes: NDArray[np.bool_]) -> NDArray[np.float32]:
     return found
 
 
-def scored(at: At, folder: Path, model: str) -> tuple[ListedPairs, PairScores]:
+def scored(at: At, folder: Path, model: str) -> tuple[ListedPairs, Scored]:
     outcomes = np.array([[row[column] == "True" for column in COLUMNS] for row in rows_of(folder, model)])
     outline = at("bivlc", folder).outline()
-    return ListedPairs(outline), PairScores(Scores(outline.ids, scores_with(outcomes), "similarity"))
+    return ListedPairs(outline), Scored(Scores(outline.ids, scores_with(outcomes), "similarity"))
 
 
 def measured(at: At, folder: Path, model: str) -> Tabulated:

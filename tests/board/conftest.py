@@ -25,9 +25,10 @@ from tellapart.cli.main import app
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import Scores
 from tellapart.evaluation.tabulate import tabulate_units
+from tellapart.models.scoring import Scored
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
 from tellapart.records.run_folder import write_result, write_samples
-from tellapart.tasks.pairs import ListedPairs, PairScores, measure_pairs
+from tellapart.tasks.pairs import ListedPairs, measure_pairs
 
 # Fixtures of tests in a real browser, for the tests of hidden benchmarks, too.
 _spec = importlib.util.spec_from_file_location("in_browser", Path(__file__).with_name("in_browser.py"))
@@ -60,7 +61,7 @@ def written_run(
     names = tuple(f"c{k % clusters}" if clusters else ids[k] for k in range(n))
     tags = tuple({"type": ("colour", "place")[k % 2]} for k in range(n))
     scores = Scores(ids, np.float32(values), "similarity")
-    (units,) = measure_pairs(ListedPairs(Outline(ids, (2, 2), names, tags)), PairScores(scores))
+    (units,) = measure_pairs(ListedPairs(Outline(ids, (2, 2), names, tags)), Scored(scores))
     measured = tabulate_units([units])
     record = BenchmarkResult(
         title=f"Title of {benchmark}",

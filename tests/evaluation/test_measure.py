@@ -18,9 +18,9 @@ from tellapart.evaluation.evaluate import evaluate_predictions, prepare_listed
 from tellapart.evaluation.measure import measure, remeasure
 from tellapart.evaluation.run import run_record
 from tellapart.evaluation.tabulate import MOST_VALUES, Tabulated
+from tellapart.models.scoring import Scored
 from tellapart.records.result import ModelRecord, Result
 from tellapart.records.run_folder import read_samples, write_result, write_samples
-from tellapart.tasks.pairs import PairScores
 
 
 def outline(n: int, shape: tuple[int, int] = (2, 2), **changes: object) -> Outline:
@@ -60,7 +60,7 @@ def kept(folder: Path, made: Scores, listed: Outline) -> Result:
         name="made", title="made", items=len(listed.ids), shape=listed.shape, source="", licence="", citation="",
         load=lambda _place: pytest.fail("no file is needed"), files=("pairs",), known=lambda: listed,
     )  # fmt: skip
-    found = evaluate_predictions(prepare_listed(benchmark), PairScores(made), origin="here", seed=3)
+    found = evaluate_predictions(prepare_listed(benchmark), Scored(made), origin="here", seed=3)
     model = ModelRecord(name="m", fingerprint="f", kind=made.kind)
     result = Result(run=run_record(seed=3, command=""), model=model, benchmarks={"made": found.result})
     write_samples(folder, "made", found.samples)

@@ -15,9 +15,10 @@ from tellapart.data.pairset import Outline
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.errors import DataError
 from tellapart.evaluation.tabulate import tabulate_units
+from tellapart.models.scoring import Scored
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
 from tellapart.report.sections import ReportRun
-from tellapart.tasks.pairs import ListedPairs, PairScores, measure_pairs
+from tellapart.tasks.pairs import ListedPairs, measure_pairs
 
 COLOURS = ("red", "blue", "green", "orange", "purple", "teal")
 
@@ -50,7 +51,7 @@ def made_run(plan: Plan, scores: NDArray[np.float32]) -> ReportRun:
     ids = tuple(f"{plan.benchmark}-{k:04d}" for k in range(plan.n))
     tags = tuple(plan.tags[k % len(plan.tags)] for k in range(plan.n)) if plan.tags else ({},) * plan.n
     outline = Outline(ids, plan.shape, ids, tags)
-    measured = measure_pairs(ListedPairs(outline), PairScores(Scores(ids, scores, plan.kind)))
+    measured = measure_pairs(ListedPairs(outline), Scored(Scores(ids, scores, plan.kind)))
     table = tabulate_units(measured)
     values = measured[0].values
     samples = [

@@ -11,8 +11,9 @@ from tellapart.data.pairset import Outline
 from tellapart.data.scores import Scores
 from tellapart.errors import RunError
 from tellapart.evaluation.tabulate import Tabulated, tabulate_units
+from tellapart.models.scoring import Scored
 from tellapart.records.run_folder import file_name, read_result, read_samples
-from tellapart.tasks.pairs import ListedPairs, PairScores, measure_pairs
+from tellapart.tasks.pairs import ListedPairs, measure_pairs
 
 __all__ = ["measure", "remeasure"]
 
@@ -31,7 +32,7 @@ def measure(scores: Scores, outline: Outline, *, seed: int = 0) -> Tabulated:
     >>> value.value, value.tie_neutral == value.chance == 1 / 6, value.ties
     (0.0, True, 2)
     """
-    return tabulate_units(measure_pairs(ListedPairs(outline), PairScores(scores)), seed=seed)
+    return tabulate_units(measure_pairs(ListedPairs(outline), Scored(scores)), seed=seed)
 
 
 def remeasure(folder: Path, benchmark: str) -> Tabulated:

@@ -53,6 +53,7 @@ class Scored:
         images_distinct: different images (by their pixels) that its scores needed; 0 if it reads none.
         texts_distinct: different texts that its scores needed; 0 if it reads none by themselves.
         seconds: wall time.
+        rounded_ties: of scores from a file: items in which rounding to float32 made two numbers equal.
     """
 
     scores: Scores
@@ -62,6 +63,7 @@ class Scored:
     images_distinct: int = 0
     texts_distinct: int = 0
     seconds: float = 0.0
+    rounded_ties: int = 0
 
 
 def score(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet, describe
-from tellapart.data.scores import ScoreKind, Scores
+from tellapart.data.scores import ScoreKind
 from tellapart.errors import MetricError
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
@@ -27,12 +27,12 @@ from tellapart.models.content_hash import image_hashes
 from tellapart.models.deferred import Deferred
 from tellapart.models.external import created_ties, read_raw_scores, round_scores
 from tellapart.models.protocols import Model
-from tellapart.models.scoring import score
+from tellapart.models.scoring import Scored, score
 from tellapart.models.shard import own_part
 from tellapart.records.result import IDS_ONLY
 from tellapart.tasks.task import SCORERS, Session, Task, Unit, Units
 
-__all__ = ["PAIRS", "ListedPairs", "PairScores", "measure_pairs"]
+__all__ = ["PAIRS", "ListedPairs", "measure_pairs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,27 +54,7 @@ class ListedPairs:
         return len(self.outline.ids)
 
 
-@dataclass(frozen=True, slots=True)
-class PairScores:
-    """The scores of pairs, and what it took to get them.
-
-    Attributes:
-        scores: of every item.
-        images_encoded, texts_encoded, pairs_scored: what had to be computed; the rest was in the store.
-        rounded_ties: items in which rounding a file's numbers to float32 made two scores equal.
-
-    >>> PairScores(Scores(("a",), [[[0.9, 0.1]]], "similarity")).pairs_scored
-    0
-    """
-
-    scores: Scores
-    images_encoded: int = 0
-    texts_encoded: int = 0
-    pairs_scored: int = 0
-    rounded_ties: int = 0
-
-
-def measure_pairs(records: PairSet | ListedPairs, predictions: PairScores) -> tuple[Units, ...]:
+def measure_pairs(records: PairSet | ListedPairs, predictions: Scored) -> tuple[Units, ...]:
     """Measure scores by every metric that is defined for their shape and kind.
 
     Raises:
@@ -82,7 +62,7 @@ def measure_pairs(records: PairSet | ListedPairs, predictions: PairScores) -> tu
         ScoreError: an item has no scores.
 
     >>> listed = ListedPairs(Outline(("a",), (1, 2), ("a",), ({},)))
-    >>> units, = measure_pairs(listed, PairScores(Scores(("a",), [[[0.9, 0.1]]], "similarity")))
+    >>> units, = measure_pairs(listed, Scored(Scores(("a",), [[[0.9, 0.1]]], "similarity")))
     >>> [(one.name, one.strict.tolist()) for one in units.values]
     [('choice_score', [1.0]), ('pairwise', [1.0])]
     """
@@ -121,7 +101,7 @@ def _units(outline: Outline, items: Sequence[Item] | None, values: NDArray[np.fl
         )
 
 
-def _facts(records: PairSet | ListedPairs, predictions: PairScores, session: Session) -> dict[str, Any]:
+def _facts(records: PairSet | ListedPairs, predictions: Scored, session: Session) -> dict[str, Any]:
     tied = tied_comparisons(predictions.scores.select(records.outline.ids).values)
     facts: dict[str, Any] = {
         "shape": records.outline.shape,
@@ -157,15 +137,15 @@ def _list_known(benchmark: Benchmark) -> ListedPairs:
     return ListedPairs(benchmark.outline()) if pairs is None else ListedPairs(pairs.outline, pairs.items)
 
 
-def _read(path: Path, records: ListedPairs, kind: ScoreKind | None = None) -> PairScores:
+def _read(path: Path, records: ListedPairs, kind: ScoreKind | None = None) -> Scored:
     outline = records.outline
     raw = read_raw_scores(path, ids=outline.ids, shape=outline.shape)
     scores = round_scores(raw, path, ids=outline.ids, kind=kind)
-    return PairScores(scores, rounded_ties=created_ties(raw.values))
+    return Scored(scores, rounded_ties=created_ties(raw.values))
 
 
-def _run(model: Model, records: PairSet, session: Session) -> PairScores:
-    done = score(
+def _run(model: Model, records: PairSet, session: Session) -> Scored:
+    return score(
         model,
         records,
         store=session.store,
@@ -173,7 +153,6 @@ def _run(model: Model, records: PairSet, session: Session) -> PairScores:
         hashes=session.hashes,
         progress=session.progress,
     )
-    return PairScores(done.scores, done.images_encoded, done.texts_encoded, done.pairs_scored)
 
 
 def _check(model: Model, benchmark: Benchmark) -> None:

@@ -38,7 +38,7 @@ class Length:
 
     @property
     def fingerprint(self) -> str:
-        """Of the unit."""
+        """The unit, and the version of this scorer."""
         return f"tellapart:length:1:{self.name}"
 
     def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
