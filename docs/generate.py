@@ -20,6 +20,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -213,8 +214,8 @@ def task_metrics_table() -> str:
 
     rows = ["| task | metric | what | chance | source |", "|---|---|---|---|---|"]
     for task in TASKS.values():
-        for metric in task.metrics:
-            chance = "" if metric.chance is None else f"{metric.chance:.4g}"
+        for metric in task.metrics if task.name != "pairs" else ():  # those have a table of their own
+            chance = "" if metric.chance_level is None else f"{metric.chance_level:.4g}"
             rows.append(f"| {task.name} | `{metric.name}` | {metric.title} | {chance} | {metric.source} |")
     return "\n".join(rows) + "\n"
 
@@ -286,12 +287,21 @@ TABLES: dict[str, Callable[[], str]] = {
 }
 
 
+def wrapped(text: str) -> str:
+    """Wrap the sentences around a table at 120 columns; the table's rows stay."""
+    blocks = text.rstrip("\n").split("\n\n")
+    return (
+        "\n\n".join(b if "|" in b else textwrap.fill(" ".join(b.split()), 120, break_on_hyphens=False) for b in blocks)
+        + "\n"
+    )
+
+
 def generated(text: str, folder: Path) -> str:
     """Fill every marked block of a document."""
 
     def fill(match: re.Match[str]) -> str:
         kind, what = match[2], match[3]
-        return match[1] + (printed(what, folder) if kind == "run" else TABLES[what]()) + match[4]
+        return match[1] + (printed(what, folder) if kind == "run" else wrapped(TABLES[what]())) + match[4]
 
     return BLOCK.sub(fill, text)
 
