@@ -95,8 +95,7 @@ def vqa2(path: Path) -> Content:
 
 
 def answers(path: Path) -> Content:
-    found = read_answers(path)
-    return Counter(zip(found.ids, found.images, found.captions, found.choices, strict=True))
+    return Counter(read_answers(path).items())
 
 
 def quadruple(dataset: str, k: int) -> dict[str, Any]:
