@@ -47,6 +47,7 @@ def test_every_benchmark_of_pairs_has_its_baselines_or_a_reason() -> None:
         assert list(record.get("models", WRITTEN["models"])) == WRITTEN["models"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURED)
 def test_measured_again_the_baselines_are_those_written_down(baselines: ModuleType, name: str) -> None:
     again = baselines.baselines_of(at_hand(baselines, name), baselines.models(None))

@@ -96,6 +96,7 @@ def test_a_package_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_another_package_adds_a_prefix_and_cannot_replace_one(tmp_path: Path) -> None:
     installed(
         tmp_path,

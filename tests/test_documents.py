@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.md")]
 
 
+@pytest.mark.slow
 def test_every_quoted_output_is_what_the_command_prints() -> None:
     done = subprocess.run(
         [sys.executable, "docs/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False

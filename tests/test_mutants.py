@@ -28,6 +28,7 @@ def mutants() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="each mutant runs in a fork")
 def test_no_mistake_of_a_sample_goes_unnoticed() -> None:
     done = subprocess.run(

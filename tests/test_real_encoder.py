@@ -170,6 +170,7 @@ def test_it_finds_seven_of_nine_captions_among_near_misses_and_needs_the_photo_f
     assert values(ran.json["runs"][0])["choice_score"] == pytest.approx(20 / 72, abs=2.01 / 72)
 
 
+@pytest.mark.slow
 def test_numbers_are_the_same_cold_and_warm_and_at_any_batch_size(command, photo_set, encoder: str) -> None:
     name = photo_set("pairs", pairs_of_photos())
     cold = command("run", "-m", encoder, "-b", name, "--out", "cold", "--json").json["runs"][0]

@@ -66,6 +66,7 @@ def test_every_benchmark_of_a_task_has_its_systems_or_a_reason(baselines: Module
             assert list(record["systems"]) == [system.name for system in baselines.SYSTEMS[tasks[name]]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURED)
 def test_measured_again_the_systems_get_what_is_written_down(baselines: ModuleType, name: str) -> None:
     if not DATA.is_dir():

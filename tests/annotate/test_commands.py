@@ -37,6 +37,7 @@ def true_option(field: str):
     return choose
 
 
+@pytest.mark.slow
 def test_from_the_demo_to_a_human_row_beside_the_models(command, tmp_path) -> None:
     for survey in ("i2t", "t2i"):
         made = command("annotate", "export", survey, "demo", "--to", survey, "--annotators", "ann,bob", "--json")

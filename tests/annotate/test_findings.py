@@ -65,6 +65,7 @@ def answered(survey: str, pairs: PairSet, replies: dict[str, list[str]], **how) 
 # The human row
 
 
+@pytest.mark.slow
 def test_people_on_winoground_get_the_published_scores() -> None:
     """89.5, 88.5 and 85.5: each pair's share of people who replies yes, made again from single answers."""
     path = SHARED / "winoground_scores" / "human.jsonl"

@@ -23,6 +23,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Audit:
     return audit(load_pairs_or_folder("demo"))
 
 
+@pytest.mark.slow
 def test_the_demo_set_passes_all_but_a_tag_of_many_values(demo: Audit) -> None:
     assert [finding.name for finding in demo.warnings] == ["tag: change"]
     assert (demo.items, demo.images, demo.texts, demo.clusters) == (300, 600, 575, 300)
@@ -43,6 +44,7 @@ def test_the_numbers_of_the_demo_set_are_these(demo: Audit) -> None:
     assert sum(map(sum, demo.changes_by_field)) == 300
 
 
+@pytest.mark.slow
 def test_it_prints_a_table_and_what_was_not_checked_and_exits_with_0(made_set: Any, command: Run) -> None:
     ran = command("audit", made_set(n=30))
     assert ran.code == 0, ran.err
@@ -54,6 +56,7 @@ def test_it_prints_a_table_and_what_was_not_checked_and_exits_with_0(made_set: A
     assert "checks pass" in ran.out
 
 
+@pytest.mark.slow
 def test_strict_exits_with_1_where_a_check_warns(made_set: Any, command: Run) -> None:
     assert command("audit", made_set(n=30), "--strict").code == 1
     assert command("audit", "demo", "--no-images", "--strict").code == 1  # a tag's rarest value has 3 items

@@ -86,6 +86,7 @@ def test_pictures_of_one_process_are_at_chance(pictured: Made) -> None:
         assert findings[name].low < 0.5 < float(findings[name].high or 0)
 
 
+@pytest.mark.slow
 def test_pictures_of_which_one_was_compressed_again_are_told_and_the_audit_warns(pictured: Made) -> None:
     pairs = pictured(rows(recompressed), texts=[("the same", "the same")] * 24)
     record = by_name(audit(pairs).warnings)["detectable: images, by pixels"]
@@ -100,6 +101,7 @@ def test_pictures_of_which_one_is_blurred_are_told_by_what_blur_takes_away() -> 
     assert finding.says.endswith("lower in the others")
 
 
+@pytest.mark.slow
 def test_a_file_of_another_format_is_told_by_the_file_alone(pictured: Made) -> None:
     def jpeg(pixels: Pixels) -> bytes:
         stream = io.BytesIO()
@@ -128,6 +130,7 @@ def test_captions_whose_words_give_them_away_are_told_and_plain_reorderings_tie(
     assert (findings[0].value, findings[0].verdict) == (0.5, "pass")
 
 
+@pytest.mark.slow
 def test_an_encoder_judges_pictures_and_captions_beside_the_statistics(pictured: Made) -> None:
     pairs = pictured(rows(lambda pixels: pixels, 20), texts=[("the same", "the same")] * 20)
     record = by_name(audit(pairs, Options(detector_model="demo-encoder")).findings)
@@ -137,6 +140,7 @@ def test_an_encoder_judges_pictures_and_captions_beside_the_statistics(pictured:
         audit(pairs, Options(detector_model="oracle"))
 
 
+@pytest.mark.slow
 def test_vectors_of_an_encoder_tell_tinted_pictures(pictured: Made) -> None:
     red = np.array([40, 0, 0], np.uint8)
     pairs = pictured([(first // 2, second // 2 + red) for first, second in rows(lambda pixels: pixels)])
@@ -146,6 +150,7 @@ def test_vectors_of_an_encoder_tell_tinted_pictures(pictured: Made) -> None:
     assert (finding.verdict, finding.says) == ("warn", "p = 0.010 (99 swaps): they come from different processes")
 
 
+@pytest.mark.slow
 def test_what_is_not_judged_is_said(captioned: Made, pictured: Made) -> None:
     few = captioned([("a", "b")] * 19)
     assert [each.reason for each in detectability(few, pictures=True)[1]] == [
@@ -164,6 +169,7 @@ def test_of_a_large_set_items_are_judged_that_are_spread_evenly(captioned: Made)
     assert finding.items[:3] == ("0", "2", "4")
 
 
+@pytest.mark.slow
 def test_a_set_of_one_process_is_flagged_no_more_often_than_promised() -> None:
     """25 sets whose entries are exchangeable.
 

@@ -68,6 +68,7 @@ def measured(at: At, folder: Path, model: str) -> Tabulated:
     return tabulate_units(measure_pairs(*scored(at, folder, model)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", PAPER)
 def test_the_published_outcomes_give_the_papers_table(at: At, published: Published, model: str) -> None:
     found = measured(at, published("bivlc"), model).metrics
@@ -78,6 +79,7 @@ def test_the_published_outcomes_give_the_papers_table(at: At, published: Publish
         assert tuple(round(100 * found[name].value, 2) for name in DIRECTIONS) == DIRECTIONAL[model]
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_papers_table_from_a_file_of_scores(
     command: Callable[..., Any], published: Published
 ) -> None:
@@ -99,6 +101,7 @@ def test_every_item_has_the_published_outcomes(at: At, published: Published) -> 
         assert found[name].tolist() == [float(row[name] == "True") for row in rows]
 
 
+@pytest.mark.slow
 def test_the_published_group_scores_by_type_are_the_papers(at: At, published: Published) -> None:
     groups = measured(at, published("bivlc"), "ViT-B-32").by["type"]
     by_type = {value: round(100 * group.metrics["group_score"].value, 2) for value, group in groups.items()}

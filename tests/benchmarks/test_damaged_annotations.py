@@ -60,6 +60,7 @@ def check(name: str, path: Path, before: tuple[Item, ...], *, harmless: bool = F
 FEW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.slow
 @FEW
 @given(share=st.floats(0, 1))
 def test_a_file_that_was_cut_anywhere(damaged: tuple[str, Path, tuple[Item, ...]], share: float) -> None:
@@ -72,6 +73,7 @@ def test_a_file_that_was_cut_anywhere(damaged: tuple[str, Path, tuple[Item, ...]
         path.write_bytes(whole)
 
 
+@pytest.mark.slow
 @FEW
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_file_whose_lines_were_shuffled(damaged: tuple[str, Path, tuple[Item, ...]], seed: int) -> None:
@@ -85,6 +87,7 @@ def test_a_file_whose_lines_were_shuffled(damaged: tuple[str, Path, tuple[Item, 
         path.write_bytes(whole)
 
 
+@pytest.mark.slow
 @FEW
 @given(places=st.lists(st.floats(0, 0.9999), min_size=1, max_size=4), byte=st.integers(0, 255))
 def test_a_file_with_wrong_bytes(damaged: tuple[str, Path, tuple[Item, ...]], places: list[float], byte: int) -> None:

@@ -156,6 +156,7 @@ def made(kind: str, tmp_path: Path) -> Made:
     return Made(form, path, before)
 
 
+@pytest.mark.slow
 def test_a_file_that_is_cut_off_anywhere(made: Made) -> None:
     form, path, before = made
     whole = path.read_bytes()
@@ -175,6 +176,7 @@ def test_a_file_with_wrong_bytes(made: Made, places: list[float], byte: int) -> 
     check_bytes(form, path, before, damaged, letters=True)
 
 
+@pytest.mark.slow
 @LATE
 @given(drawn=st.randoms(use_true_random=False))
 def test_a_file_with_its_rows_and_keys_in_another_order(made: Made, drawn: random.Random) -> None:
@@ -336,6 +338,7 @@ def decoded(path: Path) -> Any:
     return json.loads(text)
 
 
+@pytest.mark.slow
 @settings(LATE, max_examples=8)
 @given(seed=st.integers(0, 2**32), never=NEVER)
 def test_a_published_file_that_is_damaged(published_format: Made, seed: int, never: Any) -> None:

@@ -27,6 +27,7 @@ def shared() -> Path:
     return SHARED
 
 
+@pytest.mark.slow
 def test_sugarcrepe_has_its_seven_accuracies(command, shared: Path) -> None:
     with (shared / "bivlc" / "SUGARCREPE_CORRECT_ViT-B-32.csv").open(newline="", encoding="utf-8") as stream:
         published = list(csv.DictReader(stream))
@@ -58,6 +59,7 @@ def test_sugarcrepe_has_its_seven_accuracies(command, shared: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_bivlc_has_its_rows_by_type(command, shared: Path) -> None:
     with (shared / "bivlc" / "BiVLC_ViT-B-32.csv").open(newline="", encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
@@ -83,6 +85,7 @@ def matrix(outcomes: list[bool]) -> list[list[float]]:
             return s.tolist()
 
 
+@pytest.mark.slow
 def test_valse_has_every_instrument_and_their_mean(command, shared: Path) -> None:
     ran = command("export", "valse", "--to", "v.jsonl", "--data", shared / "valse")
     assert ran.code == 0, ran.err

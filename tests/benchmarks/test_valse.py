@@ -31,6 +31,7 @@ def test_8782_items_7702_pass_the_annotators_and_6759_without_foil_it(at: At, pu
     assert counts == {name: passing for name, (_, passing) in INSTRUMENTS.items()}
 
 
+@pytest.mark.slow
 def test_every_metric_is_measured_by_instrument_and_pooled(at: At, published: Published) -> None:
     outline = at("valse", published("valse")).outline()
     # Caption accepted everywhere; the foil rejected in coreference-hard alone.

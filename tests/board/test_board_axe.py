@@ -50,6 +50,7 @@ def addresses(serving, settings, store, gallery, gallery_store) -> Iterator[dict
         yield {pairs: PAGES, found: GALLERY, empty: EMPTY}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
 def test_axe_finds_no_violation(
     addresses: dict[str, tuple[str, ...]], chromium: Any, axe: Callable[[Any], list[str]], scheme: str, width: int

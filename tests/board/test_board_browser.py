@@ -66,6 +66,7 @@ def contrast(page: Any, selector: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
+@pytest.mark.slow
 def test_from_the_leaderboard_to_a_model_an_item_and_a_comparison(visit) -> None:
     page = visit("/")
     page.click("thead >> text=shapes")
@@ -267,6 +268,7 @@ def test_a_narrow_screen_scrolls_the_table_and_not_the_page(visit, address: str)
         assert page.evaluate("document.documentElement.scrollWidth") <= 380, path
 
 
+@pytest.mark.slow
 def test_a_gallery_is_walked_through_and_its_pictures_are_shown(chromium, serving, gallery, gallery_store) -> None:
     problems: list[str] = []
     with serving(create_app(BoardSettings(runs=(gallery / "runs",)), gallery_store)) as at:

@@ -22,6 +22,7 @@ serve_app.command()(serve_command)
 SERVE = "from tellapart.cli.serve import serve_command; import typer; typer.run(serve_command)"
 
 
+@pytest.mark.slow
 def test_serve_shows_the_runs_without_any_configuration(write_run, tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "a", "some-model", skill=1.0)
     server = subprocess.Popen(

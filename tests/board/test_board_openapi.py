@@ -38,6 +38,7 @@ def test_no_request_fails(client: TestClient, name: str, data: st.DataObject) ->
         json.loads(found.text)
 
 
+@pytest.mark.slow
 def test_schemathesis_finds_nothing(client: TestClient) -> None:
     schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
     schema = schemathesis.openapi.from_asgi("/openapi.json", client.app)

@@ -41,6 +41,7 @@ def served(write_run: Callable[..., Path], tmp_path: Path) -> Iterator[tuple[str
     server.stdout.close()
 
 
+@pytest.mark.slow
 def test_a_served_board_answers_for_its_own_names_and_prints_no_secret(
     served: tuple[str, subprocess.Popen[str]],
 ) -> None:
@@ -60,6 +61,7 @@ def test_a_served_board_answers_for_its_own_names_and_prints_no_secret(
     assert "secret" not in server.stdout.read()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="Linux alone limits another process")
 def test_more_idle_connections_than_the_server_has_files_keep_no_reader_out(
     served: tuple[str, subprocess.Popen[str]],

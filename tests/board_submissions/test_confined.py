@@ -140,6 +140,7 @@ def zeros(items: int) -> bytes:
     return json.dumps({"kind": "logit", "scores": base64.b64encode(bytes(16 * items)).decode()}).encode()
 
 
+@pytest.mark.slow
 @linux
 def test_the_process_that_measures_is_confined_before_it_gets_what_it_measures(
     job: tuple[Any, dict[str, Any], Path],
@@ -397,6 +398,7 @@ def test_a_file_that_was_read_counts_even_if_measuring_it_does_not_end(
     assert made.service.standings("clocks") == []
 
 
+@pytest.mark.slow
 def test_what_a_reader_says_of_its_file_changes_no_other_and_a_truth_that_is_gone_is_no_refusal(
     board: MakeBoard, caplog: pytest.LogCaptureFixture
 ) -> None:

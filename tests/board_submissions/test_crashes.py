@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 #: Takes and measures files in children that are killed: at each of their system calls in turn, then at random moments.
 KILLED = """
 import asyncio, json, os, random, signal, sys, time
@@ -79,6 +81,7 @@ print(json.dumps({"kills": kills, "answered": answered, "taken": taken}))
 """
 
 
+@pytest.mark.slow
 def test_a_server_killed_at_any_step_loses_nothing_and_measures_everything_once(
     board: Callable[..., Any], tmp_path: Path
 ) -> None:

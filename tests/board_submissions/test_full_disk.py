@@ -29,6 +29,7 @@ def unshared(*command: str, **environment: str) -> subprocess.CompletedProcess[s
     )
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_nothing_and_ends_when_there_is_room(tmp_path: Path) -> None:
     """Run the test below where it can mount."""
     if shutil.which("unshare") is None:

@@ -61,6 +61,7 @@ def test_the_statements_are_what_the_demos_counting_items_say() -> None:
     assert json.loads((EXAMPLE / "statements" / "nlvr2_vlue_test.json").read_text()) == statements()
 
 
+@pytest.mark.slow
 def test_the_example_takes_a_filled_in_task_file_and_shows_its_number(opened: Opened) -> None:
     service, client, read = opened
     listed = client.get("/hidden").json()["benchmarks"]

@@ -31,6 +31,7 @@ def signed_in(chromium: Any, made: Any, at: str, **options: Any) -> Any:
     return page
 
 
+@pytest.mark.slow
 def test_a_user_signs_in_sends_a_file_and_sees_its_number(
     served: tuple[Any, str], chromium: Any, tmp_path: Path
 ) -> None:
@@ -58,6 +59,7 @@ def test_a_user_signs_in_sends_a_file_and_sees_its_number(
     assert problems == []
 
 
+@pytest.mark.slow
 def test_without_scripts_a_user_looks_again_by_a_link(served: tuple[Any, str], chromium: Any) -> None:
     made, at = served
     made.send(made.npz(made.right()))
@@ -93,6 +95,7 @@ def sent(served: tuple[Any, str]) -> dict[str, list[str]]:
     return {"ann": everybody + own, "": [*everybody, "/sign-in", "/submissions"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_violation_open_closed_signed_in_or_refused(
     served: tuple[Any, str], sent: dict[str, list[str]], chromium: Any, axe: Callable[[Any], list[str]], scheme: str

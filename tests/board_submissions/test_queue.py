@@ -88,6 +88,7 @@ def test_of_files_sent_at_once_each_user_gets_the_last_place_once(board: MakeBoa
     assert len([path for path in made.queue.folder.iterdir() if path.is_dir()]) == len(users)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("killer", ["", BETWEEN], ids=["while it measures", "between reading and measuring"])
 def test_a_server_killed_in_mid_measurement_measures_the_file_once_when_it_is_back(
     board: MakeBoard, tmp_path: Any, killer: str
@@ -322,6 +323,7 @@ def test_a_running_board_shows_private_numbers_once_the_date_has_come(board: Mak
     until(lambda: splits() == {"public", "private"})
 
 
+@pytest.mark.slow
 def test_two_servers_on_one_state_measure_each_file_once_and_share_the_limits(board: MakeBoard) -> None:
     made = board(limits={"daily": 2})
     first, through_first = made.service, made.client

@@ -72,6 +72,7 @@ def test_a_file_gets_the_numbers_that_tellapart_score_gives_it(
         assert len(sides) == clusters
 
 
+@pytest.mark.slow
 def test_npz_csv_and_jsonl_of_the_same_scores_get_the_same_numbers(board: MakeBoard, tmp_path: Path) -> None:
     made = board()
     values = np.random.default_rng(2).normal(size=(24, 2, 2)).astype(np.float32)
@@ -135,6 +136,7 @@ def test_the_shuffle_is_the_servers_alone_and_outlives_it(board: MakeBoard, tmp_
     assert oct((tmp_path / "state" / "secret").stat().st_mode)[-3:] == "600"
 
 
+@pytest.mark.slow
 def test_private_numbers_and_their_rank_change_are_shown_only_after_closing(board: MakeBoard) -> None:
     made = board()
     from tellapart.board.submissions.prepared import read_truth

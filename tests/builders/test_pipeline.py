@@ -59,6 +59,7 @@ def no_trace(out: Path) -> None:
     assert [p.name for p in out.parent.glob(f".{out.name}*")] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_build_that_was_stopped_goes_on_and_ends_in_the_same_bytes(
@@ -236,6 +237,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(recipe: Callable[..., 
     no_trace(tmp_path / "set")
 
 
+@pytest.mark.slow
 def test_two_builds_of_one_set_do_not_work_at_once(recipe: Callable[..., Path], started: Start, tmp_path: Path) -> None:
     process = started(recipe(), tmp_path / "set", seconds=0.3)
     assert process.stderr is not None

@@ -25,6 +25,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
+@pytest.mark.slow
 def test_a_cluster_that_loses_a_node_builds_the_same_bytes(site: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="needs the ray extra")
     (tmp_path / "recipe.toml").write_text(RECIPE)

@@ -52,6 +52,7 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_recipe_of_scenes_is_rendered_the_same_by_one_and_by_two(tmp_path: Path) -> None:
     recipe = written(tmp_path, f"{DEMO}[options.items]\ncounting = 2\nlocation = 1\n")
     one, two = (build(recipe, tmp_path / str(workers), workers=workers) for workers in (1, 2))
@@ -73,6 +74,7 @@ def test_a_recipe_of_scenes_is_rendered_the_same_by_one_and_by_two(tmp_path: Pat
     assert pairs.fingerprint() == older.fingerprint()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_drawn_is_rejected_with_its_reason() -> None:
     # At 16 pixels five small things cannot all be seen.
     options = Scenes.Options(size=16, samples=1, attempts=1, items={"counting": 30})
@@ -117,6 +119,7 @@ def test_options_that_cannot_be_met_are_refused(tmp_path: Path) -> None:
         Scenes(Start(Scenes.Options(renderer="blender", blender_python="/no/such", items={}), 1, tmp_path))
 
 
+@pytest.mark.slow
 def test_a_build_killed_in_its_middle_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     recipe = scanned(tmp_path, "counting = 3\nlocation = 3")
     whole = build(recipe, tmp_path / "whole").folder

@@ -130,6 +130,7 @@ def test_run_shows_every_model_and_ends_with_the_report(command, made_set, insta
     assert ran.err == ""
 
 
+@pytest.mark.slow
 def test_an_onnx_folder_is_a_model_like_any_other(command, made_set, tiny_encoder) -> None:
     name, model = f"folder:{made_set()}", f"onnx:{tiny_encoder.folder}"
     found = command("run", "-m", model, "-b", name, "--out", "a", "--json").json["runs"][0]
@@ -338,6 +339,7 @@ def test_a_name_that_would_steer_the_terminal_is_made_harmless(command, made_set
 # The embedded benchmark and model
 
 
+@pytest.mark.slow
 def test_a_run_without_arguments_is_the_default_model_and_the_references_on_the_demo(command) -> None:
     ran = command("run", "--limit", "12", "--json")
     assert ran.code == 0, ran.err
@@ -353,6 +355,7 @@ def test_a_run_without_arguments_is_the_default_model_and_the_references_on_the_
     assert [record["benchmarks"]["demo"]["metrics"] for record in again] == [record["metrics"] for record in found]
 
 
+@pytest.mark.slow
 def test_the_default_model_passes_every_gate(command) -> None:
     ran = command("check", "demo-encoder", "--json")
     assert ran.code == 0, ran.err
@@ -377,6 +380,7 @@ def test_a_piped_command_prints_plain_text_and_nothing_else(made_set, tmp_path: 
     assert max(map(len, ran.stdout.splitlines())) < 300
 
 
+@pytest.mark.slow
 def test_no_output_breaks_in_an_ascii_terminal(made_set, tmp_path: Path) -> None:
     arguments = ("run", "-m", "random", "-b", f"folder:{made_set()}", "--out", tmp_path / "r", "--no-cache")
     ran = tellapart(*arguments, PYTHONIOENCODING="ascii")

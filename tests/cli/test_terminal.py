@@ -53,6 +53,7 @@ def watched(code: str, **environment: str) -> str:
     return shown.decode()
 
 
+@pytest.mark.slow
 def test_slow_work_shows_a_bar_with_the_time_that_is_left() -> None:
     shown = watched(WORK.format(steps=8, seconds=0.3))
     assert "model on demo: images" in shown
@@ -110,6 +111,7 @@ def test_a_long_title_leaves_room_for_the_bar(length: int) -> None:
     assert short[-20:] == title[-20:]
 
 
+@pytest.mark.slow
 def test_a_run_on_a_terminal_shows_bars_and_ends_with_its_table(made_set, installed: Path, tmp_path: Path) -> None:
     name, out = f"folder:{made_set(n=16)}", tmp_path / "r"
     arguments = ["run", "-m", "slow", "-b", name, "--batch-size", "4", "--no-cache", "--out", str(out)]

@@ -44,6 +44,7 @@ RECORDED = json.loads(RECORD.read_text(encoding="utf-8"))
 outcomes = arrays(bool, (3, 6))
 
 
+@pytest.mark.slow
 def test_the_page_and_its_drawing_are_those_of_the_record() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(RECORDED)
     assert DRAWING.read_text(encoding="utf-8") == drawing(RECORDED["curves"])
@@ -130,6 +131,7 @@ def weights(out: Path) -> bytes:
     return (out / "model" / "open_clip_model.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_killed_in_mid_run_the_smoke_run_goes_on_to_the_same_weights_and_log(tmp_path: Path) -> None:
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     command = [sys.executable, "-m", "tellapart", "train", "examples/eqsim_ablation/smoke.toml", "--out", str(killed)]
@@ -151,6 +153,7 @@ def test_killed_in_mid_run_the_smoke_run_goes_on_to_the_same_weights_and_log(tmp
     assert weights(killed) == weights(whole)
 
 
+@pytest.mark.slow
 def test_the_program_goes_on_where_it_was_and_prints_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = read_pair_set(HERE / "smoke_scenes")
     sets = {"train": range(1, 33), "validation": (0,), "test": (33, 34, 35)}

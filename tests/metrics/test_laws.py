@@ -253,6 +253,7 @@ def test_every_metric_obeys_every_law_on_every_pattern_of_ties(
     law(metric, every_pattern(shape))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("metric", "shape"), CASES, ids=case_name)
 @settings(deadline=None, max_examples=30)
 @given(data=st.data())

@@ -42,6 +42,7 @@ def test_the_golden_file_holds_the_captions_beside_it() -> None:
     assert len(captions) > 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DIGESTS)
 def test_every_string_of_the_annotation_files_has_the_tokens_of_the_java_program(name: str) -> None:
     path = ANNOTATIONS / name

@@ -156,6 +156,7 @@ def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
+@pytest.mark.slow
 def test_a_weight_that_is_missing_is_named(copy: Path) -> None:
     rewrite(copy, lambda tensors: tensors.pop("visual_projection.weight"))
     with pytest.raises(
@@ -375,6 +376,7 @@ def load_error(name: str, cache: Path, **environment: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -395,6 +397,7 @@ def test_what_the_hub_refuses_ends_in_one_line_that_says_what_to_do(
     assert len(error.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_offline_a_model_that_is_not_in_the_cache_ends_in_one_line(tmp_path: Path) -> None:
     error = load_error("openai/clip-vit-base-patch32", tmp_path, HF_HUB_OFFLINE="1")
     assert error.startswith(
@@ -404,6 +407,7 @@ def test_offline_a_model_that_is_not_in_the_cache_ends_in_one_line(tmp_path: Pat
     assert len(error.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_hub_that_cannot_be_reached_ends_in_one_line(tmp_path: Path) -> None:
     error = load_error("openai/clip-vit-base-patch32", tmp_path, HF_ENDPOINT="http://127.0.0.1:9")
     assert "is not in the hub's cache, and the hub cannot be reached; fetch it where there is a network" in error
@@ -427,6 +431,7 @@ print(model.fingerprint, *[hashlib.sha256(side.tobytes()).hexdigest() for side i
 """
 
 
+@pytest.mark.slow
 def test_a_hub_id_from_the_cache_offline_and_without_torchvision_says_what_the_folder_says(
     clip: Path, tmp_path: Path
 ) -> None:

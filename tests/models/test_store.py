@@ -292,6 +292,7 @@ def test_a_dropped_store_may_be_collected_in_any_thread(monkeypatch: pytest.Monk
     assert said == []
 
 
+@pytest.mark.slow
 def test_processes_that_make_a_store_at_once_all_open_it(tmp_path: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path; from tellapart.models.store import EmbeddingStore\n"

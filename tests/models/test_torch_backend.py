@@ -31,6 +31,7 @@ torch = import_torch()
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+@pytest.mark.slow
 def test_torchvision_and_open_clip_import_after_torch_was_imported_through_the_backend() -> None:
     code = "from tellapart.models.torch_backend import import_torch; import_torch(); import torchvision, open_clip"
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=120)

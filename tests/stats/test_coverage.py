@@ -71,6 +71,7 @@ def test_wilson_covers_independent_items(n, share):
     assert 0.935 <= np.mean([interval.low <= share <= interval.high for interval in found]) <= 0.975
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("items", "only_a", "only_b"), [(100, 0.2, 0.1), (100, 0.05, 0.01), (60, 0.0, 0.05)])
 def test_the_paired_difference_covers(items, only_a, only_b):
     rng = np.random.default_rng(13)

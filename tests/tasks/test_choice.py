@@ -25,6 +25,7 @@ def rows(said: list[str]) -> str:
     )
 
 
+@pytest.mark.slow
 def test_gpt4v_has_the_published_accuracies_in_both_orders(command) -> None:
     if not SHARED.is_dir():
         pytest.skip("SugarCrepe's annotations are not beside this checkout")

@@ -187,6 +187,7 @@ def test_a_dual_encoder_without_cosines_is_asked_for_every_prompt(tiny_encoder: 
     assert found.placed.first.tolist() == mean.argmax(axis=1).tolist()
 
 
+@pytest.mark.slow
 def test_every_reference_gets_what_it_must(command: Callable[..., Any]) -> None:
     ran = command("run", "-b", "demo-objects", "--limit", "60", "--json")
     assert ran.code == 0, ran.err

@@ -38,6 +38,7 @@ def test_every_item_is_asked_in_both_orders(rows: list[dict]) -> None:
     assert (first["left"], first["right"]) == (second["left"], second["right"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("said", "both", "bias", "followed", "unparseable"),
     [

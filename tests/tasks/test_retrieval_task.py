@@ -178,6 +178,7 @@ def test_vlue_and_the_split_of_coco_counterfactuals_have_the_published_sizes(com
         assert ran.json["gallery rows"] == rows
 
 
+@pytest.mark.slow
 def test_what_no_model_can_win_is_said(command, tmp_path: Path) -> None:
     if not SHARED.is_dir():
         pytest.skip("the annotation files are not beside this checkout")

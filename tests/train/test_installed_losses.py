@@ -64,6 +64,7 @@ def totals(folder: Path, out: str, **changes: Any) -> list[float]:
     return [line["total"] for line in logged(folder / out) if "total" in line]
 
 
+@pytest.mark.slow
 def test_a_plain_function_is_declared_by_its_parameters(installed: None, tmp_path: Path) -> None:
     weighted, matched = find_loss("weighted"), find_loss("matched")
     assert (type(weighted), weighted.options.__name__) == (DualLoss, "Weight")

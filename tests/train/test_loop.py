@@ -63,6 +63,7 @@ def test_a_run_equals_a_plain_loop_of_torch(tmp_path: Path) -> None:
         assert torch.allclose(value, trained[name], atol=2e-6), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["eqsim", "negclip", "trohn-img", "siglip", "cyclip", "hardneg"])
 def test_every_loss_trains_and_a_gradient_cache_changes_no_number(tmp_path: Path, loss: str) -> None:
     settings = config(tmp_path, loss={"name": loss})
@@ -81,6 +82,7 @@ def test_every_loss_trains_and_a_gradient_cache_changes_no_number(tmp_path: Path
     )
 
 
+@pytest.mark.slow
 def test_training_on_a_few_pairs_learns_them(tmp_path: Path) -> None:
     settings = config(
         tmp_path,
@@ -105,6 +107,7 @@ class Stopped(Exception):  # noqa: N818
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [1, 3, 5])
 def test_a_run_that_stops_anywhere_goes_on_to_the_same_bytes(tmp_path: Path, stop: int) -> None:
     settings = config(tmp_path, loss={"name": "negclip"}, optimiser={"steps": 6}, data={"validation": "folder:train"})
@@ -124,6 +127,7 @@ def test_a_run_that_stops_anywhere_goes_on_to_the_same_bytes(tmp_path: Path, sto
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_command_that_is_killed_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     values = table(tmp_path, optimiser={"steps": 150}, data={"keep_images": True}, validation={"every": 25})
     (tmp_path / "run.toml").write_text(toml(values), encoding="utf-8")
@@ -230,6 +234,7 @@ def test_what_others_told_accelerate_is_kept_and_said(tmp_path: Path) -> None:
         AcceleratorState._reset_state(reset_partial_state=True)
 
 
+@pytest.mark.slow
 def test_what_was_gained_and_what_lies_between_is_measured(tmp_path: Path) -> None:
     names = [f"folder:{squares(tmp_path / 'test', seed=5)}", "demo-objects"]
     settings = config(tmp_path, report={"benchmarks": names, "alphas": [0.0, 0.5, 1.0]})

@@ -117,6 +117,7 @@ def test_a_run_with_updates_and_dropout_goes_on_to_the_same_bytes(tmp_path: Path
     assert {name.split(".")[-2] for name in changed - {"logit_scale"}} == {"q_proj", "v_proj"}
 
 
+@pytest.mark.slow
 def test_what_lies_between_the_start_and_the_updates_is_a_mean_of_merged_weights(tmp_path: Path) -> None:
     name = f"folder:{squares(tmp_path / 'test', seed=5)}"
     settings = config(tmp_path, lora={"rank": 2}, report={"benchmarks": [name], "alphas": [0.0, 1.0]})

@@ -43,6 +43,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Finish
     torch.set_num_threads(threads)
 
 
+@pytest.mark.slow
 def test_the_record_says_what_was_told_and_what_came_of_it(run: tuple[Path, FinishedRun]) -> None:
     folder, finished = run
     record = read_record(folder / "run")

@@ -186,6 +186,7 @@ def test_a_plain_csv_is_rows_too_and_a_broken_one_is_named(tmp_path: Path) -> No
         read_rows(["train-coco-cfs.csv"], tmp_path)
 
 
+@pytest.mark.slow
 def test_the_released_counterfactuals_split_by_picture_and_tear_no_pair(tmp_path: Path) -> None:
     paths = [SHARED / "coco_counterfactuals" / f"{part}-coco-cfs.csv" for part in ("train", "dev")]
     if not all(path.is_file() for path in paths):

@@ -173,6 +173,7 @@ def test_seeds_on_different_data_are_no_sample(tmp_path: Path) -> None:
         train_seeds(told, tmp_path / "out", 3, once)
 
 
+@pytest.mark.slow
 def test_the_command_trains_resumes_and_compares(tmp_path: Path, command: Callable[..., Any]) -> None:
     name = f"folder:{squares(tmp_path / 'test', seed=5)}"
     values = table(tmp_path, report={"benchmarks": [name]}, optimiser={"steps": 2}, seed=7)

@@ -89,6 +89,7 @@ def near(one: Path, other: Path) -> None:
     assert far(weights(one), weights(other)) < 2e-5
 
 
+@pytest.mark.slow
 def test_two_ranks_train_a_dual_encoder_as_one_does(said: Said, folder: Path) -> None:
     run_training(read_config(folder / "dual.toml"), folder, folder / "dual-alone")
     near(folder / "dual-alone", folder / "dual")
@@ -104,6 +105,7 @@ def test_two_ranks_cross_the_same_pairs_as_one(said: Said, folder: Path, name: s
     assert [each[name] for each in said] == ["", ""]
 
 
+@pytest.mark.slow
 def test_two_ranks_train_every_seed_keep_what_is_done_and_one_of_them_says_it(said: Said, folder: Path) -> None:
     first, second = (each["seeds"] for each in said)
     assert [call["code"] for call in (*first, *second)] == [0] * 4, first + second

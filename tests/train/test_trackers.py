@@ -27,6 +27,7 @@ class Stopped(Exception):  # noqa: N818
     pass
 
 
+@pytest.mark.slow
 def test_a_resumed_run_tells_each_step_once(tmp_path: Path) -> None:
     settings = config(tmp_path, log={"tensorboard": True}, data={"validation": "folder:train"}, optimiser={"steps": 6})
 

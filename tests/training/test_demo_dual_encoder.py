@@ -45,6 +45,7 @@ def _task(count: int, size: int = 48) -> Task:
     return Task(data, draw_quadruples(60, seed=2, size=size), tokenizer, shape)
 
 
+@pytest.mark.slow
 def test_training_learns_to_tell_drawn_attributes_apart() -> None:
     task = _task(240)
     trained = train(task, Recipe(steps=60, batch=24, average=0.9), lambda **_: None)
@@ -97,6 +98,7 @@ def test_training_and_the_loader_see_the_same_tensor() -> None:
     np.testing.assert_allclose(preprocess(pixels, config), normalise(pixels[None])[0].numpy(), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_smoke_run_writes_a_model_that_loads(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "training.demo_dual_encoder", "--smoke", "--threads", "1", "--out", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
@@ -116,6 +118,7 @@ def test_the_committed_model_is_the_one_in_its_record_and_small() -> None:
     assert sum(path.stat().st_size for path in COMMITTED.iterdir()) <= 8 * MEGABYTE
 
 
+@pytest.mark.slow
 def test_the_committed_model_scores_on_demo_what_its_record_says_and_beats_chance() -> None:
     recorded = json.loads((COMMITTED / "training_record.json").read_text(encoding="utf-8"))["demo"]
     pairs = read_pair_set(DEMO_FOLDER, "demo")

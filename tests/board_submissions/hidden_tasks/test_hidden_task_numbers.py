@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tellapart.board.records import read_in
 from tellapart.board.submissions.measuring import measure_sent
@@ -77,6 +78,7 @@ def test_who_knows_the_labels_gets_everything_and_who_says_one_thing_gets_chance
     assert all(low <= value <= high for value in numbers({row["id"]: case.constant for row, _ in known}))
 
 
+@pytest.mark.slow
 def test_csv_json_and_the_filled_in_task_file_get_the_same_numbers(hosted: Callable[..., Hosted]) -> None:
     board = hosted("nlvr2", step=0.001)
     known = board.known()

@@ -111,6 +111,7 @@ def test_a_byte_pair_piece_without_its_blank_is_no_word_and_roberta_reads_two_le
         own.fill([SentenceGap("a dog on a table on a table on a table on the table on a ", "")], 1)
 
 
+@pytest.mark.slow
 def test_no_stages_answer_depends_on_the_texts_beside_it(parts: Path) -> None:
     masked = MaskedLanguageModel.load(str(parts / "masked"), CPU)
     gaps = [

@@ -133,6 +133,7 @@ def test_rejoined_words_are_the_authors_own(recipe: Write) -> None:
     assert found.text == f"The `` {found.new} '', sits."
 
 
+@pytest.mark.slow
 def test_a_killed_build_goes_on_and_ends_in_the_same_bytes(recipe: Write, tmp_path: Path) -> None:
     path = recipe(times=12)
     whole, cut = tmp_path / "whole", tmp_path / "cut"

@@ -47,6 +47,7 @@ def decided(journal: Path, copy: Path) -> int:
     return int(count)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("builder", RECIPES)
 def test_a_build_that_was_killed_goes_on_to_the_same_bytes(builder: str, folders: Path, tmp_path: Path) -> None:
     for name in ("sd", "xl"):

@@ -117,6 +117,7 @@ def test_a_server_that_fails_leaves_what_it_answered(
     assert len(server.asked) == 7  # the one that was answered is not asked again
 
 
+@pytest.mark.slow
 def test_a_build_that_was_killed_asks_for_the_rest_and_ends_in_the_same_bytes(server: Any, captions: Write) -> None:
     home = captions(ROWS)
     recipe = written(home, server)

@@ -101,6 +101,7 @@ def test_the_card_says_what_is_there(rows: list[Row], recipe: Recipe) -> None:
     assert card["reproducible"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["attribute-001", "counting-042", "location-017"])
 def test_a_committed_item_renders_again(name: str, rows: list[Row], recipe: Recipe) -> None:
     pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
@@ -118,6 +119,7 @@ def test_a_committed_item_renders_again(name: str, rows: list[Row], recipe: Reci
         assert (difference > 16).mean() < 0.005
 
 
+@pytest.mark.slow
 def test_a_small_set_is_the_same_for_any_number_of_workers(tmp_path: Path) -> None:
     pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
     pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")

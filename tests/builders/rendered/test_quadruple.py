@@ -34,6 +34,7 @@ def changed(one: str, other: str) -> tuple[list[str], list[str]]:
     return a, b
 
 
+@pytest.mark.slow
 def test_both_pictures_share_camera_light_and_ground(drawn: list[Quadruple]) -> None:
     for quadruple in drawn:
         one, other = quadruple.scenes

@@ -100,6 +100,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("builder", BUILDERS)
 def test_a_build_that_was_killed_goes_on_with_other_workers_and_ends_in_the_same_bytes(
     prepared: Callable[[str], Path], tmp_path: Path, builder: str

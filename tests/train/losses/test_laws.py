@@ -61,6 +61,7 @@ def with_learned(made: Batch, images: Tensor, texts: Tensor, scale: Tensor, bias
     return replace(made, images=images, texts=texts, scale=scale, bias=bias, negative_texts=false)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [None, 3])
 @pytest.mark.parametrize("name", DUAL)
 def test_the_gradient_is_the_derivative(name: str, chunk: int | None) -> None:
