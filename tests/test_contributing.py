@@ -57,6 +57,7 @@ def test_every_recipe_has_a_file_and_an_entry_point() -> None:
     assert len(FILES) == len(ENTRY_POINTS)
 
 
+@pytest.mark.slow
 def test_the_benchmark_the_metric_and_the_prefix_meet_in_a_run(package: Path) -> None:
     names = [row["name"] for row in tellapart(package, "ls", "benchmarks")]
     assert "clocks" in names
@@ -80,6 +81,7 @@ def test_the_prefix_is_listed_and_a_wrong_one_names_it(package: Path) -> None:
     assert "brightness:" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_loss_is_found_and_computed(package: Path) -> None:
     pytest.importorskip("torch", reason="losses need the train extra")
     program = """

@@ -198,6 +198,7 @@ def test_a_text_is_near_what_means_the_same_and_a_long_one_is_counted(encoder: s
     assert model.truncated == 1
 
 
+@pytest.mark.slow
 def test_parts_that_are_not_to_be_had_leave_the_reason_in_place_of_the_encoder(tmp_path: Path) -> None:
     for module in ("torch", "onnx", "onnxruntime"):
         pytest.importorskip(module, reason="the encoder is built with the extras 'models' and 'train'")

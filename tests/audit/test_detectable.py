@@ -95,6 +95,7 @@ def test_pictures_of_which_one_was_compressed_again_are_told_and_the_audit_warns
     assert "p = 0.010 (99 swaps): they come from different processes; most by " in record.says
 
 
+@pytest.mark.slow
 def test_pictures_of_which_one_is_blurred_are_told_by_what_blur_takes_away() -> None:
     finding = detectable(of_pixels(rows(blurred)), pairs_of(24))
     assert (finding.value, finding.verdict) == (1.0, "warn")

@@ -206,6 +206,7 @@ def test_imagenet_takes_own_names_first(imagenet: Path) -> None:
     assert bench("imagenet", imagenet).records().classes == ("bird 0", "bird 1", "bird 2")
 
 
+@pytest.mark.slow
 def test_imagenet_takes_clips_names_where_all_of_its_folders_are_there(imagenet: Path) -> None:
     pytest.importorskip("torch", reason="torch is not installed (the models extra)")
     with pytest.raises(DataError, match=r"holds 3 of ImageNet's 1,000 folders; name them in classes.txt"):

@@ -165,6 +165,7 @@ def test_a_file_that_is_cut_off_anywhere(made: Made) -> None:
         check_bytes(form, path, before, whole[:length], letters=False)
 
 
+@pytest.mark.slow
 @LATE
 @given(places=st.lists(st.floats(0, 0.9999), min_size=1, max_size=4), byte=st.integers(0, 255))
 def test_a_file_with_wrong_bytes(made: Made, places: list[float], byte: int) -> None:
@@ -261,6 +262,7 @@ def test_a_damaged_parquet_file(kind: str, parquet: Made, data: st.DataObject) -
 NUMBERS = st.one_of(st.none(), st.booleans(), st.floats(), st.text(max_size=2), st.just([]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["detector"])
 @given(st.lists(st.lists(NUMBERS, max_size=3), max_size=3), st.lists(st.lists(st.floats(0, 1), max_size=3), max_size=3))
 def test_a_detectors_probabilities_are_such_or_are_one_error(kind: str, one: Any, other: Any) -> None:

@@ -121,6 +121,7 @@ def test_the_keyboard_skips_to_the_content(visit) -> None:
 CONTROLS = "a[href], button, select, input:not([type=hidden]), summary, [tabindex='0']"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", ["/", "/benchmarks/shapes", "/benchmarks/shapes/items/0", "/models/good", "/compare", "/ranks"]
 )
@@ -154,6 +155,7 @@ def test_columns_are_chosen_by_keyboard(visit, address: str) -> None:
     page.wait_for_url("**/by/type/text_score")
 
 
+@pytest.mark.slow
 def test_every_head_of_a_table_says_what_it_heads(visit, address: str) -> None:
     page = visit("/")
     for path in (
@@ -228,6 +230,7 @@ def test_a_screen_reader_finds_names_for_everything(visit, address: str) -> None
         assert len(ids) == len(set(ids))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_stands_out_in_both_colour_schemes(visit, scheme: str) -> None:
     page = visit("/benchmarks/shapes", color_scheme=scheme)

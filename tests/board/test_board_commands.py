@@ -81,6 +81,7 @@ def test_a_folder_that_is_not_there_is_an_error_that_says_what_to_do(tmp_path: P
         )
 
 
+@pytest.mark.slow
 def test_a_board_file_names_runs_and_numbers(write_run, tmp_path: Path) -> None:
     write_run(tmp_path / "mine" / "a", "some-model", skill=1.0)
     (tmp_path / "records.toml").write_text(

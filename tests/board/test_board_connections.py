@@ -116,6 +116,7 @@ def test_a_second_request_that_never_ends_is_closed_too(served: Served, hurried:
         assert time.monotonic() - started < 4
 
 
+@pytest.mark.slow
 def test_a_body_that_stops_is_closed_and_one_that_goes_on_is_not(served: Served, hurried: None) -> None:
     head = b"POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 12\r\n\r\n"
     with connected(served, head + b"abc") as one:

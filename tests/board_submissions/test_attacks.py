@@ -208,6 +208,7 @@ def test_a_body_is_never_unpacked_on_its_way_in(made: Any) -> None:
     assert (seen["bytes"], seen["sha256"]) == (len(packed), hashlib.sha256(packed).hexdigest())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "TRACE", "PUT", "PATCH", "DELETE", "CONNECT", "X"])
 def test_other_methods_do_nothing(made: Any, method: str) -> None:
     for where in ("/hidden/clocks", "/submissions", "/sign-in", "/hidden/clocks/task.zip"):

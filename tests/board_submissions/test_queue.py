@@ -146,6 +146,7 @@ def test_two_processes_never_work_one_queue(board: MakeBoard) -> None:
         assert (first, second) == (True, False)
 
 
+@pytest.mark.slow
 def test_the_running_server_measures_by_itself_and_stops_without_losing_the_file_at_hand(board: MakeBoard) -> None:
     made = board()
     made.service.start()

@@ -44,6 +44,7 @@ def served(board: Callable[..., Any], tmp_path: Path) -> Iterator[tuple[Any, str
         thread.join()
 
 
+@pytest.mark.slow
 def test_twenty_readers_are_all_answered_while_a_file_is_measured(served: tuple[Any, str]) -> None:
     made, at = served
     together, ended = Barrier(READERS + 1), Event()

@@ -429,6 +429,7 @@ def test_a_models_name_is_one_line_that_can_be_seen(made: Any, model: str) -> No
 NASTY = """<script>alert(1)</script>'; DROP TABLE submission; -- " onmouseover="x {{ 7*7 }} a&b"""
 
 
+@pytest.mark.slow
 def test_a_models_name_is_never_markup_nor_a_query(made: Any) -> None:
     seen = made.measured(made.npz(made.right()), model=NASTY)
     assert seen["model"] == NASTY

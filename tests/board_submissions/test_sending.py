@@ -175,6 +175,7 @@ def test_a_benchmark_closes_by_its_date(board: MakeBoard) -> None:
     assert made.service.is_closed("clocks")
 
 
+@pytest.mark.slow
 def test_records_of_the_leaderboard_carry_what_the_pages_say(board: MakeBoard) -> None:
     made = board()
     made.measured(made.npz(made.right(0.5)))

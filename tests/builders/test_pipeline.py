@@ -158,6 +158,7 @@ def test_a_worker_that_dies_is_named_when_no_try_is_left(recipe: Callable[..., P
     assert (built.resumed, built.funnel.items) == (11, 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_keeps_failing_stops_the_build_unless_the_recipe_allows_it(
     recipe: Callable[..., Path], tmp_path: Path, workers: int

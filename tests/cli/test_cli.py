@@ -373,6 +373,7 @@ def test_a_blind_model_fails_the_gate_that_it_must(command) -> None:
 # In a process of its own
 
 
+@pytest.mark.slow
 def test_a_piped_command_prints_plain_text_and_nothing_else(made_set, tmp_path: Path) -> None:
     ran = tellapart("run", "-m", "random", "-b", f"folder:{made_set()}", "--out", tmp_path / "r", "--no-cache")
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -387,6 +388,7 @@ def test_no_output_breaks_in_an_ascii_terminal(made_set, tmp_path: Path) -> None
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["ls", "benchmarks"], ["ls", "benchmarks", "--json"], ["--help"]])
 def test_a_reader_that_goes_away_ends_the_command_quietly(arguments: list[str]) -> None:
     reader, writer = os.pipe()

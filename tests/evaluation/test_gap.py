@@ -46,6 +46,7 @@ def runs(command, tmp_path: Path) -> list[Path]:
     return folders
 
 
+@pytest.mark.slow
 def test_the_gap_is_in_domain_less_out_of_domain_for_every_model(command, runs: list[Path]) -> None:
     found = gaps(runs)
     assert [(row.model, row.task) for row in found.rows] == [(name, "nlvr2: accuracy") for name in "abc"]

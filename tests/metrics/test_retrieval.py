@@ -263,6 +263,7 @@ print(tracemalloc.get_traced_memory()[1])
 """
 
 
+@pytest.mark.slow
 def test_five_thousand_images_by_25000_captions_take_little_memory() -> None:
     done = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True, check=True)
     assert 10e6 < int(done.stdout) < 250e6  # the matrix of scores alone would be 500 MB

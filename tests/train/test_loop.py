@@ -194,6 +194,7 @@ def test_pictures_of_a_reported_benchmark_are_refused(tmp_path: Path) -> None:
     assert finished.comparison is not None and finished.comparison.b.endswith("start")
 
 
+@pytest.mark.slow
 def test_the_start_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
 
@@ -210,6 +211,7 @@ def test_the_start_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert opened == [drawn]
 
 
+@pytest.mark.slow
 def test_runs_of_one_process_may_differ_in_precision(tmp_path: Path) -> None:
     for precision in ("float32", "bfloat16", "float32"):
         run_training(config(tmp_path, precision=precision), tmp_path, tmp_path / f"run-{len(list(tmp_path.iterdir()))}")

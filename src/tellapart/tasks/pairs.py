@@ -61,6 +61,7 @@ def measure_pairs(records: PairSet | ListedPairs, predictions: Scored) -> tuple[
         MetricError: no metric is defined for this shape and kind.
         ScoreError: an item has no scores.
 
+    >>> from tellapart.data.scores import Scores
     >>> listed = ListedPairs(Outline(("a",), (1, 2), ("a",), ({},)))
     >>> units, = measure_pairs(listed, Scored(Scores(("a",), [[[0.9, 0.1]]], "similarity")))
     >>> [(one.name, one.strict.tolist()) for one in units.values]

@@ -26,6 +26,7 @@ from tiny_tasks import CASES, EACH, N, lines, unique
 Hosted = Any  # as conftest.py makes it
 
 
+@pytest.mark.slow
 @EACH
 def test_a_file_gets_on_each_split_what_tellapart_score_gives_its_units(
     hosted: Callable[..., Hosted], task: str, tmp_path: Path

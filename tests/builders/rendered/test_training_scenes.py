@@ -56,6 +56,7 @@ def test_neither_order_nor_sharding_changes_a_quadruple(tmp_path: Path) -> None:
     np.testing.assert_array_equal(apart, np.load(double.out / "shard-00000.npy"))
 
 
+@pytest.mark.slow
 def test_the_command_renders_with_worker_processes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--quadruples", "1", "--workers", "2", "--size", "40", "--samples", "1"]
     assert main(["--out", str(tmp_path / "new"), *options]) == 0

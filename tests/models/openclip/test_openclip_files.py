@@ -21,6 +21,7 @@ torch = import_torch()
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+@pytest.mark.slow
 def test_one_set_of_weights_has_one_fingerprint_wherever_it_lies(
     checkpoints: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -40,6 +41,7 @@ def test_one_set_of_weights_has_one_fingerprint_wherever_it_lies(
     assert [model.name for model in models[:3]] == names
 
 
+@pytest.mark.slow
 def test_the_fingerprint_changes_with_preprocessing_and_with_what_no_weight_shows(
     checkpoints: Callable[[str], Path], tmp_path: Path
 ) -> None:

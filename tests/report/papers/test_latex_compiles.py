@@ -77,6 +77,7 @@ def table_of(names: tuple[str, ...], columns: int = 3, *, bounds: bool = True) -
     return PaperTable(" ".join(names[1:]), ("model",), heads, tuple(rows), notes=("dagger: a", *names[1:]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("columns", [3, 6, 16])
 def test_a_table_compiles_and_fits_whatever_its_models_are_called(typeset, engine, columns) -> None:

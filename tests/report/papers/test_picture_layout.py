@@ -160,6 +160,7 @@ def test_a_folded_name_is_the_name_again_and_no_line_is_longer() -> None:
         assert max(map(len, lines)) <= 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["tiers", "curves", "matrix", "pareto"])
 def test_every_kind_of_picture_has_the_same_bytes_twice(save, tmp_path: Path, kind) -> None:
     folders = [save(name, seed=number) for number, name in enumerate(names(2))]
