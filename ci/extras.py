@@ -100,7 +100,7 @@ tiny_models.clip(Path("clip"))
 EXTRAS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     "": ({}, (RUN, "tellapart show run", "tellapart check")),
     "hub": ({"make.py": PARQUET}, ("tellapart run -m constant -b winoground --data . --limit 4 --out run",)),
-    "models": ({"make.py": CLIP}, ("tellapart run -m clip --limit 4 --out run")),
+    "models": ({"make.py": CLIP}, ("tellapart run -m clip --limit 4 --out run",)),
     "render": ({}, ("tellapart build ROOT/docs/recipes/scenes.toml --limit 1 --out set",)),
     "video": ({"make.py": VIDEO, "recipe.toml": VIDEO_RECIPE}, ("tellapart build recipe.toml --out set",)),
     "diffusion": ({"make.py": DIFFUSION, "recipe.toml": DIFFUSION_RECIPE}, ("tellapart build recipe.toml --out set",)),

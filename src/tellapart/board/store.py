@@ -16,6 +16,7 @@ from sqlalchemy.pool import StaticPool
 from sqlmodel import Session, create_engine
 
 from tellapart.board.tables import SCHEMA, BoardTable, Schema, State
+from tellapart.data.write_ahead import use_write_ahead_log
 from tellapart.errors import StoreError, first_line
 
 __all__ = ["IN_MEMORY", "LATEST_SECONDS", "Store", "database_url"]
@@ -140,7 +141,7 @@ def _engine(url: str) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: Any) -> None:
-        connection.execute("PRAGMA journal_mode=WAL")  # readers go on while a run is read in
+        use_write_ahead_log(connection)  # readers go on while a run is read in
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute(f"PRAGMA mmap_size={2 << 30}")  # one page of the board reads thousands of the database's

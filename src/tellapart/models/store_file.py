@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from pathlib import Path
 
+from tellapart.data.write_ahead import use_write_ahead_log
 from tellapart.errors import StoreError
 
 __all__ = ["MERGE", "REMEDY", "explain", "open_store"]
@@ -83,7 +83,7 @@ def _check_file(path: Path) -> None:
 def _prepare(connection: sqlite3.Connection, where: str) -> None:
     connection.execute(f"PRAGMA busy_timeout = {int(_PATIENCE * 1000)}")
     _is_new(connection, where)
-    _switch_to_write_ahead(connection)
+    use_write_ahead_log(connection, patience=_PATIENCE)
     # In write-ahead mode NORMAL still survives a killed process; a power cut may cost the last batches.
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("BEGIN IMMEDIATE")
@@ -115,19 +115,6 @@ def _is_new(connection: sqlite3.Connection, where: str) -> bool:
             f"{where} was written by {age} tellapart (schema {version}, this one reads {_SCHEMA}); {REMEDY}"
         )
     return False
-
-
-def _switch_to_write_ahead(connection: sqlite3.Connection) -> None:
-    # Two processes that switch a new file at once: SQLite does not wait here, whatever the timeout.
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
 
 
 def explain(error: sqlite3.Error) -> str:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tellapart.data.write_ahead import use_write_ahead_log
 from tellapart.errors import StoreError
 
 __all__ = ["Database"]
@@ -65,7 +66,7 @@ class Database:
             path.touch(mode=0o600)  # or SQLite would make it, and the log beside it, readable by all
             path.chmod(0o600)
             with self._open() as rows:
-                rows.execute("PRAGMA journal_mode = WAL")
+                use_write_ahead_log(rows)
                 rows.execute("BEGIN IMMEDIATE")
                 version = rows.execute("PRAGMA user_version").fetchone()[0]
                 empty = not rows.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
