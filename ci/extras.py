@@ -65,11 +65,15 @@ name = "drawn"
 builder = "generated-images"
 [options]
 captions = "pairs.jsonl"
-samples = 1
+count = 2
 steps = 1
 side = 16
+suffix = ""
 [options.model]
 name = "model"
+device = "cpu"
+[options.picture]
+side = 16
 """
 
 NEGATIVES = """
