@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,7 +50,7 @@ def differing_words(first: str, second: str) -> int:
     return sum(abs(count) for word, count in counts.items() if word)
 
 
-class VideoPairs:
+class VideoPairs(ABC):
     """The base of all builders from video; a subclass lists the pairs.
 
     Subclasses define `pairs`, id -> pair, from the annotations alone, and `about`. Their annotations are read once, for
@@ -79,9 +80,9 @@ class VideoPairs:
         self._least = options.min_difference
 
     @property
+    @abstractmethod
     def pairs(self) -> Mapping[str, FramePair]:
         """The pairs by id, in the order of the set."""
-        raise NotImplementedError(f"{type(self).__name__} lists no pairs")
 
     def candidates(self) -> Sequence[Candidate]:
         """Return every pair.
