@@ -187,6 +187,7 @@ def evaluate_predictions(ready: Prepared, predictions: Any, *, origin: str, seed
     tied = [one.ties for units in measured for one in units.values]
     fields: dict[str, Any] = {
         "tied_items": max((int(each.sum()) for each in tied), default=0),
+        "kind": task.kind_of(predictions),
         "origin": origin,
         **task.facts(ready.records, predictions, ready.session),
     }

@@ -194,8 +194,7 @@ def run_scores(
     ready = prepare_listed(find_benchmark(benchmark, place))
     read = partial(ready.task.read, kind=kind) if ready.task.kinds else ready.task.read
     predictions = read(scores, ready.records)
-    facts = ready.task.facts(ready.records, predictions, ready.session)
-    record = _record_of_file(scores, name, facts.get("kind"))
+    record = _record_of_file(scores, name, ready.task.kind_of(predictions))
     result = _begin(out, record, run_record(seed=seed, command=command, place=ready.benchmark.place))
     evaluation = evaluate_predictions(ready, predictions, origin=str(scores), seed=seed)
     _keep(out, result, ready.benchmark.name, evaluation)

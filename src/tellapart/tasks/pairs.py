@@ -106,7 +106,6 @@ def _facts(records: PairSet | ListedPairs, predictions: Scored, session: Session
     tied = tied_comparisons(predictions.scores.select(records.outline.ids).values)
     facts: dict[str, Any] = {
         "shape": records.outline.shape,
-        "kind": predictions.scores.kind,
         "tied_items": int((tied > 0).sum()),
         "tied_comparisons": int(tied.sum()),
         "rounded_ties": predictions.rounded_ties,
@@ -208,6 +207,7 @@ PAIRS = Task(
     listed=_list_known,
     read=_read,
     kinds=get_args(ScoreKind),
+    kind_of=lambda predictions: predictions.scores.kind,
     measure=measure_pairs,
     facts=_facts,
     runners=tuple((kind, _run) for kind in (*SCORERS, Deferred)),

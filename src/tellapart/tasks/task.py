@@ -156,6 +156,7 @@ class Task:
         listed: takes a benchmark to the records that predictions made elsewhere are checked against.
         read: reads such a file: one prediction a record, nothing missing or left over. With `kinds` it takes a `kind`.
         kinds: of scores that a file may hold; empty where predictions are none.
+        kind_of: takes predictions to the kind of their scores; None where they are none.
         measure: takes records and predictions to units with their metrics.
         facts: takes records, predictions and session to further fields of the benchmark's record.
         notes: lines for people about this measurement: what no number says.
@@ -192,6 +193,7 @@ class Task:
     listed: Callable[[Benchmark], Any] = Benchmark.records
     read: Callable[..., Any]
     kinds: tuple[ScoreKind, ...] = ()
+    kind_of: Callable[[Any], ScoreKind | None] = lambda _predictions: None
     measure: Callable[[Any, Any], Sequence[Units]]
     facts: Callable[[Any, Any, Session], Mapping[str, Any]] = _nothing
     notes: Callable[[Any, Any], tuple[str, ...]] = lambda _records, _predictions: ()
