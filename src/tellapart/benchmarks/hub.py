@@ -73,7 +73,7 @@ class Hub:
         why = ""
         try:
             with reach_hub(hub) as why:
-                return Path(self._snapshot(hub, local_files_only=bool(why)))
+                return Path(self._snapshot(hub, local_files_only=False))
         except hub.errors.GatedRepoError as error:
             raise DataError(self._gate("and your token gives no access to it")) from error
         except (hub.errors.HfHubHTTPError, hub.errors.LocalEntryNotFoundError, OSError, ValueError) as error:
