@@ -48,8 +48,8 @@ def picture(session: Session, slug: str, position: int, number: int) -> tuple[st
 @lru_cache(maxsize=64)
 def _reader(benchmark: str, data: str | None, images: str | None) -> Read | None:
     # Folders that are gone have no images.
-    named = (Path(folder) if folder and Path(folder).is_dir() else None for folder in (data, images))
-    return find_benchmark(benchmark, Locations(*named)).read_image()
+    named = [Path(folder) if folder and Path(folder).is_dir() else None for folder in (data, images)]
+    return find_benchmark(benchmark, Locations(named[0], named[1])).read_image()
 
 
 def _decode(uri: str) -> tuple[str, bytes]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tellapart.cli.options import Data, Images, Json, print_json
+from tellapart.cli.options import Data, Images, Json, Outside, print_json
 
 __all__ = ["audit_command"]
 
@@ -40,6 +40,7 @@ def audit_command(
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a check warns.")] = False,
     data: Data = None,
     images: Images = None,
+    outside: Outside = False,
     open_card: Annotated[bool, typer.Option("--open", help="With --to: show its card.html in a browser.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -56,7 +57,7 @@ def audit_command(
 
     if open_card and to is None:
         raise typer.BadParameter("--open shows the card that --to DIR writes; name a DIR")
-    locations = Locations(data, images)
+    locations = Locations(data, images, outside)
     pairs = load_pairs_or_folder(pair_set, locations)
     other = load_pairs_or_folder(against, locations) if against is not None else None
     with TerminalProgress() as progress:

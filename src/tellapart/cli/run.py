@@ -9,7 +9,20 @@ from typing import Annotated, Any
 import typer
 
 from tellapart.cli.invocation import command_line, new_run_folder, open_store, resumable
-from tellapart.cli.options import Cache, Data, Device, Dtype, Images, Json, ModelNames, NoCache, Out, Reading, Seed
+from tellapart.cli.options import (
+    Cache,
+    Data,
+    Device,
+    Dtype,
+    Images,
+    Json,
+    ModelNames,
+    NoCache,
+    Out,
+    Outside,
+    Reading,
+    Seed,
+)
 from tellapart.cli.show import show_run
 
 __all__ = ["run_command"]
@@ -27,6 +40,7 @@ def run_command(
     ] = None,
     data: Data = None,
     images: Images = None,
+    outside: Outside = False,
     batch_size: Annotated[
         int | None,
         typer.Option(
@@ -58,7 +72,7 @@ def run_command(
 
     chosen: dict[str, Any] = {"models": tuple(model)} if model else {}
     chosen |= {"benchmarks": tuple(benchmark)} if benchmark else {}
-    chosen |= {"place": Locations(data, images)}
+    chosen |= {"place": Locations(data, images, outside)}
     settings = Settings(
         **chosen,
         limit=limit,
@@ -75,4 +89,4 @@ def run_command(
     with open_store(cache, in_memory=no_cache) as store, resumable(again) as progress:
         leads = run_in_ranks(settings, folder, store=store, command=command, progress=progress.callback)
     if leads:  # of several ranks the first shows the run
-        show_run(folder, as_json=as_json)
+        show_run(folder, as_json=as_json, outside=outside)

@@ -8,7 +8,7 @@ from typing import Annotated, cast, get_args
 import typer
 
 from tellapart.cli.invocation import command_line, new_run_folder
-from tellapart.cli.options import BenchmarkName, Data, Images, Json, Out, Seed
+from tellapart.cli.options import BenchmarkName, Data, Images, Json, Out, Outside, Seed
 from tellapart.cli.show import show_run
 
 __all__ = ["score_command"]
@@ -27,6 +27,7 @@ def score_command(
     ] = None,
     data: Data = None,
     images: Images = None,
+    outside: Outside = False,
     seed: Seed = 0,
     out: Out = None,
     as_json: Json = False,
@@ -47,6 +48,6 @@ def score_command(
         name=name,
         seed=seed,
         command=command_line(),
-        place=Locations(data, images),
+        place=Locations(data, images, outside),
     )
-    show_run(folder, as_json=as_json)
+    show_run(folder, as_json=as_json, outside=outside)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tellapart.cli.invocation import command_line
-from tellapart.cli.options import Data, Device, Dtype, Images, Json, ModelName, Reading, print_json
+from tellapart.cli.options import Data, Device, Dtype, Images, Json, ModelName, Outside, Reading, print_json
 
 __all__ = ["time_command"]
 
@@ -26,6 +26,7 @@ def time_command(
     reading: Reading = None,
     data: Data = None,
     images: Images = None,
+    outside: Outside = False,
     out: Annotated[Path | None, typer.Option("--out", help="The file to write, timing.json say.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -44,7 +45,7 @@ def time_command(
         device=device,
         dtype=dtype,
         reading=reading,
-        place=Locations(data, images),
+        place=Locations(data, images, outside),
     )
     with TerminalProgress() as progress:
         timings = time_models(model, settings, command=command_line(), progress=progress.callback("timing"))

@@ -53,11 +53,18 @@ class Album:
         return sum(map(len, self.uris))
 
 
-def image_reader(run: RunRecord, benchmark: str) -> Callable[[str], bytes] | None:
-    """Return a reader of a benchmark's images where the run found them; None where there are none any more."""
+def image_reader(run: RunRecord, benchmark: str, *, outside: bool = False) -> Callable[[str], bytes] | None:
+    """Return a reader of a benchmark's images where the run found them; None where there are none any more.
+
+    Args:
+        run: the record.
+        benchmark: its name.
+        outside: as of `Locations`; never taken from the record, which a stranger may have written.
+    """
     folders = (None if folder is None else Path(folder) for folder in (run.data, run.images))
     # A folder that was moved or deleted since has no images to show.
-    locations = Locations(*(folder if folder is not None and folder.is_dir() else None for folder in folders))
+    data, images = (folder if folder is not None and folder.is_dir() else None for folder in folders)
+    locations = Locations(data, images, outside)
     try:
         return find_benchmark(benchmark, locations).read_image()
     except TellapartError:

@@ -34,10 +34,14 @@ __all__ = [
 ]
 
 
-def write_run_report(folder: Path) -> Path | None:
+def write_run_report(folder: Path, *, outside: bool = False) -> Path | None:
     """Make `report.html` of a run folder anew, from its records and samples, and return its path.
 
     Numbers that another tool measured have no items to show; None where a folder holds no others, and no page is made.
+
+    Args:
+        folder: the run's.
+        outside: images may lie outside of the folders of their sets, as of `Locations`.
 
     Raises:
         RunError: the folder is no run, or a record is not what it must be.
@@ -49,7 +53,7 @@ def write_run_report(folder: Path) -> Path | None:
         own = {name: record for name, record in result.benchmarks.items() if not is_imported(record)}
         if not own:
             continue
-        read = read or _read_images(result.run)  # all the runs of a folder measured the same files
+        read = read or _read_images(result.run, outside)  # all the runs of a folder measured the same files
         samples = {name: read_samples(each, name) for name in own}
         runs.append(ReportRun(result.model_copy(update={"benchmarks": own}), samples, read))
     if not runs:
@@ -59,9 +63,9 @@ def write_run_report(folder: Path) -> Path | None:
     return path
 
 
-def _read_images(run: RunRecord) -> Callable[[str, str], bytes]:
+def _read_images(run: RunRecord, outside: bool) -> Callable[[str, str], bytes]:
     """Return a function (benchmark, reference) -> the image file's bytes, which opens each benchmark once."""
-    reader_of = cache(partial(image_reader, run))
+    reader_of = cache(partial(image_reader, run, outside=outside))
 
     def read(benchmark: str, reference: str) -> bytes:
         reader = reader_of(benchmark)
