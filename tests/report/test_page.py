@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tellapart.errors import DataError, RunError
 from tellapart.report.numbers import percent
-from tellapart.report.page import render, write_report
+from tellapart.report.page import render
 from tellapart.report.sections import ReportRun
 
 HOSTILE = """</script><script>window.hacked=1</script><img src=x onerror="window.hacked=1">'"&<!--"""
@@ -233,20 +232,3 @@ def test_samples_that_are_missing_or_do_not_match_are_refused(make_run) -> None:
         render([ReportRun(run.result, {"shapes": bent})])
     with pytest.raises(RunError, match="a report needs at least one run that measured a benchmark; got 0 runs"):
         render([])
-
-
-def test_the_file_is_written_whole_or_not_at_all(make_run, tmp_path: Path) -> None:
-    path = tmp_path / "new" / "report.html"
-    write_report(path, [make_run()])
-    assert path.read_text("utf-8").endswith("</html>")
-    before = path.read_bytes()
-    with pytest.raises(RunError):
-        write_report(path, [])
-    assert path.read_bytes() == before
-    assert [file.name for file in path.parent.iterdir()] == ["report.html"]
-
-
-def test_a_place_that_cannot_be_written_is_named(make_run, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match=r"cannot write .*report\.html: (Not a directory|File exists)"):
-        write_report(tmp_path / "file" / "report.html", [make_run()])

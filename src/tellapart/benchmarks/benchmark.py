@@ -36,6 +36,7 @@ class Benchmark:
         images, cluster: the images that it needs, and what is resampled together, in words.
         hub: where its files are fetched from if no folder of the user's has them.
         place: where this user keeps files.
+        own: the user's own folder or file, where the benchmark is one; its name has the last part of it alone.
         usual: names of folders beside the annotations in which its images usually lie; pairs know where theirs are.
         pictures: reads the images where they are not files below one folder.
         domain: `in-domain` or `out-of-domain`, where the paper tells the two apart.
@@ -63,6 +64,7 @@ class Benchmark:
     cluster: str = "the item"
     hub: Hub | None = None
     place: Locations = field(default_factory=Locations)
+    own: Path | None = None
     usual: tuple[str, ...] = ("images",)
     pictures: Callable[[Locations], Callable[[str], bytes]] | None = None
     domain: str = ""

@@ -143,9 +143,8 @@ def _read_run(session: Session, path: Path, source: Source) -> set[int]:
 
 def _model(result: Result) -> Model:
     record = result.model
-    parts = (record.name, record.fingerprint, record.dtype or "", record.reading or "", record.prompt or "")
     # An imported result's fingerprint is the file's; several files of one model share the name alone.
-    identity = f"{IMPORTED}{record.name}" if record.fingerprint.startswith(IMPORTED) else "\n".join(parts)
+    identity = f"{IMPORTED}{record.name}" if record.fingerprint.startswith(IMPORTED) else "\n".join(record.system)
     return Model(
         slug=file_name(record.name),
         name=record.name,

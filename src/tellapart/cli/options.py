@@ -10,6 +10,7 @@ import typer
 
 __all__ = [
     "BenchmarkName",
+    "Bundle",
     "Cache",
     "Data",
     "Device",
@@ -28,6 +29,9 @@ __all__ = [
 _MODEL = "A model (`tellapart ls models`): a name, a file, a folder or a hub id. Repeatable."
 
 BenchmarkName = Annotated[str, typer.Argument(help="A benchmark (`tellapart ls benchmarks`) or folder:PATH.")]
+Bundle = Annotated[
+    bool, typer.Option("--bundle", help="Keep the report's pictures in the run folder, so that it can be sent.")
+]
 ModelNames = Annotated[list[str] | None, typer.Option("-m", "--model", help=_MODEL)]
 ModelName = Annotated[list[str], typer.Option("-m", "--model", help=_MODEL)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]

@@ -9,7 +9,20 @@ from typing import Annotated, Any
 import typer
 
 from tellapart.cli.invocation import command_line, new_run_folder, open_store, resumable
-from tellapart.cli.options import Cache, Data, Device, Dtype, Images, Json, ModelNames, NoCache, Out, Reading, Seed
+from tellapart.cli.options import (
+    Bundle,
+    Cache,
+    Data,
+    Device,
+    Dtype,
+    Images,
+    Json,
+    ModelNames,
+    NoCache,
+    Out,
+    Reading,
+    Seed,
+)
 from tellapart.cli.show import show_run
 
 __all__ = ["run_command"]
@@ -17,6 +30,9 @@ __all__ = ["run_command"]
 
 def run_command(
     model: ModelNames = None,
+    name: Annotated[
+        list[str] | None, typer.Option("--name", help="What results call the model; once for each -m, in its order.")
+    ] = None,
     benchmark: Annotated[
         list[str] | None,
         typer.Option("-b", "--benchmark", help="A benchmark (`tellapart ls benchmarks`) or folder:PATH. Repeatable."),
@@ -46,6 +62,7 @@ def run_command(
     cache: Cache = None,
     no_cache: NoCache = False,
     out: Out = None,
+    bundle: Bundle = False,
     as_json: Json = False,
 ) -> None:
     """Measure models on benchmarks: a table, and a run folder with a report.
@@ -58,7 +75,7 @@ def run_command(
 
     chosen: dict[str, Any] = {"models": tuple(model)} if model else {}
     chosen |= {"benchmarks": tuple(benchmark)} if benchmark else {}
-    chosen |= {"place": Locations(data, images)}
+    chosen |= {"names": tuple(name or ()), "place": Locations(data, images)}
     settings = Settings(
         **chosen,
         limit=limit,
@@ -75,4 +92,4 @@ def run_command(
     with open_store(cache, in_memory=no_cache) as store, resumable(again) as progress:
         leads = run_in_ranks(settings, folder, store=store, command=command, progress=progress.callback)
     if leads:  # of several ranks the first shows the run
-        show_run(folder, as_json=as_json)
+        show_run(folder, bundle=bundle, as_json=as_json)

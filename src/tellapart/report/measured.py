@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tellapart.errors import RunError
 from tellapart.records.result import IDS_ONLY, BenchmarkResult, Result, Sample, Value
 from tellapart.records.run_folder import find_runs, read_result, read_samples
-from tellapart.report.numbers import is_imported, plain
+from tellapart.report.numbers import is_imported, items_text, plain
 from tellapart.report.sections import label_runs, shared_headline
 
 __all__ = [
@@ -29,15 +29,16 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """One model's record of one run.
+    """One system: a model's record of one run, or of several on different benchmarks.
 
     Attributes:
-        label: the model's name, numbered where several runs have the same.
-        folder: the run's.
+        label: the model's name, or what the user calls it; numbered where two systems share it.
+        folders: benchmark -> the run folder that measured it.
+        result: the record, with the benchmarks of all these folders.
     """
 
     label: str
-    folder: Path
+    folders: Mapping[str, Path]
     result: Result
 
     def record(self, benchmark: str) -> BenchmarkResult:
@@ -48,7 +49,7 @@ class MeasuredRun:
         """
         if benchmark not in self.result.benchmarks:
             known = ", ".join(self.result.benchmarks) or "nothing"
-            raise RunError(f"{self.folder} did not measure {benchmark!r}; it holds {known}")
+            raise RunError(f"{self.label} did not measure {benchmark!r}; its runs hold {known}")
         return self.result.benchmarks[benchmark]
 
     def name_on(self, benchmark: str) -> str:
@@ -60,19 +61,38 @@ class MeasuredRun:
         return f"{self.label} (imported)" if is_imported(self.record(benchmark)) else self.label
 
 
-def gather(folders: Sequence[Path]) -> list[MeasuredRun]:
-    """Read runs, and the models beside each, in the order named.
+def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> list[MeasuredRun]:
+    """Read runs, and the models beside each, in the order named; a system's runs on other benchmarks are one.
+
+    Args:
+        folders: run folders, or folders of them.
+        labels: a model's name -> what to call it.
 
     Raises:
-        RunError: none is named, or a folder is no run.
+        RunError: none is named, a folder is no run, or no model has the name of a label.
     """
     if not folders:
         raise RunError("no run was named; name one or more run folders")
     # A run named twice, or beside one that is also named, is one run.
     paths = list({run.resolve(): run for folder in folders for run in find_runs(folder)}.values())
-    results = [read_result(path) for path in paths]
-    names = label_runs([result.model.name for result in results])
-    return [MeasuredRun(plain(name), path, result) for name, path, result in zip(names, paths, results, strict=True)]
+    systems: list[tuple[Result, dict[str, Path]]] = []
+    for path in paths:
+        result = read_result(path)
+        for number, (whole, own) in enumerate(systems):
+            if whole.model.system == result.model.system and own.keys().isdisjoint(result.benchmarks):
+                joined = whole.model_copy(update={"benchmarks": {**whole.benchmarks, **result.benchmarks}})
+                systems[number] = joined, own | dict.fromkeys(result.benchmarks, path)
+                break
+        else:
+            systems.append((result, dict.fromkeys(result.benchmarks, path)))
+    names = label_runs(_called([result.model.name for result, _ in systems], labels or {}))
+    return [MeasuredRun(plain(name), own, result) for name, (result, own) in zip(names, systems, strict=True)]
+
+
+def _called(names: Sequence[str], labels: Mapping[str, str]) -> list[str]:
+    if unknown := [name for name in labels if name not in names]:
+        raise RunError(f"--label {unknown[0]}=...: no model has that name; these runs hold {', '.join(names)}")
+    return [labels.get(name, name) for name in names]
 
 
 def pick_benchmark(runs: Sequence[MeasuredRun], name: str | None) -> tuple[str, list[MeasuredRun]]:
@@ -90,10 +110,12 @@ def pick_benchmark(runs: Sequence[MeasuredRun], name: str | None) -> tuple[str, 
         raise RunError(f"no run measured {chosen or 'anything'!r}; they hold {', '.join(known) or 'nothing'}")
     contents = {run.record(chosen).fingerprint: run for run in own if not _has_unknown_items(run.record(chosen))}
     if len(contents) > 1:
-        places = " and ".join(str(run.folder) for run in contents.values())
-        raise RunError(
-            f"{chosen} is not the same in {places} (other items, captions, pixels or --limit); measure the same pairs"
+        what = "; ".join(
+            f"{run.folders[chosen]} has {items_text(run.record(chosen))}, content {fingerprint[:8]}"
+            for fingerprint, run in contents.items()
         )
+        limited = ", without --limit" if any(run.record(chosen).limited_from for run in contents.values()) else ""
+        raise RunError(f"{chosen} is not the same in these runs ({what}); measure the same pairs{limited}")
     return chosen, own
 
 
@@ -122,7 +144,9 @@ def value_of(run: MeasuredRun, benchmark: str, metric: str) -> Value:
     """
     metrics = run.record(benchmark).metrics
     if metric not in metrics:
-        raise RunError(f"{run.folder} has no {metric!r} of {benchmark}; it has {', '.join(metrics) or 'no metric'}")
+        raise RunError(
+            f"{run.folders[benchmark]} has no {metric!r} of {benchmark}; it has {', '.join(metrics) or 'no metric'}"
+        )
     return metrics[metric]
 
 
@@ -134,10 +158,10 @@ def samples_of(run: MeasuredRun, benchmark: str) -> list[Sample]:
     """
     if is_imported(run.record(benchmark)):
         raise RunError(
-            f"{run.folder} holds numbers of {benchmark} that another tool measured, without outcomes of items; "
-            "measure the model with `tellapart run`, or leave that run out"
+            f"{run.folders[benchmark]} holds numbers of {benchmark} that another tool measured, without outcomes of "
+            "items; measure the model with `tellapart run`, or leave that run out"
         )
-    return read_samples(run.folder, benchmark)
+    return read_samples(run.folders[benchmark], benchmark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +194,7 @@ def outcomes_of(runs: Sequence[MeasuredRun], benchmark: str, metric: str) -> Out
         raise RunError(f"{benchmark}: {metric} has no value of an item, so that models cannot be tested on it")
     for run in runs:
         if rows[run.label].keys() != first.keys():
-            raise RunError(f"{benchmark}: {run.folder} holds other items than {runs[0].folder}; measure the same pairs")
+            other, one = run.folders[benchmark], runs[0].folders[benchmark]
+            raise RunError(f"{benchmark}: {other} holds other items than {one}; measure the same pairs")
     columns = {label: np.array([own[key].outcomes[metric] for key in first]) for label, own in rows.items()}
     return Outcomes(columns, [one.cluster for one in first.values()], [one.tags for one in first.values()])

@@ -9,6 +9,7 @@ __all__ = [
     "interval",
     "is_deviation",
     "is_imported",
+    "items_text",
     "percent",
     "plain",
     "points",
@@ -54,6 +55,21 @@ def score(value: Value) -> str:
     '30.00 [26.4, 35.4]'
     """
     return f"{percent(value.value)} {interval(value)}".rstrip()
+
+
+def items_text(record: BenchmarkResult) -> str:
+    """Say how many items a record is of, and of how many where a limit cut them; nothing where that is not known.
+
+    >>> value = Value(value=0.5, method="wilson", n=20, clusters=20, average="micro: items")
+    >>> record = BenchmarkResult(title="", fingerprint="", origin="", metrics={"text_score": value})
+    >>> items_text(record), items_text(record.model_copy(update={"limited_from": 300}))
+    ('20 items', '20 of 300 items')
+    """
+    items = max((value.n for value in record.metrics.values()), default=0)
+    if not items:
+        return ""
+    cut = "" if record.limited_from is None else f" of {thousands(record.limited_from)}"
+    return f"{thousands(items)}{cut} item{'' if items == 1 and not cut else 's'}"
 
 
 def is_deviation(value: Value) -> bool:

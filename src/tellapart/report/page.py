@@ -11,10 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tellapart.records.run_folder import write_text_file
 from tellapart.report import numbers
 from tellapart.report.answers import TaskExamples, examples
 from tellapart.report.charts import score_bar
@@ -26,7 +24,7 @@ from tellapart.tasks.registry import METRICS
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["IMAGE_BUDGET", "ReportRun", "render", "write_report"]
+__all__ = ["IMAGE_BUDGET", "ReportRun", "render"]
 
 #: Characters that pictures may take in the file, unless the caller says otherwise.
 IMAGE_BUDGET = 24_000_000
@@ -35,23 +33,13 @@ IMAGE_BUDGET = 24_000_000
 MOST_VALUES = 500
 
 
-def write_report(path: Path, runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET) -> None:
-    """Write the report of one or several models atomically as one HTML file.
+def render(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET) -> str:
+    """Return the report of one or several models as one HTML file.
 
     Args:
-        path: the file; its folder is made.
         runs: the models, the one to show first at the head.
         image_budget_bytes: what pictures may take of the file; the worst items of every model come first, and the
             page says how many items show none.
-
-    Raises:
-        RunError: no run, samples that do not match their record, or a file that cannot be written.
-    """
-    write_text_file(path, render(runs, image_budget_bytes=image_budget_bytes))
-
-
-def render(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET) -> str:
-    """Return the report's HTML.
 
     Raises:
         RunError: no run, or samples that do not match their record.

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache, partial
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tellapart.benchmarks.find import declared_benchmark
 from tellapart.catalog import REFERENCES
 from tellapart.errors import DataError
 from tellapart.evaluation.check import Gate
 from tellapart.evaluation.compare import Comparison
 from tellapart.evaluation.gap import Gaps
-from tellapart.records.result import Result, RunRecord
-from tellapart.records.run_folder import find_runs, read_result, read_samples
+from tellapart.records.result import Result
+from tellapart.records.run_folder import find_runs, read_result, read_samples, write_text_file
+from tellapart.report.image_sources import ImageSources, bundle_picture
 from tellapart.report.numbers import is_imported, percent, plain, points, thousands
-from tellapart.report.page import write_report
-from tellapart.report.paper_tables.paper_row import declared_benchmark, groups_of, numbers_of, paper_row
-from tellapart.report.pictures import image_reader
+from tellapart.report.page import render
+from tellapart.report.paper_tables.paper_row import groups_of, numbers_of, paper_row
 from tellapart.report.sections import ReportRun
 from tellapart.report.tables import breakdown_table, equivariance_table, result_tables
 from tellapart.report.terminal import console, print_lines, table
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 __all__ = [
+    "WrittenReport",
     "print_comparison",
     "print_gaps",
     "print_gates",
@@ -34,45 +37,86 @@ __all__ = [
 ]
 
 
-def write_run_report(folder: Path) -> Path | None:
-    """Make `report.html` of a run folder anew, from its records and samples, and return its path.
+@dataclass(frozen=True, slots=True)
+class WrittenReport:
+    """A run's page, and what people must know of it.
 
-    Numbers that another tool measured have no items to show; None where a folder holds no others, and no page is made.
+    Attributes:
+        path: None where there is no page: numbers that another tool measured have no items to show.
+        warnings: a line for each benchmark whose images are not at hand.
+    """
+
+    path: Path | None
+    warnings: tuple[str, ...] = ()
+
+
+def write_run_report(folder: Path, *, bundle: bool = False) -> WrittenReport:
+    """Make `report.html` of a run folder anew, from its records and samples.
+
+    A page that shows images is never replaced by one that cannot: it stays as it is, and a warning says why.
+
+    Args:
+        folder: the run's.
+        bundle: keep the pictures that the page shows in the run folder, so that it can be moved or sent.
 
     Raises:
         RunError: the folder is no run, or a record is not what it must be.
     """
     runs = []
-    read = None
+    images = None
     for each in find_runs(folder):
         result = read_result(each)
         own = {name: record for name, record in result.benchmarks.items() if not is_imported(record)}
         if not own:
             continue
-        read = read or _read_images(result.run)  # all the runs of a folder measured the same files
         samples = {name: read_samples(each, name) for name in own}
-        runs.append(ReportRun(result.model_copy(update={"benchmarks": own}), samples, read))
-    if not runs:
-        return None
+        images = images or _Images(folder, result, bundle)  # all the runs of a folder measured the same files
+        runs.append(ReportRun(result.model_copy(update={"benchmarks": own}), samples, images.read))
+    if images is None:
+        return WrittenReport(None)
     path = folder / "report.html"
-    write_report(path, runs)
-    return path
+    page = render(runs)
+    warnings = tuple(images.lost.values())
+    if warnings and page.count(_EMBEDDED) < _count_embedded(path):
+        return WrittenReport(path, (*warnings, f"{path} shows images that a new one would not: it is kept as it was"))
+    write_text_file(path, page)
+    return WrittenReport(path, warnings)
 
 
-def _read_images(run: RunRecord) -> Callable[[str, str], bytes]:
-    """Return a function (benchmark, reference) -> the image file's bytes, which opens each benchmark once."""
-    reader_of = cache(partial(image_reader, run))
-
-    def read(benchmark: str, reference: str) -> bytes:
-        reader = reader_of(benchmark)
-        if reader is None:
-            raise DataError(f"{benchmark} has no images here")
-        return reader(reference)
-
-    return read
+#: What every picture in a page begins with.
+_EMBEDDED = "data:image/"
 
 
-def print_runs(folder: Path, report: Path | None) -> None:
+def _count_embedded(page: Path) -> int:
+    return page.read_text(encoding="utf-8").count(_EMBEDDED) if page.is_file() else 0
+
+
+class _Images:
+    """The images of a run's benchmarks: each benchmark is opened once, and what is lost is noted."""
+
+    def __init__(self, folder: Path, result: Result, bundle: bool) -> None:
+        self._folder, self._result, self._bundle = folder, result, bundle
+        self._reader_of = cache(lambda benchmark: ImageSources.of(folder, result, benchmark).reader())
+        self.lost: dict[str, str] = {}
+
+    def read(self, benchmark: str, reference: str) -> bytes:
+        """Return an image file's bytes.
+
+        Raises:
+            DataError: it is not at hand.
+        """
+        reader = self._reader_of(benchmark)
+        try:
+            if reader is None:
+                raise DataError(ImageSources.of(self._folder, self._result, benchmark).lost())
+            data: bytes = reader(reference)
+        except DataError as error:
+            self.lost.setdefault(benchmark, f"the report lacks images of {benchmark}: {error}")
+            raise
+        return bundle_picture(self._folder, benchmark, reference, data) if self._bundle else data
+
+
+def print_runs(folder: Path, report: WrittenReport) -> None:
     """Print the first look at every benchmark of a run: headline metrics, breakdown by tag, equivariance.
 
     Raises:
@@ -89,7 +133,7 @@ def print_runs(folder: Path, report: Path | None) -> None:
                 print_lines("")
         if lines := _note_lines(results, benchmark):
             print_lines(*lines, "")
-    print_lines(f"report: {report or 'none: numbers that another tool measured have no items to show'}")
+    print_lines(f"report: {report.path or 'none: numbers that another tool measured have no items to show'}")
 
 
 def _paper_table(results: Sequence[Result], benchmark: str) -> Table | None:

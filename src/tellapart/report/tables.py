@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tellapart.errors import RunError
 from tellapart.records.result import BenchmarkResult, Result, Value
-from tellapart.report.numbers import deviation, is_deviation, is_imported, percent, plain, score, thousands
+from tellapart.report.numbers import deviation, is_deviation, is_imported, items_text, percent, plain, score, thousands
 from tellapart.report.sections import shared_headline
 from tellapart.report.terminal import table
 from tellapart.tasks.registry import headline
@@ -120,18 +120,12 @@ def _records(results: Sequence[Result], benchmark: str) -> list[tuple[str, Bench
     return [(result.model.name, result.benchmarks[benchmark]) for result in own]
 
 
-def _items(record: BenchmarkResult) -> int:
-    return max((value.n for value in record.metrics.values()), default=0)
-
-
 def _title(benchmark: str, record: BenchmarkResult) -> str:
     value = next(iter(record.metrics.values()), None)
     level = "" if value is None else f", {value.level:.0%} intervals"
-    cut = "" if record.limited_from is None else f" of {thousands(record.limited_from)}"
-    noun = "item" if _items(record) == 1 and not cut else "items"
     if is_imported(record):
         return f"{plain(benchmark)}: percent, measured by another tool"
-    return f"{plain(benchmark)}: percent of {thousands(_items(record))}{cut} {noun}{level}"
+    return f"{plain(benchmark)}: percent of {items_text(record)}{level}"
 
 
 def _table(title: str, headings: Sequence[str]) -> Table:

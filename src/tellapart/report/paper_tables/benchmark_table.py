@@ -9,10 +9,11 @@ import numpy as np
 
 from tellapart.benchmarks.benchmark import ALL
 from tellapart.benchmarks.benchmark import PaperTable as RowOf
+from tellapart.benchmarks.find import declared_benchmark
 from tellapart.records.result import BenchmarkResult, Value
 from tellapart.report.measured import MeasuredRun, first_metrics, outcomes_of, pick_benchmark, samples_of
-from tellapart.report.numbers import is_imported, plain, thousands
-from tellapart.report.paper_tables.paper_row import declared_benchmark, groups_of, numbers_of, paper_row
+from tellapart.report.numbers import is_imported, items_text, plain, thousands
+from tellapart.report.paper_tables.paper_row import groups_of, numbers_of, paper_row
 from tellapart.report.paper_tables.paper_table import (
     PaperTable,
     TableCell,
@@ -78,8 +79,7 @@ def benchmark_table(
     notes += [f"items with ties, which are never right: {', '.join(tied)}"] if tied else []
     chance = TableRow("chance", _chance(layout, records[0]), plain=True)
     rows += [chance] if any(cell.value is not None for cell in chance.cells) else []
-    items = max((value.n for record in records for value in record.metrics.values()), default=0)
-    title = f"{plain(benchmark)}{f', {thousands(items)} items' if items else ''}, percent"
+    title = ", ".join(filter(None, (plain(benchmark), max(map(items_text, records), key=len), "percent")))
     return mark_best(stack_groups(PaperTable(title, ("model",), layout.columns, tuple(rows), notes=tuple(notes))))
 
 

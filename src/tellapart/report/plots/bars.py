@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tellapart.records.result import BenchmarkResult, Value
 from tellapart.report.measured import MeasuredRun, first_metrics, pick_benchmark, value_of
-from tellapart.report.numbers import plain, thousands
+from tellapart.report.numbers import items_text, plain
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, fold, legend_below, look, new_figure, write_title
 
 if TYPE_CHECKING:
@@ -135,11 +135,10 @@ def _panel(axes: Axes, values: Sequence[Value]) -> None:
 
 def title_of(benchmark: str, record: BenchmarkResult) -> str:
     """Return a picture's title: the benchmark, its items, what the intervals are."""
-    items = max((value.n for value in record.metrics.values()), default=0)
     levels = {value.level for value in record.metrics.values() if value.low is not None}
     parts = [
         plain(benchmark),
-        *([f"{thousands(items)} items"] if items else []),
+        items_text(record),
         *(f"{level:.0%} intervals" for level in sorted(levels)),
     ]
-    return ", ".join(parts)
+    return ", ".join(filter(None, parts))

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from tellapart.data.images import decode
 from tellapart.errors import DataError, RunError
-from tellapart.records.result import RunRecord, Sample
+from tellapart.records.result import Sample
+from tellapart.records.run_folder import read_result
+from tellapart.report.image_sources import ImageSources
 from tellapart.report.items import true_pairs
 from tellapart.report.measured import MeasuredRun, pick_benchmark, samples_of
 from tellapart.report.numbers import plain
-from tellapart.report.pictures import image_reader
 from tellapart.report.plots.style import GREY, PAGE, fold, new_figure, write_title
 from tellapart.tasks.registry import headline
 
@@ -52,7 +53,7 @@ def draw_matrix(runs: Sequence[MeasuredRun], item: str, benchmark: str | None = 
     benchmark, own = pick_benchmark(runs, benchmark)
     samples = [_sample(run, benchmark, item) for run in own]
     images, texts = len(samples[0].scores), len(samples[0].scores[0])
-    pictures = _pictures(own[0].result.run, benchmark, samples[0])
+    pictures = _pictures(own[0], benchmark, samples[0])
     width = max(_SIDE * images, _NARROWEST)
     block = width + _GAP
     across = min(len(own), max(1, int((PAGE - _CAPTION) // block)))
@@ -78,16 +79,18 @@ def draw_matrix(runs: Sequence[MeasuredRun], item: str, benchmark: str | None = 
 
 
 def _sample(run: MeasuredRun, benchmark: str, item: str) -> Sample:
+    folder = run.folders[benchmark]
     sample = next((sample for sample in samples_of(run, benchmark) if sample.id == item), None)
     if sample is None:
-        raise RunError(f"{run.folder}: {benchmark} has no item {item!r}; ids are in samples/{benchmark}.jsonl")
+        raise RunError(f"{folder}: {benchmark} has no item {item!r}; ids are in samples/{benchmark}.jsonl")
     if not sample.scores:
-        raise RunError(f"{run.folder}: item {item!r} of {benchmark} is a task's, without scores of images and texts")
+        raise RunError(f"{folder}: item {item!r} of {benchmark} is a task's, without scores of images and texts")
     return sample
 
 
-def _pictures(run: RunRecord, benchmark: str, sample: Sample) -> list[NDArray[np.uint8] | None]:
-    read = image_reader(run, benchmark)
+def _pictures(run: MeasuredRun, benchmark: str, sample: Sample) -> list[NDArray[np.uint8] | None]:
+    folder = run.folders[benchmark]
+    read = ImageSources.of(folder, read_result(folder), benchmark).reader()
     return [_pixels(read, reference) for reference in sample.images or ("",) * len(sample.scores)]
 
 

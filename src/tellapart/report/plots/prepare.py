@@ -92,6 +92,7 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
 
 def _prepare_pareto(paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
     from tellapart.report.measured import first_metrics, gather, pick_benchmark
+    from tellapart.report.numbers import items_text
     from tellapart.report.plots.costs import read_costs
     from tellapart.report.plots.pareto import draw_pareto, points
 
@@ -107,7 +108,9 @@ def _prepare_pareto(paths: Sequence[Path], settings: PlotSettings) -> Callable[[
     titles = []
     for name in benchmarks:
         _, own = pick_benchmark(runs, name)
-        titles.append(f"{name} {(metric or first_metrics([own[0].record(name)])[-1]).replace('_', ' ')}")
+        record = own[0].record(name)
+        limited = "" if record.limited_from is None else f" ({items_text(record)})"
+        titles.append(f"{name} {(metric or first_metrics([record])[-1]).replace('_', ' ')}{limited}")
     upward = f"{'mean of ' if len(titles) > 1 else ''}{' and '.join(titles)}, percent"
     return lambda: draw_pareto(models, costs.what, upward)
 
