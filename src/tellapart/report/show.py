@@ -111,7 +111,7 @@ class _Images:
                 raise DataError(ImageSources.of(self._folder, self._result, benchmark).lost())
             data: bytes = reader(reference)
         except DataError as error:
-            self.lost.setdefault(benchmark, f"the report lacks images of {benchmark}: {error}")
+            self.lost.setdefault(benchmark, f"pictures are missing from the report: {error}")
             raise
         return bundle_picture(self._folder, benchmark, reference, data) if self._bundle else data
 
