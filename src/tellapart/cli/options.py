@@ -17,12 +17,15 @@ __all__ = [
     "Dtype",
     "Images",
     "Json",
+    "Labels",
     "ModelName",
     "ModelNames",
     "NoCache",
     "Out",
     "Reading",
     "Seed",
+    "Sort",
+    "labels_of",
     "print_json",
 ]
 
@@ -52,6 +55,12 @@ Images = Annotated[
     Path | None,
     typer.Option("--images", help="Their images: DIR/BENCHMARK or DIR; beside the other files if not given."),
 ]
+Labels = Annotated[
+    list[str] | None, typer.Option("--label", metavar="NAME=TEXT", help="What to call a model. Repeatable.")
+]
+Sort = Annotated[
+    str | None, typer.Option("--sort", help="A metric to order the models by; as they were named if not given.")
+]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda or mps.")]
 Dtype = Annotated[
     str, typer.Option("--dtype", help="What torch models compute in: float32, bfloat16 or float16; scores are float32.")
@@ -62,6 +71,28 @@ Reading = Annotated[
         "--reading", help="Which of a model's readings is scored: itc, itm, itm_logit, vqa, yes_no, likelihood, ..."
     ),
 ]
+
+
+def labels_of(given: list[str] | None) -> dict[str, str]:
+    """Read `--label NAME=TEXT`.
+
+    Raises:
+        RunError: one has no `=`, or names a model again.
+
+    >>> labels_of(["ViT-B-32/openai=CLIP B/32"])
+    {'ViT-B-32/openai': 'CLIP B/32'}
+    """
+    from tellapart.errors import RunError
+
+    labels: dict[str, str] = {}
+    for each in given or ():
+        name, separator, text = each.partition("=")
+        if not (name and separator and text):
+            raise RunError(f"--label {each}: write NAME=TEXT, the model's name in results and what to call it")
+        if name in labels:
+            raise RunError(f"--label {name}= is given twice; name each model once")
+        labels[name] = text
+    return labels
 
 
 def print_json(value: Any) -> None:

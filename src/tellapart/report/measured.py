@@ -23,6 +23,7 @@ __all__ = [
     "outcomes_of",
     "pick_benchmark",
     "samples_of",
+    "sort_runs",
     "value_of",
 ]
 
@@ -117,6 +118,17 @@ def pick_benchmark(runs: Sequence[MeasuredRun], name: str | None) -> tuple[str, 
         limited = ", without --limit" if any(run.record(chosen).limited_from for run in contents.values()) else ""
         raise RunError(f"{chosen} is not the same in these runs ({what}); measure the same pairs{limited}")
     return chosen, own
+
+
+def sort_runs(runs: Sequence[MeasuredRun], benchmark: str | None, metric: str) -> list[MeasuredRun]:
+    """Order models by a metric of one benchmark, the highest first; those that did not measure it are last.
+
+    Raises:
+        RunError: as `pick_benchmark`, or one of them has no such metric.
+    """
+    chosen, own = pick_benchmark(runs, benchmark)
+    own.sort(key=lambda run: -value_of(run, chosen, metric).value)
+    return [*own, *(run for run in runs if chosen not in run.result.benchmarks)]
 
 
 def _has_unknown_items(record: BenchmarkResult) -> bool:

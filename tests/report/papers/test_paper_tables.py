@@ -17,12 +17,13 @@ from tellapart.benchmarks.benchmark import ALL
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.cli.table import table_command
 from tellapart.errors import RunError, UnknownNameError
-from tellapart.records.run_folder import read_result, read_samples
+from tellapart.records.run_folder import read_result, read_samples, write_result
 from tellapart.report.measured import gather
 from tellapart.report.paper_tables.latex_text import latex_text
 from tellapart.report.paper_tables.layouts import lay_out
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow
 from tellapart.report.paper_tables.writing import write_csv, write_latex, write_markdown
+from tellapart.report.plots.bars import title_of
 from tellapart.stats.tiers import tiers
 
 EQBEN = ("youcook2", "gebc", "ag", "kubric_location", "kubric_attribute", "kubric_counting", "sd")
@@ -201,7 +202,7 @@ def test_runs_of_one_model_fill_one_column(publish) -> None:
 
 @pytest.mark.parametrize("intervals", [False, True])
 def test_latex_has_as_many_cells_in_every_row_as_its_tabular_says(save, vlue, intervals) -> None:
-    eqben = {"benchmark": "eqben", "tags": tagged("subset", EQBEN), "n": 70}
+    eqben = {"benchmark": "eqben", "tags": tagged("subset", EQBEN), "n": 70, "skill": 3.0}
     tables = [
         lay_out([save(r"a_b & 100% \ {x}", seed=1, **eqben), save("~^#$", seed=2, **eqben)]),
         lay_out(vlue, "vlue"),
@@ -314,3 +315,46 @@ def test_a_model_without_a_cost_is_said(vlue, tmp_path) -> None:
     path.write_text("model,ms\nLXMERT,1\n")
     with pytest.raises(RunError, match="no ms of ViLBERT; the file has LXMERT"):
         lay_out(vlue, "vlue-cost", costs=path)
+
+
+def test_the_best_is_bold_only_above_chance(save) -> None:
+    """Two models that guess: the higher is no winner; one that is right stays the winner."""
+    guessing = [save("a", skill=0.0, seed=1, n=60), save("b", skill=0.0, seed=2, n=60)]
+    rows = [row for row in lay_out(guessing).rows if not row.plain]
+    assert not any(cell.best for row in rows for cell in row.cells if cell.low is not None and cell.low <= 25)
+    assert "bold: the best of its column, if it is above chance" in lay_out(guessing).notes
+    winner = lay_out([*guessing, save("c", skill=4.0, seed=3, n=60)]).rows[2]
+    assert winner.label == "c" and all(cell.best for cell in winner.cells)
+
+
+def test_labels_rename_models_and_rows_keep_the_order_or_are_sorted(save) -> None:
+    folders = [save("weak", skill=0.2, seed=1, n=60), save("strong", skill=4.0, seed=2, n=60)]
+    named = lay_out(folders, labels={"strong": "Ours, 12 layers"})
+    assert [row.label for row in named.rows if not row.plain] == ["weak", "Ours, 12 layers"]
+    by_group = lay_out(folders, sort="group_score")
+    assert [row.label for row in by_group.rows if not row.plain] == ["strong", "weak"]
+    with pytest.raises(RunError, match=r"--label string=\.\.\.: no model has that name; these runs hold weak, strong"):
+        lay_out(folders, labels={"string": "x"})
+    with pytest.raises(RunError, match="has no 'grup_score' of shapes"):
+        lay_out(folders, sort="grup_score")
+
+
+def test_a_limited_run_says_so_in_every_table_and_picture(save) -> None:
+    folder = save("m", n=20)
+    result = read_result(folder)
+    cut = {name: part.model_copy(update={"limited_from": 300}) for name, part in result.benchmarks.items()}
+    write_result(folder, result.model_copy(update={"benchmarks": cut}))
+    table = lay_out([folder])
+    assert table.title == "shapes, 20 of 300 items, percent"
+    assert r"\caption{shapes, 20 of 300 items, percent}" in write_latex(table)
+    (run,) = gather([folder])
+    assert title_of("shapes", run.record("shapes")).startswith("shapes, 20 of 300 items")
+
+
+def test_a_limited_run_is_no_rival_of_a_full_one(save) -> None:
+    whole, part = save("m", n=30), save("m", n=20)
+    result = read_result(part)
+    cut = {name: record.model_copy(update={"limited_from": 30}) for name, record in result.benchmarks.items()}
+    write_result(part, result.model_copy(update={"benchmarks": cut}))
+    with pytest.raises(RunError, match=r"has 30 items, .* has 20 of 30 items, .*measure the same pairs, without --lim"):
+        lay_out([whole, part])

@@ -67,7 +67,7 @@ def benchmark_table(
     records = [run.record(benchmark) for run in own]
     layout = _paper_layout(benchmark, records) or _plain_layout(records)
     rows = [TableRow(run.name_on(benchmark), _cells(layout, run.record(benchmark))) for run in own]
-    notes = ["bold: the best of its column"]
+    notes = ["bold: the best of its column, if it is above chance"]
     testable = with_tiers and len(own) > 1 and not any(map(is_imported, records))
     if testable:
         rows = _with_tiers(layout, own, benchmark, rows, seed)

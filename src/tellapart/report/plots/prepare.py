@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,8 @@ class PlotSettings:
         costs: a file of `tellapart time`, or CSV, for `pareto`.
         cost: which cost of the file.
         seed: of the tests behind tiers.
+        labels: a model's name -> what to call it.
+        sort: order the models by this metric, the best first; as they were named if not given.
     """
 
     benchmarks: tuple[str, ...] = ()
@@ -45,6 +47,8 @@ class PlotSettings:
     costs: Path | None = None
     cost: str = "latency"
     seed: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    sort: str | None = None
 
 
 def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
@@ -59,7 +63,7 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
         UnknownNameError: no such kind.
         RunError: the runs do not have what the picture shows, or an option is missing.
     """
-    from tellapart.report.measured import gather
+    from tellapart.report.measured import gather, sort_runs
     from tellapart.report.plots.bars import draw_bars
     from tellapart.report.plots.batches import draw_batches
     from tellapart.report.plots.costs import read_batch_costs
@@ -74,10 +78,12 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
         return lambda: draw_batches(costs)
     if kind == "pareto":
         return _prepare_pareto(paths, settings)
-    runs = gather(paths)
+    runs = gather(paths, settings.labels)
     if len(settings.benchmarks) > 1:
         raise RunError(f"{kind} shows one benchmark; got {', '.join(settings.benchmarks)}")
     benchmark = settings.benchmarks[0] if settings.benchmarks else None
+    if settings.sort is not None:
+        runs = sort_runs(runs, benchmark, settings.sort)
     if kind == "matrix":
         item = settings.item
         if item is None:
@@ -101,7 +107,7 @@ def _prepare_pareto(paths: Sequence[Path], settings: PlotSettings) -> Callable[[
             "pareto needs what models cost; say --costs FILE (`tellapart time --out FILE`, or CSV: model,cost)"
         )
     metric = _only_metric(settings, "pareto shows")
-    runs = gather(paths)
+    runs = gather(paths, settings.labels)
     benchmarks = settings.benchmarks or (pick_benchmark(runs, None)[0],)
     costs = read_costs(settings.costs, settings.cost)
     models = points(runs, costs, benchmarks, metric)
