@@ -203,7 +203,8 @@ def test_filters_reject_and_are_counted(recipe: Callable[..., Path], tmp_path: P
     path = recipe()
     path.write_text(path.read_text() + '\n[[filters]]\nname = "word_gap"\nmaximum = 1\n')
     with pytest.raises(
-        DataError, match=r"none of 12 candidates became an item \(.*word_gap captions more than 1 words apart 10"
+        DataError,
+        match=r"none of 12 candidates became .*: .*10 rejected by word_gap \(captions more than 1 words apart\)",
     ):
         build(path, tmp_path / "set")
     path.write_text(path.read_text().replace("maximum = 1", "maximum = 2"))

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,10 @@ from tellapart.errors import DataError
 __all__ = ["first_repeated", "read_csv", "read_json", "read_jsonl", "read_object", "read_toml"]
 
 T = TypeVar("T")
+
+#: A quoted field, in which a mark parts nothing.
+_QUOTED = re.compile(r'"[^"]*"')
+_LINE = re.compile(r'(?:"[^"]*"|[^"\n])*')
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -78,6 +83,9 @@ def read_toml(path: Path) -> dict[str, Any]:
 def read_csv(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the rows of a CSV file under its header, each with the number of its first line.
 
+    Fields are parted by commas; by semicolons or tabs where the header has these and no comma, as spreadsheets write
+    where the comma is the decimal sign.
+
     Raises:
         DataError: the file cannot be read or is not UTF-8; a column's name repeats; a row has not as many fields as the
             header, or is badly quoted.
@@ -88,7 +96,8 @@ def read_csv(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     ...     list(read_csv(Path(file.name)))
     [(2, {'image': 'a.png', 'caption': 'a cat'})]
     """
-    reader = csv.reader(io.StringIO(_text(path), newline=""), strict=True)
+    text = _text(path)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
     header: list[str] = []
     line = 1
     try:
@@ -104,6 +113,12 @@ def read_csv(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
             line = reader.line_num + 1
     except csv.Error as error:
         raise DataError(f"{path}:{line}: is not valid CSV ({error})") from error
+
+
+def _delimiter(text: str) -> str:
+    line = _LINE.match(text.lstrip("\r\n"))
+    header = _QUOTED.sub("", line[0]) if line else ""
+    return next((mark for mark in ",;\t" if mark in header), ",")
 
 
 def _text(path: Path) -> str:
