@@ -14,6 +14,7 @@ __all__ = [
     "points",
     "score",
     "thousands",
+    "ties_right",
 ]
 
 
@@ -54,6 +55,15 @@ def score(value: Value) -> str:
     '30.00 [26.4, 35.4]'
     """
     return f"{percent(value.value)} {interval(value)}".rstrip()
+
+
+def ties_right(value: Value) -> float:
+    """Return a share of right items as it is if every tie counts as right: what `argmax` gives, the true entry first.
+
+    >>> ties_right(Value(value=0.25, ties=2, method="wilson", n=8, clusters=8, average="micro: items"))
+    0.5
+    """
+    return (value.value * value.n + value.ties) / value.n
 
 
 def is_deviation(value: Value) -> bool:
