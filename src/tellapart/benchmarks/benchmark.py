@@ -42,6 +42,8 @@ class Benchmark:
         domain: `in-domain` or `out-of-domain`, where the paper tells the two apart.
         rival: the benchmark of the other domain, whose difference to this one is the generalisation gap.
         ties: what the benchmark's own code makes of a tie; here a tie is never right.
+        tie_is_right: its own code counts an item whose true entry shares the first place as right; tables then show
+            that number, too.
         known: of pairs: what is known of the items without any file, for scores that were made elsewhere.
         paper: tag, and function of its values' metrics, that give the row of the paper's table: column -> percent.
 
@@ -70,6 +72,7 @@ class Benchmark:
     domain: str = ""
     rival: str = ""
     ties: str = "a tie is wrong"
+    tie_is_right: bool = False
     known: Callable[[], Outline] | None = None
     paper: tuple[str, PaperTable] | None = None
 

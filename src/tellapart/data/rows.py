@@ -9,7 +9,7 @@ import math
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Never, TypeVar
 
@@ -80,11 +80,18 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise DataError(f"{path}: is not TOML: {broken}") from broken
 
 
-def read_csv(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+def read_csv(
+    path: Path, *, unnamed: Sequence[str] = (), names: Iterable[str] = ()
+) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the rows of a CSV file under its header, each with the number of its first line.
 
     Fields are parted by commas; by semicolons or tabs where the header has these and no comma, as spreadsheets write
     where the comma is the decimal sign.
+
+    Args:
+        path: the file.
+        unnamed: the columns of a file without a header; none may lack it if empty.
+        names: what a header may hold: a first row as long as `unnamed` that holds none of them is no header.
 
     Raises:
         DataError: the file cannot be read or is not UTF-8; a column's name repeats; a row has not as many fields as the
@@ -102,7 +109,10 @@ def read_csv(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     line = 1
     try:
         for row in reader:
-            if not header:
+            if not header and row and len(row) == len(unnamed) and not {cell.strip() for cell in row} & {*names}:
+                header = [*unnamed]
+                yield line, dict(zip(header, row, strict=True))
+            elif not header:
                 header = row
                 if name := first_repeated(header):
                     raise DataError(f"{path}:{line}: column {name!r} is repeated in the header")

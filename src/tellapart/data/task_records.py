@@ -127,6 +127,10 @@ class RetrievalSet:
 class Statement:
     """A sentence about two images, and whether it is true of them (NLVR2).
 
+    Attributes:
+        group: of the rows that consistency is over: one sentence about one set of images. All rows of the sentence are
+            one group if it is empty.
+
     >>> Statement("0", "Both show a dog.", left="a.png", right="b.png", label=True).label
     True
     """
@@ -136,6 +140,7 @@ class Statement:
     left: str
     right: str
     label: bool
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -157,13 +162,15 @@ class StatementSet:
         check_ids(self.name, [statement.id for statement in self.statements])
 
     def sentence_groups(self, *, both_labels: bool = False) -> tuple[tuple[int, ...], ...]:
-        """Return the rows of each distinct sentence, in file order: the groups of NLVR2's consistency.
+        """Return the rows of each sentence of a set, in file order: the groups of NLVR2's consistency.
+
+        Without sets they are the rows of each distinct sentence.
 
         Args:
             both_labels: only sentences that are true of one pair of images and false of another; a model that
                 ignores the images cannot be right on all of such a group.
         """
-        groups = _group_rows([statement.sentence for statement in self.statements])
+        groups = _group_rows([statement.group or statement.sentence for statement in self.statements])
         if not both_labels:
             return groups
         return tuple(group for group in groups if len({self.statements[row].label for row in group}) == 2)

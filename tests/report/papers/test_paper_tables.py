@@ -13,10 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from tellapart.benchmarks.aro import original_choice
 from tellapart.benchmarks.benchmark import ALL
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.cli.table import table_command
 from tellapart.errors import RunError, UnknownNameError
+from tellapart.metrics.choice import choice_score
 from tellapart.records.run_folder import read_result, read_samples, write_result
 from tellapart.report.measured import gather
 from tellapart.report.paper_tables.latex_text import latex_text
@@ -117,6 +119,29 @@ def test_other_benchmarks_have_their_papers_columns_or_the_first_look(save, plan
     table = lay_out([save("m", n=42, **plan)])
     assert [(column.group, column.name) for column in table.columns][: len(heading)] == heading
     assert all(cell.value is not None for cell in table.rows[0].cells)
+
+
+def test_aros_orders_have_a_column_of_their_authors_rule(save, tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    expected = {}
+    folders = []
+    for model, equal in (("a", 3), ("b", 0), ("constant", 50)):
+        scores = rng.permuted(np.tile(np.float32(range(5)), (50, 1)), axis=1)[:, None, :]
+        scores[:equal] = 9
+        folders.append(save(model, benchmark="aro-flickr-order", shape=(1, 5), n=50, tags=(), scores=scores))
+        expected[model] = [100 * choice_score(scores).mean(), 100 * original_choice("aro-flickr-order", scores).mean()]
+    table = lay_out(folders)
+    assert [column.name for column in table.columns] == ["choice score", "choice score (argmax)"]
+    assert {row.label: [cell.value for cell in row.cells] for row in table.rows} == {
+        **{model: pytest.approx(numbers) for model, numbers in expected.items()},
+        "chance": pytest.approx([20, 20]),
+    }
+    assert expected["constant"] == [0, 100]
+    assert "argmax: as the benchmark's authors count, a tie with the true entry is right" in table.notes
+    app = typer.Typer()
+    app.command()(table_command)
+    printed = CliRunner().invoke(app, [*map(str, folders), "--csv"]).output
+    assert printed.splitlines()[0] == "model,choice score,choice score (argmax)"
 
 
 def test_retrieval_is_laid_out_as_in_coco_counterfactuals(publish) -> None:

@@ -23,7 +23,11 @@ _TASKS: dict[str, tuple[tuple[str, str, str], ...]] = {
         )
         for task, side in (("TR", "i2t"), ("IR", "t2i"))
     },
-    "NLVR2": (("Test-P", "nlvr2", "accuracy"), ("Test-OOD", "vlue-nlvr2", "accuracy")),
+    "NLVR2": (
+        ("Dev", "nlvr2-dev", "accuracy"),
+        ("Test-P", "nlvr2", "accuracy"),
+        ("Test-OOD", "vlue-nlvr2", "accuracy"),
+    ),
     "VQA": (("Test", "vqa2", "soft_accuracy"), ("Test-OOD", "vlue-vqa", "exact_match")),
     "Visual Grounding": (
         ("Val", "refcoco+-val", "box_accuracy"),
