@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from tellapart.data.scores import join_names
 from tellapart.errors import ModelError, first_line, require
-from tellapart.models.openclip.source import Source
+from tellapart.models.hub import reach_hub
+from tellapart.models.openclip.source import FOLDER, HUB, Source
 from tellapart.models.torch_backend import import_torch, read_state_dict
 
 __all__ = ["Parts", "assemble"]
@@ -70,10 +71,20 @@ def assemble(source: Source) -> Parts:
     _check_size(source, facts)
     activation = _activation_of(model)
     _load(source, model.eval(), activation)
-    with _quiet(), _explain_errors(source, "its tokenizer cannot be loaded", _TOKENIZER_FIX):
+    with _quiet(), _explain_errors(source, "its tokenizer cannot be loaded", _TOKENIZER_FIX), _reach_tokenizer(source):
         tokenizer = open_clip.get_tokenizer(source.tokenizer)
     _check_tokenizer(source, model, tokenizer)
     return Parts(model, transform, tokenizer, activation)
+
+
+def _reach_tokenizer(source: Source) -> AbstractContextManager[object]:
+    """Ask whether the hub answers before a tokenizer of the hub is looked for; most come with open_clip."""
+    remote = source.tokenizer.startswith(HUB)
+    if not remote:
+        config = require("open_clip", extra="models").get_model_config(source.tokenizer)
+        beside = source.tokenizer.startswith(FOLDER) and source.checkpoint.with_name("tokenizer_config.json").is_file()
+        remote = "hf_tokenizer_name" in config["text_cfg"] and not beside
+    return reach_hub(require("huggingface_hub", extra="models")) if remote else nullcontext()
 
 
 def _check_size(source: Source, facts: Mapping[str, Any]) -> None:
