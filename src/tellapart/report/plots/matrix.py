@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.catalog import nearest
 from tellapart.data.images import decode
 from tellapart.errors import DataError, RunError
 from tellapart.records.result import RunRecord, Sample
+from tellapart.records.run_folder import samples_path
 from tellapart.report.items import true_pairs
 from tellapart.report.measured import MeasuredRun, pick_benchmark, samples_of
 from tellapart.report.numbers import plain
@@ -78,9 +80,14 @@ def draw_matrix(runs: Sequence[MeasuredRun], item: str, benchmark: str | None = 
 
 
 def _sample(run: MeasuredRun, benchmark: str, item: str) -> Sample:
-    sample = next((sample for sample in samples_of(run, benchmark) if sample.id == item), None)
+    samples = {sample.id: sample for sample in samples_of(run, benchmark)}
+    sample = samples.get(item)
     if sample is None:
-        raise RunError(f"{run.folder}: {benchmark} has no item {item!r}; ids are in samples/{benchmark}.jsonl")
+        hint = nearest(item, samples) or ";"
+        listed = f"{len(samples):,} ids, such as {next(iter(samples), '')!r}, are in"
+        raise RunError(
+            f"{run.folder}: {benchmark} has no item {item!r}{hint} its {listed} {samples_path(run.folder, benchmark)}"
+        )
     if not sample.scores:
         raise RunError(f"{run.folder}: item {item!r} of {benchmark} is a task's, without scores of images and texts")
     return sample
