@@ -22,6 +22,7 @@ __all__ = [
     "ModelNames",
     "NoCache",
     "Out",
+    "Quiet",
     "Reading",
     "Seed",
     "Sort",
@@ -42,6 +43,9 @@ Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the bootstrap 
 Cache = Annotated[Path | None, typer.Option("--cache", help="Folder of the embedding store.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Keep embeddings in memory, for this run alone.")]
 Out = Annotated[Path | None, typer.Option("--out", help="The run folder; made if it is not there.")]
+Quiet = Annotated[
+    bool, typer.Option("-q", "--quiet", help="No progress: no bar on a terminal, no line every half minute elsewhere.")
+]
 Data = Annotated[
     Path | None,
     typer.Option(

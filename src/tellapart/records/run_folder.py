@@ -30,6 +30,7 @@ __all__ = [
     "read_record",
     "read_result",
     "read_samples",
+    "samples_path",
     "write_result",
     "write_samples",
     "write_text_file",
@@ -181,7 +182,7 @@ def _rank(folder: Path) -> tuple[int, str]:
 def write_samples(folder: Path, benchmark: str, samples: Iterable[Sample]) -> None:
     """Write `samples/<benchmark>.jsonl`, one item a line, in the benchmark's order."""
     lines = (sample.model_dump_json() + "\n" for sample in samples)
-    write_text_file(_samples_path(folder, benchmark), "".join(lines))
+    write_text_file(samples_path(folder, benchmark), "".join(lines))
 
 
 def read_samples(folder: Path, benchmark: str) -> list[Sample]:
@@ -195,7 +196,7 @@ def read_samples(folder: Path, benchmark: str) -> list[Sample]:
     >>> [(sample.id, sample.outcomes["pairwise"]) for sample in read_samples(folder, "demo")]
     [('a', 1.0)]
     """
-    path = _samples_path(folder, benchmark)
+    path = samples_path(folder, benchmark)
     text = _read(path, f"{path} is missing; the run was cut off, or the folder was copied in part")
     if not text.endswith("\n"):
         raise RunError(f"{path} is cut off in its last line; measure the run again, or copy the folder whole")
@@ -203,7 +204,12 @@ def read_samples(folder: Path, benchmark: str) -> list[Sample]:
     return [_validate(Sample, line, f"{path}:{number} {_UNREADABLE}") for number, line in enumerate(lines, start=1)]
 
 
-def _samples_path(folder: Path, benchmark: str) -> Path:
+def samples_path(folder: Path, benchmark: str) -> Path:
+    """Return the file of a benchmark's items in a run folder: its name is the benchmark's, as a file system takes it.
+
+    >>> samples_path(Path("runs/a"), "demo").as_posix()
+    'runs/a/samples/demo.jsonl'
+    """
     return folder / "samples" / f"{file_name(benchmark)}.jsonl"
 
 

@@ -233,6 +233,17 @@ def test_a_picture_of_two_benchmarks_asks_which(save) -> None:
         figure("bars", folders, benchmarks=("shapes", "other"))
 
 
+@pytest.mark.parametrize("benchmark", ["shapes", "folder:/home/me/my pairs"])
+def test_an_item_that_is_not_there_names_the_file_that_lists_the_items(save, benchmark: str) -> None:
+    folder = save("a", benchmark=benchmark)
+    first = read_samples(folder, benchmark)[0].id
+    with pytest.raises(RunError, match=re.escape(f"{benchmark} has no item 'p99'")) as refused:
+        figure("matrix", [folder], item="p99")
+    assert Path(str(refused.value).rpartition(" are in ")[2]).read_text().startswith(f'{{"id":"{first}"')
+    with pytest.raises(RunError, match=re.escape(f"no item '{first[:-1]}'; did you mean '{first[:-1]}")):
+        figure("matrix", [folder], item=first[:-1])
+
+
 def test_what_a_picture_cannot_show_is_said(pair, save, tmp_path) -> None:
     with pytest.raises(RunError, match=r"has no 'recall' of shapes; it has text_score"):
         figure("bars", pair, metrics=("recall",))
@@ -240,8 +251,6 @@ def test_what_a_picture_cannot_show_is_said(pair, save, tmp_path) -> None:
         figure("curves", pair, metrics=("v9",))
     with pytest.raises(RunError, match="only scores of 2x2 items have them"):
         figure("curves", [save("c", shape=(1, 2))])
-    with pytest.raises(RunError, match="shapes has no item 'none'"):
-        figure("matrix", pair, item="none")
     with pytest.raises(RunError, match="matrix shows one item; say which with --item ID"):
         figure("matrix", pair)
     with pytest.raises(RunError, match="tiers ranks by one metric; got a, b"):

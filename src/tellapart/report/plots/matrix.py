@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.catalog import nearest
 from tellapart.data.images import decode
 from tellapart.errors import DataError, RunError
 from tellapart.records.result import Sample
-from tellapart.records.run_folder import read_result
+from tellapart.records.run_folder import read_result, samples_path
 from tellapart.report.image_sources import ImageSources
 from tellapart.report.items import true_pairs
 from tellapart.report.measured import MeasuredRun, pick_benchmark, samples_of
@@ -80,9 +81,14 @@ def draw_matrix(runs: Sequence[MeasuredRun], item: str, benchmark: str | None = 
 
 def _sample(run: MeasuredRun, benchmark: str, item: str) -> Sample:
     folder = run.folders[benchmark]
-    sample = next((sample for sample in samples_of(run, benchmark) if sample.id == item), None)
+    samples = {sample.id: sample for sample in samples_of(run, benchmark)}
+    sample = samples.get(item)
     if sample is None:
-        raise RunError(f"{folder}: {benchmark} has no item {item!r}; ids are in samples/{benchmark}.jsonl")
+        hint = nearest(item, samples) or ";"
+        listed = f"{len(samples):,} ids, such as {next(iter(samples), '')!r}, are in"
+        raise RunError(
+            f"{folder}: {benchmark} has no item {item!r}{hint} its {listed} {samples_path(folder, benchmark)}"
+        )
     if not sample.scores:
         raise RunError(f"{folder}: item {item!r} of {benchmark} is a task's, without scores of images and texts")
     return sample
