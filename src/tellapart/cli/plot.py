@@ -26,6 +26,9 @@ def plot_command(
         typer.Option("--metric", help="Which; those of a first look if not given. Repeatable."),
     ] = None,
     item: Annotated[str | None, typer.Option("--item", help="The id of matrix's item.")] = None,
+    tag: Annotated[
+        str | None, typer.Option("--tag", help="Heatmap's tag; that of the benchmark's paper if not given.")
+    ] = None,
     costs: Annotated[
         Path | None,
         typer.Option("--costs", help="Pareto's costs: a file of `tellapart time`, or CSV: model, and what it costs."),
@@ -38,7 +41,13 @@ def plot_command(
     from tellapart.report.plots.style import write_picture
 
     settings = PlotSettings(
-        benchmarks=tuple(benchmark or ()), metrics=tuple(metric or ()), item=item, costs=costs, cost=cost, seed=seed
+        benchmarks=tuple(benchmark or ()),
+        metrics=tuple(metric or ()),
+        item=item,
+        tag=tag,
+        costs=costs,
+        cost=cost,
+        seed=seed,
     )
     write_picture(out, prepare_plot(kind, runs, settings))
     print(f"picture: {out}")
