@@ -216,7 +216,7 @@ def test_check_says_how_many_gates_hold_and_fails_when_one_falls(command, monkey
             "error: --kind cosine: use one of similarity",
         ),
         (["show", "gone"], "error: no run in gone; name a run folder"),
-        (["compare", "gone", "gone"], "error: gone has no results.json; name a run folder"),
+        (["compare", "gone", "gone"], "error: no run in gone; name a run folder"),
         (["check", "oracel"], "error: no model 'oracel'; did you mean 'oracle'\\?"),
         (
             ["ls", "model"],
@@ -247,7 +247,7 @@ def test_a_wrong_value_is_one_line_that_helps(command, arguments: list[str], sai
         (["run", "random"], "unexpected extra argument"),
         (["score", "winoground"], "Missing option '--scores'"),
         (["score"], "Missing argument 'BENCHMARK'"),
-        (["compare", "a"], "Missing argument 'RUN_B'"),
+        (["compare"], "Missing argument 'RUN...'"),
         (["ls"], "Missing argument 'WHAT'"),
     ],
 )
@@ -338,11 +338,16 @@ def test_a_name_that_would_steer_the_terminal_is_made_harmless(command, made_set
     rows = [f"item-{k},{i},{t},{(k * 7 + i * 3 + t) % 5}" for k in range(12) for i in range(2) for t in range(2)]
     file.write_text("\n".join(["id,image,text,score", *rows]) + "\n")
     name = f"folder:{made_set()}"
-    ran = command("score", name, "--scores", file, "--name", "evil\x1b[2J[red]", "--out", "r")
-    assert ran.code == 0, ran.err
-    assert ESCAPE not in ran.out
-    assert "[red]" in ran.out
-    assert ESCAPE not in command("compare", "r", "r").out
+    for out in ("r", "other", "third"):
+        ran = command("score", name, "--scores", file, "--name", "evil\x1b[2J[red]", "--out", out)
+        assert ran.code == 0, ran.err
+        assert ESCAPE not in ran.out
+        assert "[red]" in ran.out
+    for runs in (("r", "other"), ("r", "other", "third")):
+        ran = command("compare", *runs)
+        assert ran.code == 0, ran.err
+        assert ESCAPE not in ran.out
+        assert "[red] (run 2)" in ran.out
 
 
 # The embedded benchmark and model

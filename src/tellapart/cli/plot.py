@@ -27,6 +27,9 @@ def plot_command(
         typer.Option("--metric", help="Which; those of a first look if not given. Repeatable."),
     ] = None,
     item: Annotated[str | None, typer.Option("--item", help="The id of matrix's item.")] = None,
+    tag: Annotated[
+        str | None, typer.Option("--tag", help="Heatmap's tag; that of the benchmark's paper if not given.")
+    ] = None,
     costs: Annotated[
         Path | None,
         typer.Option("--costs", help="Pareto's costs: a file of `tellapart time`, or CSV: model, and what it costs."),
@@ -44,6 +47,7 @@ def plot_command(
         benchmarks=tuple(benchmark or ()),
         metrics=tuple(metric or ()),
         item=item,
+        tag=tag,
         costs=costs,
         cost=cost,
         seed=seed,

@@ -12,7 +12,6 @@ from tellapart.benchmarks.find import declared_benchmark
 from tellapart.catalog import REFERENCES
 from tellapart.errors import DataError
 from tellapart.evaluation.check import Gate
-from tellapart.evaluation.compare import Comparison
 from tellapart.evaluation.gap import Gaps
 from tellapart.records.result import Result
 from tellapart.records.run_folder import find_runs, read_result, read_samples, write_text_file
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "WrittenReport",
-    "print_comparison",
     "print_gaps",
     "print_gates",
     "print_runs",
@@ -182,48 +180,6 @@ def _note_lines(results: Sequence[Result], benchmark: str) -> list[str]:
 
 def _count(number: int, noun: str) -> str:
     return f"{thousands(number)} {noun}{'' if number == 1 else 's'}"
-
-
-def print_comparison(comparison: Comparison) -> None:
-    """Print two runs beside each other."""
-    print_lines(f"a = {plain(comparison.a)}, b = {plain(comparison.b)}: percent, 95% intervals")
-    for benchmark in dict.fromkeys(row.benchmark for row in comparison.rows):
-        rows = [row for row in comparison.rows if row.benchmark == benchmark]
-        columns = ("a", "b", "a - b", "only a", "only b", "p", "p (Holm)", "detectable")
-        lines = table(f"{plain(benchmark)} ({thousands(rows[0].n)} items)", *columns, numbers_from=1)
-        for row in rows:
-            lines.add_row(
-                row.metric,
-                percent(row.a),
-                percent(row.b),
-                points(row.difference, row.low, row.high),
-                thousands(row.only_a),
-                thousands(row.only_b),
-                f"{row.p:.3g}",
-                f"{row.p_holm:.3g}",
-                "-" if row.detectable is None else percent(row.detectable, 1),
-            )
-        print_lines("")
-        console().print(lines)
-    if notes := _comparison_notes(comparison):
-        print_lines("", *notes)
-
-
-def _comparison_notes(comparison: Comparison) -> list[str]:
-    notes = []
-    if comparison.rows:
-        tests = " or ".join(dict.fromkeys(row.test for row in comparison.rows))
-        notes += [
-            f"only a, only b: items that one of the two alone got right; p: {tests}, two-sided; Holm over "
-            f"{len(comparison.rows)} tests",
-            "detectable: the smallest difference, in points, that this many items would show four times in five",
-        ]
-    if comparison.on_trust:
-        names = ", ".join(map(plain, comparison.on_trust))
-        notes.append(f"scores made elsewhere, so that only the ids are known to be the same: {names}")
-    if comparison.unshared:
-        notes.append(f"not compared, measured in one run only: {', '.join(map(plain, comparison.unshared))}")
-    return notes
 
 
 def print_gaps(gaps: Gaps) -> None:

@@ -112,6 +112,63 @@ def _spread(factor: float) -> np.ndarray:
     return (factor * np.random.default_rng(5).normal(size=(30, 2, 2))).astype(np.float32)
 
 
+VALSE = ("existence", "plurals", "relations", "foil-it")
+
+
+def test_a_heat_map_has_the_records_numbers_and_brackets_what_is_not_above_chance(save) -> None:
+    plan = {"benchmark": "valse", "shape": (1, 2), "tags": [{"instrument": value} for value in VALSE], "n": 120}
+    folders = [save("strong", skill=3.0, seed=1, **plan), save("weak", skill=0.0, seed=2, **plan)]
+    axes = figure("heatmap", folders).axes[0]  # VALSE's paper breaks it down by instrument
+    records = [read_result(folder).benchmarks["valse"] for folder in folders]
+    shown = [text.get_text() for text in axes.texts]
+    expected = []
+    for metrics in [
+        *(tuple(one.by["instrument"][v].metrics for one in records) for v in sorted(VALSE)),
+        tuple(one.metrics for one in records),
+    ]:
+        for value in (own["choice_score"] for own in metrics):
+            number = f"{100 * value.value:.1f}"
+            expected.append(number if value.low > value.chance else f"({number})")
+    assert shown == expected and {text[0] == "(" for text in shown} == {True, False}
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["strong", "weak"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        *(f"{value} (30)" for value in sorted(VALSE)),
+        "all items (120)",
+    ]
+    assert " ".join(axes.get_xlabel().split()) == "choice score, percent; in brackets: not above chance (50.00)"
+    (image,) = axes.images
+    assert image.get_array()[0].tolist() == [
+        one.by["instrument"]["existence"].metrics["choice_score"].value for one in records
+    ]
+
+
+def test_of_many_models_the_names_stand_down_and_of_many_columns_there_are_shades_alone(save) -> None:
+    tags = [{"type": f"kind {k}"} for k in range(13)]
+    folders = [save(f"m{k}", seed=k, n=26, tags=tags) for k in range(15)]
+    axes = figure("heatmap", folders, metrics=("text_score",)).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [f"m{k}" for k in range(15)]
+    assert len(axes.get_xticklabels()) == 14 and len(axes.texts) == 0
+    few = figure("heatmap", folders[:2]).axes[0]
+    assert [label.get_text() for label in few.get_xticklabels()] == ["m0", "m1"] and len(few.texts) == 28
+
+
+def test_a_heat_map_that_cannot_be_drawn_says_why(pair, save, publish) -> None:
+    with pytest.raises(RunError, match="shapes can be broken down by side, type; choose one with --tag"):
+        figure("heatmap", pair)
+    with pytest.raises(
+        RunError, match=r"shapes is not broken down by 'tpye'; did you mean 'type'\? its tags are side, type"
+    ):
+        figure("heatmap", pair, tag="tpye")
+    with pytest.raises(RunError, match="the items of x have no tags to break it down by"):
+        figure("heatmap", [publish("m", {("x", "accuracy"): 0.5})])
+    with pytest.raises(RunError, match="shapes has no 'recall'; it has text_score"):
+        figure("heatmap", pair, metrics=("recall",), tag="type")
+    with pytest.raises(RunError, match="v1 is a deviation in the unit of the scores; a heat map shows shares"):
+        figure("heatmap", pair, metrics=("v1",), tag="type")
+    with pytest.raises(RunError, match="heatmap shows one metric; got a, b"):
+        figure("heatmap", pair, metrics=("a", "b"))
+
+
 def test_a_matrix_holds_an_items_scores_with_captions_down_and_its_pictures(tmp_path, make_run) -> None:
     item = load_pairs("demo").items[0]
     scores = ((0.9, 0.25), (0.5, 0.75))  # [image][text]
@@ -209,7 +266,7 @@ def test_the_command_writes_every_kind(pair, tmp_path) -> None:
     steps = tmp_path / "steps.csv"
     steps.write_text("series,batch_size,seconds\nitc,16,1\nitc,32,2\n")
     item = read_samples(pair[0], "shapes")[0].id
-    options = {"matrix": ["--item", item], "pareto": ["--costs", str(costs)]}
+    options = {"matrix": ["--item", item], "pareto": ["--costs", str(costs)], "heatmap": ["--tag", "type"]}
     for kind in KINDS:
         out = tmp_path / f"{kind}.svg"
         runs = [str(steps)] if kind == "cost" else list(map(str, pair))

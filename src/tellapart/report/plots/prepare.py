@@ -20,6 +20,7 @@ KINDS = {
     "bars": "metrics with intervals, and the line of chance",
     "tiers": "a ranking; models that the items do not tell apart share a band",
     "curves": "how equivariance deviations are distributed",
+    "heatmap": "one metric by the values of a tag and by model",
     "matrix": "one item: images, captions, each model's scores",
     "pareto": "performance against latency, parameters, FLOPs, or a cost of your own",
     "cost": "cost against batch size",
@@ -34,6 +35,7 @@ class PlotSettings:
         benchmarks: one; several for `pareto`, which takes the mean over them.
         metrics: which; those of a first look if none.
         item: an id, for `matrix`.
+        tag: for `heatmap`; the one of the benchmark's paper, or the only one, if not given.
         costs: a file of `tellapart time`, or CSV, for `pareto`.
         cost: which cost of the file.
         seed: of the tests behind tiers.
@@ -44,6 +46,7 @@ class PlotSettings:
     benchmarks: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     item: str | None = None
+    tag: str | None = None
     costs: Path | None = None
     cost: str = "latency"
     seed: int = 0
@@ -68,6 +71,7 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
     from tellapart.report.plots.batches import draw_batches
     from tellapart.report.plots.costs import read_batch_costs
     from tellapart.report.plots.curves import draw_curves
+    from tellapart.report.plots.heatmap import draw_heatmap
     from tellapart.report.plots.matrix import draw_matrix
     from tellapart.report.plots.tier_chart import draw_tiers
 
@@ -89,6 +93,9 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
         if item is None:
             raise RunError("matrix shows one item; say which with --item ID")
         return lambda: draw_matrix(runs, item, benchmark)
+    if kind == "heatmap":
+        shown = _only_metric(settings, "heatmap shows")
+        return lambda: draw_heatmap(runs, benchmark, shown, settings.tag)
     if kind == "tiers":
         metric = _only_metric(settings, "tiers ranks by")
         return lambda: draw_tiers(runs, benchmark, metric, seed=settings.seed)
