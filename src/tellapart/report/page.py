@@ -18,6 +18,7 @@ from tellapart.records.run_folder import write_text_file
 from tellapart.report import numbers
 from tellapart.report.answers import TaskExamples, examples
 from tellapart.report.charts import score_bar
+from tellapart.report.deviations import RADIUS
 from tellapart.report.items import item_table, model_table
 from tellapart.report.pictures import Album, album
 from tellapart.report.sections import ReportRun, Section, label_runs, sections
@@ -150,6 +151,7 @@ def _environment() -> Environment:
         "asset": _asset,
         "json": _json,
         "score_bar": score_bar,
+        "dot_radius": RADIUS,
         "metrics": METRICS,
         **{name: getattr(numbers, name) for name in ("deviation", "interval", "is_deviation", "percent", "thousands")},
     }
