@@ -22,8 +22,8 @@ _TO_NEXT, _TO_FIRST = 3.0, 10.0
 #: Items below which a curve would be made of its bins, not of what was measured: each item is then a dot.
 FEW = 30
 
-#: Of a dot, in SVG units.
-RADIUS = 3.5
+#: Of a dot, and the most height that a model's dots have, in SVG units.
+RADIUS, BAND = 3.5, 64.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,7 +126,7 @@ def plot(metric: str, traces: Sequence[Trace], width: float = 340.0, height: flo
     >>> drawn.beyond, drawn.zero
     (0, 170.0)
     >>> plot("v1", [Trace("a", 0, "logit", {"v1": np.array([0.0, 0.0, 1.0])})]).lines[0].dots
-    ((170.0, 166.5), (170.0, 159.5), (331.9, 166.5))
+    ((170.0, 60.5), (170.0, 53.5), (331.9, 60.5))
     """
     values = [trace.values[metric] for trace in traces]
     reach = max(map(_reach, values)) or 1.0
@@ -134,7 +134,10 @@ def plot(metric: str, traces: Sequence[Trace], width: float = 340.0, height: flo
     def across(x: float) -> float:
         return round(width * (0.5 + x / reach / 2.1), 2)
 
-    draw = _dots if min(map(len, values)) < FEW else _curves
+    few = min(map(len, values)) < FEW
+    if few:
+        height = min(height, BAND * len(traces))
+    draw = _dots if few else _curves
     power = 10.0 ** math.floor(math.log10(reach / 2))
     step = next(factor * power for factor in (5, 2, 1) if factor * power <= reach / 2 * 1.0000001)
     ticks = [k * step for k in range(-4, 5) if abs(k * step) <= reach * 1.02]
