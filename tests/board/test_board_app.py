@@ -152,6 +152,16 @@ def test_a_models_page_has_its_metrics_curves_and_worst_items(client, runs: Path
     ]
 
 
+def test_a_model_on_few_items_has_a_dot_for_each(write_run, tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "few", skill=1.0, n=20)
+    with Store("sqlite://") as store:
+        settings = BoardSettings(runs=(tmp_path,))
+        read_in(store, settings, pytest.fail)
+        page = TestClient(create_app(settings, store)).get("/models/few").text
+    assert page.count("<circle") == 3 * 20
+    assert "<polyline" not in page
+
+
 def test_the_ranking_page_has_the_places(client) -> None:
     found = client.get("/benchmarks/shapes/ranks?format=json").json()
     board = client.get("/benchmarks/shapes?format=json").json()

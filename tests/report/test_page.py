@@ -192,6 +192,13 @@ def test_a_tie_is_shown_with_its_tie_neutral_value(make_run) -> None:
     assert "tie-neutral" not in Page(render([make_run(skill=1.0)])).text
 
 
+def test_curves_stand_below_the_items_and_few_items_are_dots(make_run) -> None:
+    html = render([make_run(n=29, seed=1, model="a"), make_run(n=29, seed=2, model="b")])
+    assert html.index(">Items</h3>") < html.index("<h3>Equivariance</h3>")
+    assert html.count("<circle") == (3 * 29 + 1) * 2 and "<polyline" not in html and "Each dot is an item." in html
+    assert "<circle" not in render([make_run(n=30)])
+
+
 def test_tables_read_without_a_script(make_run) -> None:
     """Nothing of the tables is hidden by the HTML itself; only the browser of items waits for the script."""
     page = Page(render([make_run(model="a"), make_run(model="b", seed=3)]))

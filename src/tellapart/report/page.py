@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tellapart.report import numbers
 from tellapart.report.answers import TaskExamples, examples
 from tellapart.report.charts import score_bar
+from tellapart.report.deviations import RADIUS
 from tellapart.report.items import item_table, model_table
 from tellapart.report.pictures import Album, album
 from tellapart.report.sections import ReportRun, Section, label_runs, sections
@@ -138,6 +139,7 @@ def _environment() -> Environment:
         "asset": _asset,
         "json": _json,
         "score_bar": score_bar,
+        "dot_radius": RADIUS,
         "metrics": METRICS,
         **{name: getattr(numbers, name) for name in ("deviation", "interval", "is_deviation", "percent", "thousands")},
     }

@@ -9,7 +9,7 @@ import numpy as np
 
 from tellapart.errors import RunError
 from tellapart.records.result import BenchmarkResult, Result, Sample
-from tellapart.report.charts import Plot, Trace, deviations, plot, share_a_scale
+from tellapart.report.deviations import Plot, Trace, deviations, plot, share_a_scale
 from tellapart.report.items import margins, worst_first
 from tellapart.report.numbers import is_deviation
 from tellapart.tasks.registry import headline

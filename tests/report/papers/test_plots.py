@@ -108,6 +108,12 @@ def test_curves_have_a_panel_a_deviation_and_a_row_a_scale(save) -> None:
     assert {text.get_text() for text in apart.legends[0].get_texts()} == {"narrow", "wide"}
 
 
+def test_few_items_are_points_in_the_picture_too(save) -> None:
+    few, many = (figure("curves", [save(f"m{n}", seed=1, n=n)]) for n in (29, 30))
+    assert [len(line.get_xdata()) for line in few.axes[0].lines if line.get_marker() not in ("None", "")] == [29]
+    assert (few.axes[0].get_ylabel(), many.axes[0].get_ylabel()) == ("items", "density")
+
+
 def _spread(factor: float) -> np.ndarray:
     return (factor * np.random.default_rng(5).normal(size=(30, 2, 2))).astype(np.float32)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tellapart.errors import RunError
-from tellapart.report.charts import Plot, Trace, deviations, plot, share_a_scale
+from tellapart.report.deviations import Plot, Trace, deviations, plot, share_a_scale
 from tellapart.report.measured import MeasuredRun, pick_benchmark, samples_of
 from tellapart.report.numbers import is_deviation, items_text, plain, thousands
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, new_figure, write_title
@@ -79,6 +79,10 @@ def _panel(axes: Axes, panel: Plot, group: Sequence[Trace]) -> None:
         if line.spike is not None:
             axes.plot([line.spike] * 2, [0, 0.95], color=style.colour, linestyle=style.dash)
             continue
+        if line.dots:
+            heights = [1 - y / panel.height for _, y in line.dots]
+            axes.plot([x for x, _ in line.dots], heights, color=style.colour, marker=style.marker, linestyle="")
+            continue
         points = [tuple(map(float, point.split(","))) for point in line.points.split()]
         across = [x for x, _ in points]
         axes.plot(across, [1 - y / panel.height for _, y in points], color=style.colour, linestyle=style.dash)
@@ -90,7 +94,7 @@ def _panel(axes: Axes, panel: Plot, group: Sequence[Trace]) -> None:
     axes.set_xticks([x for x, _ in ticks], [label for _, label in ticks])
     axes.set_yticks([])
     axes.set_xlabel(f"difference of {_unit(group[0].kind)}")
-    axes.set_ylabel("density")
+    axes.set_ylabel("items" if any(line.dots for line in panel.lines) else "density")
     beyond = f" ({thousands(panel.beyond)} beyond)" if panel.beyond else ""
     axes.set_title(f"{panel.metric.replace('_', ' ')}{beyond}")
 
