@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from tellapart.evaluation.compare_models import compare_models
 from tellapart.evaluation.run import Settings, run, run_scores
 from tellapart.models.store import EmbeddingStore
 from tellapart.records.run_folder import read_result, read_samples
+from tellapart.records.systems import System
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import mcnemar, paired_permutation
 from tellapart.stats.tiers import tiers
@@ -22,6 +24,10 @@ from tellapart.stats.tiers import tiers
 WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"
 MODELS = ("colours", "random", "oracle")
 Make = Callable[..., Path]
+
+
+def systems(folders: dict[str, Path]) -> list[System]:
+    return [replace(System.of(folder), label=name) for name, folder in folders.items()]
 
 
 def measured(out: Path, *folders: Path, models: tuple[str, ...] = MODELS, limit: str | None = None) -> dict[str, Path]:
@@ -34,7 +40,7 @@ def test_every_pair_is_the_comparison_of_its_two_runs_but_for_holm(
     made_set: Make, installed: Path, tmp_path: Path
 ) -> None:
     folders = measured(tmp_path / "run", made_set("first", n=30), made_set("second", n=30, seed=1, clusters=9))
-    found = compare_models(folders)
+    found = compare_models(systems(folders))
     assert [(pair.a, pair.b) for pair in found.pairs] == [
         ("colours", "random"),
         ("colours", "oracle"),
@@ -56,7 +62,7 @@ def test_five_published_models_fall_into_the_tiers_of_their_outcomes(tmp_path: P
     if not all(file.is_file() for file in files.values()):
         pytest.skip("the Winoground score files are not beside this checkout")
     folders = {name: run_scores("winoground", file, tmp_path / name) for name, file in files.items()}
-    found = compare_models(folders)
+    found = compare_models(systems(folders))
     assert len(found.pairs) == 10 and len({row.p_holm for pair in found.pairs for row in pair.rows}) > 10
     samples = {name: read_samples(folder, "winoground") for name, folder in folders.items()}
     for ranking in found.tiers:
@@ -70,20 +76,20 @@ def test_with_a_baseline_each_model_has_one_row_a_metric_and_the_correction_is_o
     made_set: Make, installed: Path, tmp_path: Path
 ) -> None:
     folders = measured(tmp_path / "run", made_set(n=30))
-    found = compare_models(folders, baseline="random")
+    found = compare_models(systems(folders), baseline="random")
     assert [(pair.a, pair.b) for pair in found.pairs] == [("colours", "random"), ("oracle", "random")]
     rows = [row for pair in found.pairs for row in pair.rows]
     assert [row.p_holm for row in rows] == holm([row.p for row in rows]).tolist()
     assert found.tiers == () and found.baseline == "random"
     with pytest.raises(RunError, match=r"no model 'randm' to compare with; did you mean 'random'\? the models are col"):
-        compare_models(folders, baseline="randm")
+        compare_models(systems(folders), baseline="randm")
 
 
 def test_differences_by_tag_are_those_of_its_items_and_are_corrected_with_the_others(
     made_set: Make, installed: Path, tmp_path: Path
 ) -> None:
     folders = measured(tmp_path / "run", made_set(n=44, clusters=22), models=("colours", "random"))
-    (found,) = compare_models(folders, by="type").pairs
+    (found,) = compare_models(systems(folders), by="type").pairs
     assert found == compare(*folders.values(), by="type")
     (name,) = read_result(folders["colours"]).benchmarks
     assert [row.subset for row in found.rows] == [None, "add", "replace", "swap"] * 3
@@ -132,7 +138,7 @@ def test_models_that_share_some_benchmarks_are_compared_on_those(
     first, second = made_set("first"), made_set("second", seed=1)
     folders = measured(tmp_path / "both", first, second, models=("colours", "random"))
     folders |= measured(tmp_path / "one", second, models=("oracle",))
-    found = compare_models(folders)
+    found = compare_models(systems(folders))
     counts = {(pair.a, pair.b): (len(pair.rows), pair.unshared) for pair in found.pairs}
     apart = (f"folder:{first}",)
     assert counts == {

@@ -35,7 +35,7 @@ def compare_command(
     from tellapart.report.comparisons import choose_models, print_comparison, print_models
 
     chosen = choose_models(runs, baseline)
-    comparison = compare_models(chosen.folders, baseline=chosen.baseline, by=by, seed=seed)
+    comparison = compare_models(chosen.runs, baseline=chosen.baseline, by=by, seed=seed)
     two = comparison.pairs[0] if len(comparison.models) == 2 else None
     if as_json:
         print_json((two or comparison).model_dump(mode="json"))

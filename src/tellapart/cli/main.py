@@ -70,7 +70,7 @@ app.add_typer(board_app, name="board")
 
 
 #: The parent of every error in how a command was typed. Its library is `click`, or typer's own copy of it, by version.
-_TypedWrong = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+_TypedWrong: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
 def main() -> NoReturn:

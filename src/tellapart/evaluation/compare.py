@@ -12,11 +12,11 @@ from pydantic import BaseModel
 
 from tellapart.catalog import nearest
 from tellapart.errors import RunError
-from tellapart.evaluation.shared_benchmarks import ComparedRun, SharedBenchmark, read_shared
+from tellapart.evaluation.shared_benchmarks import SharedBenchmark, read_shared
 from tellapart.evaluation.tabulate import MOST_VALUES
 from tellapart.metrics.per_item import by_tag
 from tellapart.records.result import Result
-from tellapart.records.run_folder import read_result
+from tellapart.records.systems import System
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import enough_flips, mcnemar, paired_difference, paired_permutation, write_p
 from tellapart.stats.power import detectable_difference
@@ -97,11 +97,18 @@ class Comparison(BaseModel, frozen=True):
 
 
 def match_benchmarks(results: Sequence[Result]) -> dict[str, dict[int, str]]:
-    """Match what runs measured: benchmark, as the comparison calls it -> number of the run -> its name in that run."""
+    """Match what runs measured: benchmark, as the comparison calls it -> number of the run -> its name in that run.
+
+    A set is its content and its name: `folder:pairs#1f0c9a2e`, told apart in a run that has two sets of that name, is
+    the `folder:pairs` of another run if their contents agree.
+    """
     matched: dict[str, dict[int, str]] = {}
+    contents: dict[tuple[str, str], str] = {}
     for number, result in enumerate(results):
-        for name in result.benchmarks:
-            matched.setdefault(name, {})[number] = name
+        for name, record in result.benchmarks.items():
+            content = name.partition("#")[0], record.fingerprint
+            key = name if name in matched else contents.setdefault(content, name)
+            matched.setdefault(key, {})[number] = name
     return matched
 
 
@@ -117,14 +124,13 @@ def compare(first: Path, second: Path, *, by: str | None = None, seed: int = 0) 
         RunError: a folder is no run, the runs share no benchmark, another tool measured one of them, a benchmark's
             items or clusters differ between them, or no item has that tag.
     """
-    results = [(folder, read_result(folder)) for folder in (first, second)]
-    runs = [ComparedRun(result.model.name, folder, result) for folder, result in results]
+    runs = [System.of(folder) for folder in (first, second)]
     shared = read_shared(runs, match_benchmarks([run.result for run in runs]))
     return compare_pairs(runs, shared, [(0, 1)], by=by, seed=seed)[0]
 
 
 def compare_pairs(
-    runs: Sequence[ComparedRun],
+    runs: Sequence[System],
     shared: Sequence[SharedBenchmark],
     pairs: Sequence[tuple[int, int]],
     *,
@@ -155,7 +161,7 @@ def compare_pairs(
     tests = [test for test in tests if len(test.values()[0])]
     if not tests:
         names = ", ".join(benchmark.name for benchmark in shared)
-        raise RunError(f"{' and '.join(str(run.folder) for run in runs)} share no metric of right and wrong on {names}")
+        raise RunError(f"{' and '.join(run.place for run in runs)} share no metric of right and wrong on {names}")
     rows = [_row(test, enough_flips(len(tests)), seed) for test in tests]
     adjusted = holm([row.p for row in rows])
     rows = [row.model_copy(update={"p_holm": float(p)}) for row, p in zip(rows, adjusted, strict=True)]

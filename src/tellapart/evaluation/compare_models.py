@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
-from pathlib import Path
 
 from pydantic import BaseModel
 
 from tellapart.catalog import nearest
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, compare_pairs, match_benchmarks
-from tellapart.evaluation.shared_benchmarks import ComparedRun, SharedBenchmark, read_shared
-from tellapart.records.run_folder import read_result
+from tellapart.evaluation.shared_benchmarks import SharedBenchmark, read_shared
+from tellapart.records.systems import System
 from tellapart.stats.tiers import Tier, tiers
 
 __all__ = ["MetricTiers", "ModelsComparison", "compare_models"]
@@ -45,12 +44,12 @@ class ModelsComparison(BaseModel, frozen=True):
 
 
 def compare_models(
-    folders: Mapping[str, Path], *, baseline: str | None = None, by: str | None = None, seed: int = 0
+    runs: Sequence[System], *, baseline: str | None = None, by: str | None = None, seed: int = 0
 ) -> ModelsComparison:
     """Compare models on every benchmark that two of them share, by its headline metrics.
 
     Args:
-        folders: model -> its run folder; two or more.
+        runs: two models or more, with distinct labels.
         baseline: one of the models: each other one is compared with it, else each with each.
         by: a tag: compare on the items of each of its values, too.
         seed: of the bootstrap and of the sign flips.
@@ -61,14 +60,13 @@ def compare_models(
     >>> from tellapart.evaluation.run import EmbeddingStore, Settings, run
     >>> settings = Settings(models=("random", "constant", "oracle"), limit="12")
     >>> folders = run(settings, getfixture("tmp_path") / "three", store=EmbeddingStore(None))
-    >>> three = compare_models(dict(zip(settings.models, folders, strict=True)))
+    >>> three = compare_models([System.of(folder) for folder in folders])
     >>> len(three.pairs), [tier.names for tier in three.tiers[-1].tiers]
     (3, [('oracle',), ('random', 'constant')])
     """
-    if len(folders) < 2:
-        raise RunError(f"got {', '.join(folders) or 'no model'}: a comparison takes two models or more")
-    runs = [ComparedRun(label, folder, read_result(folder)) for label, folder in folders.items()]
-    labels = list(folders)
+    labels = [run.label for run in runs]
+    if len(runs) < 2:
+        raise RunError(f"got {', '.join(labels) or 'no model'}: a comparison takes two models or more")
     if baseline is not None and baseline not in labels:
         hint = nearest(baseline, labels) or ";"
         raise RunError(f"no model {baseline!r} to compare with{hint} the models are {', '.join(labels)}")
@@ -85,7 +83,7 @@ def compare_models(
     )
 
 
-def _rank(runs: Sequence[ComparedRun], shared: Sequence[SharedBenchmark], seed: int) -> list[MetricTiers]:
+def _rank(runs: Sequence[System], shared: Sequence[SharedBenchmark], seed: int) -> list[MetricTiers]:
     rankings = []
     for benchmark in shared:
         for metric in benchmark.outcomes:

@@ -13,20 +13,12 @@ from numpy.typing import NDArray
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError
 from tellapart.metrics.registry import METRICS
-from tellapart.records.result import IDS_ONLY, IMPORTED, BenchmarkResult, Result, Sample
+from tellapart.records.result import IDS_ONLY, IMPORTED, BenchmarkResult, Sample
 from tellapart.records.run_folder import read_samples
+from tellapart.records.systems import System
 from tellapart.tasks.registry import headline
 
-__all__ = ["ComparedRun", "SharedBenchmark", "read_shared"]
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedRun:
-    """A run to compare, and what its model is called."""
-
-    label: str
-    folder: Path
-    result: Result
+__all__ = ["SharedBenchmark", "read_shared"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +50,7 @@ class SharedBenchmark:
         return values[chosen], self.clusters[chosen]
 
 
-def read_shared(runs: Sequence[ComparedRun], matched: Mapping[str, Mapping[int, str]]) -> list[SharedBenchmark]:
+def read_shared(runs: Sequence[System], matched: Mapping[str, Mapping[int, str]]) -> list[SharedBenchmark]:
     """Read every benchmark that at least two of the runs measured, item by item.
 
     Args:
@@ -70,21 +62,21 @@ def read_shared(runs: Sequence[ComparedRun], matched: Mapping[str, Mapping[int, 
     """
     shared = {name: held for name, held in matched.items() if len(held) > 1}
     if not shared:
-        held = (f"{run.folder} has {', '.join(run.result.benchmarks) or 'none'}" for run in runs)
-        raise RunError(f"{' and '.join(str(run.folder) for run in runs)} share no benchmark: {'; '.join(held)}")
+        held = (f"{run.place} has {', '.join(run.result.benchmarks) or 'none'}" for run in runs)
+        raise RunError(f"{' and '.join(run.place for run in runs)} share no benchmark: {'; '.join(held)}")
     return [_read_benchmark(name, runs, held) for name, held in shared.items()]
 
 
-def _read_benchmark(name: str, runs: Sequence[ComparedRun], held: Mapping[int, str]) -> SharedBenchmark:
+def _read_benchmark(name: str, runs: Sequence[System], held: Mapping[int, str]) -> SharedBenchmark:
     records = {number: runs[number].result.benchmarks[own] for number, own in held.items()}
     for one, other in combinations(records, 2):
-        _check_same(name, runs[one].folder, records[one], runs[other].folder, records[other])
+        _check_same(name, runs[one].folders[held[one]], records[one], runs[other].folders[held[other]], records[other])
     metrics = _shared_headline(list(records.values()))
     columns: dict[str, list[NDArray[np.float64]]] = {metric: [] for metric in metrics}
     first: dict[tuple[str, str], Sample] = {}
-    start = runs[next(iter(held))].folder
+    start = next(runs[number].folders[own] for number, own in held.items())
     for number, own in held.items():
-        folder = runs[number].folder
+        folder = runs[number].folders[own]
         samples = {(sample.unit, sample.id): sample for sample in read_samples(folder, own)}
         first = first or samples
         _check_items(name, start, first, folder, samples)

@@ -11,7 +11,8 @@ from tellapart.catalog import REFERENCES
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.evaluation.compare_models import MetricTiers, ModelsComparison
-from tellapart.report.measured import MeasuredRun, gather
+from tellapart.records.systems import System
+from tellapart.report.measured import gather
 from tellapart.report.numbers import percent, plain, points, thousands
 from tellapart.report.terminal import console, print_lines, table
 from tellapart.tasks.registry import main_metric
@@ -33,12 +34,12 @@ class ChosenModels:
     """The models of some run folders that are compared.
 
     Attributes:
-        folders: label -> its run folder.
+        runs: the models.
         baseline: the label of the model that each other one is compared with, if there is one.
         left_out: reference models that lie beside others and were not named.
     """
 
-    folders: dict[str, Path]
+    runs: tuple[System, ...]
     baseline: str | None = None
     left_out: tuple[str, ...] = ()
 
@@ -56,22 +57,24 @@ def choose_models(folders: Sequence[Path], baseline: str | None = None) -> Chose
     label = None if baseline is None else _find(runs, plain(baseline))
     named = {folder.resolve() for folder in folders}
 
-    def is_chosen(run: MeasuredRun) -> bool:
-        return run.result.model.name not in REFERENCES or run.folder.resolve() in named or run.label == label
+    def is_chosen(run: System) -> bool:
+        own = {folder.resolve() for folder in run.folders.values()}
+        return run.result.model.name not in REFERENCES or bool(own & named) or run.label == label
 
-    chosen = {run.label: run.folder for run in runs if is_chosen(run)}
+    chosen = tuple(run for run in runs if is_chosen(run))
     left_out = tuple(run.label for run in runs if not is_chosen(run))
     if len(chosen) < 2:
         hint = ""
         if left_out:
             hint = f" beside the reference models {', '.join(left_out)}; name one with --baseline, or by its folder"
         raise RunError(
-            f"{' and '.join(map(str, folders))}: one model, {', '.join(chosen)},{hint or ' and two are needed'}"
+            f"{' and '.join(map(str, folders))}: one model, {', '.join(run.label for run in chosen)},"
+            f"{hint or ' and two are needed'}"
         )
     return ChosenModels(chosen, label, left_out)
 
 
-def _find(runs: Sequence[MeasuredRun], name: str) -> str:
+def _find(runs: Sequence[System], name: str) -> str:
     """Return the label of the model of that name, or of that label."""
     own = [run.label for run in runs if name in {run.label, plain(run.result.model.name)}]
     if len(own) != 1:

@@ -8,11 +8,11 @@ from html import escape
 
 from markupsafe import Markup
 
+from tellapart.benchmarks.find import declared_benchmark
 from tellapart.catalog import nearest
 from tellapart.errors import RunError
 from tellapart.records.result import BenchmarkResult, Value
 from tellapart.report.numbers import interval, is_deviation, percent, plain, thousands
-from tellapart.report.paper_tables.paper_row import declared_benchmark
 from tellapart.report.sections import shared_headline
 from tellapart.tasks.registry import main_metric
 

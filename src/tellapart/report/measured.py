@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import RunError
-from tellapart.records.result import IDS_ONLY, BenchmarkResult, Result, Sample, Value
-from tellapart.records.run_folder import find_runs, read_result, read_samples
+from tellapart.records import systems
+from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, Value
+from tellapart.records.run_folder import read_samples
+from tellapart.records.systems import System
 from tellapart.report.numbers import is_imported, items_text, plain
-from tellapart.report.sections import label_runs, shared_headline
+from tellapart.report.sections import shared_headline
 
 __all__ = [
-    "MeasuredRun",
     "Outcomes",
     "first_metrics",
     "gather",
+    "name_on",
     "outcomes_of",
     "pick_benchmark",
     "samples_of",
@@ -28,75 +30,25 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredRun:
-    """One system: a model's record of one run, or of several on different benchmarks.
-
-    Attributes:
-        label: the model's name, or what the user calls it; numbered where two systems share it.
-        folders: benchmark -> the run folder that measured it.
-        result: the record, with the benchmarks of all these folders.
-    """
-
-    label: str
-    folders: Mapping[str, Path]
-    result: Result
-
-    def record(self, benchmark: str) -> BenchmarkResult:
-        """Return what it measured on a benchmark.
-
-        Raises:
-            RunError: it did not measure that.
-        """
-        if benchmark not in self.result.benchmarks:
-            known = ", ".join(self.result.benchmarks) or "nothing"
-            raise RunError(f"{self.label} did not measure {benchmark!r}; its runs hold {known}")
-        return self.result.benchmarks[benchmark]
-
-    def name_on(self, benchmark: str) -> str:
-        """Return its label, marked where another tool measured it on that benchmark.
-
-        Raises:
-            RunError: it did not measure that.
-        """
-        return f"{self.label} (imported)" if is_imported(self.record(benchmark)) else self.label
-
-
-def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> list[MeasuredRun]:
-    """Read runs, and the models beside each, in the order named; a system's runs on other benchmarks are one.
-
-    Args:
-        folders: run folders, or folders of them.
-        labels: a model's name -> what to call it.
+def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> list[System]:
+    """Read runs as `records.systems.gather` does, with labels that are safe to print.
 
     Raises:
         RunError: none is named, a folder is no run, or no model has the name of a label.
     """
-    if not folders:
-        raise RunError("no run was named; name one or more run folders")
-    # A run named twice, or beside one that is also named, is one run.
-    paths = list({run.resolve(): run for folder in folders for run in find_runs(folder)}.values())
-    systems: list[tuple[Result, dict[str, Path]]] = []
-    for path in paths:
-        result = read_result(path)
-        for number, (whole, own) in enumerate(systems):
-            if whole.model.system == result.model.system and own.keys().isdisjoint(result.benchmarks):
-                joined = whole.model_copy(update={"benchmarks": {**whole.benchmarks, **result.benchmarks}})
-                systems[number] = joined, own | dict.fromkeys(result.benchmarks, path)
-                break
-        else:
-            systems.append((result, dict.fromkeys(result.benchmarks, path)))
-    names = label_runs(_called([result.model.name for result, _ in systems], labels or {}))
-    return [MeasuredRun(plain(name), own, result) for name, (result, own) in zip(names, systems, strict=True)]
+    return [replace(system, label=plain(system.label)) for system in systems.gather(folders, labels)]
 
 
-def _called(names: Sequence[str], labels: Mapping[str, str]) -> list[str]:
-    if unknown := [name for name in labels if name not in names]:
-        raise RunError(f"--label {unknown[0]}=...: no model has that name; these runs hold {', '.join(names)}")
-    return [labels.get(name, name) for name in names]
+def name_on(run: System, benchmark: str) -> str:
+    """Return a system's label, marked where another tool measured it on that benchmark.
+
+    Raises:
+        RunError: it did not measure that.
+    """
+    return f"{run.label} (imported)" if is_imported(run.record(benchmark)) else run.label
 
 
-def pick_benchmark(runs: Sequence[MeasuredRun], name: str | None) -> tuple[str, list[MeasuredRun]]:
+def pick_benchmark(runs: Sequence[System], name: str | None) -> tuple[str, list[System]]:
     """Return a benchmark and the runs that measured it, all on the same items; the one there is, if none is named.
 
     Raises:
@@ -120,7 +72,7 @@ def pick_benchmark(runs: Sequence[MeasuredRun], name: str | None) -> tuple[str, 
     return chosen, own
 
 
-def sort_runs(runs: Sequence[MeasuredRun], benchmark: str | None, metric: str) -> list[MeasuredRun]:
+def sort_runs(runs: Sequence[System], benchmark: str | None, metric: str) -> list[System]:
     """Order models by a metric of one benchmark, the highest first; those that did not measure it are last.
 
     Raises:
@@ -148,7 +100,7 @@ def first_metrics(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
     return shared
 
 
-def value_of(run: MeasuredRun, benchmark: str, metric: str) -> Value:
+def value_of(run: System, benchmark: str, metric: str) -> Value:
     """Return one number of a run.
 
     Raises:
@@ -162,7 +114,7 @@ def value_of(run: MeasuredRun, benchmark: str, metric: str) -> Value:
     return metrics[metric]
 
 
-def samples_of(run: MeasuredRun, benchmark: str) -> list[Sample]:
+def samples_of(run: System, benchmark: str) -> list[Sample]:
     """Read a run's items.
 
     Raises:
@@ -191,7 +143,7 @@ class Outcomes:
     tags: list[Mapping[str, str]]
 
 
-def outcomes_of(runs: Sequence[MeasuredRun], benchmark: str, metric: str) -> Outcomes:
+def outcomes_of(runs: Sequence[System], benchmark: str, metric: str) -> Outcomes:
     """Read one metric's value of every item, for models on the same items.
 
     Raises:

@@ -13,13 +13,14 @@ from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from tellapart.records.systems import label_runs
 from tellapart.report import numbers
 from tellapart.report.answers import TaskExamples, examples
 from tellapart.report.charts import score_bar
 from tellapart.report.deviations import RADIUS
 from tellapart.report.items import item_table, model_table
 from tellapart.report.pictures import Album, album
-from tellapart.report.sections import ReportRun, Section, label_runs, sections
+from tellapart.report.sections import ReportRun, Section, sections
 from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from tellapart.benchmarks.benchmark import ALL
 from tellapart.benchmarks.benchmark import PaperTable as RowOf
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.records.result import BenchmarkResult, Value
-from tellapart.report.measured import MeasuredRun, first_metrics, outcomes_of, pick_benchmark, samples_of
+from tellapart.records.systems import System
+from tellapart.report.measured import first_metrics, name_on, outcomes_of, pick_benchmark, samples_of
 from tellapart.report.numbers import is_imported, items_text, plain, thousands, ties_right
 from tellapart.report.paper_tables.paper_row import groups_of, numbers_of, paper_row
 from tellapart.report.paper_tables.paper_table import (
@@ -50,7 +51,7 @@ class _Layout:
 
 
 def benchmark_table(
-    runs: Sequence[MeasuredRun], benchmark: str | None = None, *, with_tiers: bool = True, seed: int = 0
+    runs: Sequence[System], benchmark: str | None = None, *, with_tiers: bool = True, seed: int = 0
 ) -> PaperTable:
     """Lay runs of one benchmark out as its paper does (EqBen Table 3, BiVLC, SugarCrepe, VALSE, retrieval), in percent.
 
@@ -69,7 +70,7 @@ def benchmark_table(
     benchmark, own = pick_benchmark(runs, benchmark)
     records = [_with_authors_rule(benchmark, run.record(benchmark)) for run in own]
     layout = _paper_layout(benchmark, records) or _plain_layout(records)
-    rows = [TableRow(run.name_on(benchmark), _cells(layout, record)) for run, record in zip(own, records, strict=True)]
+    rows = [TableRow(name_on(run, benchmark), _cells(layout, record)) for run, record in zip(own, records, strict=True)]
     notes = ["bold: the best of its column, if it is above chance"]
     if any(column.name.endswith(_AUTHORS_RULE) for column in layout.columns):
         notes.append("argmax: as the benchmark's authors count, a tie with the true entry is right")
@@ -186,7 +187,7 @@ def _chance(layout: _Layout, record: BenchmarkResult) -> tuple[TableCell, ...]:
 
 
 def _with_tiers(
-    layout: _Layout, runs: Sequence[MeasuredRun], benchmark: str, rows: list[TableRow], seed: int
+    layout: _Layout, runs: Sequence[System], benchmark: str, rows: list[TableRow], seed: int
 ) -> list[TableRow]:
     """Mark, in every column that is one number of items, the models in the first tier."""
     with_outcomes = {name for sample in samples_of(runs[0], benchmark) for name in sample.outcomes}

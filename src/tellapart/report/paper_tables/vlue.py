@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tellapart.errors import RunError
 from tellapart.records.result import Value
-from tellapart.report.measured import MeasuredRun
+from tellapart.records.systems import System
 from tellapart.report.numbers import items_text, plain
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow, mark_best
 from tellapart.report.plots.costs import Costs
@@ -50,7 +50,7 @@ _PERFORMANCE = (("vlue-nlvr2", "accuracy"), ("vlue-vqa", "exact_match"))
 _Numbers = Mapping[str, Mapping[tuple[str, str], Value]]
 
 
-def tasks_table(runs: Sequence[MeasuredRun]) -> PaperTable:
+def tasks_table(runs: Sequence[System]) -> PaperTable:
     """Lay out VLUE's Table 2: models across, tasks and metrics down; the best of a row is marked.
 
     Rows that no model measured are left out. VQA is measured by soft accuracy in domain and by exact match out of it,
@@ -74,7 +74,7 @@ def tasks_table(runs: Sequence[MeasuredRun]) -> PaperTable:
     return mark_best(PaperTable("VLUE, percent", ("task", "metric"), columns, measured, best_of="row", notes=notes))
 
 
-def captions_table(runs: Sequence[MeasuredRun]) -> PaperTable:
+def captions_table(runs: Sequence[System]) -> PaperTable:
     """Lay out VLUE's Table 3: models down, BLEU-4 and CIDEr in domain and out of it, times a hundred.
 
     Raises:
@@ -93,7 +93,7 @@ def captions_table(runs: Sequence[MeasuredRun]) -> PaperTable:
     return mark_best(PaperTable("VLUE captions, times 100", ("model",), columns, measured, notes=notes))
 
 
-def cost_table(runs: Sequence[MeasuredRun], costs: Costs) -> PaperTable:
+def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
     """Lay out VLUE's Table 4: models down; the mean of NLVR2 and VQA out of domain, and a cost (low is good).
 
     Raises:
@@ -121,7 +121,7 @@ def cost_table(runs: Sequence[MeasuredRun], costs: Costs) -> PaperTable:
     return mark_best(table, lowest=(1,))
 
 
-def _numbers(runs: Sequence[MeasuredRun]) -> _Numbers:
+def _numbers(runs: Sequence[System]) -> _Numbers:
     """Return model -> (benchmark, metric) -> number."""
     return {
         run.label: {
@@ -133,7 +133,7 @@ def _numbers(runs: Sequence[MeasuredRun]) -> _Numbers:
     }
 
 
-def _limited(runs: Sequence[MeasuredRun], benchmarks: Iterable[str]) -> list[str]:
+def _limited(runs: Sequence[System], benchmarks: Iterable[str]) -> list[str]:
     """Say which numbers of the table are of a part of their benchmark."""
     cut = [
         f"{benchmark} {items_text(record)} ({run.label})"

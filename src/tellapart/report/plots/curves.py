@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tellapart.errors import RunError
+from tellapart.records.systems import System
 from tellapart.report.deviations import Plot, Trace, deviations, plot, share_a_scale
-from tellapart.report.measured import MeasuredRun, pick_benchmark, samples_of
+from tellapart.report.measured import pick_benchmark, samples_of
 from tellapart.report.numbers import is_deviation, items_text, plain, thousands
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, new_figure, write_title
 
@@ -21,7 +22,7 @@ __all__ = ["draw_curves"]
 _MOST_ACROSS = 4
 
 
-def draw_curves(runs: Sequence[MeasuredRun], benchmark: str | None = None, metrics: Sequence[str] = ()) -> Figure:
+def draw_curves(runs: Sequence[System], benchmark: str | None = None, metrics: Sequence[str] = ()) -> Figure:
     """Draw a panel for every deviation, a curve a model; models whose scores have another scale get a row of their own.
 
     The geometry is that of the report's page.
@@ -58,7 +59,7 @@ def draw_curves(runs: Sequence[MeasuredRun], benchmark: str | None = None, metri
     return figure
 
 
-def _trace(number: int, run: MeasuredRun, benchmark: str, metrics: Sequence[str]) -> Trace:
+def _trace(number: int, run: System, benchmark: str, metrics: Sequence[str]) -> Trace:
     record = run.record(benchmark)
     values = deviations(record, samples_of(run, benchmark))
     values = {name: value for name, value in values.items() if not metrics or name in metrics}

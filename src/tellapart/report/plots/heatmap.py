@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tellapart.records.result import Value
+from tellapart.records.systems import System
 from tellapart.report.heatmap import HeatMap, heat_map, is_above_chance
-from tellapart.report.measured import MeasuredRun, pick_benchmark
+from tellapart.report.measured import name_on, pick_benchmark
 from tellapart.report.numbers import percent, plain, thousands
 from tellapart.report.plots.bars import title_of
 from tellapart.report.plots.style import COLUMN, PAGE, axes_of, fold, write_title
@@ -29,7 +30,7 @@ _LETTER, _LINE, _CELL, _SMALL = 0.068, 0.14, 0.42, 0.14
 
 
 def draw_heatmap(
-    runs: Sequence[MeasuredRun], benchmark: str | None = None, metric: str | None = None, tag: str | None = None
+    runs: Sequence[System], benchmark: str | None = None, metric: str | None = None, tag: str | None = None
 ) -> Figure:
     """Draw a metric as shades from 0 to 100 percent, its number in every cell: a tag's values by models.
 
@@ -46,7 +47,7 @@ def draw_heatmap(
         RunError: the runs did not measure the same items, or have no such metric or tag.
     """
     benchmark, own = pick_benchmark(runs, benchmark)
-    heat = heat_map({run.name_on(benchmark): run.record(benchmark) for run in own}, benchmark, metric, tag)
+    heat = heat_map({name_on(run, benchmark): run.record(benchmark) for run in own}, benchmark, metric, tag)
     down, across = [f"{plain(row.name)} ({thousands(row.n)})" for row in heat.rows], list(heat.models)
     cells = [list(row.values) for row in heat.rows]
     turned = len(across) > len(down)

@@ -14,9 +14,10 @@ from tellapart.data.images import decode
 from tellapart.errors import DataError, RunError
 from tellapart.records.result import Sample
 from tellapart.records.run_folder import read_result, samples_path
+from tellapart.records.systems import System
 from tellapart.report.image_sources import ImageSources
 from tellapart.report.items import true_pairs
-from tellapart.report.measured import MeasuredRun, pick_benchmark, samples_of
+from tellapart.report.measured import pick_benchmark, samples_of
 from tellapart.report.numbers import plain
 from tellapart.report.plots.style import GREY, PAGE, fold, new_figure, write_title
 from tellapart.tasks.registry import headline
@@ -35,7 +36,7 @@ _SIDE, _GAP, _CAPTION, _NARROWEST = 0.8, 0.15, 1.5, 1.2
 _LETTER = 0.062
 
 
-def draw_matrix(runs: Sequence[MeasuredRun], item: str, benchmark: str | None = None) -> Figure:
+def draw_matrix(runs: Sequence[System], item: str, benchmark: str | None = None) -> Figure:
     """Draw an item: images across, captions down, a score in every cell, a block a model; true pairs are framed.
 
     The darker the cell, the higher the score within the item; a model's verdicts are under its block. As many blocks
@@ -79,7 +80,7 @@ def draw_matrix(runs: Sequence[MeasuredRun], item: str, benchmark: str | None = 
     return figure
 
 
-def _sample(run: MeasuredRun, benchmark: str, item: str) -> Sample:
+def _sample(run: System, benchmark: str, item: str) -> Sample:
     folder = run.folders[benchmark]
     samples = {sample.id: sample for sample in samples_of(run, benchmark)}
     sample = samples.get(item)
@@ -94,7 +95,7 @@ def _sample(run: MeasuredRun, benchmark: str, item: str) -> Sample:
     return sample
 
 
-def _pictures(run: MeasuredRun, benchmark: str, sample: Sample) -> list[NDArray[np.uint8] | None]:
+def _pictures(run: System, benchmark: str, sample: Sample) -> list[NDArray[np.uint8] | None]:
     folder = run.folders[benchmark]
     read = ImageSources.of(folder, read_result(folder), benchmark).reader()
     return [_pixels(read, reference) for reference in sample.images or ("",) * len(sample.scores)]

@@ -11,7 +11,8 @@ import numpy as np
 
 from tellapart.errors import RunError
 from tellapart.records.result import Value
-from tellapart.report.measured import MeasuredRun, first_metrics, value_of
+from tellapart.records.systems import System
+from tellapart.report.measured import first_metrics, value_of
 from tellapart.report.numbers import plain
 from tellapart.report.plots.costs import Costs
 from tellapart.report.plots.point_names import name_points
@@ -48,7 +49,7 @@ class CostPoint:
 
 
 def points(
-    runs: Sequence[MeasuredRun], costs: Costs, benchmarks: Sequence[str], metric: str | None = None
+    runs: Sequence[System], costs: Costs, benchmarks: Sequence[str], metric: str | None = None
 ) -> list[CostPoint]:
     """Put scores and costs together; runs of one model are one point, its score the plain mean over benchmarks.
 
