@@ -13,7 +13,8 @@ import pytest
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.compare_models import compare_models
-from tellapart.evaluation.run import Settings, run, run_scores
+from tellapart.evaluation.run import Settings, run
+from tellapart.evaluation.score_files import run_scores
 from tellapart.models.store import EmbeddingStore
 from tellapart.records.run_folder import read_result, read_samples
 from tellapart.records.systems import System
@@ -61,7 +62,7 @@ def test_five_published_models_fall_into_the_tiers_of_their_outcomes(tmp_path: P
     files = {name: WINOGROUND / f"{name}.jsonl" for name in names}
     if not all(file.is_file() for file in files.values()):
         pytest.skip("the Winoground score files are not beside this checkout")
-    folders = {name: run_scores("winoground", file, tmp_path / name) for name, file in files.items()}
+    folders = {name: run_scores({"winoground": file}, tmp_path / name) for name, file in files.items()}
     found = compare_models(systems(folders))
     assert len(found.pairs) == 10 and len({row.p_holm for pair in found.pairs for row in pair.rows}) > 10
     samples = {name: read_samples(folder, "winoground") for name, folder in folders.items()}
@@ -115,9 +116,9 @@ def test_items_without_the_tag_are_in_no_subset_and_sets_without_it_are_named(
     listed.write_text(listed.read_text().replace('"side": "left"', '"place": "left"'))
     folders = measured(tmp_path / "run", first, second, models=("colours", "random"))
     found = compare(*folders.values(), by="side")
-    assert {row.benchmark for row in found.rows} == {f"folder:{first}"}
+    assert {row.benchmark for row in found.rows} == {"folder:first"}
     assert [(row.subset, row.n) for row in found.rows] == [(None, 12), ("left", 6)] * 3
-    assert found.untagged == (f"folder:{second}",)
+    assert found.untagged == ("folder:second",)
     with pytest.raises(RunError, match=r"no item has the tag 'sid'; did you mean 'side'\? the tags are side, type, pl"):
         compare(*folders.values(), by="sid")
 
@@ -140,7 +141,7 @@ def test_models_that_share_some_benchmarks_are_compared_on_those(
     folders |= measured(tmp_path / "one", second, models=("oracle",))
     found = compare_models(systems(folders))
     counts = {(pair.a, pair.b): (len(pair.rows), pair.unshared) for pair in found.pairs}
-    apart = (f"folder:{first}",)
+    apart = ("folder:first",)
     assert counts == {
         ("colours", "random"): (6, ()),
         ("colours", "oracle"): (3, apart),
@@ -158,16 +159,16 @@ def test_a_third_run_on_other_content_is_refused_also_where_the_first_is_on_trus
     samples = read_samples(folders["colours"], name)
     rows = [f"{one.id},{i},{t},{one.scores[i][t]!r}" for one in samples for i, t in np.ndindex(2, 2)]
     (tmp_path / "copy.csv").write_text("\n".join(["id,image,text,score", *rows]) + "\n")
-    elsewhere = run_scores(name, tmp_path / "copy.csv", tmp_path / "elsewhere")
-    trusted = compare_models({"elsewhere": elsewhere} | folders)
+    elsewhere = run_scores({f"folder:{folder}": tmp_path / "copy.csv"}, tmp_path / "elsewhere")
+    trusted = compare_models(systems({"elsewhere": elsewhere} | folders))
     assert [pair.on_trust for pair in trusted.pairs] == [(name,), (name,), ()]
     listed = folder / "pairs.jsonl"
     listed.write_text(re.sub(r'"texts": \["', '"texts": ["another ', listed.read_text()))
     changed = measured(tmp_path / "changed", folder, models=("oracle",))
     with pytest.raises(RunError, match=r"is not the same in both runs: .*run measured content .*changed"):
-        compare_models({"elsewhere": elsewhere, "colours": folders["colours"]} | changed)
+        compare_models(systems({"elsewhere": elsewhere, "colours": folders["colours"]} | changed))
 
 
-def test_one_model_is_no_comparison(tmp_path: Path) -> None:
+def test_one_model_is_no_comparison(made_set: Make, installed: Path, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="got mine: a comparison takes two models or more"):
-        compare_models({"mine": tmp_path})
+        compare_models([System("mine", {}, read_result(measured(tmp_path / "a", made_set())["colours"]))])

@@ -12,7 +12,14 @@ Progress = Callable[[str, int, int], None]
 
 
 class NotedProgress(Protocol):
-    """A `Progress` that takes a note beside the numbers, too: the loss of a training step, say."""
+    """A `Progress` that takes a note beside the numbers, too: the loss of a training step, say.
+
+    >>> def show(stage: str, done: int, total: int, note: str = "", /) -> None:
+    ...     print(f"{stage} {done}/{total} {note}")
+    >>> noted: NotedProgress = show
+    >>> noted("steps", 10, 200, "loss 1.25")
+    steps 10/200 loss 1.25
+    """
 
     def __call__(self, stage: str, done: int, total: int, note: str = "", /) -> None:
         """Take the stage, how many are done, how many there are, and the note."""

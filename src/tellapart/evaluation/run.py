@@ -92,6 +92,7 @@ def run(
             computed before every name is resolved and every combination is known to be defined.
 
     >>> import tempfile
+    >>> from tellapart.records.run_folder import read_result
     >>> with tempfile.TemporaryDirectory() as scratch:
     ...     settings = Settings(models=("oracle",), limit="3")
     ...     folders = run(settings, Path(scratch), store=EmbeddingStore(None))
