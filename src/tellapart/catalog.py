@@ -133,6 +133,8 @@ METRICS: Mapping[str, str] = MappingProxyType(
 TASKS: Mapping[str, str] = MappingProxyType(
     {
         "pairs": "tellapart.tasks.pairs:PAIRS",
+        # Before `retrieval`, whose metrics it has, too: a first look is at the first task's that are all there.
+        "distinct-retrieval": "tellapart.tasks.distinct_retrieval:DISTINCT_RETRIEVAL",
         "retrieval": "tellapart.tasks.retrieval:RETRIEVAL",
         "choice": "tellapart.tasks.choice:CHOICE",
         "pairing": "tellapart.tasks.pairing:PAIRING",

@@ -114,6 +114,21 @@ class RetrievalSet:
         owners = (image for image, own in enumerate(captions) for _ in own)
         return cls(name, tuple(images), flat, tuple((image, caption) for caption, image in enumerate(owners)))
 
+    def distinct_captions(self) -> tuple[RetrievalSet, tuple[int, ...]]:
+        """Return the gallery in which equal captions are one entry, true of the images of all of them.
+
+        The second value is the row of each distinct caption: the first that it stands in.
+
+        >>> gallery = RetrievalSet.of("two", ["a.png", "b.png"], [["a cat"], ["a cat"]])
+        >>> gallery.distinct_captions()[0].pairs, gallery.distinct_captions()[1]
+        (((0, 0), (1, 0)), (0,))
+        """
+        groups = _group_rows(self.captions)
+        entry = {row: k for k, rows in enumerate(groups) for row in rows}
+        pairs = dict.fromkeys((image, entry[caption]) for image, caption in self.pairs)
+        first = tuple(rows[0] for rows in groups)
+        return RetrievalSet(self.name, self.images, tuple(self.captions[row] for row in first), tuple(pairs)), first
+
     @cached_property
     def caption_clusters(self) -> tuple[str, ...]:
         """The image that each caption belongs to (the first, if several), with which its query is resampled."""

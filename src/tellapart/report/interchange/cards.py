@@ -23,6 +23,7 @@ __all__ = ["eval_results", "eval_results_yaml", "model_index_yaml", "update_card
 _HUB_TASKS = {
     "pairs": "image-text-matching",
     "retrieval": "image-text-retrieval",
+    "distinct-retrieval": "image-text-retrieval",
     "classification": "zero-shot-image-classification",
     "questions": "visual-question-answering",
     "captions": "image-to-text",

@@ -34,7 +34,8 @@ _Source = tuple[str, str]
 _AUTHORS_RULE = " (argmax)"
 
 _RECALLS = {
-    (f"{side} retrieval", f"R@{k}"): f"{name}_recall@{k}"
+    (f"{side} retrieval{captions}", f"R@{k}"): f"{name}{rule}_recall@{k}"
+    for captions, rule in (("", ""), (" (distinct captions)", "_distinct"))
     for side, name in (("Text", "i2t"), ("Image", "t2i"))
     for k in (1, 5, 10)
 }
@@ -134,7 +135,8 @@ def _plain_layout(records: Sequence[BenchmarkResult]) -> _Layout:
     recalls = {headings: metric for headings, metric in _RECALLS.items() if metric in names}
     headed = {TableColumn(*headings): metric for headings, metric in recalls.items()}
     headed |= {TableColumn("", name.replace("_", " ")): name for name in names if name not in recalls.values()}
-    if recalls and all("mean_recall" in record.metrics for record in records):
+    # The mean is of the recalls of a gallery with an entry a row.
+    if "i2t_recall@1" in names and all("mean_recall" in record.metrics for record in records):
         headed[TableColumn("", "Mean")] = "mean_recall"
 
     def row_of(numbers: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
