@@ -12,11 +12,12 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.class_folders import class_folder_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.ranking import ranking_benchmark
+from tellapart.benchmarks.unprefixed import explain_path
 from tellapart.catalog import load as load_from_catalog
 from tellapart.catalog import names
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
-from tellapart.errors import DataError, TellapartError
+from tellapart.errors import DataError, TellapartError, UnknownNameError
 
 __all__ = [
     "FOLDER",
@@ -42,7 +43,7 @@ def find_benchmark(name: str, place: Locations | None = None) -> Benchmark:
         place: where the user keeps files.
 
     Raises:
-        UnknownNameError: no such name.
+        UnknownNameError: no such name, or it is a path that needs one of these prefixes.
         DataError: the folder is no pair set, or what another package installed under that name is no benchmark.
 
     >>> find_benchmark("demo").shape
@@ -51,6 +52,8 @@ def find_benchmark(name: str, place: Locations | None = None) -> Benchmark:
     for prefix, open_own in _OWN.items():
         if name.startswith(prefix):
             return open_own(name, place)
+    if name not in names("benchmark") and (lies_there := explain_path(name)) is not None:
+        raise UnknownNameError(lies_there)
     benchmark = load_from_catalog("benchmark", name)
     if not isinstance(benchmark, Benchmark):
         raise DataError(f"benchmark {name!r} is a {type(benchmark).__name__}; its entry point must name a Benchmark")
