@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from tellapart.errors import RunError, UnknownNameError
 if TYPE_CHECKING:
     from tellapart.report.paper_tables.paper_table import PaperTable
 
-__all__ = ["LAYOUTS", "lay_out"]
+__all__ = ["LAYOUTS", "TableSettings", "lay_out"]
 
 #: Layout -> what it shows; without one, a benchmark's own.
 LAYOUTS = {
@@ -22,24 +23,36 @@ LAYOUTS = {
 }
 
 
-def lay_out(
-    folders: Sequence[Path],
-    layout: str | None = None,
-    *,
-    benchmark: str | None = None,
-    costs: Path | None = None,
-    with_tiers: bool = True,
-    seed: int = 0,
-) -> PaperTable:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSettings:
+    """What is laid out of runs.
+
+    Attributes:
+        benchmarks: whose, where no layout is named; all that the runs measured if none. One is laid out as its paper
+            does it, several as a column each.
+        average: of several: add the plain mean of the columns.
+        costs: of `vlue-cost`: a file of `tellapart time`, or CSV.
+        with_tiers: mark models that the items do not tell apart from the best.
+        seed: of the tests behind that.
+    """
+
+    benchmarks: tuple[str, ...] = ()
+    average: bool = False
+    costs: Path | None = None
+    with_tiers: bool = True
+    seed: int = 0
+
+
+_DEFAULT = TableSettings()
+
+
+def lay_out(folders: Sequence[Path], layout: str | None = None, settings: TableSettings = _DEFAULT) -> PaperTable:
     """Return runs as a table.
 
     Args:
         folders: run folders.
-        layout: one of `LAYOUTS`; the benchmark's own if not given.
-        benchmark: whose, where no layout is named; the one there is if not given.
-        costs: of `vlue-cost`: a file of `tellapart time`, or CSV.
-        with_tiers: mark models that the items do not tell apart from the best.
-        seed: of the tests behind that.
+        layout: one of `LAYOUTS`; the benchmark's own, or a column a benchmark, if not given.
+        settings: what of them.
 
     Raises:
         UnknownNameError: no such layout.
@@ -47,6 +60,7 @@ def lay_out(
     """
     from tellapart.report.measured import gather
     from tellapart.report.paper_tables.benchmark_table import benchmark_table
+    from tellapart.report.paper_tables.many_benchmarks import many_benchmarks_table
     from tellapart.report.paper_tables.vlue import captions_table, cost_table, tasks_table
     from tellapart.report.plots.costs import read_costs
 
@@ -55,11 +69,19 @@ def lay_out(
         raise UnknownNameError(f"no layout {layout!r}{hint} the layouts are {', '.join(LAYOUTS)}")
     runs = gather(folders)
     if layout is None:
-        return benchmark_table(runs, benchmark, with_tiers=with_tiers, seed=seed)
+        benchmarks = settings.benchmarks or tuple(name for run in runs for name in run.result.benchmarks)
+        benchmarks = tuple(dict.fromkeys(benchmarks))
+        with_tiers, seed = settings.with_tiers, settings.seed
+        if len(benchmarks) > 1:
+            average = settings.average
+            return many_benchmarks_table(runs, benchmarks, average=average, with_tiers=with_tiers, seed=seed)
+        if settings.average:
+            raise RunError(f"--average is the mean over several benchmarks; got {', '.join(benchmarks) or 'none'}")
+        return benchmark_table(runs, next(iter(benchmarks), None), with_tiers=with_tiers, seed=seed)
     if layout == "vlue":
         return tasks_table(runs)
     if layout == "vlue-captions":
         return captions_table(runs)
-    if costs is None:
+    if settings.costs is None:
         raise RunError("vlue-cost needs what models cost; say --costs FILE (`tellapart time --out FILE`, or CSV)")
-    return cost_table(runs, read_costs(costs))
+    return cost_table(runs, read_costs(settings.costs))
