@@ -28,6 +28,10 @@ def show_run(folder: Path, *, as_json: bool = False) -> None:
     report = write_run_report(folder)
     if as_json:
         runs = [read_result(each).model_dump(mode="json", by_alias=True) for each in find_runs(folder)]
-        print_json({"out": str(folder), "report": None if report is None else str(report), "runs": runs})
+        answer = [
+            {"benchmark": each.name, "metric": each.metric, "sentences": each.sentences} for each in report.conclusions
+        ]
+        path = None if report.path is None else str(report.path)
+        print_json({"out": str(folder), "report": path, "answer": answer, "runs": runs})
     else:
         print_runs(folder, report)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +15,12 @@ from tellapart.evaluation.compare import Comparison
 from tellapart.evaluation.gap import Gaps
 from tellapart.records.result import Result, RunRecord
 from tellapart.records.run_folder import find_runs, read_result, read_samples
+from tellapart.report.conclusions import Conclusion, answer_lines
 from tellapart.report.numbers import is_imported, percent, plain, points, thousands
 from tellapart.report.page import write_report
 from tellapart.report.paper_tables.paper_row import declared_benchmark, groups_of, numbers_of, paper_row
 from tellapart.report.pictures import image_reader
-from tellapart.report.sections import ReportRun
+from tellapart.report.sections import ReportRun, note_lines
 from tellapart.report.tables import breakdown_table, equivariance_table, result_tables
 from tellapart.report.terminal import console, print_lines, table
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 __all__ = [
+    "WrittenReport",
     "print_comparison",
     "print_gaps",
     "print_gates",
@@ -34,10 +37,21 @@ __all__ = [
 ]
 
 
-def write_run_report(folder: Path) -> Path | None:
-    """Make `report.html` of a run folder anew, from its records and samples, and return its path.
+@dataclass(frozen=True, slots=True)
+class WrittenReport:
+    """A run's page.
 
-    Numbers that another tool measured have no items to show; None where a folder holds no others, and no page is made.
+    Attributes:
+        path: None where there is no page: numbers that another tool measured have no items to show.
+        conclusions: what its numbers say, of each benchmark.
+    """
+
+    path: Path | None
+    conclusions: tuple[Conclusion, ...] = ()
+
+
+def write_run_report(folder: Path) -> WrittenReport:
+    """Make `report.html` of a run folder anew, from its records and samples.
 
     Raises:
         RunError: the folder is no run, or a record is not what it must be.
@@ -53,10 +67,9 @@ def write_run_report(folder: Path) -> Path | None:
         samples = {name: read_samples(each, name) for name in own}
         runs.append(ReportRun(result.model_copy(update={"benchmarks": own}), samples, read))
     if not runs:
-        return None
+        return WrittenReport(None)
     path = folder / "report.html"
-    write_report(path, runs)
-    return path
+    return WrittenReport(path, write_report(path, runs).conclusions)
 
 
 def _read_images(run: RunRecord) -> Callable[[str, str], bytes]:
@@ -72,8 +85,8 @@ def _read_images(run: RunRecord) -> Callable[[str, str], bytes]:
     return read
 
 
-def print_runs(folder: Path, report: Path | None) -> None:
-    """Print the first look at every benchmark of a run: headline metrics, breakdown by tag, equivariance.
+def print_runs(folder: Path, report: WrittenReport) -> None:
+    """Print the first look at every benchmark of a run (headline metrics, by tag, equivariance), and what it says.
 
     Raises:
         RunError: the folder is no run.
@@ -89,7 +102,9 @@ def print_runs(folder: Path, report: Path | None) -> None:
                 print_lines("")
         if lines := _note_lines(results, benchmark):
             print_lines(*lines, "")
-    print_lines(f"report: {report or 'none: numbers that another tool measured have no items to show'}")
+    if answer := answer_lines(report.conclusions):
+        print_lines(*map(plain, answer), "")
+    print_lines(f"report: {report.path or 'none: numbers that another tool measured have no items to show'}")
 
 
 def _paper_table(results: Sequence[Result], benchmark: str) -> Table | None:
@@ -132,8 +147,8 @@ def _note_lines(results: Sequence[Result], benchmark: str) -> list[str]:
         if record.rounded_ties:
             items = _count(record.rounded_ties, "item")
             lines.append(f"{model}: scores that differ beyond float32 only, and so are tied, in {items}")
-        lines += [f"{model}: {plain(note)}" for note in record.notes]
-    return lines
+    notes_of = [(result.model.name, result.benchmarks[benchmark].notes) for result in results]
+    return [*lines, *map(plain, note_lines(notes_of))]
 
 
 def _count(number: int, noun: str) -> str:
