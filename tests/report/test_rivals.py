@@ -36,12 +36,11 @@ def test_two_models_have_the_rows_of_compare(make_run, tmp_path: Path, size, see
     swapped = duel.a.label == "m1"
     expected = compare(*(reversed(folders) if swapped else folders)).rows
     assert [row.metric for row in expected] == list(duel.rows)
+    numbers = ("n", "a", "b", "difference", "low", "high", "only_a", "only_b", "p", "p_holm", "detectable")
     for row in expected:
-        numbers, others = row.model_dump(), duel.rows[row.metric].model_dump()
-        assert others == {
-            name: pytest.approx(value, abs=1e-12) if isinstance(value, float) else value
-            for name, value in numbers.items()
-        }
+        own = duel.rows[row.metric]
+        assert [getattr(own, name) for name in numbers] == pytest.approx([getattr(row, name) for name in numbers])
+        assert (own.benchmark, own.method, own.test) == (row.benchmark, row.method, row.test)
 
 
 def test_p_is_corrected_over_all_pairs_and_metrics(make_run) -> None:
