@@ -75,6 +75,20 @@ def test_people_are_shown_with_their_ties(command) -> None:
     assert Path("run/report.html").stat().st_size > 10_000
 
 
+def test_models_shown_together_are_ranked_by_tests_against_each_other_and_chance(command) -> None:
+    for name in ("clip_b32", "clip_l14", "flava_itm", "blip_itm_b16"):
+        command("score", "winoground", "--scores", winoground(name), "--name", name, "--out", f"runs/{name}")
+    said = next(line for line in command("show", "runs").out.splitlines() if line.startswith("winoground: blip"))
+    assert said == (
+        "winoground: blip_itm_b16 is first of 4 models on 400 items, with 16.50% by group_score (each image prefers "
+        "its own text, and each text its own image); flava_itm (14.25%) is not distinguishable from it; clip_b32 "
+        "(8.25%) and clip_l14 (8.00%) are lower (paired tests at 5%, Holm over 18). blip_itm_b16 and flava_itm are not "
+        "distinguishable from chance, 16.67%; clip_b32 and clip_l14 are below chance."
+    )
+    page = Path("runs/report.html").read_text(encoding="utf-8")
+    assert page.index("is first of 4 models") < page.index("Models against each other")
+
+
 def test_comparing_prints_the_exact_test(command) -> None:
     for name in ("clip_b32", "clip_l14"):
         command("score", "winoground", "--scores", winoground(name), "--out", name)
@@ -156,7 +170,10 @@ def test_run_and_show_print_one_json_object_with_the_records(command, made_set, 
     name = f"folder:{made_set()}"
     command("run", "-m", "random", "-b", name, "--out", "r")
     found = command(*[name if argument == "SET" else argument for argument in arguments], "--json").json
-    assert set(found) == {"out", "report", "runs"}
+    assert set(found) == {"out", "report", "answer", "runs"}
+    (answer,) = found["answer"]
+    assert (answer["benchmark"], answer["metric"]) == (name, "group_score")
+    assert answer["sentences"][0].startswith("random reaches ")
     assert [record["model"]["name"] for record in found["runs"]] == ["random"]
     assert found["runs"][0] == json.loads(Path("r/results.json").read_text())
 

@@ -30,8 +30,12 @@ def show_run(folder: Path, *, bundle: bool = False, as_json: bool = False) -> No
     report = write_run_report(folder, bundle=bundle)
     if as_json:
         runs = [read_result(each).model_dump(mode="json", by_alias=True) for each in find_runs(folder)]
+        answer = [
+            {"benchmark": each.name, "metric": each.metric, "sentences": each.sentences} for each in report.conclusions
+        ]
         path = None if report.path is None else str(report.path)
-        print_json({"out": str(folder), "report": path, "warnings": report.warnings, "runs": runs})
+        about = {"out": str(folder), "report": path, "warnings": report.warnings, "answer": answer}
+        print_json({**about, "runs": runs})
     else:
         print_runs(folder, report)
     for warning in report.warnings:

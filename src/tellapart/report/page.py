@@ -17,22 +17,37 @@ from tellapart.records.systems import label_runs
 from tellapart.report import numbers
 from tellapart.report.answers import TaskExamples, examples
 from tellapart.report.charts import score_bar
+from tellapart.report.conclusions import MOST_SINGLE, Conclusion, conclude, conclude_all
 from tellapart.report.deviations import RADIUS
+from tellapart.report.heat_map import HeatMap, heat_map
 from tellapart.report.items import item_table, model_table
 from tellapart.report.pictures import Album, album
+from tellapart.report.rivals import ALPHA, Rivals, p_value, rivals_of
 from tellapart.report.sections import ReportRun, Section, sections
 from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["IMAGE_BUDGET", "ReportRun", "render"]
+__all__ = ["IMAGE_BUDGET", "ReportPage", "ReportRun", "make_page", "render"]
 
 #: Characters that pictures may take in the file, unless the caller says otherwise.
 IMAGE_BUDGET = 24_000_000
 
 #: A tag with more values than this has no list of them; the search finds its items.
 MOST_VALUES = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPage:
+    """A report, and what its numbers say.
+
+    Attributes:
+        conclusions: of each benchmark.
+    """
+
+    html: str
+    conclusions: tuple[Conclusion, ...]
 
 
 def render(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET) -> str:
@@ -46,32 +61,55 @@ def render(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET)
     Raises:
         RunError: no run, or samples that do not match their record.
     """
+    return make_page(runs, image_budget_bytes=image_budget_bytes).html
+
+
+def make_page(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET) -> ReportPage:
+    """Return the report's HTML, and the sentences with which it begins.
+
+    Raises:
+        RunError: no run, or samples that do not match their record.
+    """
     all_sections = sections(runs)
     views = []
     for position, section in enumerate(all_sections):
         # What one benchmark does not use of its share goes to those after it.
         pictures = _pictures(section, image_budget_bytes // (len(all_sections) - position))
         image_budget_bytes -= pictures.size
-        views.append(_View(section, pictures))
+        views.append(_View.of(section, pictures))
     names = label_runs([run.result.model.name for run in runs])
     data = {"models": names, "sections": [view.data() for view in views if view.section.record.shape]}
-    return (
+    conclusions = tuple(view.conclusion for view in views)
+    html = (
         _environment()
         .get_template("template.html.j2")
         .render(
             runs=[(name, run.result) for name, run in zip(names, runs, strict=True)],
             views=views,
             data=data,
+            overall=conclude_all(conclusions) if len(conclusions) > MOST_SINGLE else (),
         )
     )
+    return ReportPage(html, conclusions)
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A section and its pictures, as the template reads them."""
+    """A section, its pictures and what its numbers say, as the template reads them."""
 
     section: Section
     album: Album
+    rivals: Rivals
+    conclusion: Conclusion
+
+    @classmethod
+    def of(cls, section: Section, pictures: Album) -> _View:
+        rivals = rivals_of(section)
+        return cls(section, pictures, rivals, conclude(section, rivals))
+
+    @property
+    def heat_map(self) -> HeatMap | None:
+        return heat_map(self.section, self.rivals)
 
     @property
     def examples(self) -> tuple[TaskExamples, ...]:
@@ -126,6 +164,10 @@ def _pictures(section: Section, budget: int) -> Album:
     return album(items, partial(read, section.name), budget)
 
 
+#: Functions of `numbers` that the template calls.
+_FORMATS = ("deviation", "interval", "is_deviation", "percent", "points", "thousands")
+
+
 def _environment() -> Environment:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
@@ -141,8 +183,10 @@ def _environment() -> Environment:
         "json": _json,
         "score_bar": score_bar,
         "dot_radius": RADIUS,
+        "alpha": ALPHA,
+        "p_value": p_value,
         "metrics": METRICS,
-        **{name: getattr(numbers, name) for name in ("deviation", "interval", "is_deviation", "percent", "thousands")},
+        **{name: getattr(numbers, name) for name in _FORMATS},
     }
     return environment
 

@@ -15,11 +15,12 @@ from tellapart.evaluation.check import Gate
 from tellapart.evaluation.gap import Gaps
 from tellapart.records.result import Result
 from tellapart.records.run_folder import find_runs, read_result, read_samples, write_text_file
+from tellapart.report.conclusions import Conclusion, answer_lines
 from tellapart.report.image_sources import ImageSources, bundle_picture
 from tellapart.report.numbers import is_imported, percent, plain, points, thousands
-from tellapart.report.page import render
+from tellapart.report.page import make_page
 from tellapart.report.paper_tables.paper_row import groups_of, numbers_of, paper_row
-from tellapart.report.sections import ReportRun
+from tellapart.report.sections import ReportRun, note_lines
 from tellapart.report.tables import breakdown_table, equivariance_table, result_tables
 from tellapart.report.terminal import console, print_lines, table
 
@@ -41,10 +42,12 @@ class WrittenReport:
 
     Attributes:
         path: None where there is no page: numbers that another tool measured have no items to show.
+        conclusions: what its numbers say, of each benchmark.
         warnings: a line for each benchmark whose images are not at hand.
     """
 
     path: Path | None
+    conclusions: tuple[Conclusion, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -73,12 +76,13 @@ def write_run_report(folder: Path, *, bundle: bool = False) -> WrittenReport:
     if images is None:
         return WrittenReport(None)
     path = folder / "report.html"
-    page = render(runs)
+    page = make_page(runs)
     warnings = tuple(images.lost.values())
-    if warnings and page.count(_EMBEDDED) < _count_embedded(path):
-        return WrittenReport(path, (*warnings, f"{path} shows images that a new one would not: it is kept as it was"))
-    write_text_file(path, page)
-    return WrittenReport(path, warnings)
+    if warnings and page.html.count(_EMBEDDED) < _count_embedded(path):
+        warnings += (f"{path} shows images that a new one would not: it is kept as it was",)
+    else:
+        write_text_file(path, page.html)
+    return WrittenReport(path, page.conclusions, warnings)
 
 
 #: What every picture in a page begins with.
@@ -131,6 +135,8 @@ def print_runs(folder: Path, report: WrittenReport) -> None:
                 print_lines("")
         if lines := _note_lines(results, benchmark):
             print_lines(*lines, "")
+    if answer := answer_lines(report.conclusions):
+        print_lines(*map(plain, answer), "")
     print_lines(f"report: {report.path or 'none: numbers that another tool measured have no items to show'}")
 
 
@@ -174,8 +180,8 @@ def _note_lines(results: Sequence[Result], benchmark: str) -> list[str]:
         if record.rounded_ties:
             items = _count(record.rounded_ties, "item")
             lines.append(f"{model}: scores that differ beyond float32 only, and so are tied, in {items}")
-        lines += [f"{model}: {plain(note)}" for note in record.notes]
-    return lines
+    notes_of = [(result.model.name, result.benchmarks[benchmark].notes) for result in results]
+    return [*lines, *map(plain, note_lines(notes_of))]
 
 
 def _count(number: int, noun: str) -> str:

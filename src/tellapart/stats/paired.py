@@ -18,6 +18,7 @@ from tellapart.stats.clusters import Clusters, ClusterTotals, check_level, check
 from tellapart.stats.intervals import Reduce, cluster_bootstrap
 
 __all__ = [
+    "FEW_DIFFERING",
     "Difference",
     "McNemar",
     "enough_flips",
@@ -31,8 +32,8 @@ __all__ = [
 
 # Signs held at once: 8 bytes each, in at most three arrays.
 _CHUNK = 1 << 20
-# Below this number of clusters on which the runs differ, the bootstrap of 0/1 outcomes under-covers.
-_FEW_DIFFERING = 10
+#: Below this number of clusters on which the runs differ, the bootstrap of 0/1 outcomes under-covers.
+FEW_DIFFERING = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ def paired_difference(
     if len(totals) == 1:
         return Difference(value, None, None, level, "none: 1 cluster")
     differing = int((totals.sums[:, :half] != totals.sums[:, half:]).any(axis=1).sum())
-    if binary and reduce is None and differing < _FEW_DIFFERING:
+    if binary and reduce is None and differing < FEW_DIFFERING:
         low, high = _bonett_price(totals, level)
         return Difference(value, low, high, level, f"bonett-price ({differing} clusters differ)")
     interval = cluster_bootstrap(stacked, clusters, reduce=minus, level=level, seed=seed)
