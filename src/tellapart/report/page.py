@@ -26,7 +26,7 @@ from tellapart.tasks.registry import METRICS
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["IMAGE_BUDGET", "ReportRun", "render", "write_report"]
+__all__ = ["IMAGE_BUDGET", "ReportRun", "page_environment", "render", "write_report"]
 
 #: Characters that pictures may take in the file, unless the caller says otherwise.
 IMAGE_BUDGET = 24_000_000
@@ -66,7 +66,7 @@ def render(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET)
     names = label_runs([run.result.model.name for run in runs])
     data = {"models": names, "sections": [view.data() for view in views if view.section.record.shape]}
     return (
-        _environment()
+        page_environment()
         .get_template("template.html.j2")
         .render(
             runs=[(name, run.result) for name, run in zip(names, runs, strict=True)],
@@ -136,7 +136,8 @@ def _pictures(section: Section, budget: int) -> Album:
     return album(items, partial(read, section.name), budget)
 
 
-def _environment() -> Environment:
+def page_environment() -> Environment:
+    """Return the environment of the pages' templates, which escapes all text and knows how numbers are written."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(
