@@ -217,6 +217,8 @@ def test_runs_of_one_model_fill_one_column(publish) -> None:
     runs = [publish("m", {("nlvr2", "accuracy"): 0.8}), publish("m", {("vlue-nlvr2", "accuracy"): 0.7})]
     table = lay_out(runs, "vlue")
     assert [(row.label, row.cells[0].value) for row in table.rows] == [("Test-P", 80.0), ("Test-OOD", 70.0)]
+    with_dev = lay_out([*runs, publish("m", {("nlvr2-dev", "accuracy"): 0.9})], "vlue")
+    assert [row.label for row in with_dev.rows] == ["Dev", "Test-P", "Test-OOD"]
     with pytest.raises(RunError, match="m measured nlvr2 in two of these runs"):
         lay_out([runs[0], publish("m", {("nlvr2", "accuracy"): 0.6})], "vlue")
 
