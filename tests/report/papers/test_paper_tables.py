@@ -222,6 +222,8 @@ def test_runs_of_one_model_fill_one_column(publish) -> None:
     runs = [publish("m", {("nlvr2", "accuracy"): 0.8}), publish("m", {("vlue-nlvr2", "accuracy"): 0.7})]
     table = lay_out(runs, "vlue")
     assert [(row.label, row.cells[0].value) for row in table.rows] == [("Test-P", 80.0), ("Test-OOD", 70.0)]
+    with_dev = lay_out([*runs, publish("m", {("nlvr2-dev", "accuracy"): 0.9})], "vlue")
+    assert [row.label for row in with_dev.rows] == ["Dev", "Test-P", "Test-OOD"]
     twice = lay_out([*runs, publish("m", {("nlvr2", "accuracy"): 0.6})], "vlue")
     assert [column.name for column in twice.columns] == ["m (run 1)", "m (run 2)"]
     assert [[cell.value for cell in row.cells] for row in twice.rows] == [[80.0, 60.0], [70.0, None]]
