@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
 
 from markupsafe import Markup
 
+from tellapart.benchmarks.find import declared_benchmark
 from tellapart.catalog import nearest
-from tellapart.errors import RunError, TellapartError
+from tellapart.errors import RunError
 from tellapart.records.result import BenchmarkResult, Value
 from tellapart.report.numbers import interval, is_deviation, percent, plain, thousands
 from tellapart.report.sections import shared_headline
@@ -86,10 +86,9 @@ def _row(name: str, values: list[Value | None]) -> HeatRow:
 def breakdown_tag(records: Mapping[str, BenchmarkResult], benchmark: str) -> str | None:
     """Return the tag that breaks a benchmark down: its paper's, or the only one; None where neither is clear."""
     known = dict.fromkeys(tag for record in records.values() for tag in record.by)
-    with suppress(TellapartError):  # a folder that was moved since, or another package's benchmark
-        paper = find_benchmark(benchmark).paper
-        if paper is not None and paper[0] in known:
-            return paper[0]
+    declared = declared_benchmark(benchmark)
+    if declared is not None and declared.paper is not None and declared.paper[0] in known:
+        return declared.paper[0]
     return next(iter(known)) if len(known) == 1 else None
 
 
