@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.metrics.registry import METRICS
-from tellapart.report.charts import Trace, plot
+from tellapart.report.deviations import Trace, plot
 
 __all__ = ["TITLES", "curves", "drawing"]
 

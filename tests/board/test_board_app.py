@@ -152,6 +152,16 @@ def test_a_models_page_has_its_metrics_curves_and_worst_items(client, runs: Path
     ]
 
 
+def test_a_model_on_few_items_has_a_dot_for_each(write_run, tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "few", skill=1.0, n=20)
+    with Store("sqlite://") as store:
+        settings = BoardSettings(runs=(tmp_path,))
+        read_in(store, settings, pytest.fail)
+        page = TestClient(create_app(settings, store)).get("/models/few").text
+    assert page.count("<circle") == 3 * 20
+    assert "<polyline" not in page
+
+
 def test_the_ranking_page_has_the_places(client) -> None:
     found = client.get("/benchmarks/shapes/ranks?format=json").json()
     board = client.get("/benchmarks/shapes?format=json").json()
@@ -290,6 +300,19 @@ def test_latex_sets_an_interval_beside_its_number_a_count_whole_and_a_tiny_p_val
     assert "a & n & difference & p \\\\" in text
     assert r" & 60 & 0.5000 {\scriptsize [0.4000, 0.6000]} & $1.2 \cdot 10^{-9}$ \\" in text
     assert r"b & 7 & 0.5000 & 0.0100 \\" in text
+
+
+def test_a_p_at_the_floor_of_the_drawn_flips_is_written_as_a_bound(write_run, tmp_path: Path) -> None:
+    for seed, (name, skill) in enumerate({"good": 6.0, "poor": 0.0}.items()):
+        write_run(tmp_path / name, name, skill=skill, seed=seed, clusters=30)
+    with Store(f"sqlite:///{tmp_path / 'board.sqlite'}") as store:
+        settings = BoardSettings(runs=(tmp_path,))
+        read_in(store, settings, lambda _: None)
+        client = TestClient(create_app(settings, store))
+        page = client.get("/compare/good/poor").text
+        rows = client.get("/compare/good/poor?format=json").json()["tests"]
+    assert {row["test"] for row in rows} == {"cluster sign flips"} and {row["p"] for row in rows} == {1 / 10_001}
+    assert page.count("<td><b>&lt;= 0.0003</b></td>") == len(rows) == 3
 
 
 def test_a_page_that_did_not_change_is_not_sent_again_and_a_new_run_changes_it(write_run, tmp_path: Path) -> None:

@@ -9,11 +9,15 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+import typer
 
 from tellapart.builders.pipeline import build, journal_of
+from tellapart.cli.build import _kept
+from tellapart.cli.invocation import interruptible
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, MissingDependencyError, RunError
 from tellapart.report.browser import open_in_browser
@@ -78,13 +82,15 @@ def test_a_build_that_was_stopped_goes_on_and_ends_in_the_same_bytes(
     assert not cut.exists()
     if how is signal.SIGINT:
         assert process.returncode == 130
-        assert "interrupted; what is done is kept. Go on with: tellapart build" in said
         assert "Traceback" not in said
     else:
         assert process.returncode == -how
     with sqlite3.connect(journal_of(cut)) as journal:
         kept = {name for (name,) in journal.execute("SELECT id FROM outcome")}
     assert 1 <= len(kept) < 12
+    if how is signal.SIGINT:
+        left = f"{len(kept)} decided candidates are kept in {journal_of(cut)}"
+        assert f"interrupted; {left}. Go on with: tellapart build" in said
 
     again = started(path, cut, "--workers", workers)
     printed, said = again.communicate(timeout=60)
@@ -94,6 +100,27 @@ def test_a_build_that_was_stopped_goes_on_and_ends_in_the_same_bytes(
     assert f"{len(kept)} were decided by an earlier build" in printed
     assert contents(cut) == contents(whole)
     no_trace(cut)
+
+
+@pytest.mark.slow
+def test_a_build_that_decided_nothing_keeps_nothing(
+    recipe: Callable[..., Path], started: Start, tmp_path: Path
+) -> None:
+    process = started(recipe(), tmp_path / "set", seconds=20.0)
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("making square-")
+    process.send_signal(signal.SIGINT)
+    printed, said = process.communicate(timeout=30)
+    assert (printed, process.returncode) == ("", 130)
+    assert said.startswith("interrupted; nothing is kept. Begin again with: tellapart build")
+
+
+def test_a_build_that_is_interrupted_in_its_audit_keeps_its_set(recipe: Callable[..., Path], tmp_path: Path) -> None:
+    folder = build(recipe(), tmp_path / "set").folder
+    with pytest.raises(typer.Exit) as ended, interruptible(partial(_kept, folder)):
+        raise KeyboardInterrupt
+    assert ended.value.exit_code == 130
+    assert _kept(folder) == f"the set in {folder} is complete"
 
 
 def test_neither_workers_nor_order_change_a_byte(recipe: Callable[..., Path], tmp_path: Path) -> None:
@@ -203,7 +230,8 @@ def test_filters_reject_and_are_counted(recipe: Callable[..., Path], tmp_path: P
     path = recipe()
     path.write_text(path.read_text() + '\n[[filters]]\nname = "word_gap"\nmaximum = 1\n')
     with pytest.raises(
-        DataError, match=r"none of 12 candidates became an item \(.*word_gap captions more than 1 words apart 10"
+        DataError,
+        match=r"none of 12 candidates became .*: .*10 rejected by word_gap \(captions more than 1 words apart\)",
     ):
         build(path, tmp_path / "set")
     path.write_text(path.read_text().replace("maximum = 1", "maximum = 2"))

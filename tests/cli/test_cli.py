@@ -75,6 +75,20 @@ def test_people_are_shown_with_their_ties(command) -> None:
     assert Path("run/report.html").stat().st_size > 10_000
 
 
+def test_models_shown_together_are_ranked_by_tests_against_each_other_and_chance(command) -> None:
+    for name in ("clip_b32", "clip_l14", "flava_itm", "blip_itm_b16"):
+        command("score", "winoground", "--scores", winoground(name), "--name", name, "--out", f"runs/{name}")
+    said = next(line for line in command("show", "runs").out.splitlines() if line.startswith("winoground: blip"))
+    assert said == (
+        "winoground: blip_itm_b16 is first of 4 models on 400 items, with 16.50% by group_score (each image prefers "
+        "its own text, and each text its own image); flava_itm (14.25%) is not distinguishable from it; clip_b32 "
+        "(8.25%) and clip_l14 (8.00%) are lower (paired tests at 5%, Holm over 18). blip_itm_b16 and flava_itm are not "
+        "distinguishable from chance, 16.67%; clip_b32 and clip_l14 are below chance."
+    )
+    page = Path("runs/report.html").read_text(encoding="utf-8")
+    assert page.index("is first of 4 models") < page.index("Models against each other")
+
+
 def test_comparing_prints_the_exact_test(command) -> None:
     for name in ("clip_b32", "clip_l14"):
         command("score", "winoground", "--scores", winoground(name), "--out", name)
@@ -156,7 +170,10 @@ def test_run_and_show_print_one_json_object_with_the_records(command, made_set, 
     name = f"folder:{made_set()}"
     command("run", "-m", "random", "-b", name, "--out", "r")
     found = command(*[name if argument == "SET" else argument for argument in arguments], "--json").json
-    assert set(found) == {"out", "report", "runs"}
+    assert set(found) == {"out", "report", "answer", "runs"}
+    (answer,) = found["answer"]
+    assert (answer["benchmark"], answer["metric"]) == (name, "group_score")
+    assert answer["sentences"][0].startswith("random reaches ")
     assert [record["model"]["name"] for record in found["runs"]] == ["random"]
     assert found["runs"][0] == json.loads(Path("r/results.json").read_text())
 
@@ -216,7 +233,7 @@ def test_check_says_how_many_gates_hold_and_fails_when_one_falls(command, monkey
             "error: --kind cosine: use one of similarity",
         ),
         (["show", "gone"], "error: no run in gone; name a run folder"),
-        (["compare", "gone", "gone"], "error: gone has no results.json; name a run folder"),
+        (["compare", "gone", "gone"], "error: no run in gone; name a run folder"),
         (["check", "oracel"], "error: no model 'oracel'; did you mean 'oracle'\\?"),
         (
             ["ls", "model"],
@@ -247,7 +264,7 @@ def test_a_wrong_value_is_one_line_that_helps(command, arguments: list[str], sai
         (["run", "random"], "unexpected extra argument"),
         (["score", "winoground"], "Missing option '--scores'"),
         (["score"], "Missing argument 'BENCHMARK'"),
-        (["compare", "a"], "Missing argument 'RUN_B'"),
+        (["compare"], "Missing argument 'RUN...'"),
         (["ls"], "Missing argument 'WHAT'"),
     ],
 )
@@ -338,11 +355,16 @@ def test_a_name_that_would_steer_the_terminal_is_made_harmless(command, made_set
     rows = [f"item-{k},{i},{t},{(k * 7 + i * 3 + t) % 5}" for k in range(12) for i in range(2) for t in range(2)]
     file.write_text("\n".join(["id,image,text,score", *rows]) + "\n")
     name = f"folder:{made_set()}"
-    ran = command("score", name, "--scores", file, "--name", "evil\x1b[2J[red]", "--out", "r")
-    assert ran.code == 0, ran.err
-    assert ESCAPE not in ran.out
-    assert "[red]" in ran.out
-    assert ESCAPE not in command("compare", "r", "r").out
+    for out in ("r", "other", "third"):
+        ran = command("score", name, "--scores", file, "--name", "evil\x1b[2J[red]", "--out", out)
+        assert ran.code == 0, ran.err
+        assert ESCAPE not in ran.out
+        assert "[red]" in ran.out
+    for runs in (("r", "other"), ("r", "other", "third")):
+        ran = command("compare", *runs)
+        assert ran.code == 0, ran.err
+        assert ESCAPE not in ran.out
+        assert "[red] (run 2)" in ran.out
 
 
 # The embedded benchmark and model

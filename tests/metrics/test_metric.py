@@ -9,7 +9,7 @@ import pytest
 
 from tellapart.errors import MetricError, ScoreError
 from tellapart.metrics.metric import fits, read_scores
-from tellapart.metrics.registry import METRICS, defined_for
+from tellapart.metrics.registry import METRICS, defined_for, one_name_each
 
 PAIR = [[[0.9, 0.1], [0.2, 0.8]]]
 
@@ -34,6 +34,17 @@ def test_the_registry_holds_the_metrics_of_the_papers_under_their_own_names() ->
 )
 def test_a_metric_not_defined_for_a_shape_or_kind_does_not_exist_for_it(shape, kind, names) -> None:
     assert [metric.name for metric in defined_for(shape, kind)] == names
+
+
+def test_two_names_of_one_metric_have_one_value_on_every_item_and_are_shown_once() -> None:
+    aliases = {name: metric.same_as for name, metric in METRICS.items() if metric.same_as}
+    assert aliases == {"i2t": "text_score", "t2i": "image_score", "pairwise": "choice_score"}
+    levels = np.random.default_rng(0).integers(0, 3, size=(2000, 2, 2)) / 4
+    for name, original in aliases.items():
+        scores = levels[:, :1] if METRICS[name].defined_for((1, 2)) else levels
+        np.testing.assert_array_equal(METRICS[name].per_item(scores), METRICS[original].per_item(scores))
+        assert METRICS[name].chance(scores.shape[1:]) == METRICS[original].chance(scores.shape[1:])
+    assert list(one_name_each(METRICS)) == [name for name in METRICS if name not in aliases]
 
 
 def test_two_by_two_items_have_the_pair_metrics_and_the_deviations_whatever_the_kind() -> None:

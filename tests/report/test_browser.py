@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from tellapart.report.items import margins
-from tellapart.report.page import write_report
+from tellapart.report.page import render
 from tellapart.report.sections import ReportRun
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
@@ -42,7 +42,7 @@ def visit(browser, tmp_path: Path) -> Iterator[Visit]:
 
     def open_page(runs: list[ReportRun], fragment: str = "", scheme: str = "light", **options: Any) -> Any:
         path = tmp_path / "report.html"
-        write_report(path, runs)
+        path.write_text(render(runs), encoding="utf-8")
         page = browser.new_page(color_scheme=scheme, viewport={"width": 1200, "height": 900}, **options)
         page.set_default_timeout(10_000)
         page.on("console", lambda message: problems.append(f"console: {message.text}"))
@@ -216,6 +216,29 @@ def test_the_words_that_differ_are_marked(make_run, visit) -> None:
     assert page.locator("dialog mark").all_inner_texts() == ["green", "orange"]
 
 
+@pytest.mark.parametrize(
+    ("texts", "marks"),
+    [
+        (("The cat sits on the mat.", "the mat sits on the cat"), ["cat", "mat", "mat", "cat"]),
+        (("A dog, left of a man", "a dog left of the tall man!"), ["a", "the tall"]),
+        (
+            ("Two cups and one old plate", "One cup and two old plates"),
+            ["Two cups", "one", "plate", "One cup", "two", "plates"],
+        ),
+        (("a man's hat", "a woman’s hat"), ["man's", "woman’s"]),
+        (("Let's eat, grandma", "Let's eat grandma"), ["eat,", "eat"]),
+        (("红色的球", "蓝色的球"), ["红", "蓝"]),
+        (("the same words", "the same words"), []),
+    ],
+)
+def test_only_the_words_that_really_differ_are_marked(make_run, visit, texts, marks) -> None:
+    run = make_run(n=3)
+    samples = [sample.model_copy(update={"texts": texts}) for sample in run.samples["shapes"]]
+    page = visit([ReportRun(run.result, {"shapes": samples})], "#item=shapes-0002")
+    assert page.locator("dialog mark").all_inner_texts() == marks
+    assert page.locator("dialog th.caption").all_inner_texts() == list(texts)
+
+
 def test_untrusted_text_is_shown_and_never_run(make_run, visit) -> None:
     run = make_run(model=HOSTILE, n=3)
     samples = [
@@ -223,7 +246,7 @@ def test_untrusted_text_is_shown_and_never_run(make_run, visit) -> None:
         for k, sample in enumerate(run.samples["shapes"])
     ]
     page = visit([ReportRun(run.result, {"shapes": samples}), make_run(n=4)])
-    assert page.locator("mark", has_text=HOSTILE).count() >= 3
+    assert page.locator("th.caption", has_text=HOSTILE).count() >= 3
     page.select_option(".filters >> nth=0 >> select >> nth=0", "0")
     page.click(".card h4 a >> nth=0")
     sync_api.expect(page.locator("#item")).to_be_visible()

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from functools import reduce
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tellapart.errors import DataError, RunError
-from tellapart.report.numbers import percent
-from tellapart.report.page import render, write_report
-from tellapart.report.sections import ReportRun
+from tellapart.report.numbers import percent, points
+from tellapart.report.page import make_page, render
+from tellapart.report.rivals import p_value, rivals_of
+from tellapart.report.sections import ReportRun, sections
 
 HOSTILE = """</script><script>window.hacked=1</script><img src=x onerror="window.hacked=1">'"&<!--"""
 
@@ -73,6 +74,66 @@ def test_the_header_says_what_was_measured_when_and_with_what(make_run) -> None:
     assert "clip , measured on Shapes (30 items)" in page.text
     for expected in ("2026-11-21 07:00", "tellapart 0.1.0", run.result.benchmarks["shapes"].fingerprint[:12]):
         assert expected in page.text
+
+
+def test_the_page_begins_with_what_its_numbers_say(make_run) -> None:
+    runs = [make_run(model="a", skill=0.0, n=90), make_run(model="b", skill=2.0, seed=1, n=90)]
+    page = make_page(runs)
+    sentences = page.conclusions[0].sentences
+    text = Page(page.html).text
+    places = [text.index(words) for words in (sentences[0], sentences[1], "2 models, measured on", "Percent of items")]
+    assert sentences[0].startswith("b is first of 2 models") and places == sorted(places)
+    assert "Can it tell two almost identical pairs apart?" in text
+
+
+def test_few_benchmarks_are_told_at_the_head_and_many_counted_up(make_run) -> None:
+    several = [make_run(model="m", skill=3.0, benchmark=name, n=8) for name in ("p", "q", "r", "s")]
+    few, many = (reduce(merged, several[:number]) for number in (3, 4))
+    for run, counted in ((few, False), (many, True)):
+        page = make_page([run])
+        head, *parts = Page(page.html).text.split("Fingerprint")
+        assert ("m is above chance on 4 of 4 benchmarks." in head) == counted
+        for conclusion, section in zip(page.conclusions, parts, strict=True):
+            assert (conclusion.sentences[0] in head, conclusion.sentences[0] in section) == (not counted, counted)
+
+
+def test_models_are_set_against_each_other_and_by_subset(make_run) -> None:
+    runs = [make_run(model=name, skill=skill, seed=skill, n=90) for skill, name in enumerate(("a", "b", "random"))]
+    page = Page(render(runs))
+    (duel,) = rivals_of(sections(runs)[0]).duels
+    assert "b less a" in page.text and "less random" not in page.text
+    for row in duel.rows.values():
+        assert f"{points(row.difference, row.low, row.high)} p {p_value(row)}" in page.text
+    assert "corrected for all 3 tests (Holm)" in page.text
+    assert "group_score by side" in page.text
+    alone = Page(render(runs[:1])).text
+    assert "Models against each other" not in alone and "group_score by side" not in alone
+
+
+def test_more_than_ten_pairs_of_models_are_folded(make_run) -> None:
+    runs = [make_run(model=f"m{k}", seed=k, tags=(), with_images=False) for k in range(6)]
+    assert "<summary>Models against each other: 15 pairs</summary>" in render(runs)
+    assert "<h3>Models against each other</h3>" in render(runs[:5])
+
+
+def test_two_names_of_one_number_share_a_row_and_a_filter(make_run) -> None:
+    page = Page(render([make_run()]))
+    assert "text_score = i2t " in page.text and "image_score = t2i " in page.text
+    outcomes = page.json["report-data"]["sections"][0]["models"][0]["outcomes"]
+    assert "text_score" in outcomes and not {"i2t", "t2i"} & outcomes.keys()
+    chosen = Page(render([make_run(shape=(1, 2), kind="probability")]))
+    assert "pairwise = choice_score" in chosen.text
+    assert "choice_score = pairwise" in Page(render([make_run(shape=(1, 2))])).text
+
+
+def test_a_note_that_all_models_share_is_said_once(make_run) -> None:
+    runs = [make_run(model=name, seed=seed) for seed, name in enumerate("ab")]
+    noted = []
+    for run, notes in zip(runs, (["slow", "odd"], ["slow"]), strict=True):
+        record = run.result.benchmarks["shapes"].model_copy(update={"notes": tuple(notes)})
+        noted.append(ReportRun(run.result.model_copy(update={"benchmarks": {"shapes": record}}), run.samples))
+    text = Page(render(noted)).text
+    assert text.count("slow") == 1 and "all models: slow" in text and "a: odd" in text
 
 
 def test_nothing_is_asked_of_the_network(make_run) -> None:
@@ -193,6 +254,13 @@ def test_a_tie_is_shown_with_its_tie_neutral_value(make_run) -> None:
     assert "tie-neutral" not in Page(render([make_run(skill=1.0)])).text
 
 
+def test_curves_stand_below_the_items_and_few_items_are_dots(make_run) -> None:
+    html = render([make_run(n=29, seed=1, model="a"), make_run(n=29, seed=2, model="b")])
+    assert html.index(">Items</h3>") < html.index("<h3>Equivariance</h3>")
+    assert html.count("<circle") == (3 * 29 + 1) * 2 and "<polyline" not in html and "Each dot is an item." in html
+    assert "<circle" not in render([make_run(n=30)])
+
+
 def test_tables_read_without_a_script(make_run) -> None:
     """Nothing of the tables is hidden by the HTML itself; only the browser of items waits for the script."""
     page = Page(render([make_run(model="a"), make_run(model="b", seed=3)]))
@@ -233,20 +301,3 @@ def test_samples_that_are_missing_or_do_not_match_are_refused(make_run) -> None:
         render([ReportRun(run.result, {"shapes": bent})])
     with pytest.raises(RunError, match="a report needs at least one run that measured a benchmark; got 0 runs"):
         render([])
-
-
-def test_the_file_is_written_whole_or_not_at_all(make_run, tmp_path: Path) -> None:
-    path = tmp_path / "new" / "report.html"
-    write_report(path, [make_run()])
-    assert path.read_text("utf-8").endswith("</html>")
-    before = path.read_bytes()
-    with pytest.raises(RunError):
-        write_report(path, [])
-    assert path.read_bytes() == before
-    assert [file.name for file in path.parent.iterdir()] == ["report.html"]
-
-
-def test_a_place_that_cannot_be_written_is_named(make_run, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match=r"cannot write .*report\.html: (Not a directory|File exists)"):
-        write_report(tmp_path / "file" / "report.html", [make_run()])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tellapart.cli.invocation import resumable
-from tellapart.cli.options import Json, print_json
+from tellapart.cli.invocation import interruptible
+from tellapart.cli.options import Json, Quiet, print_json
 from tellapart.errors import DataError
 
 if TYPE_CHECKING:
@@ -37,13 +38,13 @@ def train_command(
         Path | None,
         typer.Option("--against", help="With --seeds: another configuration's folder of seeds, compared seed by seed."),
     ] = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Train a model to tell pairs apart; killed in whatever way, --resume goes on with the same numbers."""
-    from tellapart.report.charts import write_curves
     from tellapart.report.training import print_seeds, print_trained, seeds_json, trained_json
+    from tellapart.report.training_page import PAGE, write_training_report
     from tellapart.train.config import read_config
-    from tellapart.train.run_files import RunFiles
     from tellapart.train.seeds import read_seeds, train_seeds
     from tellapart.train.training_run import run_training
 
@@ -53,7 +54,8 @@ def train_command(
     others = None if against is None else read_seeds(against)
     folder = out or Path("runs") / f"train-{chosen.name}"
     arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
-    with resumable(shlex.join(["tellapart", *arguments, "--resume"]), "the last checkpoint") as progress:
+    again = shlex.join(["tellapart", *arguments, "--resume"])
+    with interruptible(partial(_kept, folder), again=again, quiet=quiet) as progress:
 
         def train_once(settings: TrainConfig, out: Path) -> FinishedRun:
             update = progress.callback(f"{settings.name}, seed {settings.seed}")
@@ -61,7 +63,7 @@ def train_command(
                 settings, config.parent, out, resume=resume, limit=limit, allow_leak=allow_leak, progress=update
             )
             if finished.record is not None:
-                write_curves(RunFiles(out), finished.sweep)
+                write_training_report(out, finished.record)
             return finished
 
         if seeds is None:
@@ -71,5 +73,15 @@ def train_command(
     if seeds is not None:
         if records:  # of several ranks the first prints
             print_json(seeds_json(records, others)) if as_json else print_seeds(records, others)
-    elif finished.name:
-        print_json(trained_json(finished)) if as_json else print_trained(finished)
+    elif finished.record is not None:
+        shown = finished.record, folder / PAGE
+        print_json(trained_json(*shown)) if as_json else print_trained(*shown)
+
+
+def _kept(folder: Path) -> str | None:
+    """Say what an interrupted training run has left; of several seeds, of those that were begun."""
+    from tellapart.train.run_files import RunFiles
+
+    parts = [RunFiles(seed).describe_kept() for seed in sorted(folder.glob("seed-*"))]
+    parts.append(RunFiles(folder).describe_kept())
+    return "; ".join(part for part in parts if part) or None

@@ -160,6 +160,7 @@ def _valse(strict: PerItemFunction, title: str, *, components: tuple[str, ...] =
         kinds=ANY_KIND if any_kind else PROBABILITY,
         binary=strict not in (acc, min_pc_pf),
         components=components,
+        same_as="choice_score" if any_kind else "",
     )
 
 

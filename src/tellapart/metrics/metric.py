@@ -110,6 +110,7 @@ class Metric:
         bounds: the least and greatest per-item value.
         binary: every per-item value is 0 or 1, so an interval for a proportion may be used.
         components: names of the columns of a per-item value (item, component); empty for one number per item.
+        same_as: the metric of which this is another name: equal on every item for which both are defined.
 
     >>> from tellapart.metrics.registry import METRICS
     >>> scores = [[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.2, 0.8]]]
@@ -128,6 +129,7 @@ class Metric:
     bounds: tuple[float, float] = (0.0, 1.0)
     binary: bool = True
     components: tuple[str, ...] = ()
+    same_as: str = ""
 
     def defined_for(self, shape: Shape) -> bool:
         """Return whether the metric exists for items of `shape` (images, texts)."""

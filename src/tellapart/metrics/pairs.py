@@ -156,8 +156,16 @@ def t2i(scores: ArrayLike) -> NDArray[np.float64]:
     return _all_right("t2i", scores, _TPOS_2I, _TNEG_2I)
 
 
-def _metric(strict: PerItemFunction, chance: float, title: str, source: str) -> Metric:
-    return Metric(name=strict.__name__, title=title, source=source, shapes=_SHAPES, strict=strict, chance_level=chance)
+def _metric(strict: PerItemFunction, chance: float, title: str, source: str, *, same_as: str = "") -> Metric:
+    return Metric(
+        name=strict.__name__,
+        title=title,
+        source=source,
+        shapes=_SHAPES,
+        strict=strict,
+        chance_level=chance,
+        same_as=same_as,
+    )
 
 
 _WINOGROUND = "Winoground (Thrush et al. 2022); EqBen section 5.1 and eqben_acc.py"
@@ -166,9 +174,9 @@ _BIVLC = "BiVLC (Miranda et al. 2024), appendix D; CLIP_utils.evaluate_BiVLC"
 PAIR_METRICS: tuple[Metric, ...] = (
     _metric(text_score, 1 / 4, "each image prefers its own text", _WINOGROUND),
     _metric(image_score, 1 / 4, "each text prefers its own image", _WINOGROUND),
-    _metric(group_score, 1 / 6, "text and image score both right", _WINOGROUND),
-    _metric(i2t, 1 / 4, "image to text: each image prefers its own text", _BIVLC),
-    _metric(t2i, 1 / 4, "text to image: each text prefers its own image", _BIVLC),
+    _metric(group_score, 1 / 6, "each image prefers its own text, and each text its own image", _WINOGROUND),
+    _metric(i2t, 1 / 4, "image to text: each image prefers its own text", _BIVLC, same_as="text_score"),
+    _metric(t2i, 1 / 4, "text to image: each text prefers its own image", _BIVLC, same_as="image_score"),
     _metric(ipos_2t, 1 / 2, "the positive image prefers its text", _BIVLC),
     _metric(ineg_2t, 1 / 2, "the negative image prefers its text", _BIVLC),
     _metric(tpos_2i, 1 / 2, "the positive text prefers its image", _BIVLC),

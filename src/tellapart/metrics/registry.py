@@ -5,7 +5,7 @@ Adding one is a function with its declaration, and a line in `tellapart.catalog.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from tellapart.catalog import load, names
@@ -13,7 +13,7 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import MetricError
 from tellapart.metrics.metric import Metric, Shape
 
-__all__ = ["METRICS", "defined_for"]
+__all__ = ["METRICS", "defined_for", "one_name_each"]
 
 
 def _declarations() -> Iterator[tuple[str, Metric]]:
@@ -41,3 +41,18 @@ def defined_for(shape: Shape, kind: ScoreKind | None = None) -> tuple[Metric, ..
     return tuple(
         metric for metric in METRICS.values() if metric.defined_for(shape) and (kind is None or kind in metric.kinds)
     )
+
+
+def one_name_each(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return each metric once, under the first of its names, with its other names among those given.
+
+    >>> one_name_each(["text_score", "group_score", "i2t", "accuracy"])
+    {'text_score': ('i2t',), 'group_score': (), 'accuracy': ()}
+    >>> one_name_each(["pairwise", "choice_score"])
+    {'pairwise': ('choice_score',)}
+    """
+    names_of: dict[str, list[str]] = {}
+    for name in names:
+        original = METRICS[name].same_as if name in METRICS else ""
+        names_of.setdefault(original or name, []).append(name)
+    return {first: tuple(others) for first, *others in names_of.values()}

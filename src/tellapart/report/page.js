@@ -74,18 +74,54 @@
     return cell;
   };
 
-  // Mark what differs from the other caption: everything between the words they share at both ends.
+  // ---- what differs between two captions
+
+  // A word, or a letter of a script that puts no space between words.
+  const WORD = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]|[\p{L}\p{N}\p{M}]+(?:['’][\p{L}\p{M}]+)*/gu;
+  const fold = (word) => word.normalize("NFKC").toLowerCase().replace("’", "'");
+
+  // Which words of a have no like in b, in order: as few marks as can be on both sides, then as few edits.
+  const MARK = 4096;
+  const changes = (a, b) => {
+    const costs = Array.from({ length: a.length + 1 }, () => new Float64Array(b.length + 1));
+    const steps = (i, k) => [
+      i < a.length && k < b.length ? costs[i + 1][k + 1] + (a[i] === b[k] ? 0 : 2 * MARK + 1) : Infinity,
+      i < a.length ? costs[i + 1][k] + MARK + 1 : Infinity,
+      k < b.length ? costs[i][k + 1] + MARK + 1 : Infinity,
+    ];
+    for (let i = a.length; i >= 0; i--)
+      for (let k = b.length; k >= 0; k--) if (i < a.length || k < b.length) costs[i][k] = Math.min(...steps(i, k));
+    const marks = [];
+    for (let i = 0, k = 0; i < a.length; ) {
+      const [both, mine] = steps(i, k);
+      if (both === costs[i][k]) marks.push(a[i++] !== b[k++]);
+      else if (mine === costs[i][k]) marks.push(true), i++;
+      else k++;
+    }
+    return marks;
+  };
+
+  // Mark the words that the other caption does not have at that place. Case and punctuation are no difference, unless
+  // they are the only one.
   const marked = (text, other) => {
-    const words = text.split(/(\s+)/);
-    const others = (other ?? text).split(/(\s+)/);
-    const shared = Math.min(words.length, others.length);
-    let head = 0;
-    while (head < shared && words[head] === others[head]) head++;
-    let tail = 0;
-    while (tail < shared - head && words[words.length - 1 - tail] === others[others.length - 1 - tail]) tail++;
-    const changed = words.slice(head, words.length - tail).join("");
-    const parts = [words.slice(0, head).join(""), words.slice(words.length - tail).join("")];
-    return changed.trim() ? [parts[0], make("mark", {}, changed), parts[1]] : [text];
+    const parse = (from, pattern, key) => [...from.matchAll(pattern)].map((found) =>
+      ({ start: found.index, end: found.index + found[0].length, key: key(found[0]) }));
+    const keys = (words) => words.map((word) => word.key);
+    let [words, others] = [text, other ?? text].map((from) => parse(from, WORD, fold));
+    if (keys(words).join(" ") === keys(others).join(" "))
+      [words, others] = [text, other ?? text].map((from) => parse(from, /\S+/g, (word) => word));
+    const marks = changes(keys(words), keys(others));
+    const parts = [];
+    let end = 0;
+    for (let first = 0, last; first < words.length; first = last + 1) {
+      last = first;
+      if (!marks[first]) continue;
+      // One mark for neighbours with nothing but space between them.
+      while (marks[last + 1] && !text.slice(words[last].end, words[last + 1].start).trim()) last++;
+      parts.push(text.slice(end, words[first].start), make("mark", {}, text.slice(words[first].start, words[last].end)));
+      end = words[last].end;
+    }
+    return [...parts, text.slice(end)];
   };
 
   const textHead = (section, item, text, scope) => {

@@ -11,22 +11,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tellapart.records.run_folder import write_text_file
+from tellapart.records.systems import label_runs
 from tellapart.report import numbers
 from tellapart.report.answers import TaskExamples, examples
 from tellapart.report.charts import score_bar
+from tellapart.report.conclusions import MOST_SINGLE, Conclusion, conclude, conclude_all
+from tellapart.report.deviations import RADIUS
+from tellapart.report.heat_map import HeatMap, heat_map
 from tellapart.report.items import item_table, model_table
 from tellapart.report.pictures import Album, album
-from tellapart.report.sections import ReportRun, Section, label_runs, sections
+from tellapart.report.rivals import ALPHA, Rivals, p_value, rivals_of
+from tellapart.report.sections import ReportRun, Section, sections
 from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["IMAGE_BUDGET", "ReportRun", "render", "write_report"]
+__all__ = ["IMAGE_BUDGET", "ReportPage", "ReportRun", "make_page", "page_environment", "render"]
 
 #: Characters that pictures may take in the file, unless the caller says otherwise.
 IMAGE_BUDGET = 24_000_000
@@ -35,23 +38,34 @@ IMAGE_BUDGET = 24_000_000
 MOST_VALUES = 500
 
 
-def write_report(path: Path, runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET) -> None:
-    """Write the report of one or several models atomically as one HTML file.
+@dataclass(frozen=True, slots=True)
+class ReportPage:
+    """A report, and what its numbers say.
+
+    Attributes:
+        conclusions: of each benchmark.
+    """
+
+    html: str
+    conclusions: tuple[Conclusion, ...]
+
+
+def render(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET) -> str:
+    """Return the report of one or several models as one HTML file.
 
     Args:
-        path: the file; its folder is made.
         runs: the models, the one to show first at the head.
         image_budget_bytes: what pictures may take of the file; the worst items of every model come first, and the
             page says how many items show none.
 
     Raises:
-        RunError: no run, samples that do not match their record, or a file that cannot be written.
+        RunError: no run, or samples that do not match their record.
     """
-    write_text_file(path, render(runs, image_budget_bytes=image_budget_bytes))
+    return make_page(runs, image_budget_bytes=image_budget_bytes).html
 
 
-def render(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET) -> str:
-    """Return the report's HTML.
+def make_page(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET) -> ReportPage:
+    """Return the report's HTML, and the sentences with which it begins.
 
     Raises:
         RunError: no run, or samples that do not match their record.
@@ -62,26 +76,40 @@ def render(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET)
         # What one benchmark does not use of its share goes to those after it.
         pictures = _pictures(section, image_budget_bytes // (len(all_sections) - position))
         image_budget_bytes -= pictures.size
-        views.append(_View(section, pictures))
+        views.append(_View.of(section, pictures))
     names = label_runs([run.result.model.name for run in runs])
     data = {"models": names, "sections": [view.data() for view in views if view.section.record.shape]}
-    return (
-        _environment()
+    conclusions = tuple(view.conclusion for view in views)
+    html = (
+        page_environment()
         .get_template("template.html.j2")
         .render(
             runs=[(name, run.result) for name, run in zip(names, runs, strict=True)],
             views=views,
             data=data,
+            overall=conclude_all(conclusions) if len(conclusions) > MOST_SINGLE else (),
         )
     )
+    return ReportPage(html, conclusions)
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A section and its pictures, as the template reads them."""
+    """A section, its pictures and what its numbers say, as the template reads them."""
 
     section: Section
     album: Album
+    rivals: Rivals
+    conclusion: Conclusion
+
+    @classmethod
+    def of(cls, section: Section, pictures: Album) -> _View:
+        rivals = rivals_of(section)
+        return cls(section, pictures, rivals, conclude(section, rivals))
+
+    @property
+    def heat_map(self) -> HeatMap | None:
+        return heat_map(self.section, self.rivals)
 
     @property
     def examples(self) -> tuple[TaskExamples, ...]:
@@ -136,7 +164,12 @@ def _pictures(section: Section, budget: int) -> Album:
     return album(items, partial(read, section.name), budget)
 
 
-def _environment() -> Environment:
+#: Functions of `numbers` that the template calls.
+_FORMATS = ("deviation", "interval", "is_deviation", "percent", "points", "thousands")
+
+
+def page_environment() -> Environment:
+    """Return the environment of the pages' templates, which escapes all text and knows how numbers are written."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(
@@ -150,8 +183,11 @@ def _environment() -> Environment:
         "asset": _asset,
         "json": _json,
         "score_bar": score_bar,
+        "dot_radius": RADIUS,
+        "alpha": ALPHA,
+        "p_value": p_value,
         "metrics": METRICS,
-        **{name: getattr(numbers, name) for name in ("deviation", "interval", "is_deviation", "percent", "thousands")},
+        **{name: getattr(numbers, name) for name in _FORMATS},
     }
     return environment
 

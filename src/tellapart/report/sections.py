@@ -8,13 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tellapart.errors import RunError
-from tellapart.records.result import BenchmarkResult, Result, Sample
-from tellapart.report.charts import Plot, Trace, deviations, plot, share_a_scale
+from tellapart.metrics.registry import one_name_each
+from tellapart.records.result import BenchmarkResult, Result, Sample, Value
+from tellapart.records.systems import label_runs
+from tellapart.report.deviations import Plot, Trace, deviations, plot, share_a_scale
 from tellapart.report.items import margins, worst_first
 from tellapart.report.numbers import is_deviation
-from tellapart.tasks.registry import headline
+from tellapart.tasks.registry import headline, main_metric
 
-__all__ = ["ModelEntry", "ReportRun", "Section", "label_runs", "sections", "shared_headline"]
+__all__ = ["ModelEntry", "ReportRun", "Section", "note_lines", "sections", "shared_headline"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +76,29 @@ class Section:
         return self.entries[0].samples
 
     @property
+    def size(self) -> int:
+        """How many items there are; a task's units of other nouns are not counted with them."""
+        return max((value.n for value in self.record.metrics.values()), default=len(self.samples))
+
+    @property
+    def notes(self) -> list[str]:
+        """What no number says, each note once with the models that it is about."""
+        return note_lines([(entry.label, entry.record.notes) for entry in self.entries])
+
+    @property
     def headline(self) -> tuple[str, ...]:
         """The metrics of the first look: those that every model here has."""
         return shared_headline([entry.record for entry in self.entries])
 
     @property
+    def main(self) -> str:
+        """The metric that ranks the models: of those of the first look one that has a value of each item, if any."""
+        per_item = [name for name in self.headline if any(name in sample.outcomes for sample in self.samples)]
+        return main_metric(per_item or self.headline)
+
+    @property
     def outcomes(self) -> tuple[str, ...]:
-        """The metrics by which an item is right or wrong for some model, headline first."""
+        """The metrics by which an item is right or wrong for some model, headline first, each under one name."""
         names = {
             name: None
             for entry in self.entries
@@ -88,7 +106,14 @@ class Section:
             if not is_deviation(value) and all(name in sample.outcomes for sample in entry.samples)
         }
         first = [name for name in self.headline if name in names]
-        return (*first, *(name for name in names if name not in first))
+        return tuple(one_name_each([*first, *(name for name in names if name not in first)]))
+
+    def shares(self, entry: ModelEntry) -> list[tuple[str, tuple[str, ...], Value]]:
+        """Return a model's shares of right items: name, other names of the same number, and the number."""
+        shares = [name for name, value in entry.record.metrics.items() if not is_deviation(value)]
+        first = [name for name in self.headline if name in shares]
+        names = one_name_each([*first, *(name for name in shares if name not in first)])
+        return [(name, names[name], entry.record.metrics[name]) for name in names]
 
     def curves(self) -> list[list[Plot]]:
         """Draw the equivariance curves: a row of plots, one a metric, for every group of models on one scale."""
@@ -135,15 +160,20 @@ def shared_headline(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
     return headline(shared) or tuple(name for name in shared if not is_deviation(first[name]))
 
 
-def label_runs(names: Sequence[str]) -> list[str]:
-    """Return models' names, numbered where one comes twice.
+def note_lines(notes_of: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+    """Return each note once, after the names of the models that it is about.
 
-    >>> label_runs(["a", "b", "a"])
-    ['a (run 1)', 'b', 'a (run 2)']
+    >>> note_lines([("a", ["slow"]), ("b", ["slow", "odd"]), ("c", ["slow"])])
+    ['all models: slow', 'b: odd']
     """
+    models_of: dict[str, list[str]] = {}
+    for model, notes in notes_of:
+        for note in notes:
+            models_of.setdefault(note, []).append(model)
+    everyone = len(notes_of) if len(notes_of) > 1 else 0
     return [
-        f"{name} (run {names[: number + 1].count(name)})" if names.count(name) > 1 else name
-        for number, name in enumerate(names)
+        f"{'all models' if len(models) == everyone else ', '.join(models)}: {note}"
+        for note, models in models_of.items()
     ]
 
 

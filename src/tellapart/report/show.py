@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache, partial
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tellapart.benchmarks.find import declared_benchmark
 from tellapart.catalog import REFERENCES
 from tellapart.errors import DataError
 from tellapart.evaluation.check import Gate
-from tellapart.evaluation.compare import Comparison
 from tellapart.evaluation.gap import Gaps
-from tellapart.records.result import Result, RunRecord
-from tellapart.records.run_folder import find_runs, read_result, read_samples
+from tellapart.records.result import Result
+from tellapart.records.run_folder import find_runs, read_result, read_samples, write_text_file
+from tellapart.report.conclusions import Conclusion, answer_lines
+from tellapart.report.image_sources import ImageSources, bundle_picture
 from tellapart.report.numbers import is_imported, percent, plain, points, thousands
-from tellapart.report.page import write_report
-from tellapart.report.paper_tables.paper_row import declared_benchmark, groups_of, numbers_of, paper_row
-from tellapart.report.pictures import image_reader
-from tellapart.report.sections import ReportRun
+from tellapart.report.page import make_page
+from tellapart.report.paper_tables.paper_row import groups_of, numbers_of, paper_row
+from tellapart.report.sections import ReportRun, note_lines
 from tellapart.report.tables import breakdown_table, equivariance_table, result_tables
 from tellapart.report.terminal import console, print_lines, table
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 __all__ = [
-    "print_comparison",
+    "WrittenReport",
     "print_gaps",
     "print_gates",
     "print_runs",
@@ -34,49 +36,90 @@ __all__ = [
 ]
 
 
-def write_run_report(folder: Path, *, outside: bool = False) -> Path | None:
-    """Make `report.html` of a run folder anew, from its records and samples, and return its path.
+@dataclass(frozen=True, slots=True)
+class WrittenReport:
+    """A run's page, and what people must know of it.
 
-    Numbers that another tool measured have no items to show; None where a folder holds no others, and no page is made.
+    Attributes:
+        path: None where there is no page: numbers that another tool measured have no items to show.
+        conclusions: what its numbers say, of each benchmark.
+        warnings: a line for each benchmark whose images are not at hand.
+    """
+
+    path: Path | None
+    conclusions: tuple[Conclusion, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def write_run_report(folder: Path, *, bundle: bool = False, outside: bool = False) -> WrittenReport:
+    """Make `report.html` of a run folder anew, from its records and samples.
+
+    A page that shows images is never replaced by one that cannot: it stays as it is, and a warning says why.
 
     Args:
         folder: the run's.
+        bundle: keep the pictures that the page shows in the run folder, so that it can be moved or sent.
         outside: images may lie outside of the folders of their sets, as of `Locations`.
 
     Raises:
         RunError: the folder is no run, or a record is not what it must be.
     """
     runs = []
-    read = None
+    images = None
     for each in find_runs(folder):
         result = read_result(each)
         own = {name: record for name, record in result.benchmarks.items() if not is_imported(record)}
         if not own:
             continue
-        read = read or _read_images(result.run, outside)  # all the runs of a folder measured the same files
         samples = {name: read_samples(each, name) for name in own}
-        runs.append(ReportRun(result.model_copy(update={"benchmarks": own}), samples, read))
-    if not runs:
-        return None
+        images = images or _Images(folder, result, bundle, outside)  # all the runs of a folder measured the same files
+        runs.append(ReportRun(result.model_copy(update={"benchmarks": own}), samples, images.read))
+    if images is None:
+        return WrittenReport(None)
     path = folder / "report.html"
-    write_report(path, runs)
-    return path
+    page = make_page(runs)
+    warnings = tuple(images.lost.values())
+    if warnings and page.html.count(_EMBEDDED) < _count_embedded(path):
+        warnings += (f"{path} shows images that a new one would not: it is kept as it was",)
+    else:
+        write_text_file(path, page.html)
+    return WrittenReport(path, page.conclusions, warnings)
 
 
-def _read_images(run: RunRecord, outside: bool) -> Callable[[str, str], bytes]:
-    """Return a function (benchmark, reference) -> the image file's bytes, which opens each benchmark once."""
-    reader_of = cache(partial(image_reader, run, outside=outside))
-
-    def read(benchmark: str, reference: str) -> bytes:
-        reader = reader_of(benchmark)
-        if reader is None:
-            raise DataError(f"{benchmark} has no images here")
-        return reader(reference)
-
-    return read
+#: What every picture in a page begins with.
+_EMBEDDED = "data:image/"
 
 
-def print_runs(folder: Path, report: Path | None) -> None:
+def _count_embedded(page: Path) -> int:
+    return page.read_text(encoding="utf-8").count(_EMBEDDED) if page.is_file() else 0
+
+
+class _Images:
+    """The images of a run's benchmarks: each benchmark is opened once, and what is lost is noted."""
+
+    def __init__(self, folder: Path, result: Result, bundle: bool, outside: bool) -> None:
+        self._folder, self._result, self._bundle = folder, result, bundle
+        self._reader_of = cache(lambda benchmark: ImageSources.of(folder, result, benchmark).reader(outside=outside))
+        self.lost: dict[str, str] = {}
+
+    def read(self, benchmark: str, reference: str) -> bytes:
+        """Return an image file's bytes.
+
+        Raises:
+            DataError: it is not at hand.
+        """
+        reader = self._reader_of(benchmark)
+        try:
+            if reader is None:
+                raise DataError(ImageSources.of(self._folder, self._result, benchmark).lost())
+            data: bytes = reader(reference)
+        except DataError as error:
+            self.lost.setdefault(benchmark, f"pictures are missing from the report: {error}")
+            raise
+        return bundle_picture(self._folder, benchmark, reference, data) if self._bundle else data
+
+
+def print_runs(folder: Path, report: WrittenReport) -> None:
     """Print the first look at every benchmark of a run: headline metrics, breakdown by tag, equivariance.
 
     Raises:
@@ -93,7 +136,9 @@ def print_runs(folder: Path, report: Path | None) -> None:
                 print_lines("")
         if lines := _note_lines(results, benchmark):
             print_lines(*lines, "")
-    print_lines(f"report: {report or 'none: numbers that another tool measured have no items to show'}")
+    if answer := answer_lines(report.conclusions):
+        print_lines(*map(plain, answer), "")
+    print_lines(f"report: {report.path or 'none: numbers that another tool measured have no items to show'}")
 
 
 def _paper_table(results: Sequence[Result], benchmark: str) -> Table | None:
@@ -136,54 +181,12 @@ def _note_lines(results: Sequence[Result], benchmark: str) -> list[str]:
         if record.rounded_ties:
             items = _count(record.rounded_ties, "item")
             lines.append(f"{model}: scores that differ beyond float32 only, and so are tied, in {items}")
-        lines += [f"{model}: {plain(note)}" for note in record.notes]
-    return lines
+    notes_of = [(result.model.name, result.benchmarks[benchmark].notes) for result in results]
+    return [*lines, *map(plain, note_lines(notes_of))]
 
 
 def _count(number: int, noun: str) -> str:
     return f"{thousands(number)} {noun}{'' if number == 1 else 's'}"
-
-
-def print_comparison(comparison: Comparison) -> None:
-    """Print two runs beside each other."""
-    print_lines(f"a = {plain(comparison.a)}, b = {plain(comparison.b)}: percent, 95% intervals")
-    for benchmark in dict.fromkeys(row.benchmark for row in comparison.rows):
-        rows = [row for row in comparison.rows if row.benchmark == benchmark]
-        columns = ("a", "b", "a - b", "only a", "only b", "p", "p (Holm)", "detectable")
-        lines = table(f"{plain(benchmark)} ({thousands(rows[0].n)} items)", *columns, numbers_from=1)
-        for row in rows:
-            lines.add_row(
-                row.metric,
-                percent(row.a),
-                percent(row.b),
-                points(row.difference, row.low, row.high),
-                thousands(row.only_a),
-                thousands(row.only_b),
-                f"{row.p:.3g}",
-                f"{row.p_holm:.3g}",
-                "-" if row.detectable is None else percent(row.detectable, 1),
-            )
-        print_lines("")
-        console().print(lines)
-    if notes := _comparison_notes(comparison):
-        print_lines("", *notes)
-
-
-def _comparison_notes(comparison: Comparison) -> list[str]:
-    notes = []
-    if comparison.rows:
-        tests = " or ".join(dict.fromkeys(row.test for row in comparison.rows))
-        notes += [
-            f"only a, only b: items that one of the two alone got right; p: {tests}, two-sided; Holm over "
-            f"{len(comparison.rows)} tests",
-            "detectable: the smallest difference, in points, that this many items would show four times in five",
-        ]
-    if comparison.on_trust:
-        names = ", ".join(map(plain, comparison.on_trust))
-        notes.append(f"scores made elsewhere, so that only the ids are known to be the same: {names}")
-    if comparison.unshared:
-        notes.append(f"not compared, measured in one run only: {', '.join(map(plain, comparison.unshared))}")
-    return notes
 
 
 def print_gaps(gaps: Gaps) -> None:

@@ -29,11 +29,15 @@ from tellapart.tasks.vectors import score_items
 __all__ = ["RANKING", "CandidateScores", "measure_rankings", "read_candidate_scores"]
 
 _SOURCE = "EqBen Fig. 1 (a) and Fig. 7"
-_KENDALL = Metric(
-    name="kendall", title="Kendall's tau-b with people's order; all ties count 0", source=_SOURCE, chance_level=0.0
-)
-_SPEARMAN = Metric(
-    name="spearman", title="Spearman's rho with people's order; all ties count 0", source=_SOURCE, chance_level=0.0
+_KENDALL, _SPEARMAN = (
+    Metric(
+        name=name,
+        title=f"{title} with people's order; all ties count 0",
+        source=_SOURCE,
+        chance_level=0.0,
+        bounds=(-1.0, 1.0),
+    )
+    for name, title in (("kendall", "Kendall's tau-b"), ("spearman", "Spearman's rho"))
 )
 _MOVED = Metric(
     name="moved_by_edit", title="how far the edit moves the ranking, as a share of a reversal", source=_SOURCE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from types import MappingProxyType
 
 from tellapart.catalog import load, names
@@ -11,7 +11,7 @@ from tellapart.metrics.metric import Metric
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.task import Task
 
-__all__ = ["HIDEABLE", "METRICS", "TASKS", "find_task", "headline"]
+__all__ = ["HIDEABLE", "METRICS", "TASKS", "find_task", "headline", "main_metric"]
 
 TASKS: Mapping[str, Task] = MappingProxyType({name: load("task", name) for name in names("task")})
 """Name -> task."""
@@ -57,3 +57,15 @@ def headline(defined: Container[str]) -> tuple[str, ...]:
     """
     rows = (row for task in TASKS.values() for row in task.headlines)
     return next((row for row in rows if all(name in defined for name in row)), ())
+
+
+def main_metric(headline: Sequence[str]) -> str:
+    """Return the metric that ranks a benchmark: the group score where there is one, else the first of the headline.
+
+    >>> main_metric(["text_score", "image_score", "group_score"]), main_metric(["accuracy", "consistency"])
+    ('group_score', 'accuracy')
+    """
+    for name in ("group_score", "min_pc_pf"):
+        if name in headline:
+            return name
+    return headline[0] if headline else ""

@@ -16,7 +16,6 @@ from fastapi.responses import FileResponse, JSONResponse, RedirectResponse
 from tellapart.board.submissions.accounts import COOKIE
 from tellapart.board.submissions.auth import RequestAuth
 from tellapart.board.submissions.pages import RefusingRoute, page
-from tellapart.board.submissions.published import values_of
 from tellapart.board.submissions.receiving import receive
 from tellapart.board.submissions.service import Submissions
 
@@ -24,6 +23,7 @@ __all__ = ["router_of"]
 
 _BODY = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 _Format = Annotated[str | None, Query(alias="format", description="`json` for JSON in a browser, too.")]
+_Again = Annotated[str | None, Query(alias="again", description="Anything: the page says that the file came again.")]
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     401: {"description": "refused: no valid token"},
     403: {"description": "refused: not allowed"},
@@ -52,29 +52,13 @@ def _add_reading(router: APIRouter, board: Submissions) -> None:
     def hidden(request: Request, _format: _Format = None) -> Response:
         """List the hidden benchmarks: limits, and how much of the labels the numbers give away."""
         RequestAuth(request, board).count()
-        return page(request, board, "hidden", {"benchmarks": [board.about(name) for name in board.prepared]})
+        return page(request, board, "hidden", board.listing())
 
     @router.get("/hidden/{name}")
     def leaderboard(request: Request, name: str, _format: _Format = None) -> Response:
         """Show the leaderboard, once the benchmark is closed with private numbers and changes of rank."""
         RequestAuth(request, board).count()
-        about, rows, shape = board.about(name), [], board.benchmark(name).shape
-        for standing in board.standings(name):
-            best = standing.best
-            rows.append(
-                {
-                    "model": best.model,
-                    "user": best.user,
-                    "rank": standing.rank,
-                    "private_rank": standing.private_rank,
-                    "change": standing.change,
-                    **{
-                        split: {metric: value.model_dump() for metric, value in values_of(numbers, shape).items()}
-                        for split, numbers in best.splits.items()
-                    },
-                }
-            )
-        return page(request, board, "leaderboard", {"benchmark": about, "models": rows})
+        return page(request, board, "leaderboard", board.leaderboard(name))
 
     @router.get("/hidden/{name}/task.zip")
     def task(request: Request, name: str) -> FileResponse:
@@ -94,7 +78,7 @@ def _add_reading(router: APIRouter, board: Submissions) -> None:
         return page(request, board, "sent", {"submissions": board.sent(account)})
 
     @router.get("/submissions/{submission}")
-    def one(request: Request, submission: str, _format: _Format = None) -> Response:
+    def one(request: Request, submission: str, _format: _Format = None, _again: _Again = None) -> Response:
         """Show a submission's state and numbers."""
         account = RequestAuth(request, board).account("reader")
         return page(request, board, "submission", {"submission": board.view(submission, account)})
@@ -112,12 +96,16 @@ def _add_sending(router: APIRouter, board: Submissions) -> None:
         model: Annotated[str, Query(description="The model's name on the board.")] = "",
         file: Annotated[str, Query(description="The file's name; its ending gives the format.")] = "",
     ) -> Response:
-        """Send a file of scores or answers as the request's body, or as a form; it is measured in its turn."""
-        id_ = await receive(request, board, name, model, file)
-        address = str(request.url_for("one", submission=id_).path)
+        """Send a file of scores or answers as the request's body, or as a form; it is measured in its turn.
+
+        The same bytes sent again are answered with 200 and the first one's state, and do not count.
+        """
+        taken = await receive(request, board, name, model, file)
+        address = str(request.url_for("one", submission=taken.id).path)
         if RequestAuth(request, board).is_browser:
-            return RedirectResponse(address, 303)
-        return JSONResponse({"id": id_, "state": "received", "at": address}, 202, {"Location": address})
+            return RedirectResponse(f"{address}?again=1" if taken.again else address, 303)
+        content = {"id": taken.id, "state": taken.state, "at": address, "again": taken.again}
+        return JSONResponse(content, 200 if taken.again else 202, {"Location": address})
 
 
 def _add_sessions(router: APIRouter, board: Submissions) -> None:

@@ -27,7 +27,7 @@ from tellapart.board.views.view import (
     one_by_slug,
 )
 from tellapart.records.result import IMPORTED
-from tellapart.report.charts import Plot, Trace, plot
+from tellapart.report.deviations import Plot, Trace, plot
 from tellapart.report.items import margins
 
 __all__ = ["WORST", "ModelPage", "OnBenchmark", "WorstItem", "model_page", "output_text"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy
@@ -11,6 +11,7 @@ from sqlmodel import Session, select
 
 from tellapart.board.tables import Benchmark, Entry, Model
 from tellapart.errors import UnknownNameError
+from tellapart.tasks.registry import main_metric
 
 __all__ = [
     "BenchmarkHead",
@@ -105,18 +106,6 @@ class Cell(_Frozen):
     tie_neutral: float | None = None
     tier: int | None = None
     mark: str = ""
-
-
-def main_metric(headline: Sequence[str]) -> str:
-    """Return the metric that ranks a benchmark: the group score where there is one, else the first of the headline.
-
-    >>> main_metric(["text_score", "image_score", "group_score"]), main_metric(["accuracy", "consistency"])
-    ('group_score', 'accuracy')
-    """
-    for name in ("group_score", "min_pc_pf"):
-        if name in headline:
-            return name
-    return headline[0] if headline else ""
 
 
 def one_by_slug(session: Session, table: Any, slug: str, noun: str) -> Any:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tellapart.errors import RunError
-from tellapart.report.charts import Plot, Trace, deviations, plot, share_a_scale
-from tellapart.report.measured import MeasuredRun, pick_benchmark, samples_of
-from tellapart.report.numbers import is_deviation, plain, thousands
+from tellapart.records.systems import System
+from tellapart.report.deviations import Plot, Trace, deviations, plot, share_a_scale
+from tellapart.report.measured import pick_benchmark, samples_of
+from tellapart.report.numbers import is_deviation, items_text, plain, thousands
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, new_figure, write_title
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ __all__ = ["draw_curves"]
 _MOST_ACROSS = 4
 
 
-def draw_curves(runs: Sequence[MeasuredRun], benchmark: str | None = None, metrics: Sequence[str] = ()) -> Figure:
+def draw_curves(runs: Sequence[System], benchmark: str | None = None, metrics: Sequence[str] = ()) -> Figure:
     """Draw a panel for every deviation, a curve a model; models whose scores have another scale get a row of their own.
 
     The geometry is that of the report's page.
@@ -54,19 +55,18 @@ def draw_curves(runs: Sequence[MeasuredRun], benchmark: str | None = None, metri
     for trace in traces:  # one legend for all the panels, also for models drawn in other rows
         first.plot([], [], color=look(trace.style).colour, linestyle=look(trace.style).dash, label=trace.label)
     legend_below(figure, first, 3)
-    items = len(next(iter(traces[0].values.values())))
-    write_title(figure, f"{plain(benchmark)}, {thousands(items)} items: equivariance deviations")
+    write_title(figure, f"{plain(benchmark)}, {items_text(own[0].record(benchmark))}: equivariance deviations")
     return figure
 
 
-def _trace(number: int, run: MeasuredRun, benchmark: str, metrics: Sequence[str]) -> Trace:
+def _trace(number: int, run: System, benchmark: str, metrics: Sequence[str]) -> Trace:
     record = run.record(benchmark)
     values = deviations(record, samples_of(run, benchmark))
     values = {name: value for name, value in values.items() if not metrics or name in metrics}
     if record.kind is None or not values or any(name not in values for name in metrics):
         have = ", ".join(name for name, value in record.metrics.items() if is_deviation(value))
         raise RunError(
-            f"{run.folder}: {benchmark} has no deviation {' or '.join(metrics) or 'at all'}; "
+            f"{run.folders[benchmark]}: {benchmark} has no deviation {' or '.join(metrics) or 'at all'}; "
             f"{f'it has {have}' if have else 'only scores of 2x2 items have them'}"
         )
     return Trace(run.label, number, record.kind, values)
@@ -80,6 +80,10 @@ def _panel(axes: Axes, panel: Plot, group: Sequence[Trace]) -> None:
         if line.spike is not None:
             axes.plot([line.spike] * 2, [0, 0.95], color=style.colour, linestyle=style.dash)
             continue
+        if line.dots:
+            heights = [1 - y / panel.height for _, y in line.dots]
+            axes.plot([x for x, _ in line.dots], heights, color=style.colour, marker=style.marker, linestyle="")
+            continue
         points = [tuple(map(float, point.split(","))) for point in line.points.split()]
         across = [x for x, _ in points]
         axes.plot(across, [1 - y / panel.height for _, y in points], color=style.colour, linestyle=style.dash)
@@ -91,7 +95,7 @@ def _panel(axes: Axes, panel: Plot, group: Sequence[Trace]) -> None:
     axes.set_xticks([x for x, _ in ticks], [label for _, label in ticks])
     axes.set_yticks([])
     axes.set_xlabel(f"difference of {_unit(group[0].kind)}")
-    axes.set_ylabel("density")
+    axes.set_ylabel("items" if any(line.dots for line in panel.lines) else "density")
     beyond = f" ({thousands(panel.beyond)} beyond)" if panel.beyond else ""
     axes.set_title(f"{panel.metric.replace('_', ' ')}{beyond}")
 

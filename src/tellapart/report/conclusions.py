@@ -1,0 +1,241 @@
+"""What a report's numbers say, in sentences: above chance or not, which model is first, and what it fails at.
+
+A sentence claims what an interval or a test carries, and no more: a model is above chance where its whole interval is,
+lower than the first where a test says so after correction for all of them, and fails at a subset that is clearly below
+the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tellapart.records.result import Value
+from tellapart.report.numbers import percent, thousands
+from tellapart.report.rivals import ALPHA, MOST_TESTED, Rivals
+from tellapart.report.sections import ModelEntry, Section
+from tellapart.report.weak_subsets import weak_subsets
+from tellapart.tasks.registry import METRICS
+
+__all__ = ["MOST_SINGLE", "Conclusion", "answer_lines", "conclude", "conclude_all"]
+
+#: Benchmarks that each have their sentences at the head of a report; more are counted up.
+MOST_SINGLE = 3
+
+#: Models that a sentence names; more are counted.
+_MOST_NAMED = 4
+
+#: Subsets that a sentence names.
+_MOST_SUBSETS = 3
+
+ABOVE, LEVEL, BELOW = "above chance", "not distinguishable from chance", "below chance"
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """What one benchmark's numbers say.
+
+    Attributes:
+        name, title: the benchmark's.
+        metric: by which.
+        sentences: for people.
+        standing: model -> above, below or not distinguishable from chance; without those of whom nothing can be said.
+        first: the model with the highest value, and those that no test tells apart from it; empty of one model.
+    """
+
+    name: str
+    title: str
+    metric: str
+    sentences: tuple[str, ...]
+    standing: dict[str, str]
+    first: tuple[str, ...]
+
+
+def conclude(section: Section, rivals: Rivals) -> Conclusion:
+    """Put one benchmark's numbers into one to three sentences."""
+    metric, ranking = section.main, rivals.ranking
+    standing = {entry.label: said for entry in ranking if metric and (said := _standing(metric, _value(entry, metric)))}
+    distinct = rivals.distinct(metric)
+    near = tuple(entry.label for entry in ranking[1:] if distinct.get(entry.model) is False)
+    sentences: list[str] = []
+    if metric and len(ranking) == 1:
+        sentences = [_alone(section, metric, ranking[0], standing)]
+    elif metric:
+        sentences = [_first_of(section, metric, rivals), *_chance_of_all(metric, ranking, standing)]
+    if metric:
+        sentences += _failing(metric, ranking[0])
+    return Conclusion(
+        name=section.name,
+        title=section.record.title,
+        metric=metric,
+        sentences=tuple(sentences),
+        standing=standing,
+        first=(ranking[0].label, *near) if len(ranking) > 1 and distinct else (),
+    )
+
+
+def conclude_all(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
+    """Count many benchmarks up: on how many a model is above chance, and first or not told apart from the first.
+
+    >>> each = [Conclusion(f"b{k}", "", "accuracy", (), {"m": ABOVE if k else LEVEL}, ()) for k in range(4)]
+    >>> conclude_all(each)
+    ('m is above chance on 3 of 4 benchmarks, not distinguishable from it on b0.',)
+    """
+    models = list(dict.fromkeys(name for each in conclusions for name in each.standing))
+    sentences = []
+    for model in models[:_MOST_NAMED]:
+        on = {each.name: each.standing[model] for each in conclusions if model in each.standing}
+        above = sum(said == ABOVE for said in on.values())
+        parts = [f"{model} is above chance on {above} of {_count(len(on), 'benchmark')}"]
+        for said, words in ((LEVEL, "not distinguishable from it on"), (BELOW, "below it on")):
+            if names := [name for name, one in on.items() if one == said]:
+                parts.append(f"{words} {_list(names)}")
+        sentences.append(f"{', '.join(parts)}.")
+    if len(models) > _MOST_NAMED:
+        sentences.append(f"The other {len(models) - _MOST_NAMED} models are told of with each benchmark.")
+    ranked = [each for each in conclusions if each.first]
+    firsts = {model: sum(model in each.first for each in ranked) for each in ranked for model in each.first}
+    if firsts:
+        best = sorted(firsts, key=lambda model: -firsts[model])
+        told = _list([f"{model} on {firsts[model]}" for model in best])
+        sentences.append(
+            f"First, or not distinguishable from the first, of {_count(len(ranked), 'benchmark')} with tests: {told}."
+        )
+    return tuple(sentences)
+
+
+def answer_lines(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
+    """Return what a report begins with, a line a benchmark; many benchmarks are counted up.
+
+    >>> answer_lines([Conclusion("demo", "", "accuracy", ("It is first.", "It is above chance."), {}, ())])
+    ('demo: It is first. It is above chance.',)
+    """
+    if len(conclusions) > MOST_SINGLE:
+        return conclude_all(conclusions)
+    return tuple(f"{each.name}: {' '.join(each.sentences)}" for each in conclusions if each.sentences)
+
+
+def _value(entry: ModelEntry, metric: str) -> Value:
+    return entry.record.metrics[metric]
+
+
+def _standing(metric: str, value: Value) -> str:
+    """Say where an interval lies from chance; nothing where there is none, or where a guess is never right."""
+    if value.chance is None or value.low is None or value.high is None:
+        return ""
+    can_be_negative = metric in METRICS and METRICS[metric].bounds[0] < 0
+    if value.chance == 0 and not can_be_negative:
+        return ""
+    return ABOVE if value.low > value.chance else BELOW if value.high < value.chance else LEVEL
+
+
+def _alone(section: Section, metric: str, entry: ModelEntry, standing: dict[str, str]) -> str:
+    value = _value(entry, metric)
+    reached = f"{entry.label} reaches {_percent(value.value)} by {_named(metric)} on {_items(section, metric)}"
+    interval = "" if value.low is None or value.high is None else f" ({_interval(value)})"
+    if entry.label not in standing:
+        return f"{reached}{interval}."
+    return f"{reached}{interval}: {standing[entry.label]}, {_percent(value.chance or 0)}{_ties(value)}."
+
+
+def _ties(value: Value) -> str:
+    """Say what ties cost where they may be why a value lies below chance."""
+    below = value.chance is not None and value.high is not None and value.high < value.chance
+    if not below or not value.ties or value.tie_neutral is None:
+        return ""
+    neutral = _percent(value.tie_neutral)
+    return f", with ties in {_count(value.ties, 'item')} counted as wrong ({neutral} if they were broken at random)"
+
+
+def _first_of(section: Section, metric: str, rivals: Rivals) -> str:
+    first, *rest = rivals.ranking
+    count, items = len(rivals.ranking), _items(section, metric)
+    value = _percent(_value(first, metric).value)
+    start = f"{first.label} is first of {count} models on {items}, with {value} by {_named(metric)}"
+    distinct = rivals.distinct(metric)
+    if not distinct:
+        return f"{start}, {rest[0].label} second with {_percent(_value(rest[0], metric).value)}; they were not tested."
+    near = [entry for entry in rest if distinct.get(entry.model) is False]
+    lower = [entry for entry in rest if distinct.get(entry.model)]
+    parts = [start]
+    for entries, words in ((near, "not distinguishable from it"), (lower, "lower")):
+        if entries:
+            parts.append(f"{_models(metric, entries)} {'is' if len(entries) == 1 else 'are'} {words}")
+    if rivals.untested:
+        parts.append(f"{_count(rivals.untested, 'model')} after the first {MOST_TESTED} were not tested")
+    return f"{'; '.join(parts)} (paired tests at {ALPHA:.0%}, Holm over {rivals.tests})."
+
+
+def _models(metric: str, entries: Sequence[ModelEntry]) -> str:
+    if len(entries) > _MOST_NAMED:
+        return f"{len(entries)} models"
+    return _list([f"{entry.label} ({_percent(_value(entry, metric).value)})" for entry in entries])
+
+
+def _chance_of_all(metric: str, ranking: Sequence[ModelEntry], standing: dict[str, str]) -> list[str]:
+    """Say which models lie where from chance; nothing where nothing can be said of any."""
+    if not standing:
+        return []
+    chance = _percent(_value(ranking[0], metric).chance or 0)
+    if len(standing) == len(ranking) and len(set(standing.values())) == 1:
+        return [f"{'Both' if len(ranking) == 2 else 'All'} are {next(iter(standing.values()))}, {chance}."]
+    parts: list[str] = []
+    for said in (ABOVE, LEVEL, BELOW):
+        if names := [name for name, one in standing.items() if one == said]:
+            few = _list(names) if len(names) <= _MOST_NAMED else f"{len(names)} models"
+            parts.append(f"{few} {'is' if len(names) == 1 else 'are'} {said}{'' if parts else f', {chance}'}")
+    return [f"{'; '.join(parts)}."]
+
+
+def _failing(metric: str, entry: ModelEntry) -> list[str]:
+    subsets = weak_subsets(entry, metric)
+    if not subsets:
+        return []
+    worst, *more = subsets[:_MOST_SUBSETS]
+    said = (
+        f"{entry.label} fails most at {worst.tag} {worst.value}: {_percent(worst.mean)} of "
+        f"{_count(worst.n, 'item')} against {_percent(worst.others)} of the others"
+    )
+    then = _list([f"{one.value} ({_percent(one.mean)} of {thousands(one.n)})" for one in more])
+    return [f"{said}; then {then}." if then else f"{said}."]
+
+
+def _items(section: Section, metric: str) -> str:
+    """Write how many units the metric is a mean of, and of how many a limit left them."""
+    noun = next((sample.unit for sample in section.samples if metric in sample.outcomes), "item")
+    n, whole = section.record.metrics[metric].n, section.record.limited_from
+    return _count(n, noun) if whole is None else f"{thousands(n)} of {_count(whole, noun)}"
+
+
+def _named(metric: str) -> str:
+    return f"{metric} ({METRICS[metric].title})" if metric in METRICS else metric
+
+
+def _interval(value: Value) -> str:
+    return f"{value.level:.0%} interval {100 * (value.low or 0):.1f} to {100 * (value.high or 0):.1f}"
+
+
+def _percent(fraction: float) -> str:
+    return f"{percent(fraction)}%"
+
+
+def _count(number: int, noun: str) -> str:
+    """Write a count with its noun.
+
+    >>> _count(1, "item"), _count(1200, "caption query"), _count(2, "pair of questions")
+    ('1 item', '1,200 caption queries', '2 pairs of questions')
+    """
+    if number == 1:
+        return f"1 {noun}"
+    head, of, rest = noun.partition(" of ")
+    plural = f"{head[:-1]}ies" if head.endswith("y") else f"{head}s"
+    return f"{thousands(number)} {plural}{of}{rest}"
+
+
+def _list(names: Sequence[str]) -> str:
+    """Join names as people do.
+
+    >>> _list(["a"]), _list(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
