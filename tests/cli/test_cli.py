@@ -170,9 +170,9 @@ def test_run_and_show_print_one_json_object_with_the_records(command, made_set, 
     name = f"folder:{made_set()}"
     command("run", "-m", "random", "-b", name, "--out", "r")
     found = command(*[name if argument == "SET" else argument for argument in arguments], "--json").json
-    assert set(found) == {"out", "report", "answer", "runs"}
+    assert set(found) == {"out", "report", "warnings", "answer", "runs"}
     (answer,) = found["answer"]
-    assert (answer["benchmark"], answer["metric"]) == (name, "group_score")
+    assert (answer["benchmark"], answer["metric"]) == ("folder:set", "group_score")
     assert answer["sentences"][0].startswith("random reaches ")
     assert [record["model"]["name"] for record in found["runs"]] == ["random"]
     assert found["runs"][0] == json.loads(Path("r/results.json").read_text())
