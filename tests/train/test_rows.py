@@ -6,7 +6,7 @@ import ast
 import csv
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from PIL import Image
 from training_sets import squares
 
 from tellapart.errors import DataError
-from tellapart.train.rows import TrainingRows, read_rows
+from tellapart.train.rows import TrainingRows, read_rows, write_rows
 from tellapart.train.validation import left_over
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -253,3 +253,36 @@ def test_the_fingerprint_is_of_texts_and_bytes(tmp_path: Path) -> None:
     image = next((tmp_path / "set" / "images").iterdir())
     Image.open(image).convert("L").convert("RGB").save(image)
     assert read_rows(["set"], tmp_path).fingerprint != before
+
+
+def test_images_outside_of_the_folder_are_trained_on_only_if_that_is_allowed(
+    tmp_path: Path, made_set: Callable[..., Path]
+) -> None:
+    folder = made_set("set", n=2)
+    photos = folder.rename(tmp_path / "photos")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    listing = (photos / "pairs.jsonl").read_text()
+    (mine / "pairs.jsonl").write_text(listing)
+    (mine / "rows.jsonl").write_text(json.dumps({"image": f"{photos}/images/0_0.png", "caption": "a"}) + "\n")
+    with pytest.raises(DataError, match=r"no image 'images/0_0.png' in .*mine; name the folder that holds it"):
+        read_rows(["mine"], tmp_path)
+    inside = read_rows(["mine"], tmp_path, "photos")
+    assert inside.rows[0].image == photos / "images" / "0_0.png"
+    with pytest.raises(DataError, match=r"rows.jsonl:1: field 'image': .*leaves.*outside_images of a training file"):
+        read_rows(["mine/rows.jsonl"], tmp_path)
+    outside = read_rows(["mine/rows.jsonl"], tmp_path, outside=True)
+    assert outside.rows[0].image == photos / "images" / "0_0.png"
+    with pytest.raises(DataError, match=f"{photos}/images/0_0.png lies outside of {mine}"):
+        write_rows(tmp_path / "out.jsonl", outside, mine)
+    write_rows(tmp_path / "out.jsonl", outside, mine, outside=True)
+    assert json.loads((tmp_path / "out.jsonl").read_text())["image"] == f"{photos}/images/0_0.png"
+    (mine / "pairs.jsonl").write_text(listing.replace('"images/', f'"{photos}/images/'))
+    with pytest.raises(DataError, match=r"pairs.jsonl:1: field .*--outside-images"):
+        read_rows(["mine"], tmp_path)
+    assert read_rows(["mine"], tmp_path, outside=True).rows[0].image == inside.rows[0].image
+
+
+def test_a_folder_of_training_images_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"the training images' folder .*gone is not there"):
+        read_rows(["rows.jsonl"], tmp_path, "gone")

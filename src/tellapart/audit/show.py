@@ -53,7 +53,9 @@ def write_audit(folder: Path, pairs: PairSet, record: Audit) -> list[str]:
             + (f"; the card lacks {', '.join(lacks)}, which it asks for" if lacks else "")
         )
     else:
-        lines.append(f"no croissant.json: {plain(pairs.name)} is no folder with {LISTING}")
+        elsewhere = (pairs.root / LISTING).is_file()
+        why = "has images in another folder" if elsewhere else f"is no folder with {LISTING}"
+        lines.append(f"no croissant.json: {plain(pairs.name)} {why}")
     for name, text in files.items():
         write_text_file(folder / name, text)
     return lines

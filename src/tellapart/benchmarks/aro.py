@@ -76,7 +76,7 @@ def _load(place: Locations, *, name: str, file: str, tag: str = "") -> PairSet:
         pairs.append(make_item(where, id=str(number), **fields))
     expect_count(path, len(pairs), *(one.items for one in _all() if one.name == name))
     images = place.pictures(name, *(() if boxes else ("val2014", "flickr30k-images")), "images")
-    files = FolderImages(images)
+    files = FolderImages(images, outside=place.outside)
     return PairSet(name, tuple(pairs), images, read=crop_images(files) if boxes else files)
 
 

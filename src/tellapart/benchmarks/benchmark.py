@@ -159,7 +159,7 @@ class Benchmark:
         if self.pictures is not None:
             return self.pictures(self.place)
         if self.shape is None:
-            return FolderImages(self.picture_root())
+            return FolderImages(self.picture_root(), outside=self.place.outside)
         records = self.records_here() if records is None else records
         reader: Callable[[str], bytes] | None = None if records is None else records.read_bytes
         return reader

@@ -140,7 +140,9 @@ def _benchmark(name: str, title: str, names: str, file: str, folder: str) -> Ben
 
     def pictures(place: Locations) -> Callable[[str], bytes]:
         path = first_file(place, name, pattern)
-        return CifarFile(path, label_bytes) if path.suffix == ".bin" else FolderImages(path.parent.parent)
+        if path.suffix == ".bin":
+            return CifarFile(path, label_bytes)
+        return FolderImages(path.parent.parent, outside=place.outside)
 
     return Benchmark(
         name=name,

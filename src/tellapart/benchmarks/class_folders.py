@@ -107,7 +107,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             yield number, line.strip()
 
 
-def class_folder_benchmark(name: str) -> Benchmark:
+def class_folder_benchmark(name: str, place: Locations | None = None) -> Benchmark:
     """Return the benchmark `classes:DIR`, the user's own folders of classes.
 
     Raises:
@@ -127,6 +127,6 @@ def class_folder_benchmark(name: str) -> Benchmark:
         source=str(root),
         cluster="the image",
         load=lambda _place: records,
-        pictures=lambda _place: FolderImages(root),
-        place=Locations(images=root),
+        pictures=lambda place: FolderImages(root, outside=place.outside),
+        place=Locations(images=root, outside=place is not None and place.outside),
     )

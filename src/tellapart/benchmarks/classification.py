@@ -53,7 +53,7 @@ def _tree(place: Locations, name: str, pattern: str) -> Path:
 
 
 def _images(name: str, pattern: str) -> Callable[[Locations], FolderImages]:
-    return lambda place: FolderImages(_tree(place, name, pattern))
+    return lambda place: FolderImages(_tree(place, name, pattern), outside=place.outside)
 
 
 def read_food101(folder: Path) -> ClassificationSet:

@@ -46,7 +46,7 @@ def _images(place: Locations, folder: Path) -> tuple[Path, Callable[[str], bytes
     if place.images is None and (archive := find_files(folder, _ARCHIVE)):
         return archive[0].parent, ZipImages(archive[0], prefix="images/")
     root = place.pictures("coco-counterfactuals", "images")
-    return root, FolderImages(root)
+    return root, FolderImages(root, outside=place.outside)
 
 
 class SplitLeaks(NamedTuple):

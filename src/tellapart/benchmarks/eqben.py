@@ -114,7 +114,8 @@ def _load(place: Locations) -> PairSet:
             )
         items = _read_mixed(files[0])
     images = place.pictures("eqben", "images", "image_subset")
-    return PairSet("eqben", tuple(items), images, read=FolderImages(images, suffixes=(".jpg", ".png", ".npy")))
+    read = FolderImages(images, suffixes=(".jpg", ".png", ".npy"), outside=place.outside)
+    return PairSet("eqben", tuple(items), images, read=read)
 
 
 def _read_flat(path: Path) -> list[Item]:

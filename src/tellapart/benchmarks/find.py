@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.class_folders import class_folder_benchmark
+from tellapart.benchmarks.image_sources import own_images
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.ranking import ranking_benchmark
 from tellapart.benchmarks.unprefixed import explain_path
@@ -145,12 +146,16 @@ def load_pairs_or_folder(name: str, place: Locations | None = None) -> PairSet:
     return load_pairs(name, place)
 
 
-def _folder(name: str, _place: Locations | None) -> Benchmark:
+def _folder(name: str, place: Locations | None) -> Benchmark:
     path = Path(name.removeprefix(FOLDER)).expanduser()
     if name == FOLDER:
         raise DataError("folder: names no folder; write folder:PATH, for example -b folder:my_pairs")
     name = f"{FOLDER}{path.resolve().name}"
-    pairs = read_pair_set(path, name)
+    place = place or Locations()
+    images = own_images(path, place)
+    pairs = read_pair_set(path, name, images.find)
+    if place.images is not None or place.outside:
+        pairs = replace(pairs, read=images)
     return Benchmark(
         name=name,
         own=path.resolve(),
@@ -161,6 +166,7 @@ def _folder(name: str, _place: Locations | None) -> Benchmark:
         licence=str(pairs.card.get("licence", "not stated")),
         citation=str(pairs.card.get("citation", "not stated")),
         load=lambda _place: pairs,
+        place=place,
     )
 
 
@@ -194,7 +200,7 @@ _OWN: Mapping[str, Callable[[str, Locations | None], Benchmark]] = MappingProxyT
     {
         FOLDER: _folder,
         "ranking:": ranking_benchmark,
-        "classes:": lambda name, _place: class_folder_benchmark(name),
+        "classes:": class_folder_benchmark,
         "pairing:": _pairing,
     }
 )

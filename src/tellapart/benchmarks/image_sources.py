@@ -12,13 +12,20 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from tellapart.data.images import check_reference, decode, resolve
+from tellapart.benchmarks.locations import Locations
+from tellapart.data.images import check_reference, decode, leaves, resolve
 from tellapart.errors import DataError
 
-__all__ = ["FolderImages", "ZipImages", "crop_images", "crop_reference"]
+__all__ = ["FolderImages", "ZipImages", "crop_images", "crop_reference", "own_images"]
 
 #: More bytes than any image of a benchmark has; an archive may claim anything.
 _MAX_BYTES = 64_000_000
+
+
+_ALLOW = (
+    "copy the image into it, or, if you trust whoever wrote the set, allow other places with --outside-images "
+    "(outside_images of a training file)"
+)
 
 
 class FolderImages:
@@ -30,30 +37,72 @@ class FolderImages:
     Args:
         root: the folder.
         suffixes: tried, in this order, where the file is not there under its own.
+        also: a folder to look in after it.
+        deeper: look one folder deeper, too.
+        outside: references and links may leave the folders.
     """
 
-    def __init__(self, root: Path, *, suffixes: tuple[str, ...] = ()) -> None:
-        self._root = root
+    def __init__(
+        self,
+        root: Path,
+        *,
+        suffixes: tuple[str, ...] = (),
+        also: Path | None = None,
+        deeper: bool = True,
+        outside: bool = False,
+    ) -> None:
+        self._roots = [root] if also is None else [root, also]
         self._suffixes = suffixes
+        self._deeper = deeper
+        self._outside = outside
 
     @cached_property
     def _folders(self) -> list[Path]:
-        below = sorted(folder for folder in self._root.glob("*/") if folder.is_dir())
-        return [self._root, *below]
+        first, *others = self._roots
+        below = sorted(folder for folder in first.glob("*/") if folder.is_dir()) if self._deeper else []
+        return [first, *below, *others]
+
+    def find(self, reference: str) -> Path:
+        """Return the file.
+
+        Raises:
+            DataError: there is none, or the reference leaves the folder and may not.
+        """
+        check_reference(reference, outside=True)
+        if not self._outside and leaves(reference):
+            raise DataError(f"{reference!r:.200} leaves the pair set's folder; {_ALLOW}")
+        own = PurePosixPath(reference)
+        try:
+            for name in dict.fromkeys([reference, *(str(own.with_suffix(suffix)) for suffix in self._suffixes)]):
+                for folder in self._folders:
+                    if (folder / name).is_file():
+                        return self._allowed(folder, name)
+        except OSError as error:  # no permission, too long a name...
+            raise DataError(f"{reference!r:.200} in {self._roots[0]} cannot be read ({error})") from error
+        where = " or ".join(map(str, self._roots))
+        raise DataError(f"no image {reference!r:.200} in {where}; name the folder that holds it with --images")
+
+    def _allowed(self, folder: Path, name: str) -> Path:
+        path = resolve(folder, name, outside=True)
+        if not self._outside and not path.is_relative_to(folder.resolve()):
+            raise DataError(f"{name!r:.200} leaves the pair set's folder through a link; {_ALLOW}")
+        return path
 
     def __call__(self, reference: str) -> bytes:
         """Return the file's bytes.
 
         Raises:
-            DataError: there is none, or the reference leaves the folder.
+            DataError: as `find`.
         """
-        check_reference(reference)
-        own = PurePosixPath(reference)
-        for name in dict.fromkeys([reference, *(str(own.with_suffix(suffix)) for suffix in self._suffixes)]):
-            for folder in self._folders:
-                if (folder / name).is_file():
-                    return resolve(folder, name).read_bytes()
-        raise DataError(f"no image {reference!r} in {self._root}; name the folder that holds it with --images")
+        return self.find(reference).read_bytes()
+
+
+def own_images(folder: Path, place: Locations) -> FolderImages:
+    """Return the images of a set of the user's own: below the folder that `--images` names, or else in its own."""
+    named = place.named_images(folder.resolve().name)
+    if named is None:
+        return FolderImages(folder, deeper=False, outside=place.outside)
+    return FolderImages(named, also=folder, outside=place.outside)
 
 
 class ZipImages:

@@ -23,6 +23,8 @@ class Locations:
     Attributes:
         data: of annotation files: each benchmark's in a folder of its name, or of one benchmark directly.
         images: likewise of images, where they do not lie with the annotations.
+        outside: images may lie outside of these folders and of a set's own, by absolute paths, `..` and links. A set
+            that a stranger wrote could then name any picture of this machine.
 
     Raises:
         DataError: one of them is no folder.
@@ -30,6 +32,7 @@ class Locations:
 
     data: Path | None = None
     images: Path | None = None
+    outside: bool = False
 
     def __post_init__(self) -> None:
         for option, folder in (("--data", self.data), ("--images", self.images)):
@@ -40,6 +43,13 @@ class Locations:
         """Return the folder with a benchmark's annotations: `DATA/benchmark` if that is there, else `DATA`."""
         return _own(self.data, benchmark)
 
+    def named_images(self, benchmark: str) -> Path | None:
+        """Return the folder that `--images` names for a benchmark: `IMAGES/benchmark` if that is there, else `IMAGES`.
+
+        None if the option was not given.
+        """
+        return _own(self.images, benchmark)
+
     def pictures(self, benchmark: str, *usual: str) -> Path:
         """Return the folder with a benchmark's images: that of `--images`, or a usual one beside the annotations.
 
@@ -47,7 +57,7 @@ class Locations:
             benchmark: its name.
             usual: names of folders that its images usually lie in; the first that is there is taken.
         """
-        named = _own(self.images, benchmark)
+        named = self.named_images(benchmark)
         if named is not None:
             return named
         beside = self.folder(benchmark) or Path()

@@ -61,5 +61,5 @@ def ranking_benchmark(name: str, place: Locations | None = None) -> Benchmark:
         task="ranking",
         source=str(path),
         load=lambda _place: records,
-        place=Locations(images=images),
+        place=Locations(images=images, outside=place is not None and place.outside),
     )

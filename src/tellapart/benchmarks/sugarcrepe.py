@@ -66,7 +66,7 @@ def _load(place: Locations) -> PairSet:
         expect_count(path, len(read), *published)
         items += read
     images = place.pictures("sugarcrepe", "val2017", "images")
-    return PairSet("sugarcrepe", tuple(items), images, read=FolderImages(images))
+    return PairSet("sugarcrepe", tuple(items), images, read=FolderImages(images, outside=place.outside))
 
 
 def _item(subset: str, key: str, value: object, where: str) -> Item:

@@ -52,7 +52,7 @@ def _load(place: Locations) -> PairSet:
         expect_count(path, len(valid), passing, what="items that two annotators agree on")
         items += valid
     images = place.pictures("valse", "images")
-    return PairSet("valse", tuple(items), images, read=FolderImages(images))
+    return PairSet("valse", tuple(items), images, read=FolderImages(images, outside=place.outside))
 
 
 def _item(instrument: str, key: str, value: object, where: str) -> Item | None:

@@ -43,7 +43,7 @@ def _load(place: Locations) -> PairSet:
         rows = ((where, row, [f"{k}/{side}" for side in _SIDES]) for k, (where, row) in enumerate(table.rows()))
     else:
         files = find_files(folder, _LINES)
-        read = FolderImages(place.pictures("winoground", "images"))
+        read = FolderImages(place.pictures("winoground", "images"), outside=place.outside)
         read_rows = ((f"{files[0]}:{line}", row) for line, row in read_jsonl(files[0]))
         rows = ((where, row, [f"{string(row, side, where)}.png" for side in _SIDES]) for where, row in read_rows)
     items, lines = [], {}

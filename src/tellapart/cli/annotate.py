@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tellapart.cli.options import BenchmarkName, Data, Images, Json, print_json
+from tellapart.cli.options import BenchmarkName, Data, Images, Json, Outside, print_json
 
 __all__ = ["app"]
 
@@ -46,6 +46,7 @@ def export_command(
     ] = "",
     data: Data = None,
     images: Images = None,
+    outside: Outside = False,
     as_json: Json = False,
 ) -> None:
     """Write a survey of a pair set: pages, Label Studio projects and spreadsheets, one an annotator, and the key."""
@@ -57,7 +58,7 @@ def export_command(
 
     chosen = find_survey(survey)
     options = Deal(_annotator_names(annotators), each, seed, sample)
-    pairs = load_pairs(benchmark, Locations(data, images))
+    pairs = load_pairs(benchmark, Locations(data, images, outside))
     study = deal(chosen, pairs, options, read_earlier(after) if after else None)
     largest = write_study(to, chosen, study, pairs, ImageAccess(embed, prefix))
     if as_json:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tellapart.cli.invocation import interruptible
-from tellapart.cli.options import Data, Images, Json, Quiet, print_json
+from tellapart.cli.options import Data, Images, Json, Outside, Quiet, print_json
 
 __all__ = ["audit_command"]
 
@@ -41,6 +41,7 @@ def audit_command(
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a check warns.")] = False,
     data: Data = None,
     images: Images = None,
+    outside: Outside = False,
     open_card: Annotated[bool, typer.Option("--open", help="With --to: show its card.html in a browser.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -57,7 +58,7 @@ def audit_command(
 
     if open_card and to is None:
         raise typer.BadParameter("--open shows the card that --to DIR writes; name a DIR")
-    locations = Locations(data, images)
+    locations = Locations(data, images, outside)
     with interruptible(quiet=quiet) as progress:
         update = progress.callback("audit")
         pairs = load_pairs_or_folder(pair_set, locations)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tellapart.cli.invocation import interruptible, kept_embeddings, open_store
-from tellapart.cli.options import Cache, Data, Device, Images, Json, Quiet
+from tellapart.cli.options import Cache, Data, Device, Images, Json, Outside, Quiet
 
 __all__ = ["detect_command"]
 
@@ -27,6 +27,7 @@ def detect_command(
     folds: Annotated[int, typer.Option("--folds", min=2, help="Parts, whole clusters each.")] = 5,
     data: Data = None,
     images: Images = None,
+    outside: Outside = False,
     device: Device = "cpu",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the folds and the bootstrap.")] = 0,
     cache: Cache = None,
@@ -43,7 +44,7 @@ def detect_command(
     from tellapart.report.training import print_detection
     from tellapart.train.detectors import DetectorSettings, detect
 
-    locations = Locations(data, images)
+    locations = Locations(data, images, outside)
     with (
         open_store(cache) as store,
         interruptible(partial(kept_embeddings, store), quiet=quiet) as progress,

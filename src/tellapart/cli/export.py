@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tellapart.cli.options import BenchmarkName, Data, Json, print_json
+from tellapart.cli.options import BenchmarkName, Data, Images, Json, Outside, print_json
 
 __all__ = ["export_command"]
 
@@ -17,6 +17,8 @@ def export_command(
     benchmark: BenchmarkName,
     to: Annotated[Path, typer.Option("--to", help="The file: .csv or .jsonl.")],
     data: Data = None,
+    images: Images = None,
+    outside: Outside = False,
     as_json: Json = False,
 ) -> None:
     """Write what a system elsewhere is to score or to answer: a benchmark's image-text pairs, or a task's records."""
@@ -24,10 +26,12 @@ def export_command(
     from tellapart.benchmarks.locations import Locations
     from tellapart.evaluation.export import export
 
-    written = export(find_benchmark(benchmark, Locations(data)), to)
+    written = export(find_benchmark(benchmark, Locations(data, images, outside)), to)
     if as_json:
         print_json({"to": str(to), written.noun: written.rows})
     else:
         location = ["--data", str(data)] if data else []
+        location += ["--images", str(images)] if images else []
+        location += ["--outside-images"] if outside else []
         next_command = shlex.join(["tellapart", "score", benchmark, "--scores", written.scores, *location])
         print(f"{written.rows:,} {written.noun} in {to}; {written.todo}, then: {next_command}")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tellapart.cli.invocation import interruptible, kept_embeddings, open_store
-from tellapart.cli.options import Cache, Device, Quiet
+from tellapart.cli.options import Cache, Device, Outside, Quiet
 
 __all__ = ["mine_command"]
 
@@ -36,6 +36,7 @@ def mine_command(
     images: Annotated[
         Path | None, typer.Option("--images", help="The folder of the images; the file's own if not given.")
     ] = None,
+    outside: Outside = False,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first so many rows.")] = None,
     device: Device = "cpu",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of what is drawn.")] = 0,
@@ -52,7 +53,7 @@ def mine_command(
     from tellapart.train.rows import images_root, read_rows, write_rows
 
     root = images_root(rows, images)
-    source = read_rows([rows], Path(), None if images is None else str(images), limit=limit)
+    source = read_rows([rows], Path(), None if images is None else str(images), limit=limit, outside=outside)
     with (
         open_store(cache) as store,
         interruptible(partial(kept_embeddings, store), quiet=quiet) as progress,
@@ -65,5 +66,5 @@ def mine_command(
             settings = MiningSettings(nearest or 128, negatives, hard, seed)
             judge = find_deferred(scorer, ModelOptions(device=device, reading=reading), store)
             mined = coarse_to_fine(source, features, judge, store=store, settings=settings, progress=update)
-    write_rows(out, mined, root)
+    write_rows(out, mined, root, outside=outside)
     print(f"{len(mined):,} rows in {out}; their image paths are relative to {root} (data.images of a training file)")

@@ -22,6 +22,7 @@ __all__ = [
     "ModelNames",
     "NoCache",
     "Out",
+    "Outside",
     "Quiet",
     "Reading",
     "Seed",
@@ -57,7 +58,16 @@ Data = Annotated[
 ]
 Images = Annotated[
     Path | None,
-    typer.Option("--images", help="Their images: DIR/BENCHMARK or DIR; beside the other files if not given."),
+    typer.Option(
+        "--images", help="Their images, and those of folder:PATH: DIR/NAME or DIR; beside the other files if not given."
+    ),
+]
+Outside = Annotated[
+    bool,
+    typer.Option(
+        "--outside-images",
+        help="Read images at absolute paths and through links that leave the set's folder; never for a stranger's set.",
+    ),
 ]
 Labels = Annotated[
     list[str] | None, typer.Option("--label", metavar="NAME=TEXT", help="What to call a model. Repeatable.")

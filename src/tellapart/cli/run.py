@@ -21,6 +21,7 @@ from tellapart.cli.options import (
     ModelNames,
     NoCache,
     Out,
+    Outside,
     Quiet,
     Reading,
     Seed,
@@ -48,6 +49,7 @@ def run_command(
     ] = None,
     data: Data = None,
     images: Images = None,
+    outside: Outside = False,
     batch_size: Annotated[
         int | None,
         typer.Option(
@@ -81,7 +83,7 @@ def run_command(
 
     chosen: dict[str, Any] = {"models": tuple(model)} if model else {}
     chosen |= {"benchmarks": tuple(benchmark)} if benchmark else {}
-    chosen |= {"names": tuple(name or ()), "place": Locations(data, images)}
+    chosen |= {"names": tuple(name or ()), "place": Locations(data, images, outside)}
     settings = Settings(
         **chosen,
         limit=limit,
@@ -101,7 +103,7 @@ def run_command(
     ):
         leads = run_in_ranks(settings, folder, store=store, command=command, progress=progress.callback)
     if leads:  # of several ranks the first shows the run
-        show_run(folder, bundle=bundle, as_json=as_json)
+        show_run(folder, bundle=bundle, outside=outside, as_json=as_json)
 
 
 def _kept(folder: Path, store: EmbeddingStore) -> str | None:

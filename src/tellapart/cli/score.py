@@ -8,7 +8,7 @@ from typing import Annotated, cast, get_args
 import typer
 
 from tellapart.cli.invocation import command_line, new_run_folder
-from tellapart.cli.options import Bundle, Data, Images, Json, Out, Seed
+from tellapart.cli.options import Bundle, Data, Images, Json, Out, Outside, Seed
 from tellapart.cli.show import show_run
 
 __all__ = ["score_command"]
@@ -35,6 +35,7 @@ def score_command(
     ] = None,
     data: Data = None,
     images: Images = None,
+    outside: Outside = False,
     seed: Seed = 0,
     out: Out = None,
     bundle: Bundle = False,
@@ -58,9 +59,9 @@ def score_command(
         name=name,
         seed=seed,
         command=command_line(),
-        place=Locations(data, images),
+        place=Locations(data, images, outside),
     )
-    show_run(folder, bundle=bundle, as_json=as_json)
+    show_run(folder, bundle=bundle, outside=outside, as_json=as_json)
 
 
 def _files_of(benchmark: str | None, scores: list[str]) -> dict[str, Path]:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tellapart.cli.options import Bundle, Json, print_json
+from tellapart.cli.options import Bundle, Json, Outside, print_json
 
 __all__ = ["show_command", "show_run"]
 
@@ -16,20 +16,21 @@ __all__ = ["show_command", "show_run"]
 def show_command(
     run: Annotated[Path, typer.Argument(help="A run folder, or the folder of a training run or of its seeds.")],
     bundle: Bundle = False,
+    outside: Outside = False,
     as_json: Json = False,
 ) -> None:
     """Print a run's tables again, and make its report anew."""
     if _show_training(run, as_json=as_json):
         return
-    show_run(run, bundle=bundle, as_json=as_json)
+    show_run(run, bundle=bundle, outside=outside, as_json=as_json)
 
 
-def show_run(folder: Path, *, bundle: bool = False, as_json: bool = False) -> None:
+def show_run(folder: Path, *, bundle: bool = False, outside: bool = False, as_json: bool = False) -> None:
     """Make a run's report, and print its records: as tables, or as one object with all of them."""
     from tellapart.records.run_folder import find_runs, read_result
     from tellapart.report.show import print_runs, write_run_report
 
-    report = write_run_report(folder, bundle=bundle)
+    report = write_run_report(folder, bundle=bundle, outside=outside)
     if as_json:
         runs = [read_result(each).model_dump(mode="json", by_alias=True) for each in find_runs(folder)]
         answer = [

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tellapart.cli.invocation import command_line, interruptible
-from tellapart.cli.options import Data, Device, Dtype, Images, Json, ModelName, Quiet, Reading, print_json
+from tellapart.cli.options import Data, Device, Dtype, Images, Json, ModelName, Outside, Quiet, Reading, print_json
 
 __all__ = ["time_command"]
 
@@ -26,6 +26,7 @@ def time_command(
     reading: Reading = None,
     data: Data = None,
     images: Images = None,
+    outside: Outside = False,
     out: Annotated[Path | None, typer.Option("--out", help="The file to write, timing.json say.")] = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -44,7 +45,7 @@ def time_command(
         device=device,
         dtype=dtype,
         reading=reading,
-        place=Locations(data, images),
+        place=Locations(data, images, outside),
     )
     with interruptible(quiet=quiet) as progress:
         timings = time_models(model, settings, command=command_line(), progress=progress.callback("timing"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from posixpath import normpath
 from typing import Any
@@ -28,7 +29,7 @@ _KNOWN = f"a pair set is a folder with {LISTINGS[0]}, {LISTINGS[1]} or {LISTINGS
 _FIELDS = tuple(Item.model_fields)
 
 
-def read_pair_set(folder: Path, name: str | None = None) -> PairSet:
+def read_pair_set(folder: Path, name: str | None = None, find: Callable[[str], Path] | None = None) -> PairSet:
     """Read a pair set's folder; every image must be there, none is decoded yet.
 
     `pairs.jsonl` is tellapart's own format: one object a line with the fields of `Item`, images relative to the folder.
@@ -37,6 +38,7 @@ def read_pair_set(folder: Path, name: str | None = None) -> PairSet:
     Args:
         folder: the folder.
         name: what results are filed under; the folder's own name otherwise.
+        find: takes an image's reference to its file, where that may lie elsewhere.
 
     Raises:
         DataError: the folder or a file is missing, or a line is not what the format says; the message names the
@@ -51,12 +53,13 @@ def read_pair_set(folder: Path, name: str | None = None) -> PairSet:
     listing = next((folder / file for file in LISTINGS if (folder / file).is_file()), None)
     if listing is None:
         raise DataError(f"{folder} holds none of the files that list pairs; {_KNOWN}{_parts(folder)}")
+    find = find or partial(resolve, folder)
     items: list[Item] = []
     lines: dict[str, str] = {}
     for line, row in read_csv(listing) if listing.suffix == ".csv" else read_jsonl(listing):
         where = f"{listing}:{line}"
         try:
-            item = _own(folder, row) if listing.name == LISTINGS[0] else _foreign(folder, row, line)
+            item = _own(find, row) if listing.name == LISTINGS[0] else _foreign(find, row, line)
         except DataError as error:
             raise DataError(f"{where}: {error}") from error
         if item.id in lines:
@@ -117,19 +120,19 @@ def write_pair_set(
         progress(len(images), len(images))
 
 
-def _own(folder: Path, row: Mapping[str, Any]) -> Item:
+def _own(find: Callable[[str], Path], row: Mapping[str, Any]) -> Item:
     for key in row:
         if key not in _FIELDS:
             raise DataError(f"unknown key {key!r:.60}{nearest(key, _FIELDS)} (an item has {', '.join(_FIELDS)})")
-    return _item(folder, row, {})
+    return _item(find, row, {})
 
 
-def _foreign(folder: Path, row: Mapping[str, Any], line: int) -> Item:
-    fields, sources = fields_of(folder, row)
-    return _item(folder, {"id": f"row-{line}", **fields}, sources)
+def _foreign(find: Callable[[str], Path], row: Mapping[str, Any], line: int) -> Item:
+    fields, sources = fields_of(find, row)
+    return _item(find, {"id": f"row-{line}", **fields}, sources)
 
 
-def _item(folder: Path, row: Mapping[str, Any], sources: Mapping[str, str]) -> Item:
+def _item(find: Callable[[str], Path], row: Mapping[str, Any], sources: Mapping[str, str]) -> Item:
     """Make an item of fields, and check that its images exist; `sources` names the columns of the fields."""
     try:
         item = Item.model_validate(dict(row))
@@ -139,7 +142,7 @@ def _item(folder: Path, row: Mapping[str, Any], sources: Mapping[str, str]) -> I
     for k, reference in enumerate(item.images):
         field = f"images[{k}]"
         try:
-            resolve(folder, reference)
+            find(reference)
         except DataError as error:
             raise DataError(f"field {sources.get(field, field)!r}: {error}") from error
     return item

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
-from tellapart.data.images import IMAGE_SUFFIXES, resolve
+from tellapart.data.images import IMAGE_SUFFIXES
 from tellapart.errors import DataError
 
 __all__ = ["fields_of"]
@@ -19,13 +19,17 @@ _LISTED = {"image": "file_names", "text": "texts"}
 _WANTED = {"image": "file_name, file_names, image_0...", "text": "texts, caption_0..., caption and negative_caption"}
 
 
-def fields_of(folder: Path, row: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """Sort one row's columns into the fields of an item.
 
     Images are in `file_names` (a list), in `image_0`, `image_1`, ... (or `image_0_file_name`), or in `file_name`; texts
     in `texts` (a list), in `caption_0`, `caption_1`, ..., or in `caption`, `negative_caption`, `foil`. Numbers begin at
     0 or 1. `id`, `cluster` and `tags` keep their meaning; every other column becomes provenance. An image without a
     suffix is searched under `images/` and beside the file, as COCO-Counterfactuals names them.
+
+    Args:
+        find: takes an image's reference, and raises `DataError` where there is no such file.
+        row: the values of one row by column.
 
     Returns:
         the fields, and for messages the column of each (`images[1]` -> `image_1`).
@@ -34,7 +38,7 @@ def fields_of(folder: Path, row: Mapping[str, Any]) -> tuple[dict[str, Any], dic
         DataError: no column of images or of texts, or numbered columns that repeat or leave one out.
 
     >>> row = {"file_name": "a.png", "caption": "two clocks", "foil": "three clocks", "split": "val"}
-    >>> fields_of(Path("."), row)[0]
+    >>> fields_of(print, row)[0]
     {'images': ['a.png'], 'texts': ['two clocks', 'three clocks'], 'provenance': {'split': 'val'}}
     """
     images, texts = _cells(row, "image"), _cells(row, "text")
@@ -42,7 +46,7 @@ def fields_of(folder: Path, row: Mapping[str, Any]) -> tuple[dict[str, Any], dic
     if type(fields.get("id")) is int:  # many a set numbers its items; True is no number
         fields["id"] = str(fields["id"])
     used = {*fields, *(source.partition("[")[0] for source, _ in (*images, *texts))}
-    fields["images"] = [_with_suffix(folder, reference) for _, reference in images]
+    fields["images"] = [_with_suffix(find, reference) for _, reference in images]
     fields["texts"] = [text for _, text in texts]
     fields["provenance"] = {column: value for column, value in row.items() if column not in used}
     sources = {f"images[{k}]": source for k, (source, _) in enumerate(images)}
@@ -82,12 +86,12 @@ def _single_columns(row: Mapping[str, Any], noun: str) -> list[str]:
     return columns
 
 
-def _with_suffix(folder: Path, reference: Any) -> Any:
+def _with_suffix(find: Callable[[str], object], reference: Any) -> Any:
     if not isinstance(reference, str) or PurePosixPath(reference).suffix.lower() in IMAGE_SUFFIXES:
         return reference
     for home in ("images/", ""):
         for suffix in (".jpg", ".jpeg", ".png", ".webp", ".npy"):
             with suppress(DataError):
-                resolve(folder, f"{home}{reference}{suffix}")
+                find(f"{home}{reference}{suffix}")
                 return f"{home}{reference}{suffix}"
     return reference

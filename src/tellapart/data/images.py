@@ -19,7 +19,7 @@ from tellapart.errors import DataError
 if TYPE_CHECKING:
     from PIL import Image, ImageFile
 
-__all__ = ["IMAGE_SUFFIXES", "MAX_PIXELS", "check_reference", "decode", "pixel_hash", "resolve"]
+__all__ = ["IMAGE_SUFFIXES", "MAX_PIXELS", "check_reference", "decode", "leaves", "pixel_hash", "resolve"]
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".npy"})
 
@@ -29,8 +29,22 @@ MAX_PIXELS = 64_000_000
 _ANIMATED = "is animated; an item's image is one picture: save the frame that is meant"
 
 
-def check_reference(reference: str) -> None:
+def leaves(reference: str) -> bool:
+    """Say whether a reference leaves the folder that it is relative to: by an absolute path, a drive or `..`.
+
+    >>> leaves("../cat.png"), leaves("/photos/cat.png"), leaves("images/../cat.png")
+    (True, True, False)
+    """
+    first = posixpath.normpath(reference).partition("/")[0]  # empty where the path is absolute
+    return first in {"", ".."} or bool(PureWindowsPath(reference).drive)
+
+
+def check_reference(reference: str, *, outside: bool = False) -> None:
     """Check that a reference can name an image of a pair set on any system, without looking at the disk.
+
+    Args:
+        reference: the path as a set's file has it.
+        outside: it may leave the folder, which makes a set that works on one system alone.
 
     Raises:
         DataError: it is an address, is absolute, leaves the folder, holds a drive, a backslash or a control
@@ -45,8 +59,7 @@ def check_reference(reference: str) -> None:
     quoted = f"{reference!r:.200}"
     if "://" in reference:
         raise DataError(f"{quoted} is an address; save the image in the pair set's folder and refer to the file")
-    first = posixpath.normpath(reference).partition("/")[0]  # empty where the path is absolute
-    if first in {"", ".."} or PureWindowsPath(reference).drive:
+    if not outside and leaves(reference):
         raise DataError(f"{quoted} leaves the pair set's folder; images must lie inside it")
     if "\\" in reference:
         raise DataError(f"{quoted} holds a backslash; write paths with forward slashes, which every system reads")
@@ -56,12 +69,13 @@ def check_reference(reference: str) -> None:
         raise DataError(f"{quoted} is not an image this reads; use one of {', '.join(sorted(IMAGE_SUFFIXES))}")
 
 
-def resolve(root: Path, reference: str) -> Path:
+def resolve(root: Path, reference: str, *, outside: bool = False) -> Path:
     """Return the path of an image inside `root`.
 
     Args:
         root: the pair set's folder.
         reference: a relative path, with forward slashes.
+        outside: the path, or a link, may leave the folder.
 
     Raises:
         DataError: as `check_reference`; or the reference leaves the folder through a link, or names no file.
@@ -69,11 +83,11 @@ def resolve(root: Path, reference: str) -> Path:
     >>> resolve(Path("docs"), "board.png") == Path("docs/board.png").resolve()
     True
     """
-    check_reference(reference)
+    check_reference(reference, outside=outside)
     try:
         home = root.resolve()
         path = (home / reference).resolve()
-        if not path.is_relative_to(home):
+        if not outside and not path.is_relative_to(home):
             raise DataError(
                 f"{reference!r} leaves the pair set's folder through a link; images must lie inside it: copy the file"
             )

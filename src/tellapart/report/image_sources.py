@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_again
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.atomic import atomic_file
@@ -45,9 +46,13 @@ class ImageSources:
         """Read them from a run's record."""
         return cls(folder, benchmark, result.benchmarks[benchmark].own, result.run.data, result.run.images)
 
-    def reader(self) -> Callable[[str], bytes] | None:
-        """Return what takes an image's reference to its file's bytes; None where no image is at hand."""
-        bundled, live = self.folder / PICTURES / file_name(self.benchmark), self._live_reader()
+    def reader(self, *, outside: bool = False) -> Callable[[str], bytes] | None:
+        """Return what takes an image's reference to its file's bytes; None where no image is at hand.
+
+        Args:
+            outside: as of `Locations`; never taken from the record, which a stranger may have written.
+        """
+        bundled, live = self.folder / PICTURES / file_name(self.benchmark), self._live_reader(outside)
         if not bundled.is_dir():
             return live
 
@@ -67,18 +72,27 @@ class ImageSources:
         where = self.own or self.images or self.data
         if where is None:
             return f"the images of {self.benchmark} are not on this machine"
+        try:
+            self._live_benchmark(outside=False)
+        except TellapartError as error:
+            return f"the images of {self.benchmark} cannot be read: {error}"
         return f"the images of {self.benchmark} are not at {' nor at '.join(map(str, places_of(where, self.folder)))}"
 
-    def _live_reader(self) -> Callable[[str], bytes] | None:
+    def _live_reader(self, outside: bool) -> Callable[[str], bytes] | None:
+        try:
+            benchmark = self._live_benchmark(outside)
+            return None if benchmark is None else benchmark.read_image()
+        except TellapartError:  # what is there now is another thing
+            return None
+
+    def _live_benchmark(self, outside: bool) -> Benchmark | None:
+        """Find the benchmark again; None where the user's own set is gone."""
         own, data, images = (
             None if each is None else find_located(each, self.folder) for each in (self.own, self.data, self.images)
         )
         if self.own is not None and own is None:
             return None
-        try:
-            return find_again(self.benchmark, own, Locations(data, images)).read_image()
-        except TellapartError:  # what is there now is another thing
-            return None
+        return find_again(self.benchmark, own, Locations(data, images, outside))
 
 
 def bundle_picture(folder: Path, benchmark: str, reference: str, data: bytes) -> bytes:

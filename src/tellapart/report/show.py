@@ -51,7 +51,7 @@ class WrittenReport:
     warnings: tuple[str, ...] = ()
 
 
-def write_run_report(folder: Path, *, bundle: bool = False) -> WrittenReport:
+def write_run_report(folder: Path, *, bundle: bool = False, outside: bool = False) -> WrittenReport:
     """Make `report.html` of a run folder anew, from its records and samples.
 
     A page that shows images is never replaced by one that cannot: it stays as it is, and a warning says why.
@@ -59,6 +59,7 @@ def write_run_report(folder: Path, *, bundle: bool = False) -> WrittenReport:
     Args:
         folder: the run's.
         bundle: keep the pictures that the page shows in the run folder, so that it can be moved or sent.
+        outside: images may lie outside of the folders of their sets, as of `Locations`.
 
     Raises:
         RunError: the folder is no run, or a record is not what it must be.
@@ -71,7 +72,7 @@ def write_run_report(folder: Path, *, bundle: bool = False) -> WrittenReport:
         if not own:
             continue
         samples = {name: read_samples(each, name) for name in own}
-        images = images or _Images(folder, result, bundle)  # all the runs of a folder measured the same files
+        images = images or _Images(folder, result, bundle, outside)  # all the runs of a folder measured the same files
         runs.append(ReportRun(result.model_copy(update={"benchmarks": own}), samples, images.read))
     if images is None:
         return WrittenReport(None)
@@ -96,9 +97,9 @@ def _count_embedded(page: Path) -> int:
 class _Images:
     """The images of a run's benchmarks: each benchmark is opened once, and what is lost is noted."""
 
-    def __init__(self, folder: Path, result: Result, bundle: bool) -> None:
+    def __init__(self, folder: Path, result: Result, bundle: bool, outside: bool) -> None:
         self._folder, self._result, self._bundle = folder, result, bundle
-        self._reader_of = cache(lambda benchmark: ImageSources.of(folder, result, benchmark).reader())
+        self._reader_of = cache(lambda benchmark: ImageSources.of(folder, result, benchmark).reader(outside=outside))
         self.lost: dict[str, str] = {}
 
     def read(self, benchmark: str, reference: str) -> bytes:

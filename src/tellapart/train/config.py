@@ -44,6 +44,7 @@ class DataConfig(_Table):
 
     train: list[str] = Field(min_length=1)
     images: str | None = None
+    outside_images: bool = False
     validation: str | None = None
     together: bool = False
     negative_captions: int | None = Field(default=None, ge=0, le=64)
@@ -184,7 +185,8 @@ class TrainConfig(_Table):
         Args:
             facts: of the data and the start, and tellapart's version.
         """
-        values = self.model_dump(mode="json", exclude={"name", "report", "log"})
+        decides_nothing: dict[str, Any] = {"name": True, "report": True, "log": True, "data": {"outside_images"}}
+        values = self.model_dump(mode="json", exclude=decides_nothing)
         return hashlib.sha256(json.dumps([values, *facts], sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.locations import Locations
 from tellapart.data.images import decode, pixel_hash
 from tellapart.data.perceptual import ImageHashes, gather_hashes, near_duplicates, perceptual_hash, thumbnail
 from tellapart.data.progress import Progress
@@ -45,13 +46,16 @@ class _Hashed:
     prints: ImageHashes
 
 
-def find_leaks(rows: TrainingRows, benchmarks: Sequence[str], progress: Progress | None = None) -> list[Leak]:
+def find_leaks(
+    rows: TrainingRows, benchmarks: Sequence[str], progress: Progress | None = None, place: Locations | None = None
+) -> list[Leak]:
     """Compare every training image with every picture of the benchmarks, by pixels and by perceptual hash.
 
     Args:
         rows: what is trained on.
         benchmarks: names of sets and tasks.
         progress: called with how far it is.
+        place: where files are, and whether images may lie outside of their set's folder.
 
     Raises:
         DataError: an image cannot be read.
@@ -68,7 +72,7 @@ def find_leaks(rows: TrainingRows, benchmarks: Sequence[str], progress: Progress
     ours = _hash([str(path) for path in paths], lambda name: Path(name).read_bytes(), "training images", progress)
     leaks = []
     for name in benchmarks:
-        benchmark = find_benchmark(name)
+        benchmark = find_benchmark(name, place)
         records = benchmark.records()
         references, read = find_task(benchmark.task, name).images_of(records), benchmark.read_image(records)
         assert read is not None  # noqa: S101  (the records were loaded)

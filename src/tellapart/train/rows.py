@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,8 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.benchmarks.image_sources import FolderImages, own_images
+from tellapart.benchmarks.locations import Locations
 from tellapart.data.folder import read_pair_set
-from tellapart.data.images import check_reference, decode, resolve
+from tellapart.data.images import decode
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import DataError
@@ -140,15 +142,18 @@ def read_rows(
     *,
     take: Sequence[float] = (),
     limit: int | None = None,
+    outside: bool = False,
 ) -> TrainingRows:
     """Read all sources; every image must exist.
 
     Args:
         sources: files and folders, relative to `home`, a folder with or without `folder:` before it.
         home: the configuration's folder.
-        images: the folder that the files' image paths are relative to; each file's own if None.
+        images: the folder that the files' image paths are relative to; each file's own if None. A pair set's images
+            are looked for there first, then in the set's own folder.
         take: for each source the share of its clusters that is used; everything if empty.
         limit: only the first so many items.
+        outside: images may lie outside of these folders.
 
     Raises:
         DataError: a source is missing or holds something else; the message names file, line and field.
@@ -157,14 +162,17 @@ def read_rows(
         raise DataError(
             f"data.take: gives {len(take)} shares of {len(sources)} sources; give one for each of data.train"
         )
+    folder = None if images is None else home / Path(images).expanduser()
+    if folder is not None and not folder.is_dir():
+        raise DataError(f"the training images' folder {folder} is not there")
+    place = Locations(images=folder, outside=outside)
     rows: list[TrainingRow] = []
     items = 0
     for source, share in zip(sources, take or [1.0] * len(sources), strict=True):
         path = home / Path(source.removeprefix("folder:")).expanduser()
-        root = path.parent if images is None else home / Path(images).expanduser()
         first = len(rows)
         own = TrainingRows(
-            tuple(replace(row, cluster=row.cluster or f"{path.name}:{row.item}") for row in _read(path, root))
+            tuple(replace(row, cluster=row.cluster or f"{path.name}:{row.item}") for row in _read(path, place))
         )
         # Drawn apart from the split: else a fourth of the clusters would all lie on one side of it.
         own = own if share == 1 else own.split(share, salt="take:")[0]
@@ -182,14 +190,16 @@ def read_rows(
 _RELEASED = {".tsv": tsv_rows, ".csv": csv_rows}
 
 
-def _read(path: Path, root: Path) -> Iterable[TrainingRow]:
+def _read(path: Path, place: Locations) -> Iterable[TrainingRow]:
     if path.is_dir():
-        return _pair_set_rows(read_pair_set(path))
+        find = own_images(path, place).find
+        return _pair_set_rows(read_pair_set(path, find=find), find)
+    find = FolderImages(place.images or path.parent, deeper=False, outside=place.outside).find
     listed = list(_RELEASED.get(path.suffix, _jsonl_rows)(path))
-    return [_row(where, fields, root, number, len(listed)) for number, (where, fields) in enumerate(listed)]
+    return [_row(where, fields, find, number, len(listed)) for number, (where, fields) in enumerate(listed)]
 
 
-def _pair_set_rows(pairs: PairSet) -> Iterator[TrainingRow]:
+def _pair_set_rows(pairs: PairSet, find: Callable[[str], Path]) -> Iterator[TrainingRow]:
     images, texts = pairs.shape
     if images > 1 and images != texts:
         raise DataError(
@@ -199,7 +209,7 @@ def _pair_set_rows(pairs: PairSet) -> Iterator[TrainingRow]:
     for number, item in enumerate(pairs.items):
         for k, reference in enumerate(item.images):
             yield TrainingRow(
-                image=resolve(pairs.root, reference),
+                image=find(reference),
                 caption=item.texts[k],
                 negatives=item.texts[:k] + item.texts[k + 1 :],
                 counterparts=tuple(number * images + other for other in range(images) if other != k),
@@ -224,13 +234,12 @@ def _letters(text: str) -> str:
     return "".join(letter for letter in text.casefold() if unicodedata.category(letter)[0] not in "PZC")
 
 
-def _row(where: str, fields: dict[str, Any], root: Path, number: int, count: int) -> TrainingRow:
+def _row(where: str, fields: dict[str, Any], find: Callable[[str], Path], number: int, count: int) -> TrainingRow:
     for name in ("image", "caption"):
         if not isinstance(fields.get(name), str) or not fields[name].strip():
             raise DataError(f"{where}: field {name!r} must be a text, got {fields.get(name)!r:.60}")
     try:
-        check_reference(fields["image"])
-        image = resolve(root, fields["image"])
+        image = find(fields["image"])
     except DataError as error:
         raise DataError(f"{where}: field 'image': {error}") from error
     negatives = fields.get("negative_captions", [])
@@ -259,18 +268,19 @@ def images_root(source: str, images: Path | None) -> Path:
     ('sets', 'photos')
     """
     path = Path(source.removeprefix("folder:")).expanduser()
-    if path.is_dir():
-        return path
-    return path.parent if images is None else images.expanduser()
+    if images is not None:
+        return images.expanduser()
+    return path if path.is_dir() else path.parent
 
 
-def write_rows(path: Path, rows: TrainingRows, root: Path) -> None:
+def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = False) -> None:
     """Write one JSON object a row: `image`, `caption`, `cluster`, `negative_captions`, `negative_images` (row numbers).
 
     Args:
         path: the file, which is written atomically.
         rows: in this order; `counterparts` are numbers among them.
         root: the folder that image paths are written relative to.
+        outside: images may lie elsewhere; their paths are written in full.
 
     Raises:
         DataError: an image lies elsewhere.
@@ -279,12 +289,13 @@ def write_rows(path: Path, rows: TrainingRows, root: Path) -> None:
     home = root.resolve()
     lines = []
     for number, row in enumerate(rows.rows):
-        if not row.image.is_relative_to(home):
+        inside = row.image.is_relative_to(home)
+        if not inside and not outside:
             raise DataError(
                 f"training row {number}: {row.image} lies outside of {home}, which paths are to be relative to"
             )
         fields = {
-            "image": row.image.relative_to(home).as_posix(),
+            "image": (row.image.relative_to(home) if inside else row.image).as_posix(),
             "caption": row.caption,
             "cluster": row.cluster,
             "negative_captions": row.negatives,

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from tellapart.benchmarks.locations import Locations
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress, Progress
 from tellapart.evaluation.compare import Comparison, compare
@@ -106,7 +107,7 @@ def run_training(
         trainable, facts = open_start(name, config)
 
     def begin() -> _Beginning:
-        leaks = find_leaks(rows, config.report.benchmarks, progress)
+        leaks = find_leaks(rows, config.report.benchmarks, progress, _place(config))
         if not allow_leak:
             refuse_leaks(leaks)
         fingerprint = config.fingerprint(rows.fingerprint, facts, version("tellapart"), str(limit))
@@ -149,7 +150,11 @@ def _measure(
         return finished
     # The forgetting guard: both models on the same items, so that positive differences are gains.
     settings = Settings(
-        models=(finished.name, start), benchmarks=benchmarks, device=config.device, reading=config.reading
+        models=(finished.name, start),
+        benchmarks=benchmarks,
+        device=config.device,
+        reading=config.reading,
+        place=_place(config),
     )
     folders = run(settings, files.report, store=EmbeddingStore(None), command="tellapart train", progress=stages)
     finished = replace(finished, comparison=compare(folders[0], folders[1]))
@@ -161,7 +166,7 @@ def _measure(
         copy_weights(weights, trainable.module)
         return save_merged(trainable, folder)
 
-    settings = Settings(benchmarks=benchmarks, device=config.device)
+    settings = Settings(benchmarks=benchmarks, device=config.device, place=_place(config))
     ends = (with_directions(before, after), after)
     sweep = run_sweep(ends, config.report.alphas, save, settings, files.sweep, progress=stages)
     copy_weights(after, trainable.module)
@@ -220,11 +225,18 @@ def _add_title(progress: Progress) -> Callable[[str], Progress]:
     return lambda title: lambda stage, done, total: progress(f"{title}: {stage}", done, total)
 
 
+def _place(config: TrainConfig) -> Locations:
+    """Return what is allowed of the sets that are validated and reported on."""
+    return Locations(outside=config.data.outside_images)
+
+
 def _read_data(config: TrainConfig, home: Path) -> tuple[TrainingRows, PairSet | None]:
     """Read the training rows, and the validation set: the named one, or the clusters that `share` leaves."""
-    rows = read_rows(config.data.train, home, config.data.images, take=config.data.take)
+    data = config.data
+    rows = read_rows(data.train, home, data.images, take=data.take, outside=data.outside_images)
     if config.data.validation is not None:
-        pairs = validation_set(resolve_name(config.data.validation, home), config.report.benchmarks)
+        name = resolve_name(config.data.validation, home)
+        pairs = validation_set(name, config.report.benchmarks, _place(config))
         metric_of(config, pairs.shape)
         return rows, pairs
     if config.data.share == 1:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tellapart.benchmarks.find import load_pairs
+from tellapart.benchmarks.locations import Locations
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet, describe
 from tellapart.errors import DataError
@@ -35,12 +36,13 @@ def metric_of(config: TrainConfig, shape: tuple[int, int]) -> str:
     return name
 
 
-def validation_set(name: str, reported: Sequence[str] = ()) -> PairSet:
+def validation_set(name: str, reported: Sequence[str] = (), place: Locations | None = None) -> PairSet:
     """Load the validation set.
 
     Args:
         name: a benchmark's name, or `folder:PATH`.
         reported: names of what is reported in the end.
+        place: where files are, and whether images may lie outside of their set's folder.
 
     Raises:
         DataError: the set is reported, too: weights would be chosen on the test.
@@ -51,7 +53,7 @@ def validation_set(name: str, reported: Sequence[str] = ()) -> PairSet:
             f"data.validation: {name!r} is among report.benchmarks: weights that are chosen on a test set say nothing "
             "about it; name another set"
         )
-    return load_pairs(name)
+    return load_pairs(name, place)
 
 
 def left_over(rows: TrainingRows) -> PairSet:

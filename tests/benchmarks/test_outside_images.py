@@ -1,0 +1,203 @@
+"""Images of the user's own sets: below `--images`, in the set's folder, and elsewhere by a word of the user's alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellapart.benchmarks.find import load_pairs
+from tellapart.benchmarks.image_sources import FolderImages
+from tellapart.benchmarks.locations import Locations
+from tellapart.errors import DataError
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def photos(tmp_path: Path, draw: Callable[..., bytes]) -> Path:
+    """A collection that nobody copies: `val/0.png` to `val/3.png`."""
+    folder = tmp_path / "photos"
+    (folder / "val").mkdir(parents=True)
+    for number in range(4):
+        (folder / "val" / f"{number}.png").write_bytes(draw(number, size=16))
+    return folder
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write a set of two 2x2 items whose images are named by a function of their numbers."""
+
+    def make(image: Callable[[int], str], name: str = "mine") -> Path:
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        rows = [
+            {
+                "id": f"{k}",
+                "images": [image(2 * k), image(2 * k + 1)],
+                "texts": [f"one cup {k}", f"two cups {k}"],
+            }
+            for k in range(2)
+        ]
+        (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return folder
+
+    return make
+
+
+@pytest.fixture(params=["absolute", "dots", "link"])
+def outside(request: pytest.FixtureRequest, write: Write, photos: Path, tmp_path: Path) -> Path:
+    """A set whose images lie outside of its folder, in each of the ways that there are."""
+    if request.param == "absolute":
+        return write(lambda number: str(photos / "val" / f"{number}.png"))
+    if request.param == "dots":
+        return write(lambda number: f"../photos/val/{number}.png")
+    folder = write(lambda number: f"{number}.png")
+    for number in range(4):
+        (folder / f"{number}.png").symlink_to(photos / "val" / f"{number}.png")
+    return folder
+
+
+def test_images_of_a_folder_are_looked_for_under_images_as_those_of_any_benchmark(
+    write: Write, photos: Path, draw: Callable[..., bytes]
+) -> None:
+    folder = write(lambda number: f"{number}.png")
+    with pytest.raises(
+        DataError, match=r"pairs.jsonl:1: field 'images\[0\]': no image '0.png' in .*mine; name the fol.*--images"
+    ):
+        load_pairs(f"folder:{folder}")
+    for images in (photos / "val", photos):  # in it, or one folder deeper
+        assert load_pairs(f"folder:{folder}", Locations(images=images)).read_bytes("3.png") == draw(3, size=16)
+
+
+def test_a_folder_of_the_sets_name_comes_before_the_folder_itself_and_the_sets_own_comes_last(
+    write: Write, photos: Path, draw: Callable[..., bytes]
+) -> None:
+    folder = write(lambda number: f"{number}.png")
+    (photos / "mine").mkdir()
+    (photos / "mine" / "0.png").write_bytes(draw(10))
+    for number in (0, 1, 2, 3):
+        (folder / f"{number}.png").write_bytes(draw(20 + number))
+    pairs = load_pairs(f"folder:{folder}", Locations(images=photos))
+    assert pairs.read_bytes("0.png") == draw(10)
+    assert pairs.read_bytes("1.png") == draw(21)
+    assert load_pairs(f"folder:{folder}").read_bytes("0.png") == draw(20)
+
+
+def test_where_images_lie_changes_no_number_and_no_fingerprint(
+    command: Callable[..., Any], write: Write, photos: Path
+) -> None:
+    write(lambda number: f"{number}.png")
+    own = write(lambda number: f"images/{number}.png", "own")
+    (photos / "val").rename(own / "images")
+    (photos / "val").symlink_to(own / "images")
+    common = ("run", "-m", "bag-of-words", "-m", "random", "--no-cache", "--json")
+    there = command(*common, "-b", "folder:mine", "--images", photos / "val", "--out", "a").json["runs"]
+    here = command(*common, "-b", "folder:own", "--out", "b").json["runs"]
+    for one, other in zip(there, here, strict=True):
+        (mine,), (others,) = one["benchmarks"].values(), other["benchmarks"].values()
+        assert (mine["fingerprint"], mine["metrics"]) == (others["fingerprint"], others["metrics"])
+    assert Path("a/report.html").read_text().count("data:image/") == Path("b/report.html").read_text().count(
+        "data:image/"
+    )
+    assert Path("a/report.html").read_text().count("data:image/") > 0
+
+
+def test_images_outside_are_refused_by_an_error_that_names_the_option(outside: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"pairs.jsonl:1: field 'images\[0\]': .* leaves the pair set's folder.*--outside-im"
+    ):
+        load_pairs(f"folder:{outside}")
+    with pytest.raises(DataError, match="--outside-images"):
+        load_pairs(f"folder:{outside}", Locations(images=outside))
+
+
+def test_images_outside_are_read_if_that_is_allowed(outside: Path, draw: Callable[..., bytes]) -> None:
+    pairs = load_pairs(f"folder:{outside}", Locations(outside=True))
+    assert [pairs.read_bytes(image) for image in pairs.items[1].images] == [draw(2, size=16), draw(3, size=16)]
+
+
+def test_what_is_allowed_for_images_is_a_picture_still(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("secret")
+    for reference, said in (("../secret.txt", "is not an image this reads"), ("https://a/b.png", "is an address")):
+        folder = write(lambda _number, reference=reference: reference)
+        with pytest.raises(DataError, match=said):
+            load_pairs(f"folder:{folder}", Locations(outside=True))
+
+
+def test_a_run_shows_pictures_from_outside_and_show_does_so_only_if_told_again(
+    command: Callable[..., Any], outside: Path
+) -> None:
+    name = f"folder:{outside}"
+    refused = command("run", "-m", "random", "-b", name, "--out", "r")
+    assert (refused.code, refused.out) == (2, "")
+    assert "--outside-images" in refused.err
+    assert refused.err.count("\n") == 1
+    ran = command("run", "-m", "random", "-b", name, "--out", "r", "--outside-images")
+    assert ran.code == 0, ran.err
+    pictures = Path("r/report.html").read_text().count("data:image/")
+    assert pictures > 0
+    record = json.loads(Path("r/results.json").read_text())
+    assert "outside" in record["run"].pop("command")
+    assert "outside" not in json.dumps(record)  # or a stranger's run would allow itself what it likes
+    again = command("show", "r")
+    assert re.search(
+        r"warning: pictures are missing from the report: .* allow other places with --out", again.err
+    )
+    Path("r/report.html").unlink()
+    command("show", "r")
+    assert Path("r/report.html").read_text().count("data:image/") == 0
+    shown = command("show", "r", "--outside-images")
+    assert (shown.code, shown.err) == (0, "")
+    assert Path("r/report.html").read_text().count("data:image/") == pictures
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("export", "folder:mine", "--to", "TO.csv"),
+        ("audit", "mine"),
+        ("annotate", "export", "match", "folder:mine", "--to", "TO"),
+        ("time", "-m", "random", "-b", "folder:mine", "--repeats", "1", "--warm-up", "1", "--batch-size", "2"),
+        ("score", "folder:mine", "--scores", "scores.csv", "--out", "TO"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_every_command_that_reads_a_folder_takes_both_options(
+    command: Callable[..., Any], write: Write, photos: Path, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    rows = [f"{k},{i},{t},{i + t}" for k in range(2) for i in range(2) for t in range(2)]
+    (tmp_path / "scores.csv").write_text("\n".join(["id,image,text,score", *rows]) + "\n")
+    write(lambda number: str(photos / "val" / f"{number}.png"))
+    refused = command(*arguments)
+    assert refused.code == 2
+    assert "--outside-images" in refused.err
+    allowed = command(*(argument.replace("TO", "allowed") for argument in arguments), "--outside-images")
+    assert allowed.code == 0, allowed.err
+    write(lambda number: f"{number}.png")
+    below = command(*(argument.replace("TO", "below") for argument in arguments), "--images", photos)
+    assert below.code == 0, below.err
+
+
+def test_rows_of_a_datasets_folder_without_a_suffix_are_found_under_images(
+    tmp_path: Path, photos: Path, draw: Callable[..., bytes]
+) -> None:
+    folder = tmp_path / "dataset"
+    folder.mkdir()
+    row = {"image_0": "0", "image_1": "1", "caption_0": "one cup", "caption_1": "two cups"}
+    (folder / "metadata.jsonl").write_text(json.dumps(row))
+    pairs = load_pairs(f"folder:{folder}", Locations(images=photos))
+    assert pairs.items[0].images == ("0.png", "1.png")
+    assert pairs.read_bytes("1.png") == draw(1, size=16)
+
+
+def test_links_out_of_the_folder_of_a_listed_benchmark_are_followed_if_allowed(tmp_path: Path, photos: Path) -> None:
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "a.png").symlink_to(photos / "val" / "0.png")
+    with pytest.raises(DataError, match=r"'a.png' leaves the pair set's folder through a link; .*--outside-images"):
+        FolderImages(tmp_path / "images")("a.png")
+    assert FolderImages(tmp_path / "images", outside=True).find("a.png") == photos / "val" / "0.png"
