@@ -43,6 +43,7 @@ from tellapart.metrics.retrieval import Ranks, Retrieval
 from tellapart.models.reference import Blind
 from tellapart.tasks.choice import Chosen
 from tellapart.tasks.classification import Classified, named_classes
+from tellapart.tasks.distinct_retrieval import RankedTwice
 from tellapart.tasks.moments import FrameScores
 from tellapart.tasks.registry import TASKS
 
@@ -164,6 +165,16 @@ def words_of_captions(records: RetrievalSet) -> Said:
     return Retrieval(*sides), "the true captions without their order"
 
 
+def ranked_twice(says: Callable[[RetrievalSet], Said]) -> Callable[[RetrievalSet], Said]:
+    """Ask a system of a gallery with an entry a row, and of the same with an entry for each distinct caption."""
+
+    def both(records: RetrievalSet) -> Said:
+        rows, words = says(records)
+        return RankedTwice(rows, says(records.distinct_captions()[0])[0]), words
+
+    return both
+
+
 def middle_of_video(records: MomentSet) -> Said:
     """Take the middle of the video, as far as its moments tell how long it is: the only candidate of two far frames."""
     none = np.zeros(2)
@@ -213,6 +224,10 @@ SYSTEMS: Mapping[str, Sequence[System]] = {
         System("nearest-caption", ANSWERS, nearest_caption),
     ),
     "retrieval": (System("constant", NOTHING, same_score), System("bag-of-words", CAPTIONS, words_of_captions)),
+    "distinct-retrieval": (
+        System("constant", NOTHING, ranked_twice(same_score)),
+        System("bag-of-words", CAPTIONS, ranked_twice(words_of_captions)),
+    ),
     "moments": (System("middle", NOTHING, middle_of_video),),
     "choice": (System("first-place", NOTHING, first_place), System("shorter-caption", NOTHING, shorter_caption)),
     "classification": (

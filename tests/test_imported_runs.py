@@ -38,7 +38,7 @@ def test_an_imported_run_is_shown_without_a_page(imported) -> None:
     assert "winoground: percent, measured by another tool" in done.output and "6.25" in done.output
     assert "imported from CLIP_benchmark" in done.output
     assert "report: none: numbers that another tool measured have no items to show" in done.output
-    assert write_run_report(imported) is None and not (imported / "report.html").exists()
+    assert write_run_report(imported).path is None and not (imported / "report.html").exists()
     assert json.loads(CliRunner().invoke(app, ["show", str(imported), "--json"]).output)["report"] is None
 
 

@@ -53,7 +53,8 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "flickr30k-retrieval": "tellapart.benchmarks.retrieval:FLICKR30K_RETRIEVAL",
         "vlue-retrieval": "tellapart.benchmarks.vlue_tasks:VLUE_RETRIEVAL",
         "vlue-nlvr2": "tellapart.benchmarks.vlue_tasks:VLUE_NLVR2",
-        "nlvr2": "tellapart.benchmarks.vlue_tasks:NLVR2_IN_DOMAIN",
+        "nlvr2": "tellapart.benchmarks.nlvr2:NLVR2",
+        "nlvr2-dev": "tellapart.benchmarks.nlvr2:NLVR2_DEV",
         "vlue-vqa": "tellapart.benchmarks.vlue_tasks:VLUE_VQA",
         "vqa2": "tellapart.benchmarks.vlue_tasks:VQA2",
         "vlue-grounding": "tellapart.benchmarks.vlue_tasks:VLUE_GROUNDING",
@@ -132,6 +133,8 @@ METRICS: Mapping[str, str] = MappingProxyType(
 TASKS: Mapping[str, str] = MappingProxyType(
     {
         "pairs": "tellapart.tasks.pairs:PAIRS",
+        # Before `retrieval`, whose metrics it has, too: a first look is at the first task's that are all there.
+        "distinct-retrieval": "tellapart.tasks.distinct_retrieval:DISTINCT_RETRIEVAL",
         "retrieval": "tellapart.tasks.retrieval:RETRIEVAL",
         "choice": "tellapart.tasks.choice:CHOICE",
         "pairing": "tellapart.tasks.pairing:PAIRING",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import importlib.util
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -15,13 +16,20 @@ from urllib.parse import unquote
 import pytest
 
 from tellapart.annotate.folder import ImageAccess, write_study
-from tellapart.annotate.label_studio import read_export
-from tellapart.annotate.replies import Reply, decode_replies, field_names
-from tellapart.annotate.sheets import read_sheet
+from tellapart.annotate.replies import decode_replies
+from tellapart.annotate.reply_files import read_replies
 from tellapart.annotate.survey import Deal, Earlier, Study, SurveyAnswer, deal
 from tellapart.annotate.surveys import find_survey
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
+
+# Fixtures of tests in a real browser, which are the board's.
+_spec = importlib.util.spec_from_file_location("in_browser", Path(__file__).parents[1] / "board" / "in_browser.py")
+assert _spec is not None
+assert _spec.loader is not None
+_in_browser = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_in_browser)
+axe, chromium = _in_browser.axe, _in_browser.chromium
 
 #: Takes the annotator's name and what is shown (field -> text, or hash of the image's file) to what they put down.
 Person = Callable[[str, Mapping[str, str]], dict[str, Any] | None]
@@ -101,11 +109,7 @@ class Desk:
     def imported(self, *paths: Path, **how: Any) -> list[SurveyAnswer]:
         """Read answers as `annotate import` does."""
         survey = find_survey(self.study.survey)
-        replies: list[Reply] = []
-        for path in paths:
-            csv_file = path.suffix == ".csv"
-            fields = field_names(survey, self.study)
-            replies += read_sheet(path, survey, self.study) if csv_file else read_export(path, fields)
+        replies = [reply for path in paths for reply in read_replies(path, survey, self.study)]
         return decode_replies(survey, self.study, replies, **how)
 
     def _written(self, name: str, rows: list[Any]) -> Path:

@@ -41,7 +41,8 @@ def true_option(field: str):
 def test_from_the_demo_to_a_human_row_beside_the_models(command, tmp_path) -> None:
     for survey in ("i2t", "t2i"):
         made = command("annotate", "export", survey, "demo", "--to", survey, "--annotators", "ann,bob", "--json")
-        assert made.json == {"to": survey, "survey": survey, "units": 600, "tasks": 1200, "annotators": ["ann", "bob"]}
+        counts = {"units": 600, "tasks": 1200, "annotators": ["ann", "bob"]}
+        assert made.json == {"to": survey, "survey": survey, **counts, "pages": f"{survey}/pages"}
         field = "caption" if survey == "i2t" else "image"
         sheets = [fill(tmp_path / survey / "sheets" / f"{who}.csv", true_option(field)) for who in ("ann", "bob")]
         read = command("annotate", "import", survey, *sheets, "--json")
@@ -69,7 +70,7 @@ def test_what_is_written_is_said(command, made_set) -> None:
     ).out
     assert "6 units, 6 tasks for annotator-1, annotator-2 in study" in out
     assert "LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT=" in out
-    assert "then: tellapart annotate import study EXPORT..." in out
+    assert "then: tellapart annotate import study ANSWERS..." in out
     out = command("annotate", "export", "coco-cf", "folder:set", "--to", "other", "--embed").out
     assert "LABEL_STUDIO_LOCAL" not in out
 
@@ -134,7 +135,7 @@ def test_a_wrong_use_is_one_helpful_line(command, arguments, message) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("import", "study", "a.txt"), "a.txt: answers are read from Label Studio's .json and from .csv sheets"),
+        (("import", "study", "a.txt"), "a.txt: answers are read from the .json files that pages save and Label"),
         (("import", "study", "a.csv", "--records", "r.json"), "--records: a i2t survey makes no records"),
         (("agree", "study"), "has no answers.jsonl; read them in with `tellapart annotate import`"),
     ],

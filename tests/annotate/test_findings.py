@@ -31,7 +31,9 @@ from tellapart.annotate.units import altered_words
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, MetricError, ScoreError
+from tellapart.metrics.choice import choice_score
 from tellapart.metrics.pairs import group_score, image_score, text_score
+from tellapart.metrics.registry import defined_for
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 
@@ -161,6 +163,15 @@ def test_the_row_of_scores_is_the_human_row(replies) -> None:
     assert rows == pytest.approx(measured)
 
 
+@pytest.mark.parametrize(("survey", "shape"), [("coco-cf", (1, 2)), ("i2t", (1, 5)), ("t2i", (3, 1))])
+def test_people_s_score_of_one_image_or_text_has_the_name_that_a_model_s_has(survey, shape) -> None:
+    study = answered(survey, pairs_of(4, shape, texts=tuple("abcde")), {"ann": ["0", "1", "0", "0"]})
+    (row,) = human_rows([study])
+    values = human_scores([study]).values
+    assert row.metric in {metric.name for metric in defined_for(shape)}
+    assert (row.metric, row.strict.value) == ("choice_score", choice_score(values).mean()) == ("choice_score", 0.75)
+
+
 @pytest.mark.parametrize(
     ("studies", "message"),
     [
@@ -214,6 +225,22 @@ def test_agreement_is_between_pairs_and_over_all_in_each_view() -> None:
             assert kappas[a, b] == pytest.approx(cohen_kappa_score(*map(list, zip(*both, strict=True))))
         assert view.kappa == pytest.approx(np.mean(list(kappas.values())))
         assert view.alpha.low < view.alpha.value < view.alpha.high
+
+
+def test_an_undefined_kappa_is_explained_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    def said(**replies: str) -> str:
+        study = answered("i2t", pairs_of(4, (1, 2)), {name: list(labels) for name, labels in replies.items()})
+        print_findings(findings([study]))
+        return " ".join(capsys.readouterr().out.split())
+
+    alike = said(ann="0000", bob="0000")
+    assert "ann, bob 4 100.0 undefined" in alike
+    assert "Krippendorff's alpha undefined on 4 units; mean kappa undefined" in alike
+    assert "all answers are one and the same, luck explains them all (0 / 0); read `same`" in alike
+    some = said(ann="0000", bob="0000", cem="0101")
+    assert "mean kappa 0.00 of the 2 pairs that have one" in some
+    assert "undefined: kappa and alpha compare" in some
+    assert "undefined" not in said(ann="0001", bob="0000")
 
 
 def test_broken_and_skipped_answers_are_no_labels() -> None:

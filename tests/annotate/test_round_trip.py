@@ -5,6 +5,7 @@ Whatever the side an option stood on and the file it came back in, the answer is
 
 from __future__ import annotations
 
+import csv
 import json
 
 import pytest
@@ -82,6 +83,19 @@ def test_exports_of_several_projects_and_sheets_come_together(desk, knows) -> No
     ann.write_text(json.dumps([task for task in whole if task["data"]["task"].startswith("ann")]))
     bob = at.sheets(person)[1]
     assert at.imported(bob, ann) == at.imported(at.export(person))
+
+
+def test_sheets_of_european_spreadsheets_are_read(desk, knows) -> None:
+    at = desk("i2t", n=3)
+    sheets = at.sheets(knows(at))
+    answers = at.imported(*sheets)
+    for path in sheets:
+        with path.open(newline="") as stream:
+            rows = list(csv.reader(stream))
+        with path.open("w", newline="", encoding="utf-8-sig") as stream:
+            csv.writer(stream, delimiter=";").writerows(rows)
+    assert sheets[0].read_bytes().startswith(b"\xef\xbb\xbfstudy;task;")
+    assert at.imported(*sheets) == answers
 
 
 def test_answers_are_read_back_as_they_were_written(desk, knows) -> None:

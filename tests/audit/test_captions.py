@@ -191,3 +191,14 @@ def test_a_parser_tells_scrambled_captions(captioned: Made) -> None:
     record = audit(pairs, Options(pictures=False, grammar_model="link-grammar"))
     gap = next(finding for finding in record.findings if finding.name.startswith("grammar"))
     assert gap.verdict == "warn" and gap.value > 1
+
+
+def test_captions_are_scored_block_by_block_with_the_same_numbers(
+    captioned: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = captioned([(f"cat {k}", f"dog number {k}") for k in range(5)])
+    told: list[tuple[str, int, int]] = []
+    whole = text_scores(Blind(), pairs)
+    monkeypatch.setattr("tellapart.audit.captions._BLOCK", 4)
+    assert np.array_equal(text_scores(Blind(), pairs, lambda *at: told.append(at)), whole)
+    assert told == [("captions read by blind", done, 10) for done in (4, 8, 10)]

@@ -66,7 +66,34 @@ def test_the_card_shows_items_with_pictures_and_asks_nothing_of_the_network(pict
     assert page.count("<article") == SAMPLES
     assert not re.search(r"<script|<link|@import|(src|href)=\"(?!data:|#)|url\(", page)
     assert "<h1>Blots</h1>" in page
-    assert "Not answered (56)" in page
+
+
+def test_answered_questions_come_first_and_the_others_are_folded(pictured: Made, blots: Blots) -> None:
+    pairs = pictured([[blots(0), blots(1)]], card={"licence": "MIT", "datasheet": {"purpose": "To test."}})
+    card = make_card(pairs, audit(pairs))
+    assert (card.unanswered, [*card.sections]) == (55, ["Motivation", "Distribution"])
+    for text in (html(card), markdown(card)):
+        before, folded, rest = re.split(
+            r"<details>|</details>", text[text.index("Datasheet</h2>" if "<h2>" in text else "## Datasheet") :]
+        )
+        assert "To test." in before and "MIT" in before
+        asked = [question.text for question in QUESTIONS if question.key not in {"purpose", "licence"}]
+        assert all(question in folded and question not in before + rest for question in asked)
+        assert "<summary>55 of 57 questions have no answer yet</summary>" in folded
+        assert "fill in" in folded and "funding" in folded
+
+
+def test_a_card_without_answers_says_so_and_one_with_all_folds_nothing(pictured: Made, blots: Blots) -> None:
+    every = {"datasheet": {question.key: "x" for question in QUESTIONS}}
+    none, all_of_them = (
+        html(make_card(pairs, audit(pairs)))
+        for pairs in (
+            pictured([[blots(0), blots(1)]], name="none"),
+            pictured([[blots(0), blots(1)]], name="all", card=every),
+        )
+    )
+    assert "answers none of its questions yet" in none
+    assert "<details>" not in all_of_them
 
 
 def test_pictures_that_were_not_read_are_not_shown(pictured: Made, blots: Blots) -> None:

@@ -105,7 +105,8 @@ def test_a_set_that_the_cache_lacks_is_an_error_without_a_network() -> None:
     benchmark.expect()  # it could be fetched
     assert benchmark.records_here() is None
     with pytest.raises(
-        DataError, match=r"imirandam/BiVLC at 6c99042f10a8 cannot be fetched, .* name their folder with --data"
+        DataError,
+        match=r"imirandam/BiVLC at 6c99042f10a8 is not in the hub's cache, and .* name their folder with --data",
     ):
         benchmark.records()
 

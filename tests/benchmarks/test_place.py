@@ -109,3 +109,36 @@ def test_the_folder_may_be_named_by_the_environment(
     monkeypatch.setenv("TELLAPART_DATA", str(tmp_path))
     rows = {row["name"]: row for row in command("ls", "benchmarks", "--json").json}
     assert (rows["aro-relation"]["files"], rows["aro-attribution"]["files"]) == ("here", "with --data")
+
+
+@pytest.mark.parametrize(
+    ("files", "name", "said"),
+    [
+        (["pairs.jsonl"], "mine", "mine is a folder of pairs; write folder:mine"),
+        (["metadata.csv"], "mine", "mine is a folder of pairs; write folder:mine"),
+        (["train/pairs.jsonl"], "mine", "mine holds folders of pairs; write folder:mine/train"),
+        (["cat/1.png", "dog/2.JPG"], "mine", "mine holds folders of images, as of classes; write classes:mine"),
+        (["cat/1.png"], "mine", "mine is a folder, and no benchmark; write folder:PATH of a folder with pairs.jsonl"),
+        (["pairs.jsonl"], "mine/pairs.jsonl", "mine/pairs.jsonl lists the pairs of a folder; write folder:mine"),
+        (["a.jsonl"], "mine/a.jsonl", "mine/a.jsonl holds rankings by people; write ranking:mine/a.jsonl"),
+        (["a.csv"], "mine/a.csv", "mine/a.csv is a file, and no benchmark; write folder:PATH"),
+    ],
+)
+def test_a_path_without_its_prefix_is_answered_with_the_name_to_write(
+    command: Callable[..., Any], tmp_path: Path, files: list[str], name: str, said: str
+) -> None:
+    for file in files:
+        (tmp_path / "mine" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "mine" / file).write_text('{"candidates": []}')
+    ran = command("run", "-m", "random", "-b", name)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"error: {said}")
+    assert ran.err.count("\n") == 1
+
+
+def test_a_name_of_the_catalogue_comes_before_a_folder_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    touch(tmp_path / "demo" / "pairs.jsonl")
+    assert find_benchmark("demo").items == 300

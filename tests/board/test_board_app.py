@@ -302,6 +302,19 @@ def test_latex_sets_an_interval_beside_its_number_a_count_whole_and_a_tiny_p_val
     assert r"b & 7 & 0.5000 & 0.0100 \\" in text
 
 
+def test_a_p_at_the_floor_of_the_drawn_flips_is_written_as_a_bound(write_run, tmp_path: Path) -> None:
+    for seed, (name, skill) in enumerate({"good": 6.0, "poor": 0.0}.items()):
+        write_run(tmp_path / name, name, skill=skill, seed=seed, clusters=30)
+    with Store(f"sqlite:///{tmp_path / 'board.sqlite'}") as store:
+        settings = BoardSettings(runs=(tmp_path,))
+        read_in(store, settings, lambda _: None)
+        client = TestClient(create_app(settings, store))
+        page = client.get("/compare/good/poor").text
+        rows = client.get("/compare/good/poor?format=json").json()["tests"]
+    assert {row["test"] for row in rows} == {"cluster sign flips"} and {row["p"] for row in rows} == {1 / 10_001}
+    assert page.count("<td><b>&lt;= 0.0003</b></td>") == len(rows) == 3
+
+
 def test_a_page_that_did_not_change_is_not_sent_again_and_a_new_run_changes_it(write_run, tmp_path: Path) -> None:
     write_run(tmp_path / "a", "first", skill=1.0)
     settings = BoardSettings(runs=(tmp_path,))

@@ -96,4 +96,5 @@ def test_a_board_file_names_runs_and_numbers(write_run, tmp_path: Path) -> None:
     assert "<h1>Our &lt;board&gt;</h1>" in text
     assert "some-model" in text
     assert "paper" in text
-    assert (tmp_path / "mine" / "board.sqlite").is_file()
+    assert not (tmp_path / "mine" / "board.sqlite").exists()  # a board of these runs alone shows no imported number
+    assert len(list((tmp_path / "mine").glob("board-*.sqlite"))) == 1

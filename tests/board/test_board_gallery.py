@@ -176,3 +176,20 @@ def test_the_static_site_has_the_first_pages_with_their_pictures(store: Store, f
                 assert target.is_file(), f"{page}: {address}"
                 pictures += "/pictures/" in address
     assert pictures > 5 * PAGE
+
+
+def test_a_gallery_whose_equal_captions_are_one_entry_has_pages_of_its_rows(command, tmp_path: Path) -> None:
+    name = "coco-counterfactuals-test"
+    rows = "".join(f"synthetic-images-for-original-captions/{k}_0.jpg,caption {k % 5}\n" for k in range(6))
+    (tmp_path / "test-coco-cfs.csv").write_text("image_path,caption\n" + rows)
+    ids = np.array([str(k) for k in range(6)])
+    scores = np.eye(6, dtype=np.float32)[:, [0, 1, 2, 3, 4, 0]]
+    np.savez("s.npz", image_ids=ids, caption_ids=ids, scores=scores)
+    ran = command("score", name, "--scores", "s.npz", "--data", tmp_path, "--out", tmp_path / "runs" / "mine")
+    assert ran.code == 0, ran.err
+    settings = BoardSettings(runs=(tmp_path / "runs",))
+    with Store(f"sqlite:///{tmp_path / 'board.sqlite'}") as opened:
+        read_in(opened, settings, pytest.fail)
+        with opened.session() as session:
+            page = gallery_page(session, settings, name, "s")
+    assert [(query.texts, query.rank) for query in page.queries][-2:] == [(("caption 4",), 1), (("caption 0",), 6)]

@@ -17,7 +17,7 @@ from PIL import Image
 from tellapart.board.submissions.rounding import round_to
 from tellapart.data.folder import read_pair_set
 from tellapart.data.scores import Scores
-from tellapart.evaluation.run import run_scores
+from tellapart.evaluation.score_files import run_scores
 from tellapart.models.external import write_scores
 from tellapart.records.run_folder import read_result, read_samples
 
@@ -51,7 +51,7 @@ def test_a_file_gets_the_numbers_that_tellapart_score_gives_it(
     made = board(shape=shape, clusters=clusters, limits={"metrics": (metric,), "step": 0.001})
     values = np.random.default_rng(1).normal(size=(24, *shape)).astype(np.float32)
     write_scores(own_scores(made, values), tmp_path / "own.npz")
-    run_scores(f"folder:{made.pairs}", tmp_path / "own.npz", tmp_path / "run")
+    run_scores({f"folder:{made.pairs}": tmp_path / "own.npz"}, tmp_path / "run")
     own = {sample.id: sample for sample in read_samples(tmp_path / "run", f"folder:{made.pairs}")}
     seen = made.measured(made.npz(values))
     assert seen["state"] == "done", seen["error"]

@@ -104,7 +104,8 @@ def test_nothing_is_written_when_nothing_is_left(recipe: Callable[..., Path], tm
     whole = read_pair_set(build(recipe(), tmp_path / "whole").folder)
     (tmp_path / "named.txt").write_text(" ".join(item.id for item in whole.items))
     with pytest.raises(
-        DataError, match=r"none of 4 candidates became an item .*named named, of 4 4.*; nothing is written"
+        DataError,
+        match=r"none of 4 candidates became .*: .*4 rejected by named \(named, of 4\).*; nothing is written",
     ):
         build(recipe('[[selections]]\nname = "named"\npath = "named.txt"\n'), tmp_path / "set")
     assert not (tmp_path / "set").exists()

@@ -12,7 +12,8 @@ from scipy.stats import binomtest
 
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import compare
-from tellapart.evaluation.run import Settings, run, run_scores
+from tellapart.evaluation.run import Settings, run
+from tellapart.evaluation.score_files import run_scores
 from tellapart.models.store import EmbeddingStore
 from tellapart.records.run_folder import read_result, read_samples
 from tellapart.stats.multiple import holm
@@ -32,7 +33,7 @@ def winoground(tmp_path: Path) -> Callable[[str], Path]:
     def make(name: str) -> Path:
         if not (WINOGROUND / f"{name}.jsonl").is_file():
             pytest.skip("the Winoground score files are not beside this checkout")
-        return run_scores("winoground", WINOGROUND / f"{name}.jsonl", tmp_path / name)
+        return run_scores({"winoground": WINOGROUND / f"{name}.jsonl"}, tmp_path / name)
 
     return make
 
@@ -122,7 +123,7 @@ def test_scores_made_elsewhere_are_compared_with_a_run_on_trust(
     samples = read_samples(run_here, name)
     rows = [f"{sample.id},{i},{t},{sample.scores[i][t]!r}" for sample in samples for i, t in np.ndindex(2, 2)]
     (tmp_path / "copy.csv").write_text("\n".join(["id,image,text,score", *rows]) + "\n")
-    elsewhere = run_scores(f"folder:{folder}", tmp_path / "copy.csv", tmp_path / "elsewhere")
+    elsewhere = run_scores({f"folder:{folder}": tmp_path / "copy.csv"}, tmp_path / "elsewhere")
     found = compare(run_here, elsewhere)
     assert found.on_trust == (name,)
     assert all(row.difference == 0 for row in found.rows)
@@ -152,9 +153,9 @@ def test_a_benchmark_that_one_run_lacks_is_named(made_set: Make, installed: Path
     first, second = made_set("first"), made_set("second", seed=1)
     both, one = measured(tmp_path / "a", "colours", first, second), measured(tmp_path / "b", "random", first)
     found = compare(both, one)
-    assert {row.benchmark for row in found.rows} == {f"folder:{first}"}
-    assert found.unshared == (f"folder:{second}",)
-    with pytest.raises(RunError, match=r"share no benchmark: the first has folder:.*first, the second folder:.*second"):
+    assert {row.benchmark for row in found.rows} == {"folder:first"}
+    assert found.unshared == ("folder:second",)
+    with pytest.raises(RunError, match=r"share no benchmark: .*b has folder:first; .*c has folder:second"):
         compare(one, measured(tmp_path / "c", "random", second))
 
 

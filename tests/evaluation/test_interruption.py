@@ -64,7 +64,8 @@ def test_a_run_that_was_cut_off_goes_on_where_it_was(
     assert printed == ""
     if how is signal.SIGINT:
         assert process.returncode == 130
-        assert "interrupted; what is done is kept. Go on with: tellapart run -m slow -m random -b" in said
+        store = f"embeddings and scores that were computed are kept in {out.with_suffix('.cache')}/store.sqlite"
+        assert f"interrupted; 2 finished results are kept in {out}; {store}. Go on with: tellapart run -m slow" in said
         assert f"--out {out}" in said
         assert "Traceback" not in said
     else:

@@ -62,7 +62,7 @@ def kept(folder: Path, made: Scores, listed: Outline) -> Result:
     )  # fmt: skip
     found = evaluate_predictions(prepare_listed(benchmark), Scored(made), origin="here", seed=3)
     model = ModelRecord(name="m", fingerprint="f", kind=made.kind)
-    result = Result(run=run_record(seed=3, command=""), model=model, benchmarks={"made": found.result})
+    result = Result(run=run_record(Path(), seed=3, command=""), model=model, benchmarks={"made": found.result})
     write_samples(folder, "made", found.samples)
     write_result(folder, result)
     return result

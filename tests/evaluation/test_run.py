@@ -13,7 +13,8 @@ import pytest
 from tellapart.errors import DataError, ModelError, RunError, ScoreError, StoreError, UnknownNameError
 from tellapart.evaluation.evaluate import chosen
 from tellapart.evaluation.measure import remeasure
-from tellapart.evaluation.run import Settings, run, run_scores
+from tellapart.evaluation.run import Settings, run
+from tellapart.evaluation.score_files import run_scores
 from tellapart.models.store import EmbeddingStore
 from tellapart.records.result import Result, Sample
 from tellapart.records.run_folder import read_result, read_samples
@@ -61,7 +62,7 @@ def test_the_record_has_the_documented_layout(made_set: Make, installed: Path, t
     assert record["run"]["seed"] == 4
     assert {"python", "tellapart", "numpy", "scipy", "pillow", "onnxruntime"} <= set(record["run"]["versions"])
     assert "not installed" not in record["run"]["versions"].values()
-    found = record["benchmarks"][name]
+    found = record["benchmarks"]["folder:set"]
     assert set(found["metrics"]["group_score"]) == VALUE
     assert set(found["by"]["type"]["swap"]["metrics"]["text_score"]) == VALUE
     assert found["macro"]["type"]["metrics"]["text_score"]["average"] == "macro: 3 values of type"
@@ -188,7 +189,7 @@ def test_a_second_run_encodes_nothing(made_set: Make, installed: Path, tmp_path:
 def test_what_two_benchmarks_share_is_encoded_once(made_set: Make, installed: Path, tmp_path: Path) -> None:
     names = (f"folder:{made_set('a', n=6)}", f"folder:{made_set('b', n=6)}")  # of one seed: the same pixels
     measured(tmp_path / "run", models=("colours",), benchmarks=names)
-    first, second = (read_result(tmp_path / "run").benchmarks[name] for name in names)
+    first, second = (read_result(tmp_path / "run").benchmarks[name] for name in ("folder:a", "folder:b"))
     assert (first.images_encoded, second.images_encoded, second.texts_encoded) == (12, 0, 0)
     assert first.fingerprint == second.fingerprint
 
@@ -224,13 +225,13 @@ def test_a_finished_benchmark_is_not_measured_again_and_another_is_added(
     first, second = f"folder:{made_set('a')}", f"folder:{made_set('b', seed=1)}"
     out = tmp_path / "run"
     measured(out, models=("colours",), benchmarks=(first,))
-    before = read_result(out).benchmarks[first]
+    before = read_result(out).benchmarks["folder:a"]
     kept = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in out.rglob("*") if path.is_file()}
     measured(out, models=("colours",), benchmarks=(first,))
     assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in kept} == kept
     measured(out, models=("colours",), benchmarks=(first, second))
-    assert read_result(out).benchmarks[first] == before  # with its time, to the nanosecond
-    assert list(read_result(out).benchmarks) == [first, second]
+    assert read_result(out).benchmarks["folder:a"] == before  # with its time, to the nanosecond
+    assert list(read_result(out).benchmarks) == ["folder:a", "folder:b"]
 
 
 @pytest.mark.parametrize(
@@ -343,7 +344,7 @@ def score_file(path: Path, values: np.ndarray) -> Path:
 
 def test_scores_of_the_users_own_pairs_carry_captions_and_tags(made_set: Make, tmp_path: Path) -> None:
     file = score_file(tmp_path / "mine.csv", np.random.default_rng(0).random((12, 2, 2)))
-    out = run_scores(f"folder:{made_set()}", file, tmp_path / "run")
+    out = run_scores({f"folder:{made_set()}": file}, tmp_path / "run")
     assert read_result(out).model.name == "mine"
     assert set(sole(out).by) == {"side", "type"}
     first = samples(out)["item-0"]
@@ -354,20 +355,20 @@ def test_ties_that_float32_makes_are_counted(made_set: Make, tmp_path: Path) -> 
     values = np.random.default_rng(0).random((12, 2, 2))
     values[3] = [[0.5, 0.5 + 1e-12], [0.1, 0.2]]
     values[4] = [[0.5, 0.5], [0.1, 0.2]]
-    record = sole(run_scores(f"folder:{made_set()}", score_file(tmp_path / "a.csv", values), tmp_path / "run"))
+    record = sole(run_scores({f"folder:{made_set()}": score_file(tmp_path / "a.csv", values)}, tmp_path / "run"))
     assert (record.tied_items, record.tied_comparisons, record.rounded_ties) == (2, 2, 1)
 
 
 def test_another_score_file_does_not_go_into_the_same_folder(tmp_path: Path) -> None:
-    run_scores("winoground", winoground("vilt"), tmp_path / "run")
+    run_scores({"winoground": winoground("vilt")}, tmp_path / "run")
     with pytest.raises(RunError, match=r"holds another run \(model was vilt, now flava_itc"):
-        run_scores("winoground", winoground("flava_itc"), tmp_path / "run")
+        run_scores({"winoground": winoground("flava_itc")}, tmp_path / "run")
 
 
 def test_scores_that_lack_an_item_leave_no_folder(made_set: Make, tmp_path: Path) -> None:
     file = score_file(tmp_path / "few.csv", np.zeros((11, 2, 2)))
     with pytest.raises(ScoreError, match="4 of 48 scores are missing: item-11_c0_i0"):
-        run_scores(f"folder:{made_set()}", file, tmp_path / "run")
+        run_scores({f"folder:{made_set()}": file}, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -163,6 +164,39 @@ def test_predictions_tied_at_the_cut_are_the_worst_ones() -> None:
     assert boundary_f1([1.0, 5.0], [0.5, 0.4], [1.0], (0.1,), predictions=1)[0] == 1
     # The worst is the one farthest from the gold moment nearest to it: 5, not 10.
     assert boundary_f1([5.0, 10.0], [0.5, 0.5], [0.0, 10.0], (0.1,), predictions=1)[0] == 0
+
+
+@st.composite
+def tied_queries(draw: st.DrawFn) -> tuple[list[float], list[int], list[float]]:
+    """Several gold moments close together, and candidates of two scores only: the cut falls among tied ones."""
+    seconds = st.integers(0, 24).map(lambda t: t / 4)
+    times = draw(st.lists(seconds, min_size=1, max_size=7, unique=True).map(sorted))
+    scores = [draw(st.integers(0, 1)) for _ in times]
+    return times, scores, draw(st.lists(seconds, min_size=1, max_size=4))
+
+
+def f1_of_each_tie_break(case: Any, limit: float, count: int) -> list[float]:
+    """F1 of every choice of candidates that the scores allow, each by GEB+'s rule and without a tie."""
+    times, scores, gold = case
+    count = min(count, len(times))
+    cut = sorted(scores, reverse=True)[count - 1]
+    sure = [t for t, score in zip(times, scores, strict=True) if score > cut]
+    tied = [t for t, score in zip(times, scores, strict=True) if score == cut]
+    chosen = [[*sure, *choice] for choice in combinations(tied, count - len(sure))]
+    return [boundary_f1(each, np.arange(count)[::-1], gold, (limit,), predictions=count)[0] for each in chosen]
+
+
+@settings(max_examples=300, deadline=None)
+@given(tied_queries(), st.sampled_from((0.3, 0.5, 1.0, 1.5, 3.0)), st.integers(1, 8))
+def test_with_several_gold_moments_a_tie_gets_the_worst_tie_break(case: Any, limit: float, count: int) -> None:
+    times, scores, gold = case
+    value = boundary_f1(times, scores, gold, (limit,), predictions=count)[0]
+    assert value == min(f1_of_each_tie_break(case, limit, count))
+
+
+def test_the_worst_of_tied_candidates_may_be_the_one_nearest_to_a_gold_moment() -> None:
+    # Both tied ones are near a gold moment. The nearer one, at 1.1, is near the one that is taken already.
+    assert boundary_f1([1.0, 1.1, 2.3], [0.9, 0.5, 0.5], [1.0, 2.0], (0.4,), predictions=2)[0] == 1 / 2
 
 
 def test_the_drawn_number_is_that_of_its_seed_and_has_the_scripts_odds() -> None:

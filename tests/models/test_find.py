@@ -59,7 +59,7 @@ def test_a_folder_of_transformers_needs_no_prefix(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()
-    with pytest.raises(UnknownNameError, match="no model 'mine'"):
+    with pytest.raises(UnknownNameError, match="mine is a folder, and no model's; a model is a folder of transformers"):
         find_model("mine")
     (tmp_path / "mine" / "config.json").write_text("{}")
     find_model("mine")
@@ -74,6 +74,52 @@ def test_a_name_of_the_catalogue_comes_before_a_folder_of_that_name(
     (tmp_path / "random" / "config.json").write_text("{}")
     assert find_model("random").name == "random"
     assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (["config.json", "image.onnx"], "mine is the folder of an ONNX model; write onnx:mine"),
+        (["open_clip_config.json", "a.pt"], "mine is a folder of open_clip; write local-dir:mine"),
+        (["model/config.json"], "mine holds no model itself; write mine/model"),
+        (["a/open_clip_config.json"], "mine holds no model itself; write local-dir:mine/a"),
+        (["notes.txt"], "mine is a folder, and no model's; a model is a folder of transformers (hf:FOLDER, with"),
+    ],
+)
+def test_a_folder_without_its_prefix_is_answered_with_the_name_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for file in files:
+        (tmp_path / "mine" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "mine" / file).write_text("{}")
+    with pytest.raises(UnknownNameError) as caught:
+        find_model("mine")
+    assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("a.csv", "a.csv is no model; a file of scores is measured by: tellapart score BENCHMARK --scores a.csv"),
+        ("image.onnx", "image.onnx is a part of an ONNX model; write onnx:FOLDER, with config.json, image.onnx"),
+        ("a.txt", "a.txt is a file, and no model's; a model is a folder"),
+    ],
+)
+def test_a_file_without_a_prefix_is_answered_with_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text("")
+    with pytest.raises(UnknownNameError) as caught:
+        find_model(name)
+    assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize("name", ["gone.pt", "runs/gone.safetensors"])
+def test_a_file_of_weights_that_is_not_there_is_not_looked_for_on_the_hub(name: str) -> None:
+    with pytest.raises(UnknownNameError, match=f"there is no file {name}"):
+        find_model(name)
 
 
 @pytest.mark.parametrize("prefix", ["onnx:", "open_clip:", "hf-hub:", "local-dir:", "hf:"])

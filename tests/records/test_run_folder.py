@@ -28,7 +28,7 @@ from tellapart.records.run_folder import (
 
 def result(model: str = "m") -> Result:
     record = ModelRecord(name=model, fingerprint="f", kind="similarity")
-    return Result(run=run_record(seed=0, command=""), model=record, benchmarks={})
+    return Result(run=run_record(Path(), seed=0, command=""), model=record, benchmarks={})
 
 
 def sample(name: str = "a") -> Sample:

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from tellapart.report.items import margins
-from tellapart.report.page import write_report
+from tellapart.report.page import render
 from tellapart.report.sections import ReportRun
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
@@ -42,7 +42,7 @@ def visit(browser, tmp_path: Path) -> Iterator[Visit]:
 
     def open_page(runs: list[ReportRun], fragment: str = "", scheme: str = "light", **options: Any) -> Any:
         path = tmp_path / "report.html"
-        write_report(path, runs)
+        path.write_text(render(runs), encoding="utf-8")
         page = browser.new_page(color_scheme=scheme, viewport={"width": 1200, "height": 900}, **options)
         page.set_default_timeout(10_000)
         page.on("console", lambda message: problems.append(f"console: {message.text}"))

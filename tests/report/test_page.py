@@ -6,15 +6,14 @@ import json
 import re
 from functools import reduce
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tellapart.errors import DataError, RunError
 from tellapart.report.numbers import percent, points
-from tellapart.report.page import make_page, render, write_report
-from tellapart.report.rivals import p_value, rivals_of
+from tellapart.report.page import make_page, render
+from tellapart.report.rivals import rivals_of
 from tellapart.report.sections import ReportRun, sections
 
 HOSTILE = """</script><script>window.hacked=1</script><img src=x onerror="window.hacked=1">'"&<!--"""
@@ -104,11 +103,21 @@ def test_models_are_set_against_each_other_and_by_subset(make_run) -> None:
     (duel,) = rivals_of(sections(runs)[0]).duels
     assert "b less a" in page.text and "less random" not in page.text
     for row in duel.rows.values():
-        assert f"{points(row.difference, row.low, row.high)} p {p_value(row)}" in page.text
+        assert f"{points(row.difference, row.low, row.high)} p {row.p_holm_text}" in page.text
     assert "corrected for all 3 tests (Holm)" in page.text
-    assert "group_score by side" in page.text
+    by_side = page.text[page.text.index("Models by side") :]
+    assert by_side.index(" b a left ") < by_side.index("a by tag")  # the best first, no reference model
     alone = Page(render(runs[:1])).text
-    assert "Models against each other" not in alone and "group_score by side" not in alone
+    assert "Models against each other" not in alone and "Models by side" not in alone
+
+
+@pytest.mark.parametrize(("benchmark", "tag"), [("mine", "bag_of_words"), ("sugarcrepe", "subset")])
+def test_the_map_of_models_is_by_the_papers_tag_or_the_first_of_several(make_run, benchmark, tag) -> None:
+    tags = [{"bag_of_words": "same" if k % 3 else "differs", "subset": "add" if k % 2 else "swap"} for k in range(30)]
+    runs = [make_run(model=name, seed=k, benchmark=benchmark, shape=(1, 2), tags=tags) for k, name in enumerate("ab")]
+    assert f"Models by {tag}" in Page(render(runs)).text
+    one = [make_run(model=name, seed=k, tags=[{"type": "only"}]) for k, name in enumerate("ab")]
+    assert "Models by" not in Page(render(one)).text
 
 
 def test_more_than_ten_pairs_of_models_are_folded(make_run) -> None:
@@ -302,20 +311,3 @@ def test_samples_that_are_missing_or_do_not_match_are_refused(make_run) -> None:
         render([ReportRun(run.result, {"shapes": bent})])
     with pytest.raises(RunError, match="a report needs at least one run that measured a benchmark; got 0 runs"):
         render([])
-
-
-def test_the_file_is_written_whole_or_not_at_all(make_run, tmp_path: Path) -> None:
-    path = tmp_path / "new" / "report.html"
-    write_report(path, [make_run()])
-    assert path.read_text("utf-8").endswith("</html>")
-    before = path.read_bytes()
-    with pytest.raises(RunError):
-        write_report(path, [])
-    assert path.read_bytes() == before
-    assert [file.name for file in path.parent.iterdir()] == ["report.html"]
-
-
-def test_a_place_that_cannot_be_written_is_named(make_run, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match=r"cannot write .*report\.html: (Not a directory|File exists)"):
-        write_report(tmp_path / "file" / "report.html", [make_run()])

@@ -10,7 +10,9 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
+from tellapart.benchmarks.aro import original_choice
 from tellapart.errors import RunError
+from tellapart.metrics.choice import choice_score
 from tellapart.report.numbers import deviation, plain, score
 from tellapart.report.tables import breakdown_table, equivariance_table, result_table
 from tellapart.tasks.registry import headline
@@ -68,6 +70,33 @@ def test_ties_show_only_where_a_tie_occurred(make_run) -> None:
         *("90.00", "(6", "tied)"),
         *("90.00", "(6", "tied)"),
     ]
+
+
+def orders(n: int = 50, equal: int = 2) -> np.ndarray:
+    """Scores of captions and four permutations, some of which equal their caption, and so have its score."""
+    scores = np.random.default_rng(0).permuted(np.tile(np.float32(range(5)), (n, 1)), axis=1)[:, None, :]
+    scores[:equal, 0, 3], scores[:equal, 0, 0] = 9, 9
+    return scores
+
+
+def test_aros_own_rule_stands_under_the_strict_one(make_run) -> None:
+    scores = orders()
+    original = 100 * original_choice("aro-coco-order", scores).mean()
+    strict = 100 * choice_score(scores).mean()
+    assert original == strict + 4
+    run = make_run(benchmark="aro-coco-order", shape=(1, 5), n=50, tags=(), scores=scores)
+    text = printed(result_table([run.result], "aro-coco-order"))
+    assert f"{strict:.2f}" in row(text, "plain")
+    assert row(text, "  ties right, as its authors count").split("count")[1].split() == [f"{original:.2f}"]
+    other = make_run(benchmark="mine", shape=(1, 5), n=50, tags=(), scores=scores)
+    assert "ties right" not in printed(result_table([other.result], "mine"))
+
+
+def test_aros_own_rule_is_not_shown_without_ties_nor_where_it_is_the_strict_one(make_run) -> None:
+    clean = make_run(benchmark="aro-coco-order", shape=(1, 5), n=50, tags=(), scores=orders(equal=0))
+    assert "ties right" not in printed(result_table([clean.result], "aro-coco-order"))
+    relation = make_run(benchmark="aro-relation", shape=(1, 2), n=50, tags=(), scores=np.zeros((50, 1, 2), np.float32))
+    assert "ties right" not in printed(result_table([relation.result], "aro-relation"))
 
 
 def test_breakdown_labels_macro_and_micro(make_run) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from hypothesis import strategies as st
 
 from tellapart.data.task_records import Statement, StatementSet
 from tellapart.errors import ScoreError
+from tellapart.models.store import EmbeddingStore
 from tellapart.tasks.registry import TASKS
 from tellapart.tasks.statements import measure_statements
+from tellapart.tasks.task import Session
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "vlue"
 
@@ -104,6 +107,16 @@ def test_the_published_file_gives_a_constant_answer_no_sentence_of_both_labels()
     }
     assert units["statement"].values[0].strict.sum() == 2817
     assert not units["sentence of both labels"].values[0].strict.any()
+
+
+def test_the_fingerprint_of_statements_without_sets_is_that_of_earlier_runs() -> None:
+    session = Session(pictures=lambda reference: b"", store=EmbeddingStore(None))
+    two = made([True, False], [0, 1])
+    assert TASKS["nlvr2"].fingerprint_for(two, session) == (
+        "records-b538b8f42f75c51e4793f1e86577e542c748792c4caf1eed2fc34d31153e45ba"
+    )
+    grouped = replace(two, statements=tuple(replace(row, group="0") for row in two.statements))
+    assert TASKS["nlvr2"].fingerprint_for(grouped, session) != TASKS["nlvr2"].fingerprint_for(two, session)
 
 
 @settings(deadline=None)

@@ -67,7 +67,7 @@ def full(folder: Path) -> None:
         trained(folder, "full")
 
 
-def fails(stage: str, done: int, total: int) -> NoReturn:
+def fails(stage: str, done: int, total: int, _note: str = "") -> NoReturn:
     raise ValueError(f"{stage} {done}/{total}")
 
 

@@ -190,7 +190,7 @@ def test_a_run_that_stops_goes_on_to_the_same_bytes(tmp_path: Path, source: str)
     )  # fmt: skip
     run_training(settings, tmp_path, tmp_path / "whole")
 
-    def progress(stage: str, done: int, _total: int) -> None:
+    def progress(stage: str, done: int, _total: int, _note: str = "") -> None:
         if (stage, done) == ("steps", 2):
             raise Stopped
 

@@ -113,7 +113,7 @@ def test_a_run_that_stops_anywhere_goes_on_to_the_same_bytes(tmp_path: Path, sto
     settings = config(tmp_path, loss={"name": "negclip"}, optimiser={"steps": 6}, data={"validation": "folder:train"})
     run_training(settings, tmp_path, tmp_path / "whole")
 
-    def progress(stage: str, done: int, _total: int) -> None:
+    def progress(stage: str, done: int, _total: int, _note: str = "") -> None:
         if (stage, done) == ("steps", stop):
             raise Stopped
 

@@ -99,7 +99,7 @@ def test_a_run_with_updates_and_dropout_goes_on_to_the_same_bytes(tmp_path: Path
         validation={"every": 1},
     )  # fmt: skip
 
-    def progress(stage: str, done: int, _total: int) -> None:
+    def progress(stage: str, done: int, _total: int, _note: str = "") -> None:
         if (stage, done) == ("steps", 2):
             raise Stopped
 

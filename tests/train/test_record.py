@@ -78,8 +78,8 @@ def changed(record: TrainRecord, **changes: object) -> TrainRecord:
     return TrainRecord.model_validate({**record.model_dump(), **changes})
 
 
-def compared(low: float, high: float, name: str = "cifar10") -> Comparison:
-    tested: dict[str, Any] = {"p": 0.01, "p_holm": 0.02, "test": "exact McNemar", "detectable": None}
+def compared(low: float, high: float, name: str = "cifar10", **tests: object) -> Comparison:
+    tested: dict[str, Any] = {"p": 0.01, "p_holm": 0.02, "test": "exact McNemar", "detectable": None, **tests}
     row = MetricComparison(
         benchmark=name,
         metric="accuracy",
@@ -124,6 +124,15 @@ def test_the_card_says_what_was_forgotten_shared_and_unknown(run: tuple[Path, Fi
     bare["config"] |= {"loss": {"name": "eqsim-itm"}, "matching": {"negatives": 2}, "reading": "itm"}
     card = model_card(TrainRecord.model_validate(bare))
     assert "pipeline_tag" not in card and "| `matching.negatives` | `2` |" in card and "| `reading` | `itm` |" in card
+
+
+def test_a_p_at_the_floor_of_the_drawn_flips_is_a_bound_on_the_card(run: tuple[Path, FinishedRun]) -> None:
+    record = run[1].record
+    assert record is not None
+    floor = {"p": 1 / 10_001, "p_holm": 2 / 10_001, "test": "cluster sign flips"}
+    drawn = changed(record, comparison=compared(-0.2, -0.01, flips=10_000, **floor))
+    assert "-10.00 [-20.0, -1.0] | <= 0.0002 |" in model_card(drawn)
+    assert "-10.00 [-20.0, -1.0] | 0.02 |" in model_card(changed(record, comparison=compared(-0.2, -0.01)))
 
 
 def test_a_hostile_name_ends_no_cell_and_no_line(run: tuple[Path, FinishedRun]) -> None:

@@ -31,7 +31,7 @@ class Stopped(Exception):  # noqa: N818
 def test_a_resumed_run_tells_each_step_once(tmp_path: Path) -> None:
     settings = config(tmp_path, log={"tensorboard": True}, data={"validation": "folder:train"}, optimiser={"steps": 6})
 
-    def progress(stage: str, done: int, _total: int) -> None:
+    def progress(stage: str, done: int, _total: int, _note: str = "") -> None:
         if (stage, done) == ("steps", 5):  # one step beyond the checkpoint
             raise Stopped
 

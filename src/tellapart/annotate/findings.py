@@ -20,6 +20,11 @@ __all__ = ["Findings", "StudyFindings", "findings", "print_findings"]
 #: Rows of altered word pairs that are printed; the JSON has them all.
 _MOST_ROWS = 20
 
+_UNDEFINED = (
+    "undefined: kappa and alpha compare agreement with luck, and where all answers are one and the same, luck explains "
+    "them all (0 / 0); read `same`. On items of one image or one text, who is always right gives one answer, too."
+)
+
 
 class StudyFindings(Record):
     """The findings of one study."""
@@ -99,9 +104,13 @@ def _print_agreement(study: StudyFindings) -> None:
         for pair in view.pairs:
             table.add_row(f"{pair.a}, {pair.b}", f"{pair.units:,}", f"{100 * pair.same:.1f}", _coefficient(pair.kappa))
         console().print(table)
-        mean = "none" if view.kappa is None else f"{view.kappa:.2f}"
+        undefined = sum(pair.kappa.value is None for pair in view.pairs)
+        mean = "undefined" if view.kappa is None else f"{view.kappa:.2f}"
+        some = f" of the {len(view.pairs) - undefined} pairs that have one" if 0 < undefined < len(view.pairs) else ""
         alpha = f"Krippendorff's alpha {_coefficient(view.alpha)} on {view.units:,} units"
-        print_lines(f"{view.field}, {view.view}: {alpha}; mean kappa {mean}")
+        print_lines(f"{view.field}, {view.view}: {alpha}; mean kappa {mean}{some}")
+        if undefined or view.alpha.value is None:
+            print_lines(_UNDEFINED)
 
 
 def _print_errors(errors: Errors) -> None:
@@ -120,7 +129,7 @@ def _percent(number: Estimate) -> str:
 
 
 def _coefficient(number: Estimate) -> str:
-    return number.method if number.value is None else f"{number.value:.2f}{_bounds(number, 1, 2)}"
+    return "undefined" if number.value is None else f"{number.value:.2f}{_bounds(number, 1, 2)}"
 
 
 def _bounds(number: Estimate, scale: int, decimals: int) -> str:

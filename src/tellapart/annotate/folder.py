@@ -1,6 +1,7 @@
 """A study's folder: the key, the files for annotators, and their answers.
 
 - `study.json`: the key. It holds the right answers; do not give it to annotators.
+- `pages/NAME.html`: the survey as one file for each annotator, who opens it and sends back the file that it saves.
 - `label_studio/config.xml` and `label_studio/tasks_NAME.json`: a project for each annotator.
 - `sheets/NAME.csv`: the same as a spreadsheet.
 - `images/`: named by their content.
@@ -10,15 +11,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tellapart.annotate.label_studio import configuration, data_uri, local_file, tasks_json
-from tellapart.annotate.presentation import TaskPart, read_image_file, task_parts
+from tellapart.annotate.page import PagePicture, page, page_picture
+from tellapart.annotate.presentation import TaskPart, read_image_file, task_parts, tasks_of
 from tellapart.annotate.sheets import sheet
-from tellapart.annotate.survey import Earlier, Study, Survey, SurveyAnswer
+from tellapart.annotate.survey import Earlier, Study, Survey, SurveyAnswer, SurveyUnit
 from tellapart.data.annotations import check_row
 from tellapart.data.atomic import atomic_file, atomic_folder
 from tellapart.data.pairset import PairSet
@@ -28,6 +31,9 @@ from tellapart.errors import DataError
 __all__ = ["ImageAccess", "read_answers", "read_earlier", "read_study", "write_answers", "write_rows", "write_study"]
 
 _KEY, _ANSWERS = "study.json", "answers.jsonl"
+
+#: Characters that the pictures of a page may take together.
+_LARGEST_PAGE = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +49,10 @@ class ImageAccess:
     prefix: str = ""
 
 
-def write_study(folder: Path, survey: Survey, study: Study, pairs: PairSet, access: ImageAccess) -> None:
-    """Write a study's folder atomically.
+def write_study(folder: Path, survey: Survey, study: Study, pairs: PairSet, access: ImageAccess) -> int:
+    """Write a study's folder atomically; return the characters of the largest page, and 0 where it would be too large.
+
+    No page is written if the pictures of one annotator's tasks take more than 100 million characters.
 
     Raises:
         DataError: the folder holds something already or cannot be written, or an image cannot be read.
@@ -57,26 +65,28 @@ def write_study(folder: Path, survey: Survey, study: Study, pairs: PairSet, acce
     >>> pairs = PairSet("s", (item,), Path("."), read=lambda reference: b"1")
     >>> study = deal(find_survey("i2t"), pairs, Deal(("ann",)))
     >>> with tempfile.TemporaryDirectory() as scratch:
-    ...     write_study(Path(scratch) / "study", find_survey("i2t"), study, pairs, ImageAccess())
+    ...     size = write_study(Path(scratch) / "study", find_survey("i2t"), study, pairs, ImageAccess())
     ...     sorted(path.name for path in Path(scratch, "study").rglob("*.*"))
-    ['6b86b273ff34fce1.png', 'ann.csv', 'config.xml', 'study.json', 'tasks_ann.json']
+    ['6b86b273ff34fce1.png', 'ann.csv', 'ann.html', 'config.xml', 'study.json', 'tasks_ann.json']
     """
     with atomic_folder(folder) as draft:
-        _fill(draft, survey, study, pairs, ImageAccess(access.embed, access.prefix or folder.resolve().name))
+        return _fill(draft, survey, study, pairs, ImageAccess(access.embed, access.prefix or folder.resolve().name))
 
 
-def _fill(folder: Path, survey: Survey, study: Study, pairs: PairSet, access: ImageAccess) -> None:
-    for name in ("images", "label_studio", "sheets"):
+def _fill(folder: Path, survey: Survey, study: Study, pairs: PairSet, access: ImageAccess) -> int:
+    for name in ("images", "label_studio", "pages", "sheets"):
         (folder / name).mkdir()
     names: dict[tuple[str, tuple[float, ...]], str] = {}
     addresses: dict[tuple[str, tuple[float, ...]], str] = {}
-    for part in (part for unit in study.units for part in task_parts(unit, range(len(unit.options))) if part.image):
+    pictures: dict[tuple[str, tuple[float, ...]], PagePicture] = {}
+    for part in _image_parts(study.units):
         key = part.value, part.box
         if key not in names:
             file = read_image_file(pairs, part)
             (folder / "images" / file.name).write_bytes(file.data)
             names[key] = file.name
             addresses[key] = data_uri(file) if access.embed else local_file(file, access.prefix)
+            pictures[key] = page_picture(file)
 
     def address(part: TaskPart) -> str:
         return addresses[part.value, part.box]
@@ -84,12 +94,34 @@ def _fill(folder: Path, survey: Survey, study: Study, pairs: PairSet, access: Im
     def path_from_sheets(part: TaskPart) -> str:
         return f"../images/{names[part.value, part.box]}"
 
+    def picture(part: TaskPart) -> PagePicture:
+        return pictures[part.value, part.box]
+
     files = {_KEY: study.model_dump_json(indent=1) + "\n", "label_studio/config.xml": configuration(survey, study)}
     for annotator in study.annotators:
         files[f"label_studio/tasks_{annotator}.json"] = tasks_json(study, annotator, address)
         files[f"sheets/{annotator}.csv"] = sheet(survey, study, annotator, path_from_sheets)
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8", newline="")
+    return _write_pages(folder / "pages", survey, study, picture)
+
+
+def _write_pages(folder: Path, survey: Survey, study: Study, picture: Callable[[TaskPart], PagePicture]) -> int:
+    largest = 0
+    for annotator in study.annotators:
+        units = [study.unit_of[task.unit] for task in tasks_of(study, annotator)]
+        embedded = {picture(part).uri for part in _image_parts(units)}
+        if sum(map(len, embedded)) > _LARGEST_PAGE:
+            shutil.rmtree(folder)
+            return 0
+        text = page(survey, study, annotator, picture)
+        (folder / f"{annotator}.html").write_text(text, encoding="utf-8", newline="")
+        largest = max(largest, len(text))
+    return largest
+
+
+def _image_parts(units: Iterable[SurveyUnit]) -> Iterator[TaskPart]:
+    return (part for unit in units for part in task_parts(unit, range(len(unit.options))) if part.image)
 
 
 def read_study(folder: Path) -> Study:

@@ -1,4 +1,4 @@
-"""The human row: people's text, image and group score, and their answers as scores that `tellapart score` reads.
+"""The human row: people's scores, named as a model's, and their answers as scores that `tellapart score` reads.
 
 People who answered a unit vote; where as many chose the true option as another one, and where they chose both or
 neither, the unit is a tie. A tie is not right; the tie-neutral value breaks it by a coin.
@@ -42,7 +42,9 @@ class HumanRow(Record):
 
 
 def human_rows(answered: AnsweredStudies, *, seed: int = 0) -> list[HumanRow]:
-    """Return people's text score (captions for images), image score (images for captions), and group score of both.
+    """Return people's scores: text score (captions for images), image score (images for captions), group score of both.
+
+    Items of one image or one text are asked one way, and have a choice score, as a model's.
 
     Args:
         answered: studies of one pair set with their answers: coco-cf or i2t, t2i or ambiguity.
@@ -68,7 +70,7 @@ def human_rows(answered: AnsweredStudies, *, seed: int = 0) -> list[HumanRow]:
     for metric, surveys in (("text_score", _TEXT), ("image_score", _IMAGE)):
         for study, answers in answered:
             if study.survey in surveys:
-                by_metric[metric] = _leads(study, answers)
+                by_metric["choice_score" if 1 in study.shape else metric] = _leads(study, answers)
                 clusters |= {unit.item: unit.cluster for unit in study.units}
     if len(by_metric) == 2:
         text, image = by_metric.values()

@@ -13,15 +13,13 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from tellapart.annotate.presentation import ImageFile, TaskPart, task_parts, tasks_of
+from tellapart.annotate.presentation import ImageFile, TaskPart, choice_names, field_labels, task_parts, tasks_of
 from tellapart.annotate.replies import Reply
 from tellapart.annotate.survey import Ask, Study, Survey, letters
-from tellapart.data.rows import read_json
 from tellapart.errors import DataError
 
 __all__ = ["configuration", "data_uri", "local_file", "read_export", "tasks_json"]
@@ -66,21 +64,16 @@ def _control(root: ElementTree.Element, ask: Ask, target: str, options: int) -> 
         box = _add(root, "RectangleLabels", name=ask.name, toName=target, canRotate="false", maxUsages="1")
         _add(box, "Label", value=ask.label)
         return
-    names = ask.names(options)
-    for index, name in enumerate(names):
-        label = ask.label if len(names) == 1 else f"{ask.label} {letters(options)[index]}"
+    for name, label in field_labels(ask, options).items():
         _add(root, "Header", value=label, size="5")
         if ask.control == "text":
             one = {"rows": "2", "maxSubmissions": "1", "editable": "true"}
             _add(root, "TextArea", name=name, toName=target, required=required, **one)
         else:
             group = _add(root, "Choices", name=name, toName=target, choice="single-radio", required=required)
-            for key, value in enumerate(_choices(ask, options), start=1):
+            shown = (*(letters(options) if ask.options else ()), *choice_names(ask))
+            for key, value in enumerate(shown, start=1):
                 _add(group, "Choice", value=value, hotkey=str(key) if key < 10 else "")
-
-
-def _choices(ask: Ask, options: int) -> tuple[str, ...]:
-    return (*(letters(options) if ask.options else ()), *(choice[0].upper() + choice[1:] for choice in ask.choices))
 
 
 def data_uri(picture: ImageFile) -> str:
@@ -117,22 +110,25 @@ def tasks_json(study: Study, annotator: str, address: Callable[[TaskPart], str])
     return json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
 
 
-def read_export(path: Path, fields: Collection[str]) -> Iterator[Reply]:
+def read_export(rows: Any, path: str, fields: Collection[str]) -> Iterator[Reply]:
     """Yield the replies of an export in JSON or JSON_MIN; its content shows which of the two it is.
 
     A skipped (cancelled) annotation is a reply that is skipped; JSON_MIN leaves it out. Drafts and predictions are no
     replies; nor is JSON_MIN's row of a task without annotation.
 
     Args:
-        path: the export.
+        rows: what the export holds.
+        path: the export, for messages.
         fields: names of the survey's fields, which JSON_MIN mixes with the task's other data.
 
     Raises:
-        DataError: the file is not JSON, or not what Label Studio exports.
+        DataError: it is not what Label Studio exports.
     """
-    rows = read_json(path)
     if not isinstance(rows, list) or not rows:
-        raise DataError(f"{path}: expected a list of tasks, as Label Studio's JSON and JSON_MIN exports have it")
+        raise DataError(
+            f"{path}: expected a list of tasks, as Label Studio's JSON and JSON_MIN exports have it, or the file that "
+            "an annotator's page saves"
+        )
     for number, row in enumerate(rows):
         where = f"{path}: task {number}"
         if not isinstance(row, Mapping):

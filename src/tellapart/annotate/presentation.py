@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from tellapart.annotate.survey import AnnotatorTask, Study, SurveyUnit, letters
+from tellapart.annotate.survey import AnnotatorTask, Ask, Study, SurveyUnit, letters
 from tellapart.data.pairset import PairSet
 
-__all__ = ["ImageFile", "TaskPart", "read_image_file", "task_parts", "tasks_of"]
+__all__ = ["ImageFile", "TaskPart", "choice_names", "field_labels", "read_image_file", "task_parts", "tasks_of"]
 
 _TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp"}
 
@@ -68,6 +68,27 @@ def task_parts(unit: SurveyUnit, order: Sequence[int]) -> list[TaskPart]:
         for letter, index in zip(letters(len(order)), order, strict=True)
     ]
     return [*images, *texts, *options]
+
+
+def choice_names(ask: Ask) -> tuple[str, ...]:
+    """Return the choices of a question beside the unit's options, as they are shown.
+
+    >>> choice_names(Ask("caption", "choice", "Which caption?", ("both", "neither"), options=True))
+    ('Both', 'Neither')
+    """
+    return tuple(choice[0].upper() + choice[1:] for choice in ask.choices)
+
+
+def field_labels(ask: Ask, options: int) -> dict[str, str]:
+    """Return a question's fields with their labels: one, or a text for each of a unit's options.
+
+    >>> field_labels(Ask("answer", "text", "The answer for image", options=True), 2)
+    {'answer_a': 'The answer for image A', 'answer_b': 'The answer for image B'}
+    """
+    names = ask.names(options)
+    if len(names) == 1:
+        return {names[0]: ask.label}
+    return {name: f"{ask.label} {letter}" for name, letter in zip(names, letters(options), strict=True)}
 
 
 def read_image_file(pairs: PairSet, each: TaskPart) -> ImageFile:

@@ -81,6 +81,7 @@ class Options:
         against: another set, to find what both hold.
         text_model: a model of texts alone, which scores how likely each caption is.
         pictures: whether pictures are read.
+        progress: called with what is being read or tested, how far that is, and the total.
         detector_model: a dual encoder, whose vectors are tried for recognising an item's first entry, too.
         grammar_model: a text scorer of how grammatical a caption is.
     """
@@ -147,20 +148,20 @@ def _of_captions(pairs: PairSet, options: Options) -> tuple[list[Finding], list[
     if pairs.shape[1] == 1:
         reason = "items have one caption: there is none to tell it from"
         return caption_duplicates(pairs)[1:], [NotDone(name="blind, length, plausibility, grammar", reason=reason)]
-    findings = [blind_accuracy(find_text_scorer("blind", Path()), pairs)]
+    findings = [blind_accuracy(find_text_scorer("blind", Path()), pairs, options.progress)]
     if options.text_model is None:
         reason = "no --text-model was named (tinystories:PATH, say)"
         not_done.append(NotDone(name="plausibility", reason=reason))
     else:
         model = find_text_scorer(options.text_model, Path())
-        findings.append(blind_accuracy(model, pairs))
+        findings.append(blind_accuracy(model, pairs, options.progress))
         if isinstance(model, TinyStories):
-            findings.append(plausibility_gap(model, pairs))
+            findings.append(plausibility_gap(model, pairs, options.progress))
     if options.grammar_model is None:
         reason = "no --grammar-model was named (link-grammar or classifier:FOLDER#LABEL, say)"
         not_done.append(NotDone(name="grammar", reason=reason))
     else:
-        findings.append(grammar_gap(find_text_scorer(options.grammar_model, Path()), pairs))
+        findings.append(grammar_gap(find_text_scorer(options.grammar_model, Path()), pairs, options.progress))
     return [*findings, *length_gaps(pairs), bag_of_words(pairs), *caption_duplicates(pairs)], not_done
 
 

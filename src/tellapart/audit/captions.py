@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tellapart.audit.finding import MARGIN, MOST_EXAMPLES, Finding, excludes, mean_with_interval
 from tellapart.benchmarks.sugarcrepe import same_words
 from tellapart.data.pairset import PairSet
+from tellapart.data.progress import Progress
 from tellapart.errors import ModelError
 from tellapart.models.protocols import TextScorer
 from tellapart.models.text.tinystories import TinyStories
@@ -28,25 +29,38 @@ _SHARE_OF_LENGTH = 0.05
 
 _LENGTHS: Mapping[str, Callable[[str], int]] = {"words": lambda text: len(text.split()), "characters": len}
 
+#: Captions that a model is given at once, between two reports of progress.
+_BLOCK = 256
+
 #: The tag that separates items whose captions differ in word order alone.
 _TAG = "bag_of_words"
 
 
-def text_scores(model: TextScorer, pairs: PairSet) -> NDArray[np.float32]:
+def text_scores(model: TextScorer, pairs: PairSet, progress: Progress | None = None) -> NDArray[np.float32]:
     """Score every caption, each distinct one once: float32 `(item, text)`.
+
+    Args:
+        model: its number of a text does not depend on the others.
+        pairs: the set.
+        progress: called after each block of captions.
 
     Raises:
         ModelError: the model's output is not one finite number for each text.
     """
     texts = [*dict.fromkeys(text for item in pairs.items for text in item.texts)]
-    scores = np.asarray(model.score_texts(texts), np.float32)
-    if scores.shape != (len(texts),) or not np.isfinite(scores).all():
-        raise ModelError(f"{model.name} gave {scores.shape} for {len(texts)} texts, or numbers that are not finite")
-    known = dict(zip(texts, scores.tolist(), strict=True))
+    known: dict[str, float] = {}
+    for start in range(0, len(texts), _BLOCK):
+        block = texts[start : start + _BLOCK]
+        scores = np.asarray(model.score_texts(block), np.float32)
+        if scores.shape != (len(block),) or not np.isfinite(scores).all():
+            raise ModelError(f"{model.name} gave {scores.shape} for {len(block)} texts, or numbers that are not finite")
+        known |= zip(block, scores.tolist(), strict=True)
+        if progress is not None:
+            progress(f"captions read by {model.name}", len(known), len(texts))
     return np.array([[known[text] for text in item.texts] for item in pairs.items], np.float32)
 
 
-def blind_accuracy(model: TextScorer, pairs: PairSet) -> Finding:
+def blind_accuracy(model: TextScorer, pairs: PairSet, progress: Progress | None = None) -> Finding:
     """Return how often a blind model prefers the caption with index 0; a tie counts its share.
 
     With one image that is its accuracy, and anything but chance means that the set can be solved, or is made harder,
@@ -61,7 +75,7 @@ def blind_accuracy(model: TextScorer, pairs: PairSet) -> Finding:
     >>> finding.value, finding.verdict
     (1.0, 'warn')
     """
-    scores = text_scores(model, pairs)
+    scores = text_scores(model, pairs, progress)
     top = scores == scores.max(axis=1, keepdims=True)
     chance = 1 / pairs.shape[1]
     mean = mean_with_interval(np.asarray(top[:, 0] / top.sum(axis=1), np.float64), pairs)
@@ -80,13 +94,13 @@ def blind_accuracy(model: TextScorer, pairs: PairSet) -> Finding:
     )
 
 
-def plausibility_gap(model: TinyStories, pairs: PairSet) -> Finding:
+def plausibility_gap(model: TinyStories, pairs: PairSet, progress: Progress | None = None) -> Finding:
     """Return by how much caption 0 is the more likely English, in nats a token, and both perplexities.
 
     Raises:
         ModelError: a caption is too long for the model, or has no words.
     """
-    per_token = text_scores(TinyStories(model.checkpoint, per_token=True), pairs).astype(np.float64)
+    per_token = text_scores(TinyStories(model.checkpoint, per_token=True), pairs, progress).astype(np.float64)
     first, others = per_token[:, 0], per_token[:, 1:].mean(axis=1)
     perplexities = np.exp(-first.mean()), np.exp(-others.mean())
     return Finding(
@@ -99,12 +113,13 @@ def plausibility_gap(model: TinyStories, pairs: PairSet) -> Finding:
     )
 
 
-def grammar_gap(model: TextScorer, pairs: PairSet) -> Finding:
+def grammar_gap(model: TextScorer, pairs: PairSet, progress: Progress | None = None) -> Finding:
     """Return by how much caption 0 is the better English, in standard deviations of all captions' scores.
 
     Args:
         model: scores how grammatical a text is; the higher, the better (see `tellapart.models.text.find.SCORERS`).
         pairs: items with several captions.
+        progress: called after each block of captions.
 
     Raises:
         ModelError: the model's output is not one finite number for each text.
@@ -117,7 +132,7 @@ def grammar_gap(model: TextScorer, pairs: PairSet) -> Finding:
     >>> finding.value, finding.verdict, finding.says
     (2.0, 'warn', 'words: 3 on average against 2')
     """
-    scores = text_scores(model, pairs).astype(np.float64)
+    scores = text_scores(model, pairs, progress).astype(np.float64)
     first, others = scores[:, 0], scores[:, 1:].mean(axis=1)
     spread = float(scores.std()) or 1.0  # all alike: no gap, in any unit
     return Finding(

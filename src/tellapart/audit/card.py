@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from tellapart.audit.audit import Audit
-from tellapart.audit.datasheet import DatasheetAnswer, answers
+from tellapart.audit.datasheet import QUESTIONS, DatasheetAnswer, DatasheetQuestion, answers
 from tellapart.audit.finding import format_interval, format_value
 from tellapart.data.pairset import PairSet
 from tellapart.report.numbers import plain
@@ -30,6 +30,11 @@ _BUDGET = 4_000_000
 #: Fields of a set's own card that a data card shows.
 _FACTS = ("description", "licence", "source", "citation")
 
+_HOW_TO_ANSWER = (
+    "To answer, fill in these fields of datasheet in the set's card.json and audit again; tellapart audit SET --to DIR "
+    "writes a card.json that has them all."
+)
+
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
 
 
@@ -40,7 +45,7 @@ class Card:
     Attributes:
         facts: fields of the set's own card: name -> text.
         sections: answered questions of the datasheet, by section.
-        unanswered: the others.
+        open_questions: the others, by section.
         samples: items that are shown: id, tags, captions, image references.
         pictures: of the samples.
     """
@@ -48,9 +53,15 @@ class Card:
     audit: Audit
     facts: dict[str, str]
     sections: dict[str, list[DatasheetAnswer]]
-    unanswered: list[DatasheetAnswer]
+    open_questions: dict[str, list[DatasheetQuestion]]
     samples: list[dict[str, Any]]
     pictures: Album
+    questions: int = len(QUESTIONS)
+
+    @property
+    def unanswered(self) -> int:
+        """How many questions have no answer."""
+        return sum(map(len, self.open_questions.values()))
 
 
 def make_card(pairs: PairSet, audit: Audit) -> Card:
@@ -70,6 +81,7 @@ def make_card(pairs: PairSet, audit: Audit) -> Card:
     """
     replies = answers(pairs.card)
     answered = [answer for answer in replies if answer.text]
+    without = [answer.question for answer in replies if not answer.text]
     count = min(SAMPLES, len(pairs))
     chosen = [pairs.items[k * len(pairs) // count] for k in range(count)]
     samples = [
@@ -82,7 +94,7 @@ def make_card(pairs: PairSet, audit: Audit) -> Card:
         audit=audit,
         facts={name: str(pairs.card[name]) for name in _FACTS if pairs.card.get(name)},
         sections={name: [*group] for name, group in groupby(answered, key=lambda answer: answer.question.section)},
-        unanswered=[answer for answer in replies if not answer.text],
+        open_questions={name: [*group] for name, group in groupby(without, key=lambda question: question.section)},
         samples=samples,
         pictures=album(images, pairs.read_bytes, _BUDGET),
     )
@@ -96,7 +108,12 @@ def html(card: Card) -> str:
     template = files("tellapart.audit").joinpath("card.html.j2").read_text(encoding="utf-8")
     style = files("tellapart.report").joinpath("page.css").read_text(encoding="utf-8")
     return environment.from_string(template).render(
-        card=card, audit=card.audit, style=style, value=format_value, interval=format_interval
+        card=card,
+        audit=card.audit,
+        style=style,
+        value=format_value,
+        interval=format_interval,
+        how_to_answer=_HOW_TO_ANSWER,
     )
 
 
@@ -145,8 +162,19 @@ def _datasheet(card: Card) -> list[str]:
     for section, answered in card.sections.items():
         lines += ["", f"### {section}", ""]
         lines += [f"- {_escape(answer.question.text)} {_escape(answer.text)}" for answer in answered]
-    lines += ["", f"### Not answered ({len(card.unanswered)})", ""]
-    return lines + [f"- {answer.question.section}: {_escape(answer.question.text)}" for answer in card.unanswered]
+    if card.unanswered:
+        # Folded where markdown is shown as a page, which takes these two elements.
+        lines += [
+            "",
+            "<details>",
+            f"<summary>{card.unanswered} of {card.questions} questions have no answer yet</summary>",
+        ]
+        lines += ["", _HOW_TO_ANSWER]
+        for section, questions in card.open_questions.items():
+            lines += ["", f"**{section}**", ""]
+            lines += [f"- {_escape(question.text)} `{question.key}`" for question in questions]
+        lines += ["", "</details>"]
+    return lines
 
 
 def _escape(text: str) -> str:

@@ -72,7 +72,7 @@ def detectability(
         pairs: the set.
         pictures: whether pictures are read.
         model: a dual encoder, whose vectors are judged beside the bundled statistics.
-        progress: called after each picture or batch.
+        progress: called after each picture, batch and swap.
 
     Raises:
         DataError: a picture is missing or cannot be decoded.
@@ -103,10 +103,10 @@ def detectability(
     elif images:
         reason = "no --detector-model was named; file and pixel statistics alone were judged"
         not_done.append(NotDone(name="detectable: by an encoder", reason=reason))
-    return [detectable(each, part) for each in evidence], not_done
+    return [detectable(each, part, progress=progress) for each in evidence], not_done
 
 
-def detectable(evidence: Evidence, pairs: PairSet, *, seed: int = 0) -> Finding:
+def detectable(evidence: Evidence, pairs: PairSet, *, seed: int = 0, progress: Progress | None = None) -> Finding:
     """Return the share of held-out items whose first entry a head recognises, and its p-value under random swaps.
 
     The p-value is of the share among those of sets whose entries are swapped at random, cluster by cluster: an interval
@@ -116,6 +116,7 @@ def detectable(evidence: Evidence, pairs: PairSet, *, seed: int = 0) -> Finding:
         evidence: features of the set's items.
         pairs: the items.
         seed: of folds and swaps.
+        progress: called after each swap.
 
     Source of the p-value, which stops early: Besag & Clifford (1991), Biometrika 78, 301-304.
 
@@ -132,7 +133,7 @@ def detectable(evidence: Evidence, pairs: PairSet, *, seed: int = 0) -> Finding:
     mean = mean_with_interval(right, pairs)
     warns, says = False, f"not more than {100 * MARGIN:g} points above chance (50 %)"
     if mean["value"] - 0.5 > MARGIN:
-        p, swaps = _p_value(evidence.features, clusters, mean["value"], seed)
+        p, swaps = _p_value(evidence, clusters, mean["value"], seed, progress)
         warns = p <= LARGEST_P
         meaning = f"they come from different processes{_strongest(evidence)}" if warns else "not told from one process"
         says = f"p = {p:.3f} ({swaps} swaps): {meaning}"
@@ -197,8 +198,11 @@ def _of_model(name: str, pairs: PairSet, *, images: bool, texts: bool, progress:
     return [Evidence(of, name, side) for of, side in sides if side is not None]
 
 
-def _p_value(features: NDArray[np.floating], clusters: Sequence[str], value: float, seed: int) -> tuple[float, int]:
+def _p_value(
+    evidence: Evidence, clusters: Sequence[str], value: float, seed: int, progress: Progress | None
+) -> tuple[float, int]:
     """Return the share of random swaps that a head recognises as often as `value`, and how many were tried."""
+    features, stage = evidence.features, f"{evidence.of} told by {evidence.by}: swaps"
     names, cluster_of = np.unique(np.asarray(clusters), return_inverse=True)
     rng = np.random.default_rng(seed)
     as_good = 0
@@ -206,6 +210,8 @@ def _p_value(features: NDArray[np.floating], clusters: Sequence[str], value: flo
         orders = rng.permuted(np.tile(np.arange(features.shape[1]), (len(names), 1)), axis=1)[cluster_of]
         swapped = np.take_along_axis(features, orders[:, :, None], axis=1)
         as_good += float(in_order(held_out(swapped, clusters, seed=seed)).mean()) >= value
+        if progress is not None:
+            progress(stage, SWAPS if as_good == _ENOUGH else tried, SWAPS)
         if as_good == _ENOUGH:
             return _ENOUGH / tried, tried
     return (as_good + 1) / (SWAPS + 1), SWAPS

@@ -44,9 +44,7 @@ def write_audit(folder: Path, pairs: PairSet, record: Audit) -> list[str]:
         "card.html": html(card),
         "card.json": _json(with_questions(pairs.card)),
     }
-    lines = [
-        f"{folder / 'card.html'} and card.md: the data card; {len(card.unanswered)} questions of card.json are open"
-    ]
+    lines = [f"{folder / 'card.html'} and card.md: the data card; {card.unanswered} questions of card.json are open"]
     if pairs.read is None and (pairs.root / LISTING).is_file():
         files["croissant.json"] = _json(croissant(pairs))
         lacks = missing(pairs.card)

@@ -8,8 +8,9 @@
   `flickr30k_order.json`, a list of `{image, caption_options: [the caption, four permutations]}`.
 
 Ties: Visual Genome's true caption is the second there and is taken by `argmax`, so that a tie is wrong; the orders'
-comes first, so that a tie is right, and a model that always answers the same is perfect. Here a tie is wrong in all
-four; `original_choice` is the original's rule.
+comes first, so that a tie is right, and a model that always answers the same is perfect; so is a permutation that
+equals the caption. Here a tie is wrong in all four; `original_choice` is the original's rule, and tables of the two
+orders show its number beside the strict one.
 
 Items are numbered in the files' order. Source: Yuksekgonul et al. 2023, `dataset_zoo/aro_datasets.py`.
 """
@@ -117,6 +118,7 @@ def _benchmark(name: str, title: str, items: int, file: str, licence: str, image
         cluster="the image",
         ties="a tie is "
         + ("right (argmax, the true caption first)" if order else "wrong (argmax, the true caption second)"),
+        tie_is_right=order,
         load=partial(_load, name=name, file=file, tag=tag),
     )
 

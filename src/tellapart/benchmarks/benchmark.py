@@ -36,11 +36,14 @@ class Benchmark:
         images, cluster: the images that it needs, and what is resampled together, in words.
         hub: where its files are fetched from if no folder of the user's has them.
         place: where this user keeps files.
+        own: the user's own folder or file, where the benchmark is one; its name has the last part of it alone.
         usual: names of folders beside the annotations in which its images usually lie; pairs know where theirs are.
         pictures: reads the images where they are not files below one folder.
         domain: `in-domain` or `out-of-domain`, where the paper tells the two apart.
         rival: the benchmark of the other domain, whose difference to this one is the generalisation gap.
         ties: what the benchmark's own code makes of a tie; here a tie is never right.
+        tie_is_right: its own code counts an item whose true entry shares the first place as right; tables then show
+            that number, too.
         known: of pairs: what is known of the items without any file, for scores that were made elsewhere.
         paper: tag, and function of its values' metrics, that give the row of the paper's table: column -> percent.
 
@@ -63,11 +66,13 @@ class Benchmark:
     cluster: str = "the item"
     hub: Hub | None = None
     place: Locations = field(default_factory=Locations)
+    own: Path | None = None
     usual: tuple[str, ...] = ("images",)
     pictures: Callable[[Locations], Callable[[str], bytes]] | None = None
     domain: str = ""
     rival: str = ""
     ties: str = "a tie is wrong"
+    tie_is_right: bool = False
     known: Callable[[], Outline] | None = None
     paper: tuple[str, PaperTable] | None = None
 

@@ -116,9 +116,11 @@ def class_folder_benchmark(name: str) -> Benchmark:
     if name == PREFIX:
         raise DataError("classes: names no folder; write classes:DIR, a folder with a folder for each class")
     root = Path(name.removeprefix(PREFIX)).expanduser()
+    name = f"{PREFIX}{root.resolve().name}"
     records = read_class_folders(root, name, {}, _TEMPLATES)
     return Benchmark(
         name=name,
+        own=root.resolve(),
         title=f"folders of classes: {root.resolve().name}",
         items=len(records.pictures),
         task="classification",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,13 +12,22 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.class_folders import class_folder_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.ranking import ranking_benchmark
+from tellapart.benchmarks.unprefixed import explain_path
 from tellapart.catalog import load as load_from_catalog
 from tellapart.catalog import names
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
-from tellapart.errors import DataError
+from tellapart.errors import DataError, TellapartError, UnknownNameError
 
-__all__ = ["FOLDER", "find_benchmark", "load_pairs", "load_pairs_or_folder"]
+__all__ = [
+    "FOLDER",
+    "declared_benchmark",
+    "find_again",
+    "find_benchmark",
+    "load_pairs",
+    "load_pairs_or_folder",
+    "tell_apart",
+]
 
 FOLDER = "folder:"
 
@@ -27,12 +36,14 @@ def find_benchmark(name: str, place: Locations | None = None) -> Benchmark:
     """Return the benchmark of that name; `folder:PATH` is the user's own pair set, `ranking:FILE` their rankings,
     `classes:DIR` their folders of classes, `pairing:NAME` a set of 2x2 pairs asked in words.
 
+    A set is its content and its name: `folder:../A/my_pairs` and `folder:my_pairs` are both named `folder:my_pairs`.
+
     Args:
         name: as `tellapart ls benchmarks` lists it.
         place: where the user keeps files.
 
     Raises:
-        UnknownNameError: no such name.
+        UnknownNameError: no such name, or it is a path that needs one of these prefixes.
         DataError: the folder is no pair set, or what another package installed under that name is no benchmark.
 
     >>> find_benchmark("demo").shape
@@ -41,10 +52,68 @@ def find_benchmark(name: str, place: Locations | None = None) -> Benchmark:
     for prefix, open_own in _OWN.items():
         if name.startswith(prefix):
             return open_own(name, place)
+    if name not in names("benchmark") and (lies_there := explain_path(name)) is not None:
+        raise UnknownNameError(lies_there)
     benchmark = load_from_catalog("benchmark", name)
     if not isinstance(benchmark, Benchmark):
         raise DataError(f"benchmark {name!r} is a {type(benchmark).__name__}; its entry point must name a Benchmark")
     return benchmark if place is None else replace(benchmark, place=place)
+
+
+def declared_benchmark(name: str) -> Benchmark | None:
+    """Return the catalogue's benchmark of that name; None for the user's own files, and for a name it does not have.
+
+    >>> declared_benchmark("winoground").items, declared_benchmark("folder:winoground")
+    (400, None)
+    """
+    if name.startswith(tuple(_OWN)):
+        return None
+    try:
+        return find_benchmark(name)
+    except TellapartError:
+        return None
+
+
+def find_again(name: str, own: Path | None, place: Locations) -> Benchmark:
+    """Return the benchmark that a record names.
+
+    Args:
+        name: the record's, such as `folder:my_pairs`.
+        own: where the user's own folder or file is now; None if the benchmark is not one.
+        place: where the other files are now.
+
+    Raises:
+        UnknownNameError: no such name.
+        DataError: what is there now cannot be read.
+    """
+    if own is None:
+        return find_benchmark(name, place)
+    prefixes, rest = "", name
+    while prefix := next((each for each in _OWN if rest.startswith(each)), ""):
+        prefixes, rest = prefixes + prefix, rest.removeprefix(prefix)
+    return find_benchmark(f"{prefixes}{own}", place)
+
+
+def tell_apart(benchmarks: Sequence[Benchmark], fingerprint: Callable[[Benchmark], str]) -> list[Benchmark]:
+    """Give sets of one name and other content distinct names: `folder:pairs#1f0c9a2e`, the start of the fingerprint.
+
+    Args:
+        benchmarks: as they were named.
+        fingerprint: of a benchmark's content; asked where two share a name alone.
+
+    Raises:
+        DataError: a set was named twice, by two paths.
+    """
+    names = [each.name for each in benchmarks]
+    distinct = [
+        replace(each, name=f"{each.name}#{fingerprint(each)[:8]}") if names.count(each.name) > 1 else each
+        for each in benchmarks
+    ]
+    for number, each in enumerate(distinct):
+        for other in distinct[:number]:
+            if other.name == each.name:
+                raise DataError(f"-b {other.own} and -b {each.own} are one set; name it once")
+    return distinct
 
 
 def load_pairs(name: str, place: Locations | None = None) -> PairSet:
@@ -80,9 +149,11 @@ def _folder(name: str, _place: Locations | None) -> Benchmark:
     path = Path(name.removeprefix(FOLDER)).expanduser()
     if name == FOLDER:
         raise DataError("folder: names no folder; write folder:PATH, for example -b folder:my_pairs")
+    name = f"{FOLDER}{path.resolve().name}"
     pairs = read_pair_set(path, name)
     return Benchmark(
         name=name,
+        own=path.resolve(),
         title=str(pairs.card.get("title") or path.resolve().name),
         items=len(pairs),
         shape=pairs.shape,
@@ -94,18 +165,20 @@ def _folder(name: str, _place: Locations | None) -> Benchmark:
 
 
 def _pairing(name: str, place: Locations | None) -> Benchmark:
-    own = name.removeprefix("pairing:")
-    if not own:
+    typed = name.removeprefix("pairing:")
+    if not typed:
         raise DataError("pairing: names no set of pairs; write pairing:NAME, for example -b pairing:demo")
-    pairs = find_benchmark(own, place)
+    pairs = find_benchmark(typed, place)
     if pairs.shape is None:
-        raise DataError(f"{own} is a task ({pairs.task}), and no set of minimal pairs")
+        raise DataError(f"{typed} is a task ({pairs.task}), and no set of minimal pairs")
     if pairs.shape != (2, 2):
-        raise DataError(f"{name}: which caption belongs to which image is asked of 2x2 items; {own} has {pairs.shape}")
+        raise DataError(
+            f"{name}: which caption belongs to which image is asked of 2x2 items; {typed} has {pairs.shape}"
+        )
     load = lru_cache(maxsize=1)(pairs.load)
     return replace(
         pairs,
-        name=name,
+        name=f"pairing:{pairs.name}",
         title=f"{pairs.title}; in words",
         task="pairing",
         shape=None,

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.benchmarks.locations import find_files
-from tellapart.errors import DataError, MissingDependencyError, require
+from tellapart.errors import DataError, MissingDependencyError, first_line, require
+from tellapart.models.hub import reach_hub
 
 __all__ = ["Hub"]
 
@@ -69,16 +70,17 @@ class Hub:
         if (folder := self.cached_folder()) is not None:
             return folder
         hub = require("huggingface_hub", extra="hub")
+        why = ""
         try:
-            return Path(self._snapshot(hub, local_files_only=False))
+            with reach_hub(hub) as why:
+                return Path(self._snapshot(hub, local_files_only=False))
         except hub.errors.GatedRepoError as error:
             raise DataError(self._gate("and your token gives no access to it")) from error
         except (hub.errors.HfHubHTTPError, hub.errors.LocalEntryNotFoundError, OSError, ValueError) as error:
-            reason = str(error).strip().partition("\n")[0]
             raise DataError(
-                f"{self.repo} at {self.revision[:12]} cannot be fetched, and the hub's cache lacks it ({reason:.200}); "
-                f"fetch it where there is a network (HF_HUB_OFFLINE unset), or get its files from {self.page} and name "
-                "their folder with --data"
+                f"{self.repo} at {self.revision[:12]} is not in the hub's cache, and "
+                f"{why or f'cannot be fetched ({first_line(error):.200});'} fetch it where there is a network, set "
+                f"HF_HOME to a cache that has it, or get its files from {self.page} and name their folder with --data"
             ) from error
 
     def _gate(self, why: str) -> str:

@@ -54,7 +54,8 @@ def ranking_benchmark(name: str, place: Locations | None = None) -> Benchmark:
     records = read_rankings(path)
     images = place.images if place is not None and place.images is not None else path.parent
     return Benchmark(
-        name=name,
+        name=f"{PREFIX}{path.name}",
+        own=path.resolve(),
         title=f"rankings by people: {path.stem}",
         items=len(records.rankings),
         task="ranking",

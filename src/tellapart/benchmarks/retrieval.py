@@ -100,6 +100,7 @@ COCO_COUNTERFACTUALS_TEST = replace(
     name="coco-counterfactuals-test",
     title="COCO-Counterfactuals retrieval on the authors' test split, which is by row: pairs are torn apart",
     items=10_446,
+    task="distinct-retrieval",
     source="https://github.com/IntelLabs/multimodal_cognitive_ai",
     files=(_SPLIT,),
     hub=None,

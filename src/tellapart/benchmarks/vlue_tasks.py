@@ -13,7 +13,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations, find_files, first_file, one_file
 from tellapart.data.task_records import QuestionSet
 
-__all__ = ["NLVR2_IN_DOMAIN", "VLUE_CAPTIONS", "VLUE_GROUNDING", "VLUE_NLVR2", "VLUE_RETRIEVAL", "VLUE_VQA", "VQA2"]
+__all__ = ["VLUE_CAPTIONS", "VLUE_GROUNDING", "VLUE_NLVR2", "VLUE_RETRIEVAL", "VLUE_VQA", "VQA2"]
 
 _VLUE: dict[str, Any] = {
     "source": "https://github.com/MichaelZhouwang/VLUE",
@@ -45,22 +45,6 @@ VLUE_NLVR2 = Benchmark(
     cluster="the sentence",
     rival="nlvr2",
     load=one_file("vlue-nlvr2", "nlvr2_vlue_test.json", vlue.read_statements),
-)
-
-NLVR2_IN_DOMAIN = Benchmark(
-    name="nlvr2",
-    title="NLVR2 test-P: is a sentence true of two images?",
-    items=6_967,
-    task="nlvr2",
-    source="https://github.com/lil-lab/nlvr",
-    licence="CC BY 4.0 (annotations)",
-    citation="Suhr et al., A Corpus for Reasoning about Natural Language Grounded in Photographs, ACL 2019",
-    files=("nlvr2_test.json",),
-    images="NLVR2's test images",
-    cluster="the sentence",
-    domain="in-domain",
-    rival="vlue-nlvr2",
-    load=one_file("nlvr2", "nlvr2_test.json", vlue.read_statements),
 )
 
 VLUE_VQA = Benchmark(

@@ -10,10 +10,10 @@ from typing import Any
 from sqlalchemy import insert
 from sqlmodel import Session, col, delete, select
 
-from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.find import declared_benchmark
 from tellapart.board.tables import RAW, Benchmark, Entry, Item, Model, Score, Source, TaskOutput, Vector
 from tellapart.board.vectors import outcome_vectors, pack, score_vector
-from tellapart.errors import RunError, TellapartError
+from tellapart.errors import RunError
 from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, Value
 from tellapart.records.run_folder import file_name
 
@@ -169,11 +169,8 @@ def _fill(
 
 def _catalogue_entry(name: str) -> tuple[str, str, str]:
     """Return domain, rival and title from the catalogue; empty for a benchmark that it does not list."""
-    try:
-        benchmark = find_benchmark(name)
-    except TellapartError:
-        return "", "", ""
-    return benchmark.domain, benchmark.rival, benchmark.title
+    benchmark = declared_benchmark(name)
+    return (benchmark.domain, benchmark.rival, benchmark.title) if benchmark else ("", "", "")
 
 
 def _in_order(session: Session, entry: Entry, samples: Sequence[Sample]) -> Sequence[Sample]:

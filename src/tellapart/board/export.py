@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from tellapart.board.rendering import asset, render
 from tellapart.board.settings import BoardSettings
 from tellapart.board.site import PAGES
 from tellapart.board.store import Store
+from tellapart.board.submissions.pages import render_template
+from tellapart.board.submissions.service import Submissions
 from tellapart.board.tables import Benchmark
 from tellapart.board.views.comparison import MOST, choose_page
 from tellapart.board.views.gallery import PAGE as QUERIES
@@ -29,7 +32,13 @@ PageKey = tuple[str, tuple[tuple[str, str | int], ...]]
 
 
 def export_site(
-    store: Store, settings: BoardSettings, out: Path, *, most_items: int = 500, most_compared: int = MOST
+    store: Store,
+    settings: BoardSettings,
+    out: Path,
+    *,
+    submissions: Submissions | None = None,
+    most_items: int = 500,
+    most_compared: int = MOST,
 ) -> int:
     """Write the board to a folder, and return the number of pages.
 
@@ -39,6 +48,7 @@ def export_site(
         store: the records, read in already.
         settings: the board's.
         out: the folder.
+        submissions: the hidden benchmarks, whose leaderboards are written as the server shows them.
         most_items: so many of each benchmark's items, those that most models fail, have a page; and so many queries
             of a gallery, each way.
         most_compared: so many models, the best by the first page, are compared each with each.
@@ -47,14 +57,20 @@ def export_site(
         RunError: a file cannot be written.
     """
     with store.reading() as session:
-        return _Crawl(session, settings, out, most_items, most_compared).run()
+        return _Crawl(session, settings, out, submissions, (most_items, most_compared)).run()
 
 
 class _Crawl:
     def __init__(
-        self, session: Session, settings: BoardSettings, out: Path, most_items: int, most_compared: int
+        self,
+        session: Session,
+        settings: BoardSettings,
+        out: Path,
+        submissions: Submissions | None,
+        most: tuple[int, int],
     ) -> None:
-        self._session, self._settings, self._out, self._most = session, settings, out, most_items
+        self._session, self._settings, self._out, self._hidden = session, settings, out, submissions
+        self._most, most_compared = most
         self._choice = choose_page(session, settings, most=most_compared)
         self._compared = {link.args[side] for row in self._choice.pairs for link in row for side in "ab"}
         self._seen: set[PageKey] = set()
@@ -100,14 +116,23 @@ class _Crawl:
         return self._items[slug]
 
     def _write_page(self, name: str, args: dict[str, Any]) -> None:
-        page = PAGES[name]
         here = path_of(name, **args)
+        folder, links = self._out / here.lstrip("/"), StaticLinks(here, self._add)
+        if name not in PAGES:
+            self._write_hidden(folder, links, **args)
+            return
+        page, hidden = PAGES[name], self._hidden is not None
         view = self._choice if name == "choose" else page.gather(self._session, self._settings, **args)
-        folder = self._out / here.lstrip("/")
-        write_text_file(
-            folder / "index.html", render(page.template, view, StaticLinks(here, self._add), self._settings)
-        )
+        write_text_file(folder / "index.html", render(page.template, view, links, self._settings, hidden=hidden))
         self._write_data(folder, view)
+
+    def _write_hidden(self, folder: Path, links: StaticLinks, name: str = "") -> None:
+        """Write the leaderboard of a hidden benchmark, or the list of them."""
+        assert self._hidden is not None  # noqa: S101  (no other page links to them)
+        content = self._hidden.leaderboard(name) if name else self._hidden.listing()
+        page = render_template("leaderboard" if name else "hidden", content, links)
+        write_text_file(folder / "index.html", page)
+        write_text_file(folder / "data.json", json.dumps(content, indent=1) + "\n")
 
     def _write_data(self, folder: Path, view: View) -> None:
         write_text_file(folder / "data.json", view.model_dump_json(indent=1) + "\n")

@@ -23,6 +23,8 @@ PATTERNS = {
     "compare": "/compare/{a}/{b}",
     "pareto": "/pareto/{cost}",
     "ranks": "/ranks",
+    "hidden": "/hidden",
+    "hidden_benchmark": "/hidden/{name}",
     "picture": "/benchmarks/{slug}/items/{position}/pictures/{number}",
     "static": "/static/{name}",
 }

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from sqlmodel import Session, select
+from sqlmodel import Session, col, select
 
-from tellapart.benchmarks.find import find_benchmark
-from tellapart.benchmarks.locations import Locations
 from tellapart.board.tables import Benchmark, Entry, Item
 from tellapart.board.views.view import one_by_slug
-from tellapart.errors import DataError, TellapartError, UnknownNameError
-from tellapart.report.pictures import data_uri
+from tellapart.errors import TellapartError, UnknownNameError
+from tellapart.records.result import Located, RunRecord
+from tellapart.report.image_sources import ImageSources
+from tellapart.report.pictures import small_picture
 
 __all__ = ["picture"]
-
-Read = Callable[[str], bytes]
 
 
 def picture(session: Session, slug: str, position: int, number: int) -> tuple[str, bytes]:
@@ -33,27 +30,36 @@ def picture(session: Session, slug: str, position: int, number: int) -> tuple[st
     item = session.get(Item, (benchmark.id, position)) if 0 <= position < benchmark.n else None
     if item is None or not 0 <= number < len(item.images):
         raise UnknownNameError(f"{benchmark.name} has no picture {number} of item {position}")
-    runs = session.exec(select(Entry.run).where(Entry.benchmark_id == benchmark.id)).all()
-    folders = {(run.get("data"), run.get("images")) for run in runs if run}
-    for data, images in sorted(folders, key=str):
+    for sources in _sources(session, benchmark):
         try:
-            read = _reader(benchmark.name, data, images)
+            read = _reader(sources)
             if read is not None:
-                return _decode(data_uri(read(item.images[number]), item.images[number]))
+                return _picture(read(item.images[number]), item.images[number])
         except (TellapartError, OSError):
             continue
     raise UnknownNameError(f"{benchmark.name}: the picture {item.images[number]!r} is not on this machine")
 
 
+def _sources(session: Session, benchmark: Benchmark) -> Iterator[ImageSources]:
+    """Yield where the benchmark's runs found its images."""
+    of_benchmark = select(Entry.folder, Entry.run, Entry.record).where(Entry.benchmark_id == benchmark.id)
+    for folder, run, record in session.exec(of_benchmark.order_by(col(Entry.id))):
+        if folder and run:
+            own, circumstances = record.get("own"), RunRecord.model_validate(run)
+            yield ImageSources(
+                folder=Path(folder),
+                benchmark=benchmark.name,
+                own=Located.model_validate(own) if own else None,
+                data=circumstances.data,
+                images=circumstances.images,
+            )
+
+
 @lru_cache(maxsize=64)
-def _reader(benchmark: str, data: str | None, images: str | None) -> Read | None:
-    # Folders that are gone have no images.
-    named = (Path(folder) if folder and Path(folder).is_dir() else None for folder in (data, images))
-    return find_benchmark(benchmark, Locations(*named)).read_image()
+def _reader(sources: ImageSources) -> Callable[[str], bytes] | None:
+    return sources.reader()
 
 
-def _decode(uri: str) -> tuple[str, bytes]:
-    head, _, body = uri.partition(",")
-    if not head.startswith("data:image/"):
-        raise DataError(f"expected a picture, got {head[:40]!r}")
-    return head.removeprefix("data:").removesuffix(";base64"), base64.b64decode(body)
+def _picture(data: bytes, name: str) -> tuple[str, bytes]:
+    kind, small = small_picture(data, name)
+    return f"image/{kind}", small

@@ -34,7 +34,8 @@ ReportProblem = Callable[[str], None]
 def read_in(store: Store, settings: BoardSettings, report: ReportProblem) -> int:
     """Bring the database up to date with the settings' files, and return how many of them were read.
 
-    A file that cannot be read is reported and left out.
+    A file that cannot be read is reported and left out. Several boards may share a database: what lies outside this
+    one's folders is another's, and stays.
 
     >>> with Store("sqlite://") as store:
     ...     read_in(store, BoardSettings(), print)
@@ -42,10 +43,11 @@ def read_in(store: Store, settings: BoardSettings, report: ReportProblem) -> int
     """
     with store.session() as session:
         files = list(_files(settings))
-        known = {source.path: source for source in session.exec(select(Source)).all()}
+        known = session.exec(select(Source)).all()
+        own = [source for source in known if _is_own(settings, source)]
         now = {str(path): (kind, _digest(path)) for path, kind in files}
-        gone = [source for path, source in known.items() if now.get(path) != (source.kind, source.digest)]
-        touched = _forget(session, gone, list(known.values())) if gone else set()
+        gone = [source for source in own if now.get(source.path) != (source.kind, source.digest)]
+        touched = _forget(session, gone, known, own) if gone else set()
         still = set(session.exec(select(Source.path)).all())
         fresh = [(path, *now[str(path)]) for path, _ in files if str(path) not in still]
         for path, kind, digest in fresh:
@@ -80,10 +82,22 @@ def signature(settings: BoardSettings) -> tuple[tuple[str, int, int], ...]:
 
 
 def _files(settings: BoardSettings) -> Iterator[tuple[Path, str]]:
-    for folder in settings.runs:
-        paths = sorted(path for name in (RESULTS, TIMING) for path in folder.rglob(name))
-        yield from ((path, "run" if path.name == RESULTS else "timing") for path in paths)
-    yield from ((path, "imported") for path in settings.imported)
+    """Yield every file once, by its absolute path: the same file is one source from wherever a board is started."""
+    found = {
+        path: "run" if path.name == RESULTS else "timing"
+        for folder in settings.runs
+        for path in sorted(path for name in (RESULTS, TIMING) for path in folder.resolve().rglob(name))
+    }
+    yield from found.items()
+    yield from dict.fromkeys((path.resolve(), "imported") for path in settings.imported)
+
+
+def _is_own(settings: BoardSettings, source: Source) -> bool:
+    """Return whether a source lies where this board looks: what another one read in elsewhere is not its to delete."""
+    path = Path(source.path)
+    if source.kind == "imported":
+        return path in {each.resolve() for each in settings.imported}
+    return any(path.is_relative_to(folder.resolve()) for folder in settings.runs)
 
 
 def _digest(path: Path) -> str:
@@ -93,13 +107,17 @@ def _digest(path: Path) -> str:
         return ""  # its reader reports the error
 
 
-def _forget(session: Session, gone: Sequence[Source], known: Sequence[Source]) -> set[int]:
+def _forget(session: Session, gone: Sequence[Source], known: Sequence[Source], own: Sequence[Source]) -> set[int]:
     """Delete the rows of sources that are gone or changed, and return the benchmarks that they touch.
 
-    A superseded source may count again, so it is deleted and read again, too.
+    A superseded source may count again, so it is deleted and read again, too; another board's, by that board.
     """
     touched = set()
-    for source in {source.id: source for source in (*gone, *(each for each in known if each.superseded))}.values():
+    for source in known:
+        if source.superseded:
+            source.digest = ""
+            session.add(source)
+    for source in {source.id: source for source in (*gone, *(each for each in own if each.superseded))}.values():
         entries = session.exec(select(Entry).where(Entry.source_id == source.id)).all()
         touched |= {entry.benchmark_id for entry in entries}
         remove(session, entries)
@@ -143,9 +161,8 @@ def _read_run(session: Session, path: Path, source: Source) -> set[int]:
 
 def _model(result: Result) -> Model:
     record = result.model
-    parts = (record.name, record.fingerprint, record.dtype or "", record.reading or "", record.prompt or "")
     # An imported result's fingerprint is the file's; several files of one model share the name alone.
-    identity = f"{IMPORTED}{record.name}" if record.fingerprint.startswith(IMPORTED) else "\n".join(parts)
+    identity = f"{IMPORTED}{record.name}" if record.fingerprint.startswith(IMPORTED) else "\n".join(record.system)
     return Model(
         slug=file_name(record.name),
         name=record.name,

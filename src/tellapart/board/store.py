@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -33,16 +35,27 @@ _CHANGED = "the records have changed"
 _ALEMBIC, _ALEMBIC_PREFIX = "alembic_version", "board_"
 
 
-def database_url(url: str | None, folder: Path) -> str:
+def database_url(url: str | None, folder: Path, more: Iterable[Path] = ()) -> str:
     """Return SQLAlchemy's address of the database: `board.sqlite` in a folder if no URL is given.
 
-    `postgresql://` selects the driver that `tellapart[postgres]` installs.
+    A board that shows more than that folder has a database of its own beside it, named by what it shows: boards that
+    show different things do not show each other's. `postgresql://` selects the driver of `tellapart[postgres]`.
+
+    Args:
+        url: given by the user; used as it is.
+        folder: of runs.
+        more: other folders and files that the board shows.
 
     >>> database_url(None, Path("/srv/runs")), database_url("postgresql://localhost/board", Path("runs"))
     ('sqlite:////srv/runs/board.sqlite', 'postgresql+psycopg://localhost/board')
+    >>> database_url(None, Path("/srv/runs"), [Path("/srv/papers.toml")])
+    'sqlite:////srv/runs/board-a97532a4.sqlite'
     """
     if url is None:
-        return f"sqlite:///{(folder / 'board.sqlite').absolute()}"
+        own = folder.resolve()
+        others = sorted({str(path.resolve()) for path in more} - {str(own)})
+        mark = f"-{hashlib.sha256(json.dumps(others).encode()).hexdigest()[:8]}" if others else ""
+        return f"sqlite:///{own / f'board{mark}.sqlite'}"
     return url.replace("postgresql://", "postgresql+psycopg://", 1)
 
 

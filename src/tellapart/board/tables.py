@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 #: The version of these tables. Raise it with every change to a column, an index or the meaning of a value.
-SCHEMA = 2
+SCHEMA = 3
 
 #: The metric under which a vector holds an entry's raw scores, float32 (item, image, text).
 RAW = ""

@@ -18,7 +18,7 @@ from tellapart.builders.builder import Failed, Made, Outcome, Rejected
 from tellapart.data.item import Item
 from tellapart.errors import DataError, RunError
 
-__all__ = ["Journal", "JournalImages"]
+__all__ = ["Journal", "JournalImages", "count_decided"]
 
 #: Seconds of work that may be lost when the process is killed: outcomes are committed, and synced, this often.
 _PERIOD = 0.5
@@ -159,6 +159,24 @@ class Journal:
         """Close the journal and delete its file."""
         self.close()
         self._path.unlink()
+
+
+def count_decided(path: Path) -> int:
+    """Return how many candidates a journal holds that became items or were rejected; 0 where there is no journal.
+
+    >>> count_decided(Path("no/such.journal"))
+    0
+    """
+    if not path.is_file():
+        return 0
+    file = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    try:
+        (count,) = file.execute("SELECT count(*) FROM outcome WHERE kind != 'failed'").fetchone()
+    except sqlite3.DatabaseError:  # held by another build, or no journal
+        return 0
+    finally:
+        file.close()
+    return int(count)
 
 
 class JournalImages(Mapping[str, bytes]):

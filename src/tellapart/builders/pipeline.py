@@ -93,8 +93,9 @@ def build(
         for outcome in outcomes.values():
             funnel.count(outcome)
         if not items:
-            why = ", ".join(f"{step} {reason} {n}".replace("  ", " ") for step, reason, n in funnel.rows()[1:-1])
-            raise DataError(f"none of {len(candidates)} candidates became an item ({why}); nothing is written")
+            rows = funnel.rows()[1:-1]
+            why = ", ".join(f"{n} {step}" + (f" ({reason})" if reason else "") for step, reason, n in rows)
+            raise DataError(f"none of {len(candidates)} candidates became an item: {why}; nothing is written")
         images = journal.images({reference for item in items for reference in item.images})
         write_pair_set(out, items, images, _card(opened, funnel), progress=partial(report, "writing"))
         journal.remove()

@@ -16,7 +16,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 
 @app.callback()
 def _annotate() -> None:
-    """Human studies: surveys for Label Studio or spreadsheets, their answers, and how people agree."""
+    """Human studies: surveys as pages, for Label Studio or as spreadsheets, their answers, and how people agree."""
 
 
 @app.command("export")
@@ -48,7 +48,7 @@ def export_command(
     images: Images = None,
     as_json: Json = False,
 ) -> None:
-    """Write a survey of a pair set: Label Studio projects and spreadsheets, one an annotator, and the key."""
+    """Write a survey of a pair set: pages, Label Studio projects and spreadsheets, one an annotator, and the key."""
     from tellapart.annotate.folder import ImageAccess, read_earlier, write_study
     from tellapart.annotate.survey import Deal, deal
     from tellapart.annotate.surveys import find_survey
@@ -59,11 +59,17 @@ def export_command(
     options = Deal(_annotator_names(annotators), each, seed, sample)
     pairs = load_pairs(benchmark, Locations(data, images))
     study = deal(chosen, pairs, options, read_earlier(after) if after else None)
-    write_study(to, chosen, study, pairs, ImageAccess(embed, prefix))
+    largest = write_study(to, chosen, study, pairs, ImageAccess(embed, prefix))
     if as_json:
         counts = {"units": len(study.units), "tasks": len(study.tasks), "annotators": study.annotators}
+        counts |= {"pages": str(to / "pages") if largest else None}
         return print_json({"to": str(to), "survey": chosen.name, **counts})
     typer.echo(f"{len(study.units):,} units, {len(study.tasks):,} tasks for {', '.join(study.annotators)} in {to}")
+    if largest:
+        size = f"{largest / 1e6:.1f} MB at most"
+        typer.echo(f"pages: {to}/pages/NAME.html ({size}), to open in a browser, offline; each saves a file of answers")
+    else:
+        typer.echo("pages: none, an annotator's pictures take over 100 MB; give fewer tasks (--each, --sample), or:")
     typer.echo(f"Label Studio: a project an annotator, with {to}/label_studio/config.xml and tasks_NAME.json")
     if not embed:
         typer.echo(
@@ -73,14 +79,15 @@ def export_command(
     typer.echo(
         f"spreadsheets: {to}/sheets/NAME.csv, with {to}/images beside; keep study.json to yourself: it is the key"
     )
-    return typer.echo(f"then: tellapart annotate import {to} EXPORT...")
+    return typer.echo(f"then: tellapart annotate import {to} ANSWERS...")
 
 
 @app.command("import")
 def import_command(
     study: Annotated[Path, typer.Argument(help="The study's folder.")],
     files: Annotated[
-        list[Path], typer.Argument(help="Label Studio's exports (JSON, JSON_MIN) and filled-in sheets (CSV).")
+        list[Path],
+        typer.Argument(help="Answers that pages saved (JSON), Label Studio's exports (JSON, JSON_MIN), sheets (CSV)."),
     ],
     partial: Annotated[bool, typer.Option("--partial", help="Tasks without an answer are no error.")] = False,
     answer_list: Annotated[
@@ -96,9 +103,8 @@ def import_command(
     """Read answers into a study's folder, strictly: nothing is guessed, dropped or taken twice."""
     from tellapart.annotate.agreement import usable
     from tellapart.annotate.folder import read_study, write_answers, write_rows
-    from tellapart.annotate.label_studio import read_export
-    from tellapart.annotate.replies import Reply, decode_replies, field_names, read_allowed
-    from tellapart.annotate.sheets import read_sheet
+    from tellapart.annotate.replies import decode_replies, read_allowed
+    from tellapart.annotate.reply_files import read_replies
     from tellapart.annotate.surveys import find_survey
     from tellapart.errors import DataError
 
@@ -109,12 +115,7 @@ def import_command(
             f"--records: a {survey.name} survey makes no records; `tellapart annotate agree` reads its answers"
         )
     allowed = read_allowed(answer_list) if answer_list else frozenset()
-    replies: list[Reply] = []
-    for path in files:
-        if path.suffix not in {".json", ".csv"}:
-            raise DataError(f"{path}: answers are read from Label Studio's .json and from .csv sheets")
-        csv = path.suffix == ".csv"
-        replies += read_sheet(path, survey, key) if csv else read_export(path, field_names(survey, key))
+    replies = [reply for path in files for reply in read_replies(path, survey, key)]
     answers = decode_replies(survey, key, replies, allowed=allowed, partial=partial)
     to = write_answers(study, answers)
     good, skipped = usable(answers), sum(answer.skipped for answer in answers)

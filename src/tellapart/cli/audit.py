@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tellapart.cli.options import Data, Images, Json, print_json
+from tellapart.cli.invocation import interruptible
+from tellapart.cli.options import Data, Images, Json, Quiet, print_json
 
 __all__ = ["audit_command"]
 
@@ -41,6 +42,7 @@ def audit_command(
     data: Data = None,
     images: Images = None,
     open_card: Annotated[bool, typer.Option("--open", help="With --to: show its card.html in a browser.")] = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Look for artefacts in a pair set, and write its data card.
@@ -51,16 +53,15 @@ def audit_command(
     from tellapart.audit.show import print_audit, write_audit
     from tellapart.benchmarks.find import load_pairs_or_folder
     from tellapart.benchmarks.locations import Locations
-    from tellapart.cli.progress import TerminalProgress
     from tellapart.report.browser import open_in_browser
 
     if open_card and to is None:
         raise typer.BadParameter("--open shows the card that --to DIR writes; name a DIR")
     locations = Locations(data, images)
-    pairs = load_pairs_or_folder(pair_set, locations)
-    other = load_pairs_or_folder(against, locations) if against is not None else None
-    with TerminalProgress() as progress:
+    with interruptible(quiet=quiet) as progress:
         update = progress.callback("audit")
+        pairs = load_pairs_or_folder(pair_set, locations)
+        other = load_pairs_or_folder(against, locations) if against is not None else None
         result = audit(pairs, Options(other, text_model, not no_images, update, detector_model, grammar_model))
     lines = write_audit(to, pairs, result) if to is not None else []
     if as_json:

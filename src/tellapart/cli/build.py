@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tellapart.cli.invocation import resumable
-from tellapart.cli.options import Json, print_json
+from tellapart.cli.invocation import interruptible
+from tellapart.cli.options import Json, Quiet, print_json
 
 __all__ = ["build_command"]
 
@@ -44,6 +45,7 @@ def build_command(
     ] = 0.0,
     card: Annotated[bool, typer.Option("--card", help="Audit the set; card.html and card.md into its folder.")] = False,
     open_card: Annotated[bool, typer.Option("--open", help="The same, and show card.html in a browser.")] = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Build a pair set from a recipe; stopped in whatever way, the same command goes on where it was."""
@@ -57,11 +59,11 @@ def build_command(
     from tellapart.report.builds import build_json, print_build
 
     if pairs is not None:
-        _write_caption_pairs(recipe, pairs, workers or 1, limit, as_json=as_json)
+        _write_caption_pairs(recipe, pairs, workers or 1, limit, quiet=quiet, as_json=as_json)
         return
     executor = RayExecutor(ray, workers, ray_gpus) if ray is not None else None
     folder = out or Path("sets") / read_recipe_file(recipe).name
-    with resumable() as progress:
+    with interruptible(partial(_kept, folder), quiet=quiet) as progress:
         update = progress.callback(folder.name)
         built = build(recipe, folder, workers=workers or 1, executor=executor, limit=limit, progress=update)
         page = audit_folder(folder, progress.callback("audit")) if card or open_card else None
@@ -77,14 +79,33 @@ def build_command(
         open_in_browser(page)
 
 
-def _write_caption_pairs(recipe: Path, out: Path, workers: int, limit: int | None, *, as_json: bool) -> None:
+def _kept(folder: Path) -> str | None:
+    """Say what an interrupted build has left: the whole set, or a journal of candidates."""
+    from tellapart.builders.journal import count_decided
+    from tellapart.builders.pipeline import journal_of
+
+    if (folder / "card.json").is_file():
+        return f"the set in {folder} is complete and kept, its audit is not"
+    decided = count_decided(journal_of(folder))
+    return f"{decided:,} decided candidates are kept in {journal_of(folder)}" if decided else None
+
+
+def _write_caption_pairs(
+    recipe: Path, out: Path, workers: int, limit: int | None, *, quiet: bool, as_json: bool
+) -> None:
     from tellapart.builders.captions.pairs_file import write_caption_pairs
-    from tellapart.cli.progress import TerminalProgress
     from tellapart.report.builds import caption_pairs_json, print_caption_pairs
 
-    with TerminalProgress() as progress:
+    with interruptible(partial(_kept_captions, out), quiet=quiet) as progress:
         written = write_caption_pairs(recipe, out, workers=workers, limit=limit, progress=progress.callback(out.name))
     if as_json:
         print_json(caption_pairs_json(written, out))
     else:
         print_caption_pairs(written, out)
+
+
+def _kept_captions(out: Path) -> str | None:
+    from tellapart.builders.captions.pairs_file import count_decided, journal_of
+
+    decided = count_decided(journal_of(out))
+    return f"{decided:,} decided captions are kept in {journal_of(out)}" if decided else None

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tellapart.cli.options import Device, Json, Seed, print_json
+from tellapart.cli.invocation import interruptible
+from tellapart.cli.options import Device, Json, Quiet, Seed, print_json
 
 __all__ = ["check_command"]
 
@@ -16,11 +17,11 @@ def check_command(
     model: Annotated[str | None, typer.Argument(help="Also test a model of your own.")] = None,
     device: Device = "cpu",
     seed: Seed = 0,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Show that models whose results are known beforehand get them, on every shape."""
     from tellapart.benchmarks.find import load_pairs
-    from tellapart.cli.progress import TerminalProgress
     from tellapart.evaluation.check import check_model, check_references
     from tellapart.evaluation.evaluate import chosen
     from tellapart.models.find import find_model
@@ -28,7 +29,7 @@ def check_command(
     from tellapart.report.show import print_gates
 
     subject = find_model(model, ModelOptions(device=device, seed=seed)) if model is not None else None
-    with TerminalProgress() as progress:
+    with interruptible(quiet=quiet) as progress:
         gates = check_references(progress.callback("reference models"))
         if subject is not None:
             pairs = load_pairs("demo")

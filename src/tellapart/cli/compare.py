@@ -13,17 +13,33 @@ __all__ = ["compare_command"]
 
 
 def compare_command(
-    run_a: Annotated[Path, typer.Argument(help="A run folder.")],
-    run_b: Annotated[Path, typer.Argument(help="Another, on the same items.")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN...",
+            help="Run folders, on the same items. All models of a folder are compared, but for reference models that "
+            "are not named by their own folder.",
+        ),
+    ],
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", help="Compare each model with this one, not each with each.")
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="TAG", help="Compare on the items of each of a tag's values, too.")
+    ] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Compare two runs: paired difference with its interval, and the exact McNemar test."""
-    from tellapart.evaluation.compare import compare
-    from tellapart.report.show import print_comparison
+    """Compare models: paired differences with intervals, exact McNemar tests, Holm over all of them, and tiers."""
+    from tellapart.evaluation.compare_models import compare_models
+    from tellapart.report.comparisons import choose_models, print_comparison, print_models
 
-    comparison = compare(run_a, run_b, seed=seed)
+    chosen = choose_models(runs, baseline)
+    comparison = compare_models(chosen.runs, baseline=chosen.baseline, by=by, seed=seed)
+    two = comparison.pairs[0] if len(comparison.models) == 2 else None
     if as_json:
-        print_json(comparison.model_dump(mode="json"))
+        print_json((two or comparison).model_dump(mode="json"))
+    elif two is not None:
+        print_comparison(two, chosen.left_out)
     else:
-        print_comparison(comparison)
+        print_models(comparison, chosen.left_out)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tellapart.cli.invocation import open_store
-from tellapart.cli.options import Cache, Data, Device, Images, Json
+from tellapart.cli.invocation import interruptible, kept_embeddings, open_store
+from tellapart.cli.options import Cache, Data, Device, Images, Json, Quiet
 
 __all__ = ["detect_command"]
 
@@ -30,12 +31,12 @@ def detect_command(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the folds and the bootstrap.")] = 0,
     cache: Cache = None,
     out: Annotated[Path | None, typer.Option("--out", help="Also write the record there, as JSON.")] = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Tell natural from synthetic by frozen features, and play the benchmark by that alone."""
     from tellapart.benchmarks.find import load_pairs_or_folder
     from tellapart.benchmarks.locations import Locations
-    from tellapart.cli.progress import TerminalProgress
     from tellapart.models.deferred import find_deferred
     from tellapart.models.options import ModelOptions
     from tellapart.records.run_folder import write_text_file
@@ -43,7 +44,10 @@ def detect_command(
     from tellapart.train.detectors import DetectorSettings, detect
 
     locations = Locations(data, images)
-    with open_store(cache) as store, TerminalProgress() as progress:
+    with (
+        open_store(cache) as store,
+        interruptible(partial(kept_embeddings, store), quiet=quiet) as progress,
+    ):
         detection = detect(
             load_pairs_or_folder(pair_set, locations),
             find_deferred(model, ModelOptions(device=device), store),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from tellapart.cli.progress import TerminalProgress
+    from tellapart.cli.progress import CommandProgress
     from tellapart.models.store import EmbeddingStore
 
-__all__ = ["command_line", "new_run_folder", "open_store", "resumable"]
+__all__ = ["command_line", "interruptible", "kept_embeddings", "new_run_folder", "open_store"]
 
 
 def command_line() -> str:
@@ -45,20 +45,30 @@ def open_store(cache: Path | None, *, in_memory: bool = False) -> EmbeddingStore
     return EmbeddingStore(None if in_memory else path)
 
 
+def kept_embeddings(store: EmbeddingStore) -> str | None:
+    """Say what an interrupted command has left in the store; nothing if that was in memory."""
+    return f"embeddings and scores that were computed are kept in {store.path}" if store.path else None
+
+
 @contextmanager
-def resumable(again: str | None = None, result: str = "what is done") -> Iterator[TerminalProgress]:
+def interruptible(
+    kept: Callable[[], str | None] = lambda: None, *, again: str | None = None, quiet: bool = False
+) -> Iterator[CommandProgress]:
     """Show progress; on Ctrl-C print what is kept and how to go on, and exit with 130.
 
     Args:
-        again: the command that goes on; the same one if not given.
-        result: what an interrupted command keeps.
+        kept: returns the sentence that says what an interrupted command has left; None where that is nothing.
+        again: the command that goes on, or begins again; the same one if not given.
+        quiet: show no progress.
     """
-    from tellapart.cli.progress import TerminalProgress
+    from tellapart.cli.progress import show_progress
 
-    with TerminalProgress() as progress:
+    with show_progress(quiet=quiet) as progress:
         try:
             yield progress
         except KeyboardInterrupt:
             progress.stop()
-            print(f"interrupted; {result} is kept. Go on with: {again or command_line()}", file=sys.stderr)
+            left, command = kept(), again or command_line()
+            ending = f"{left}. Go on with: {command}" if left else f"nothing is kept. Begin again with: {command}"
+            print(f"interrupted; {ending}", file=sys.stderr)
             raise typer.Exit(130) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -69,11 +69,16 @@ app.add_typer(annotate_app, name="annotate")
 app.add_typer(board_app, name="board")
 
 
+#: The parent of every error in how a command was typed. Its library is `click`, or typer's own copy of it, by version.
+_TypedWrong: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+
 def main() -> NoReturn:
-    """Run the command line; an error that was raised on purpose is one line and exit status 2."""
+    """Run the command line; an error that was raised on purpose, or in typing, is one line and exit status 2."""
+    status = None
     try:
         try:
-            app(prog_name="tellapart", standalone_mode=True)
+            status = app(prog_name="tellapart", standalone_mode=False)
         finally:
             if sys.stdout is not None:  # closed by the caller
                 sys.stdout.flush()
@@ -84,7 +89,23 @@ def main() -> NoReturn:
     except (TellapartError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
-    sys.exit(0)
+    except (typer.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except _TypedWrong as error:
+        _explain(error)
+        sys.exit(2)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _explain(error: Any) -> None:
+    """Print what was typed wrong and which help says what is right; typer itself draws a box of five lines."""
+    message = " ".join(str(error.format_message()).split()).rstrip(".")
+    if not message:  # a group of commands without one: its help is printed already
+        return
+    context = getattr(error, "ctx", None)
+    typed = [word for word in sys.argv[1:2] if word in _COMMANDS]
+    command = context.command_path if context is not None else " ".join(["tellapart", *typed])
+    print(f"error: {message}{'' if message.endswith('?') else ';'} see: {command} --help", file=sys.stderr)
 
 
 def _print_version(version: bool) -> None:

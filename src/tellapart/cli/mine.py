@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tellapart.cli.invocation import open_store, resumable
-from tellapart.cli.options import Cache, Device
+from tellapart.cli.invocation import interruptible, kept_embeddings, open_store
+from tellapart.cli.options import Cache, Device, Quiet
 
 __all__ = ["mine_command"]
 
@@ -39,6 +40,7 @@ def mine_command(
     device: Device = "cpu",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of what is drawn.")] = 0,
     cache: Cache = None,
+    quiet: Quiet = False,
 ) -> None:
     """Find hard negatives among the training images and captions themselves.
 
@@ -51,7 +53,10 @@ def mine_command(
 
     root = images_root(rows, images)
     source = read_rows([rows], Path(), None if images is None else str(images), limit=limit)
-    with open_store(cache) as store, resumable(result="what was scored") as progress:
+    with (
+        open_store(cache) as store,
+        interruptible(partial(kept_embeddings, store), quiet=quiet) as progress,
+    ):
         features = find_deferred(model, ModelOptions(device=device), store)
         update = progress.callback(out.name)
         if scorer is None:

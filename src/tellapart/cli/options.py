@@ -10,24 +10,32 @@ import typer
 
 __all__ = [
     "BenchmarkName",
+    "Bundle",
     "Cache",
     "Data",
     "Device",
     "Dtype",
     "Images",
     "Json",
+    "Labels",
     "ModelName",
     "ModelNames",
     "NoCache",
     "Out",
+    "Quiet",
     "Reading",
     "Seed",
+    "Sort",
+    "labels_of",
     "print_json",
 ]
 
 _MODEL = "A model (`tellapart ls models`): a name, a file, a folder or a hub id. Repeatable."
 
 BenchmarkName = Annotated[str, typer.Argument(help="A benchmark (`tellapart ls benchmarks`) or folder:PATH.")]
+Bundle = Annotated[
+    bool, typer.Option("--bundle", help="Keep the report's pictures in the run folder, so that it can be sent.")
+]
 ModelNames = Annotated[list[str] | None, typer.Option("-m", "--model", help=_MODEL)]
 ModelName = Annotated[list[str], typer.Option("-m", "--model", help=_MODEL)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
@@ -35,6 +43,9 @@ Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the bootstrap 
 Cache = Annotated[Path | None, typer.Option("--cache", help="Folder of the embedding store.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Keep embeddings in memory, for this run alone.")]
 Out = Annotated[Path | None, typer.Option("--out", help="The run folder; made if it is not there.")]
+Quiet = Annotated[
+    bool, typer.Option("-q", "--quiet", help="No progress: no bar on a terminal, no line every half minute elsewhere.")
+]
 Data = Annotated[
     Path | None,
     typer.Option(
@@ -48,6 +59,12 @@ Images = Annotated[
     Path | None,
     typer.Option("--images", help="Their images: DIR/BENCHMARK or DIR; beside the other files if not given."),
 ]
+Labels = Annotated[
+    list[str] | None, typer.Option("--label", metavar="NAME=TEXT", help="What to call a model. Repeatable.")
+]
+Sort = Annotated[
+    str | None, typer.Option("--sort", help="A metric to order the models by; as they were named if not given.")
+]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda or mps.")]
 Dtype = Annotated[
     str, typer.Option("--dtype", help="What torch models compute in: float32, bfloat16 or float16; scores are float32.")
@@ -58,6 +75,28 @@ Reading = Annotated[
         "--reading", help="Which of a model's readings is scored: itc, itm, itm_logit, vqa, yes_no, likelihood, ..."
     ),
 ]
+
+
+def labels_of(given: list[str] | None) -> dict[str, str]:
+    """Read `--label NAME=TEXT`.
+
+    Raises:
+        RunError: one has no `=`, or names a model again.
+
+    >>> labels_of(["ViT-B-32/openai=CLIP B/32"])
+    {'ViT-B-32/openai': 'CLIP B/32'}
+    """
+    from tellapart.errors import RunError
+
+    labels: dict[str, str] = {}
+    for each in given or ():
+        name, separator, text = each.partition("=")
+        if not (name and separator and text):
+            raise RunError(f"--label {each}: write NAME=TEXT, the model's name in results and what to call it")
+        if name in labels:
+            raise RunError(f"--label {name}= is given twice; name each model once")
+        labels[name] = text
+    return labels
 
 
 def print_json(value: Any) -> None:

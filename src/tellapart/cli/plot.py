@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tellapart.cli.options import Labels, Sort, labels_of
 from tellapart.report.plots.prepare import KINDS
 
 __all__ = ["plot_command"]
@@ -26,11 +27,16 @@ def plot_command(
         typer.Option("--metric", help="Which; those of a first look if not given. Repeatable."),
     ] = None,
     item: Annotated[str | None, typer.Option("--item", help="The id of matrix's item.")] = None,
+    tag: Annotated[
+        str | None, typer.Option("--tag", help="Heatmap's tag; that of the benchmark's paper if not given.")
+    ] = None,
     costs: Annotated[
         Path | None,
         typer.Option("--costs", help="Pareto's costs: a file of `tellapart time`, or CSV: model, and what it costs."),
     ] = None,
     cost: Annotated[str, typer.Option("--cost", help="latency, parameters, flops or memory.")] = "latency",
+    label: Labels = None,
+    sort: Sort = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the tests behind tiers.")] = 0,
 ) -> None:
     """Draw a picture for a paper: vector, legible in grey and to colour-blind eyes, the same bytes each time."""
@@ -38,7 +44,15 @@ def plot_command(
     from tellapart.report.plots.style import write_picture
 
     settings = PlotSettings(
-        benchmarks=tuple(benchmark or ()), metrics=tuple(metric or ()), item=item, costs=costs, cost=cost, seed=seed
+        benchmarks=tuple(benchmark or ()),
+        metrics=tuple(metric or ()),
+        item=item,
+        tag=tag,
+        costs=costs,
+        cost=cost,
+        seed=seed,
+        labels=labels_of(label),
+        sort=sort,
     )
     write_picture(out, prepare_plot(kind, runs, settings))
     print(f"picture: {out}")

@@ -1,31 +1,44 @@
-"""Progress on the terminal: a bar with the time that is left, for anything longer than a second."""
+"""Progress of a command on standard error: bars on a terminal, elsewhere a line every half minute; or nothing."""
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import time
+from dataclasses import dataclass
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
 
-from tellapart.data.progress import Progress
+from tellapart.data.progress import NotedProgress
+from tellapart.report.numbers import plain, thousands
 
-__all__ = ["TerminalProgress"]
+__all__ = ["CommandProgress", "ProgressLog", "TerminalProgress", "show_progress"]
 
-#: Shorter work shows no bar.
+#: Seconds; shorter work shows no bar.
 _PATIENCE = 1.0
 
 #: Characters of a bar's title.
 _WIDEST = 48
 
+#: Seconds between two lines of a log; shorter work writes none.
+_INTERVAL = 30.0
 
-class TerminalProgress:
-    """Bars on standard error while it is a terminal; silent otherwise. Leaving the block takes them off."""
 
-    def __init__(self) -> None:
-        self._visible = sys.stderr.isatty()
-        self._bars: Any = None
-        self._tasks: dict[str, Any] = {}
-        self._started: dict[str, float] = {}
+def show_progress(*, quiet: bool = False) -> CommandProgress:
+    """Return what shows the progress of this process, as a context manager; of several ranks the first shows it.
+
+    Args:
+        quiet: show nothing.
+    """
+    if quiet or os.environ.get("RANK", "0") != "0":  # torchrun numbers its processes so
+        return CommandProgress()
+    return TerminalProgress() if sys.stderr.isatty() else ProgressLog(_INTERVAL)
+
+
+class CommandProgress:
+    """Progress that is not shown; leaving the block takes off what the classes below show of it."""
 
     def __enter__(self) -> Self:
         return self
@@ -35,9 +48,26 @@ class TerminalProgress:
     ) -> None:
         self.stop()
 
-    def callback(self, title: str) -> Progress:
-        """Return the callback of a piece of work: it takes the stage, what is done of it, and the total."""
-        return lambda stage, done, total: self._update(f"{title}: {stage}", done, total)
+    def callback(self, title: str) -> NotedProgress:
+        """Return the callback of a piece of work: it takes the stage, what is done of it, the total, and a note."""
+        self._begin(title)
+        return lambda stage, done, total, note="": self._update(f"{title}: {stage}", done, total, note)
+
+    def stop(self) -> None:
+        """Show no more."""
+
+    def _begin(self, title: str) -> None: ...
+
+    def _update(self, title: str, done: int, total: int, note: str) -> None: ...
+
+
+class TerminalProgress(CommandProgress):
+    """A bar with the time that is left, for every stage that takes longer than a second."""
+
+    def __init__(self) -> None:
+        self._bars: Any = None
+        self._tasks: dict[str, Any] = {}
+        self._started: dict[str, float] = {}
 
     def stop(self) -> None:
         """Take the bars off the terminal."""
@@ -46,9 +76,7 @@ class TerminalProgress:
             self._bars = None
             self._tasks.clear()
 
-    def _update(self, title: str, done: int, total: int) -> None:
-        if not self._visible:
-            return
+    def _update(self, title: str, done: int, total: int, note: str) -> None:
         now = time.monotonic()
         started = self._started.setdefault(title, now)
         if done >= total:
@@ -61,12 +89,92 @@ class TerminalProgress:
             self._bars.start()
         if title not in self._tasks:
             self._tasks[title] = self._bars.add_task(_short(title), total=total)
-        self._bars.update(self._tasks[title], completed=done, total=total)
+        noted = f"{_short(title)} {note}".rstrip()
+        self._bars.update(self._tasks[title], completed=done, total=total, description=noted)
 
     def _finish(self, title: str) -> None:
         self._started.pop(title, None)
         if title in self._tasks:
             self._bars.remove_task(self._tasks.pop(title))
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """How far a stage is, and when and where it was first heard of: its pace is measured from there."""
+
+    title: str
+    done: int = 0
+    total: int = 0
+    note: str = ""
+    first_time: float = 0.0
+    first_done: int = 0
+
+
+class ProgressLog(CommandProgress):
+    """A plain line every half minute: since when the command is at work, the stage, how far it is, and what is left.
+
+    A thread of its own writes it, so that a stage that reports nothing for long is seen to go on, too.
+
+    Args:
+        interval: seconds between two lines.
+    """
+
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
+        self._started = time.monotonic()
+        self._stage = _Stage("at work")
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._write_lines, name="progress", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Write no more lines."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _begin(self, title: str) -> None:
+        self._stage = _Stage(f"{title}: begins")
+
+    def _update(self, title: str, done: int, total: int, note: str) -> None:
+        first_time, first_done = time.monotonic(), done
+        if self._stage.title == title:
+            first_time, first_done = self._stage.first_time, self._stage.first_done
+        self._stage = _Stage(title, done, total, note, first_time, first_done)
+
+    def _write_lines(self) -> None:
+        while not self._ended.wait(self._interval):
+            now = time.monotonic()
+            line = f"[{_clock(now - self._started)}] {_describe(self._stage, now)}"
+            try:
+                print(line, file=sys.stderr, flush=True)
+            except (OSError, ValueError):  # nobody reads it any more
+                return
+
+
+def _describe(stage: _Stage, now: float) -> str:
+    """Say how far a stage is.
+
+    >>> _describe(_Stage("mine: steps", 120, 1000, "loss 0.53", first_time=60.0, first_done=20), now=90.0)
+    'mine: steps 120 of 1,000 (12 %), loss 0.53, about 0:04:24 left'
+    """
+    parts = [plain(stage.title)]
+    if stage.total:
+        share = 100 * stage.done // stage.total
+        parts[0] += f" {thousands(stage.done)} of {thousands(stage.total)} ({share} %)"
+    if stage.note:
+        parts.append(plain(stage.note))
+    if stage.first_done < stage.done < stage.total:
+        pace = (now - stage.first_time) / (stage.done - stage.first_done)
+        parts.append(f"about {_clock(pace * (stage.total - stage.done))} left")
+    return ", ".join(parts)
+
+
+def _clock(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))
 
 
 def _short(title: str) -> str:

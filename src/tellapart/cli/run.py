@@ -3,20 +3,41 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tellapart.cli.invocation import command_line, new_run_folder, open_store, resumable
-from tellapart.cli.options import Cache, Data, Device, Dtype, Images, Json, ModelNames, NoCache, Out, Reading, Seed
+from tellapart.cli.invocation import command_line, interruptible, kept_embeddings, new_run_folder, open_store
+from tellapart.cli.options import (
+    Bundle,
+    Cache,
+    Data,
+    Device,
+    Dtype,
+    Images,
+    Json,
+    ModelNames,
+    NoCache,
+    Out,
+    Quiet,
+    Reading,
+    Seed,
+)
 from tellapart.cli.show import show_run
+
+if TYPE_CHECKING:
+    from tellapart.models.store import EmbeddingStore
 
 __all__ = ["run_command"]
 
 
 def run_command(
     model: ModelNames = None,
+    name: Annotated[
+        list[str] | None, typer.Option("--name", help="What results call the model; once for each -m, in its order.")
+    ] = None,
     benchmark: Annotated[
         list[str] | None,
         typer.Option("-b", "--benchmark", help="A benchmark (`tellapart ls benchmarks`) or folder:PATH. Repeatable."),
@@ -46,6 +67,8 @@ def run_command(
     cache: Cache = None,
     no_cache: NoCache = False,
     out: Out = None,
+    bundle: Bundle = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Measure models on benchmarks: a table, and a run folder with a report.
@@ -58,7 +81,7 @@ def run_command(
 
     chosen: dict[str, Any] = {"models": tuple(model)} if model else {}
     chosen |= {"benchmarks": tuple(benchmark)} if benchmark else {}
-    chosen |= {"place": Locations(data, images)}
+    chosen |= {"names": tuple(name or ()), "place": Locations(data, images)}
     settings = Settings(
         **chosen,
         limit=limit,
@@ -72,7 +95,22 @@ def run_command(
     folder = out or new_run_folder()
     command = command_line()
     again = command if out else f"{command} --out {shlex.quote(str(folder))}"
-    with open_store(cache, in_memory=no_cache) as store, resumable(again) as progress:
+    with (
+        open_store(cache, in_memory=no_cache) as store,
+        interruptible(partial(_kept, folder, store), again=again, quiet=quiet) as progress,
+    ):
         leads = run_in_ranks(settings, folder, store=store, command=command, progress=progress.callback)
     if leads:  # of several ranks the first shows the run
-        show_run(folder, as_json=as_json)
+        show_run(folder, bundle=bundle, as_json=as_json)
+
+
+def _kept(folder: Path, store: EmbeddingStore) -> str | None:
+    """Say what an interrupted run has left: records of what was finished, and embeddings of the rest in a store."""
+    from tellapart.records.run_folder import RESULTS, find_runs, read_result
+
+    runs = find_runs(folder) if (folder / RESULTS).is_file() else []  # the subject's record is the first
+    finished = sum(len(read_result(each).benchmarks) for each in runs)
+    if not finished:
+        return kept_embeddings(store)
+    results = f"{finished:,} finished {'result is' if finished == 1 else 'results are'} kept in {folder}"
+    return f"{results}; {kept_embeddings(store) or 'of the others nothing is (--no-cache)'}"

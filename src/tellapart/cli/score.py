@@ -8,40 +8,51 @@ from typing import Annotated, cast, get_args
 import typer
 
 from tellapart.cli.invocation import command_line, new_run_folder
-from tellapart.cli.options import BenchmarkName, Data, Images, Json, Out, Seed
+from tellapart.cli.options import Bundle, Data, Images, Json, Out, Seed
 from tellapart.cli.show import show_run
 
 __all__ = ["score_command"]
 
 
 def score_command(
-    benchmark: BenchmarkName,
     scores: Annotated[
-        Path, typer.Option("--scores", help="The file of scores (.npz, .csv, .jsonl) or of a task's predictions.")
+        list[str],
+        typer.Option(
+            "--scores",
+            metavar="FILE | BENCHMARK=FILE",
+            help="A file of scores (.npz, .csv, .jsonl) or of a task's predictions. Repeatable with BENCHMARK=.",
+        ),
     ],
+    benchmark: Annotated[
+        str | None,
+        typer.Argument(help="A benchmark (`tellapart ls benchmarks`) or folder:PATH; not with BENCHMARK=FILE."),
+    ] = None,
     kind: Annotated[
         str | None, typer.Option("--kind", help="What the scores are: similarity, logit or probability.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", help="The model's name in results; the file's name if not given.")
+        str | None, typer.Option("--name", help="The model's name in results; a single file's name if not given.")
     ] = None,
     data: Data = None,
     images: Images = None,
     seed: Seed = 0,
     out: Out = None,
+    bundle: Bundle = False,
     as_json: Json = False,
 ) -> None:
-    """Measure scores or predictions that were made elsewhere; `export` writes the file to fill in."""
+    """Measure one model's scores or predictions that were made elsewhere; `export` writes the file to fill in.
+
+    Files of further benchmarks join the same run folder: in this command, or in a later one with the same --name.
+    """
     from tellapart.benchmarks.locations import Locations
     from tellapart.data.scores import ScoreKind
     from tellapart.errors import ScoreError
-    from tellapart.evaluation.run import run_scores
+    from tellapart.evaluation.score_files import run_scores
 
     if kind is not None and kind not in get_args(ScoreKind):
         raise ScoreError(f"--kind {kind}: use one of {', '.join(get_args(ScoreKind))}")
     folder = run_scores(
-        benchmark,
-        scores,
+        _files_of(benchmark, scores),
         out or new_run_folder(),
         kind=cast(ScoreKind | None, kind),
         name=name,
@@ -49,4 +60,27 @@ def score_command(
         command=command_line(),
         place=Locations(data, images),
     )
-    show_run(folder, as_json=as_json)
+    show_run(folder, bundle=bundle, as_json=as_json)
+
+
+def _files_of(benchmark: str | None, scores: list[str]) -> dict[str, Path]:
+    """Read `--scores`: one file of the benchmark that is named, or any number of BENCHMARK=FILE.
+
+    >>> _files_of(None, ["sugarcrepe=a.jsonl", "bivlc=b.npz"])
+    {'sugarcrepe': PosixPath('a.jsonl'), 'bivlc': PosixPath('b.npz')}
+    """
+    from tellapart.errors import RunError
+
+    if benchmark is not None:
+        if len(scores) > 1:
+            raise RunError(f"{benchmark} is measured from one file; got {len(scores)} --scores: write BENCHMARK=FILE")
+        return {benchmark: Path(scores[0])}
+    files: dict[str, Path] = {}
+    for given in scores:
+        name, separator, path = given.partition("=")
+        if not (name and separator and path):
+            raise RunError(f"--scores {given}: of which benchmark? write --scores BENCHMARK={given or 'FILE'}")
+        if name in files:
+            raise RunError(f"--scores {name}= is given twice; name each benchmark once")
+        files[name] = Path(path)
+    return files

@@ -16,6 +16,7 @@ from tellapart.errors import RunError, require
 if TYPE_CHECKING:
     from tellapart.board.settings import BoardSettings
     from tellapart.board.store import Store
+    from tellapart.board.submissions.service import Submissions
 
 # Other modules import no command; their docstrings are their help.
 __all__ = ["board_app"]
@@ -67,7 +68,7 @@ def serve_command(
     with (
         _listen(host, port) as listening,
         open_submissions(board) as submissions,
-        _open_board(runs, board, database, () if submissions is None else (submissions.records,)) as (settings, store),
+        _open_board(runs, board, database, submissions) as (settings, store),
         Watch(store, settings, _warn),
     ):
         own = {host if ":" not in host else f"[{host}]", *LOOPBACK}
@@ -117,15 +118,19 @@ def export_command(
     """Write the board as a static site: it opens from the disk, and any web server can hold it."""
     require("fastapi", extra="board")
     from tellapart.board.export import export_site
+    from tellapart.board.submissions.service import open_submissions
 
-    with _open_board(runs, board, database) as (settings, store):
-        pages = export_site(store, settings, out, most_items=items, most_compared=comparisons)
+    with (
+        open_submissions(board, measuring=False) as submissions,
+        _open_board(runs, board, database, submissions) as (settings, store),
+    ):
+        pages = export_site(store, settings, out, submissions=submissions, most_items=items, most_compared=comparisons)
     typer.echo(f"{pages:,} pages; open {out / 'index.html'}")
 
 
 @contextmanager
 def _open_board(
-    runs: list[Path] | None, board: Path | None, database: str | None, more: tuple[Path, ...] = ()
+    runs: list[Path] | None, board: Path | None, database: str | None, submissions: Submissions | None
 ) -> Iterator[tuple[BoardSettings, Store]]:
     """Read the settings, open the database, and read in what is new."""
     require("sqlmodel", extra="board")
@@ -138,9 +143,10 @@ def _open_board(
     for folder in folders:
         if not folder.is_dir():
             raise RunError(f"{folder} is not a folder; `tellapart run --out {folder}/mine` makes a first run in it")
-    settings = settings.model_copy(update={"runs": (*folders, *more)})
+    hidden = () if submissions is None else (submissions.records,)
+    settings = settings.model_copy(update={"runs": (*folders, *hidden)})
     beside = folders[0] if folders else board.parent if board is not None else Path()
-    with Store(database_url(database or settings.database, beside)) as store:
+    with Store(database_url(database or settings.database, beside, (*settings.runs, *settings.imported))) as store:
         read_in(store, settings, _warn)
         yield settings, store
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tellapart.cli.options import Labels, Sort, labels_of
 from tellapart.errors import RunError
 from tellapart.report.paper_tables.layouts import LAYOUTS
 
@@ -28,6 +29,8 @@ def table_command(
         Path | None,
         typer.Option("--costs", help="Of vlue-cost: a file of `tellapart time`, or CSV: model, and what it costs."),
     ] = None,
+    label: Labels = None,
+    sort: Sort = None,
     intervals: Annotated[bool, typer.Option("--intervals", help="Also write intervals.")] = False,
     no_tiers: Annotated[bool, typer.Option("--no-tiers", help="Do not test models against the best.")] = False,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the tests behind tiers.")] = 0,
@@ -42,7 +45,16 @@ def table_command(
         raise RunError("--latex, --markdown and --csv: a table is written in one format; choose one")
     write = write_latex if latex else write_csv if as_csv else write_markdown
     with_tiers = not (no_tiers or as_csv)
-    paper_table = lay_out(runs, layout, benchmark=benchmark, costs=costs, with_tiers=with_tiers, seed=seed)
+    paper_table = lay_out(
+        runs,
+        layout,
+        benchmark=benchmark,
+        costs=costs,
+        labels=labels_of(label),
+        sort=sort,
+        with_tiers=with_tiers,
+        seed=seed,
+    )
     text = write(paper_table, intervals=intervals)
     if out is None:
         typer.echo(text, nl=False)

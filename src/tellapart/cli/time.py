@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tellapart.cli.invocation import command_line
-from tellapart.cli.options import Data, Device, Dtype, Images, Json, ModelName, Reading, print_json
+from tellapart.cli.invocation import command_line, interruptible
+from tellapart.cli.options import Data, Device, Dtype, Images, Json, ModelName, Quiet, Reading, print_json
 
 __all__ = ["time_command"]
 
@@ -27,11 +27,11 @@ def time_command(
     data: Data = None,
     images: Images = None,
     out: Annotated[Path | None, typer.Option("--out", help="The file to write, timing.json say.")] = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Measure what models cost: latency of one pair by part, throughput, parameters, FLOPs, memory."""
     from tellapart.benchmarks.locations import Locations
-    from tellapart.cli.progress import TerminalProgress
     from tellapart.evaluation.timing import TimingSettings, time_models
     from tellapart.records.timing_record import write_timings
     from tellapart.report.timings import print_timings
@@ -46,7 +46,7 @@ def time_command(
         reading=reading,
         place=Locations(data, images),
     )
-    with TerminalProgress() as progress:
+    with interruptible(quiet=quiet) as progress:
         timings = time_models(model, settings, command=command_line(), progress=progress.callback("timing"))
     if out is not None:
         write_timings(out, timings)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tellapart.cli.invocation import resumable
-from tellapart.cli.options import Json, print_json
+from tellapart.cli.invocation import interruptible
+from tellapart.cli.options import Json, Quiet, print_json
 from tellapart.errors import DataError
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def train_command(
         Path | None,
         typer.Option("--against", help="With --seeds: another configuration's folder of seeds, compared seed by seed."),
     ] = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Train a model to tell pairs apart; killed in whatever way, --resume goes on with the same numbers."""
@@ -53,7 +55,8 @@ def train_command(
     others = None if against is None else read_seeds(against)
     folder = out or Path("runs") / f"train-{chosen.name}"
     arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
-    with resumable(shlex.join(["tellapart", *arguments, "--resume"]), "the last checkpoint") as progress:
+    again = shlex.join(["tellapart", *arguments, "--resume"])
+    with interruptible(partial(_kept, folder), again=again, quiet=quiet) as progress:
 
         def train_once(settings: TrainConfig, out: Path) -> FinishedRun:
             update = progress.callback(f"{settings.name}, seed {settings.seed}")
@@ -73,3 +76,12 @@ def train_command(
             print_json(seeds_json(records, others)) if as_json else print_seeds(records, others)
     elif finished.name:
         print_json(trained_json(finished)) if as_json else print_trained(finished)
+
+
+def _kept(folder: Path) -> str | None:
+    """Say what an interrupted training run has left; of several seeds, of those that were begun."""
+    from tellapart.train.run_files import RunFiles
+
+    parts = [RunFiles(seed).describe_kept() for seed in sorted(folder.glob("seed-*"))]
+    parts.append(RunFiles(folder).describe_kept())
+    return "; ".join(part for part in parts if part) or None

@@ -20,10 +20,11 @@ from tellapart.data.rows import read_csv, read_jsonl, read_object
 from tellapart.data.validation import Problem
 from tellapart.errors import DataError
 
-__all__ = ["read_pair_set", "write_pair_set"]
+__all__ = ["LISTINGS", "read_pair_set", "write_pair_set"]
 
-_LISTS = ("pairs.jsonl", "metadata.jsonl", "metadata.csv")
-_KNOWN = f"a pair set is a folder with {_LISTS[0]}, {_LISTS[1]} or {_LISTS[2]}"
+#: The files that list a folder's pairs; the first that is there is read.
+LISTINGS = ("pairs.jsonl", "metadata.jsonl", "metadata.csv")
+_KNOWN = f"a pair set is a folder with {LISTINGS[0]}, {LISTINGS[1]} or {LISTINGS[2]}"
 _FIELDS = tuple(Item.model_fields)
 
 
@@ -47,7 +48,7 @@ def read_pair_set(folder: Path, name: str | None = None) -> PairSet:
     """
     if not folder.is_dir():
         raise DataError(f"no folder {str(folder)!r}; {_KNOWN}")
-    listing = next((folder / file for file in _LISTS if (folder / file).is_file()), None)
+    listing = next((folder / file for file in LISTINGS if (folder / file).is_file()), None)
     if listing is None:
         raise DataError(f"{folder} holds none of the files that list pairs; {_KNOWN}{_parts(folder)}")
     items: list[Item] = []
@@ -55,7 +56,7 @@ def read_pair_set(folder: Path, name: str | None = None) -> PairSet:
     for line, row in read_csv(listing) if listing.suffix == ".csv" else read_jsonl(listing):
         where = f"{listing}:{line}"
         try:
-            item = _own(folder, row) if listing.name == _LISTS[0] else _foreign(folder, row, line)
+            item = _own(folder, row) if listing.name == LISTINGS[0] else _foreign(folder, row, line)
         except DataError as error:
             raise DataError(f"{where}: {error}") from error
         if item.id in lines:
@@ -146,7 +147,7 @@ def _item(folder: Path, row: Mapping[str, Any], sources: Mapping[str, str]) -> I
 
 def _parts(folder: Path) -> str:
     """Name the folders inside that are pair sets: the splits of a dataset, most often."""
-    parts = sorted({file.parent.name for name in _LISTS for file in folder.glob(f"*/{name}")})
+    parts = sorted({file.parent.name for name in LISTINGS for file in folder.glob(f"*/{name}")})
     return f"; these inside it are: {', '.join(parts[:10])}" if parts else ""
 
 

@@ -6,9 +6,10 @@ import csv
 import io
 import json
 import math
+import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Never, TypeVar
 
@@ -17,6 +18,10 @@ from tellapart.errors import DataError
 __all__ = ["first_repeated", "read_csv", "read_json", "read_jsonl", "read_object", "read_toml"]
 
 T = TypeVar("T")
+
+#: A quoted field, in which a mark parts nothing.
+_QUOTED = re.compile(r'"[^"]*"')
+_LINE = re.compile(r'(?:"[^"]*"|[^"\n])*')
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -75,8 +80,18 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise DataError(f"{path}: is not TOML: {broken}") from broken
 
 
-def read_csv(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+def read_csv(
+    path: Path, *, unnamed: Sequence[str] = (), names: Iterable[str] = ()
+) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the rows of a CSV file under its header, each with the number of its first line.
+
+    Fields are parted by commas; by semicolons or tabs where the header has these and no comma, as spreadsheets write
+    where the comma is the decimal sign.
+
+    Args:
+        path: the file.
+        unnamed: the columns of a file without a header; none may lack it if empty.
+        names: what a header may hold: a first row as long as `unnamed` that holds none of them is no header.
 
     Raises:
         DataError: the file cannot be read or is not UTF-8; a column's name repeats; a row has not as many fields as the
@@ -88,12 +103,16 @@ def read_csv(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     ...     list(read_csv(Path(file.name)))
     [(2, {'image': 'a.png', 'caption': 'a cat'})]
     """
-    reader = csv.reader(io.StringIO(_text(path), newline=""), strict=True)
+    text = _text(path)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
     header: list[str] = []
     line = 1
     try:
         for row in reader:
-            if not header:
+            if not header and row and len(row) == len(unnamed) and not {cell.strip() for cell in row} & {*names}:
+                header = [*unnamed]
+                yield line, dict(zip(header, row, strict=True))
+            elif not header:
                 header = row
                 if name := first_repeated(header):
                     raise DataError(f"{path}:{line}: column {name!r} is repeated in the header")
@@ -104,6 +123,12 @@ def read_csv(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
             line = reader.line_num + 1
     except csv.Error as error:
         raise DataError(f"{path}:{line}: is not valid CSV ({error})") from error
+
+
+def _delimiter(text: str) -> str:
+    line = _LINE.match(text.lstrip("\r\n"))
+    header = _QUOTED.sub("", line[0]) if line else ""
+    return next((mark for mark in ",;\t" if mark in header), ",")
 
 
 def _text(path: Path) -> str:

@@ -114,6 +114,21 @@ class RetrievalSet:
         owners = (image for image, own in enumerate(captions) for _ in own)
         return cls(name, tuple(images), flat, tuple((image, caption) for caption, image in enumerate(owners)))
 
+    def distinct_captions(self) -> tuple[RetrievalSet, tuple[int, ...]]:
+        """Return the gallery in which equal captions are one entry, true of the images of all of them.
+
+        The second value is the row of each distinct caption: the first that it stands in.
+
+        >>> gallery = RetrievalSet.of("two", ["a.png", "b.png"], [["a cat"], ["a cat"]])
+        >>> gallery.distinct_captions()[0].pairs, gallery.distinct_captions()[1]
+        (((0, 0), (1, 0)), (0,))
+        """
+        groups = _group_rows(self.captions)
+        entry = {row: k for k, rows in enumerate(groups) for row in rows}
+        pairs = dict.fromkeys((image, entry[caption]) for image, caption in self.pairs)
+        first = tuple(rows[0] for rows in groups)
+        return RetrievalSet(self.name, self.images, tuple(self.captions[row] for row in first), tuple(pairs)), first
+
     @cached_property
     def caption_clusters(self) -> tuple[str, ...]:
         """The image that each caption belongs to (the first, if several), with which its query is resampled."""
@@ -127,6 +142,10 @@ class RetrievalSet:
 class Statement:
     """A sentence about two images, and whether it is true of them (NLVR2).
 
+    Attributes:
+        group: of the rows that consistency is over: one sentence about one set of images. All rows of the sentence are
+            one group if it is empty.
+
     >>> Statement("0", "Both show a dog.", left="a.png", right="b.png", label=True).label
     True
     """
@@ -136,6 +155,7 @@ class Statement:
     left: str
     right: str
     label: bool
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -157,13 +177,15 @@ class StatementSet:
         check_ids(self.name, [statement.id for statement in self.statements])
 
     def sentence_groups(self, *, both_labels: bool = False) -> tuple[tuple[int, ...], ...]:
-        """Return the rows of each distinct sentence, in file order: the groups of NLVR2's consistency.
+        """Return the rows of each sentence of a set, in file order: the groups of NLVR2's consistency.
+
+        Without sets they are the rows of each distinct sentence.
 
         Args:
             both_labels: only sentences that are true of one pair of images and false of another; a model that
                 ignores the images cannot be right on all of such a group.
         """
-        groups = _group_rows([statement.sentence for statement in self.statements])
+        groups = _group_rows([statement.group or statement.sentence for statement in self.statements])
         if not both_labels:
             return groups
         return tuple(group for group in groups if len({self.statements[row].label for row in group}) == 2)

@@ -1,8 +1,8 @@
-"""Comparison of two runs on the same items: paired differences with intervals, and tests corrected for many."""
+"""Comparison of runs on the same items: paired differences with intervals, and tests corrected for many."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,35 +10,39 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from tellapart.data.scores import join_names
+from tellapart.catalog import nearest
 from tellapart.errors import RunError
-from tellapart.metrics.registry import METRICS
-from tellapart.records.result import IDS_ONLY, IMPORTED, BenchmarkResult
-from tellapart.records.run_folder import read_result, read_samples
+from tellapart.evaluation.shared_benchmarks import SharedBenchmark, read_shared
+from tellapart.evaluation.tabulate import MOST_VALUES
+from tellapart.metrics.per_item import by_tag
+from tellapart.records.result import Result
+from tellapart.records.systems import System
 from tellapart.stats.multiple import holm
-from tellapart.stats.paired import mcnemar, paired_difference, paired_permutation
+from tellapart.stats.paired import enough_flips, mcnemar, paired_difference, paired_permutation, write_p
 from tellapart.stats.power import detectable_difference
-from tellapart.tasks.registry import headline
 
-__all__ = ["Comparison", "MetricComparison", "compare"]
+__all__ = ["Comparison", "MetricComparison", "compare", "compare_pairs", "match_benchmarks"]
 
 
 class MetricComparison(BaseModel, frozen=True):
     """One metric of one benchmark in both runs.
 
     Attributes:
+        subset: the value of the tag whose items these are; None where they are all.
         a, b: the values, strict rule.
         difference, low, high, method: a minus b, and its paired interval.
         only_a, only_b: items that one run alone got right; both and neither make up the rest.
         p: of the test; two-sided.
         p_holm: p, adjusted for all rows of the comparison (Holm).
         test: `exact McNemar` where items are independent, else `cluster sign flips`.
+        flips: how many sign vectors such a test draws where it cannot make them all; None of the exact test.
         detectable: the smallest difference that this many items show in four cases out of five, given how often the
             two runs disagree; None where none is.
     """
 
     benchmark: str
     metric: str
+    subset: str | None = None
     n: int
     a: float
     b: float
@@ -51,7 +55,23 @@ class MetricComparison(BaseModel, frozen=True):
     p: float
     p_holm: float
     test: str
+    flips: int | None = None
     detectable: float | None
+
+    @property
+    def at_floor(self) -> bool:
+        """Whether no drawn sign vector was as extreme: then p is the smallest that the draws can show."""
+        return self.flips is not None and self.p <= 1 / (1 + self.flips)
+
+    @property
+    def p_text(self) -> str:
+        """The p as it is printed."""
+        return write_p(self.p, at_most=self.at_floor)
+
+    @property
+    def p_holm_text(self) -> str:
+        """The adjusted p as it is printed; what is adjusted from a bound is a bound."""
+        return write_p(self.p_holm, at_most=self.at_floor)
 
 
 class Comparison(BaseModel, frozen=True):
@@ -59,122 +79,169 @@ class Comparison(BaseModel, frozen=True):
 
     Attributes:
         a, b: the models.
+        by: the tag by whose values the rows are broken down; each metric over all items comes first.
         rows: a benchmark's headline metrics, for every benchmark that both runs measured.
         unshared: benchmarks that one run alone measured.
+        untagged: benchmarks that both measured, without that tag.
         on_trust: benchmarks of which one run holds scores made elsewhere: their ids are the same, their captions and
             pixels are taken to be.
     """
 
     a: str
     b: str
+    by: str | None = None
     rows: tuple[MetricComparison, ...]
     unshared: tuple[str, ...] = ()
+    untagged: tuple[str, ...] = ()
     on_trust: tuple[str, ...] = ()
 
 
-def compare(first: Path, second: Path, *, seed: int = 0) -> Comparison:
+def match_benchmarks(results: Sequence[Result]) -> dict[str, dict[int, str]]:
+    """Match what runs measured: benchmark, as the comparison calls it -> number of the run -> its name in that run.
+
+    A set is its content and its name: `folder:pairs#1f0c9a2e`, told apart in a run that has two sets of that name, is
+    the `folder:pairs` of another run if their contents agree.
+    """
+    matched: dict[str, dict[int, str]] = {}
+    contents: dict[tuple[str, str], str] = {}
+    for number, result in enumerate(results):
+        for name, record in result.benchmarks.items():
+            content = name.partition("#")[0], record.fingerprint
+            key = name if name in matched else contents.setdefault(content, name)
+            matched.setdefault(key, {})[number] = name
+    return matched
+
+
+def compare(first: Path, second: Path, *, by: str | None = None, seed: int = 0) -> Comparison:
     """Compare two run folders on every benchmark that both measured, by its headline metrics.
 
+    Args:
+        first, second: the folders.
+        by: a tag: compare on the items of each of its values, too.
+        seed: of the bootstrap and of the sign flips.
+
     Raises:
-        RunError: a folder is no run, the runs share no benchmark, another tool measured one of them, or a benchmark's
-            items or clusters differ between them.
+        RunError: a folder is no run, the runs share no benchmark, another tool measured one of them, a benchmark's
+            items or clusters differ between them, or no item has that tag.
     """
-    a, b = read_result(first), read_result(second)
-    shared = [name for name in a.benchmarks if name in b.benchmarks]
-    if not shared:
-        raise RunError(
-            f"{first} and {second} share no benchmark: the first has {', '.join(a.benchmarks) or 'none'}, "
-            f"the second {', '.join(b.benchmarks) or 'none'}"
-        )
-    rows: list[MetricComparison] = []
-    for name in shared:
-        _check_same(name, first, a.benchmarks[name], second, b.benchmarks[name])
-        columns = _outcomes(first, second, name, _shared_headline(a.benchmarks[name], b.benchmarks[name]))
-        rows += [_row(name, metric, column, seed) for metric, column in columns.items()]
-    if not rows:
-        raise RunError(f"{first} and {second} share no metric of right and wrong on {', '.join(shared)}")
+    runs = [System.of(folder) for folder in (first, second)]
+    shared = read_shared(runs, match_benchmarks([run.result for run in runs]))
+    return compare_pairs(runs, shared, [(0, 1)], by=by, seed=seed)[0]
+
+
+def compare_pairs(
+    runs: Sequence[System],
+    shared: Sequence[SharedBenchmark],
+    pairs: Sequence[tuple[int, int]],
+    *,
+    by: str | None = None,
+    seed: int = 0,
+) -> list[Comparison]:
+    """Compare pairs of runs; p is corrected over all rows of all pairs.
+
+    Args:
+        runs: all of them.
+        shared: what they measured together.
+        pairs: numbers of runs; a pair that shares no benchmark is left out.
+        by: a tag: compare on the items of each of its values, too.
+        seed: of the bootstrap and of the sign flips.
+
+    Raises:
+        RunError: there is nothing to test, no item has the tag, or it has too many values.
+    """
+    parts = _parts(shared, by)
+    tests = [
+        _Test(pair, benchmark, metric, subset, items)
+        for pair in pairs
+        for benchmark in shared
+        if {*pair} <= benchmark.records.keys()
+        for metric in benchmark.outcomes
+        for subset, items in parts.get(benchmark.name, ())
+    ]
+    tests = [test for test in tests if len(test.values()[0])]
+    if not tests:
+        names = ", ".join(benchmark.name for benchmark in shared)
+        raise RunError(f"{' and '.join(run.place for run in runs)} share no metric of right and wrong on {names}")
+    rows = [_row(test, enough_flips(len(tests)), seed) for test in tests]
     adjusted = holm([row.p for row in rows])
     rows = [row.model_copy(update={"p_holm": float(p)}) for row, p in zip(rows, adjusted, strict=True)]
-    return Comparison(
-        a=a.model.name,
-        b=b.model.name,
-        rows=tuple(rows),
-        unshared=tuple(sorted({*a.benchmarks} ^ {*b.benchmarks})),
-        on_trust=tuple(name for name in shared if a.benchmarks[name].fingerprint != b.benchmarks[name].fingerprint),
-    )
-
-
-def _shared_headline(a: BenchmarkResult, b: BenchmarkResult) -> list[str]:
-    """Choose the headline metrics that both runs have, one value an item."""
+    matched = match_benchmarks([run.result for run in runs])
+    compared = dict.fromkeys(test.pair for test in tests)
     return [
-        name
-        for name in headline({*a.metrics} & {*b.metrics})
-        if name not in METRICS or (METRICS[name].binary and not METRICS[name].components)
+        Comparison(
+            a=runs[pair[0]].label,
+            b=runs[pair[1]].label,
+            by=by,
+            rows=tuple(row for row, test in zip(rows, tests, strict=True) if test.pair == pair),
+            unshared=tuple(sorted(name for name, held in matched.items() if len({*pair} & held.keys()) == 1)),
+            untagged=tuple(one.name for one in _of(pair, shared) if one.name not in parts),
+            on_trust=tuple(one.name for one in _of(pair, shared) if _on_trust(pair, one)),
+        )
+        for pair in compared
     ]
 
 
-def _check_same(name: str, first: Path, a: BenchmarkResult, second: Path, b: BenchmarkResult) -> None:
-    for folder, record in ((first, a), (second, b)):
-        if record.fingerprint.startswith(IMPORTED):
+def _of(pair: tuple[int, int], shared: Sequence[SharedBenchmark]) -> Iterator[SharedBenchmark]:
+    return (benchmark for benchmark in shared if {*pair} <= benchmark.records.keys())
+
+
+def _on_trust(pair: tuple[int, int], benchmark: SharedBenchmark) -> bool:
+    return len({benchmark.records[run].fingerprint for run in pair}) > 1
+
+
+_Part = tuple[str | None, NDArray[np.bool_] | None]
+
+
+def _parts(shared: Sequence[SharedBenchmark], by: str | None) -> dict[str, list[_Part]]:
+    """Choose the parts of each benchmark that are compared: all its items, then the items of each of a tag's values."""
+    if by is None:
+        return {benchmark.name: [(None, None)] for benchmark in shared}
+    masks = {benchmark.name: by_tag(benchmark.tags) for benchmark in shared}
+    if not any(by in tags for tags in masks.values()):
+        known = list(dict.fromkeys(tag for tags in masks.values() for tag in tags))
+        there = f"the tags are {', '.join(known)}" if known else "these items have no tags"
+        raise RunError(f"no item has the tag {by!r}{nearest(by, known) or ';'} {there}")
+    parts: dict[str, list[_Part]] = {}
+    for name, tags in masks.items():
+        if by not in tags:
+            continue
+        if len(tags[by]) > MOST_VALUES:
             raise RunError(
-                f"{folder} holds numbers of {name} that another tool measured ({record.origin}): there are no outcomes "
-                "of items to pair, and its ties count otherwise; measure that model with `tellapart run`"
+                f"{name}: the tag {by!r} has {len(tags[by]):,} values, more than a comparison by tag takes "
+                f"({MOST_VALUES}); choose a tag of fewer"
             )
-    elsewhere = [run.fingerprint.startswith(IDS_ONLY) for run in (a, b)]
-    if a.fingerprint != b.fingerprint and elsewhere[0] == elsewhere[1]:
-        raise RunError(
-            f"{name} is not the same in both runs: {first} measured content {a.fingerprint[:12]}, {second} "
-            f"{b.fingerprint[:12]} (other items, captions, pixels or --limit); measure both on the same pairs"
-        )
+        parts[name] = [(None, None), *tags[by].items()]
+    return parts
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
-    """One metric in both runs, item by item."""
+class _Test:
+    """One row before it is tested."""
 
-    clusters: list[str]
-    a: NDArray[np.float64]
-    b: NDArray[np.float64]
+    pair: tuple[int, int]
+    benchmark: SharedBenchmark
+    metric: str
+    subset: str | None
+    items: NDArray[np.bool_] | None
 
-    @property
-    def binary(self) -> bool:
-        return bool(np.isin(self.a, (0, 1)).all() and np.isin(self.b, (0, 1)).all())
-
-
-def _outcomes(first: Path, second: Path, benchmark: str, metrics: Sequence[str]) -> dict[str, _Column]:
-    """Read both runs' per-item outcomes: metric -> the items that have it, the same in both."""
-    a = read_samples(first, benchmark)
-    of = {(sample.unit, sample.id): sample for sample in read_samples(second, benchmark)}
-    if alone := sorted(id_ for _, id_ in of.keys() ^ {(sample.unit, sample.id) for sample in a}):
-        raise RunError(
-            f"{benchmark} is not the same in both: {first} and {second} hold samples of different items "
-            f"({join_names(alone)} in one alone); measure both on the same pairs"
-        )
-    pairs = [(sample, of[sample.unit, sample.id]) for sample in a]
-    if moved := [x.id for x, y in pairs if x.cluster != y.cluster]:
-        raise RunError(
-            f"{benchmark}: items have other clusters in {first} than in {second}: {join_names(moved)}; measure both "
-            "anew"
-        )
-    columns = {}
-    for metric in metrics:
-        own = [(x, y) for x, y in pairs if metric in x.outcomes and metric in y.outcomes]
-        if own:  # a metric of the whole corpus (BLEU) has no value of an item
-            values = np.array([(x.outcomes[metric], y.outcomes[metric]) for x, y in own])
-            columns[metric] = _Column([x.cluster for x, _ in own], values[:, 0], values[:, 1])
-    return columns
+    def values(self) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
+        """Return both runs' values `(item, 2)`, and the items' clusters."""
+        return self.benchmark.values(self.metric, self.pair, self.items)
 
 
-def _row(benchmark: str, metric: str, column: _Column, seed: int) -> MetricComparison:
-    """Compare one metric; of graded values (soft accuracy, CIDEr) `only_a` and `only_b` count where one is higher."""
-    a, b, clusters, binary = column.a, column.b, column.clusters, column.binary
+def _row(test: _Test, flips: int, seed: int) -> MetricComparison:
+    """Test one row; of graded values (soft accuracy, CIDEr) `only_a` and `only_b` count where one is higher."""
+    values, clusters = test.values()
+    a, b = values.T
+    binary = bool(np.isin(values, (0, 1)).all())
     difference = paired_difference(a, b, clusters, binary=binary, seed=seed)
-    exact = mcnemar(a, b) if binary and len(set(clusters)) == len(clusters) else None
+    exact = mcnemar(a, b) if binary and len(np.unique(clusters)) == len(clusters) else None
     only_a, only_b = int((a > b).sum()), int((b > a).sum())
     discordance = (only_a + only_b) / len(a)
     return MetricComparison(
-        benchmark=benchmark,
-        metric=metric,
+        benchmark=test.benchmark.name,
+        metric=test.metric,
+        subset=test.subset,
         n=len(a),
         a=float(a.mean()),
         b=float(b.mean()),
@@ -184,8 +251,9 @@ def _row(benchmark: str, metric: str, column: _Column, seed: int) -> MetricCompa
         method=difference.method,
         only_a=only_a,
         only_b=only_b,
-        p=exact.p if exact else paired_permutation(a, b, clusters, seed=seed),
+        p=exact.p if exact else paired_permutation(a, b, clusters, resamples=flips, seed=seed),
         p_holm=1.0,
         test="exact McNemar" if exact else "cluster sign flips",
+        flips=None if exact else flips,
         detectable=detectable_difference(len(a), discordance) if binary and discordance > 0 else None,
     )

@@ -6,41 +6,29 @@ each in its own run folder under `beside/`.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.find import find_benchmark, tell_apart
 from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.progress import Progress
-from tellapart.data.scores import ScoreKind
 from tellapart.errors import RunError
-from tellapart.evaluation.evaluate import (
-    Evaluation,
-    Prepared,
-    chosen,
-    evaluate,
-    evaluate_predictions,
-    plan,
-    prepare,
-    prepare_listed,
-)
+from tellapart.evaluation.evaluate import Prepared, chosen, evaluate, plan, prepare
+from tellapart.evaluation.resume import keep, take_up
 from tellapart.models.deferred import Deferred, find_deferred
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
 from tellapart.models.store import EmbeddingStore
 from tellapart.records.result import ModelRecord, Result, RunRecord
-from tellapart.records.run_folder import RESULTS, beside, read_result, write_result, write_samples
+from tellapart.records.run_folder import beside, locate
 
-__all__ = ["Settings", "distinct_names", "expect_distinct", "resolve", "run", "run_record", "run_scores"]
+__all__ = ["Settings", "distinct_names", "expect_distinct", "resolve", "run", "run_record"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +36,7 @@ class Settings:
     """The settings of a run.
 
     Attributes:
+        names: what results call the models, in their order; each as it names itself if none is given.
         limit: a number or a share of items; None for all.
         batch_size: images, texts or pairs encoded together, what suits the model and its device if None; changes no
             number.
@@ -63,6 +52,7 @@ class Settings:
     """
 
     models: tuple[str, ...] = (DEFAULT_MODEL, *REFERENCES)
+    names: tuple[str, ...] = ()
     benchmarks: tuple[str, ...] = ("demo",)
     limit: str | None = None
     batch_size: int | None = None
@@ -102,6 +92,7 @@ def run(
             computed before every name is resolved and every combination is known to be defined.
 
     >>> import tempfile
+    >>> from tellapart.records.run_folder import read_result
     >>> with tempfile.TemporaryDirectory() as scratch:
     ...     settings = Settings(models=("oracle",), limit="3")
     ...     folders = run(settings, Path(scratch), store=EmbeddingStore(None))
@@ -111,8 +102,10 @@ def run(
     benchmarks, models = resolve(settings, store)
     records = _records(models, settings)
     folders = [out, *(beside(out, record.name) for record in records[1:])]
-    circumstances = run_record(seed=settings.seed, command=command, settings=settings, place=settings.place)
-    results = [_begin(folder, record, circumstances) for folder, record in zip(folders, records, strict=True)]
+    results = []
+    for folder, record in zip(folders, records, strict=True):
+        circumstances = run_record(folder, seed=settings.seed, command=command, settings=settings, place=settings.place)
+        results.append(take_up(folder, record, circumstances))
     for benchmark in benchmarks:
         ready = prepare(benchmark, store=store, limit=settings.limit)
         for row, (model, folder) in enumerate(zip(models, folders, strict=True)):
@@ -125,10 +118,15 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark],
     """Find every benchmark and every model by name, and refuse what is not defined before anything is computed.
 
     Raises:
-        TellapartError: a name is unknown or repeated, a benchmark's files are missing, the limit is none, or a
-            model cannot do a benchmark.
+        TellapartError: a name is unknown or repeated, there are more or fewer names than models, a benchmark's files
+            are missing, the limit is none, or a model cannot do a benchmark.
     """
-    benchmarks = [find_benchmark(name, settings.place) for name in expect_distinct(settings.benchmarks, "-b")]
+    if settings.names and len(expect_distinct(settings.names, "--name")) != len(settings.models):
+        raise RunError(f"{len(settings.names)} --name for {len(settings.models)} models; name each -m, in its order")
+    benchmarks = tell_apart(
+        [find_benchmark(name, settings.place) for name in expect_distinct(settings.benchmarks, "-b")],
+        lambda benchmark: prepare(benchmark, store=store).fingerprint,
+    )
     options = ModelOptions(
         device=settings.device,
         seed=settings.seed,
@@ -150,7 +148,7 @@ def distinct_names(own: Sequence[str], typed: Sequence[str]) -> list[str]:
 
 
 def _records(models: Sequence[Model], settings: Settings) -> list[ModelRecord]:
-    names = distinct_names([model.name for model in models], settings.models)
+    names = settings.names or distinct_names([model.name for model in models], settings.models)
     return [
         ModelRecord(
             name=name,
@@ -164,58 +162,15 @@ def _records(models: Sequence[Model], settings: Settings) -> list[ModelRecord]:
     ]
 
 
-def run_scores(
-    benchmark: str,
-    scores: Path,
-    out: Path,
-    *,
-    kind: ScoreKind | None = None,
-    name: str | None = None,
-    seed: int = 0,
-    command: str = "",
-    place: Locations | None = None,
-) -> Path:
-    """Measure a file of scores or predictions that were made elsewhere, into a run folder of its own.
-
-    Args:
-        benchmark: its name.
-        scores: a `.npz`, `.csv` or `.jsonl` file; for tasks what `tellapart export` writes, filled in.
-        out: the run folder, which is returned.
-        kind: of the scores; by default the file's own, or else a similarity.
-        name: the model's, for results; the file's by default.
-        seed: of the bootstrap.
-        command: the command line, for the record.
-        place: the folders of the benchmark's files: ids and tags, and the report's captions and images.
-
-    Raises:
-        TellapartError: the file is not what its format says or does not fit the benchmark, or the folder holds
-            another run.
-    """
-    ready = prepare_listed(find_benchmark(benchmark, place))
-    read = partial(ready.task.read, kind=kind) if ready.task.kinds else ready.task.read
-    predictions = read(scores, ready.records)
-    record = _record_of_file(scores, name, ready.task.kind_of(predictions))
-    result = _begin(out, record, run_record(seed=seed, command=command, place=ready.benchmark.place))
-    evaluation = evaluate_predictions(ready, predictions, origin=str(scores), seed=seed)
-    _keep(out, result, ready.benchmark.name, evaluation)
-    return out
-
-
-def _record_of_file(path: Path, name: str | None, kind: ScoreKind | None) -> ModelRecord:
-    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-    return ModelRecord(name=name or path.stem, fingerprint=f"scores-{digest}", kind=kind)
-
-
 #: What the model families compute with, where it is installed.
 _OPTIONAL = ("torch", "torchvision", "transformers", "open_clip_torch", "tokenizers")
 _ABSENT = "not installed"
 
 
 def run_record(
-    *, seed: int, command: str, settings: Settings | None = None, place: Locations | None = None
+    folder: Path, *, seed: int, command: str, settings: Settings | None = None, place: Locations | None = None
 ) -> RunRecord:
-    """Describe the circumstances of a run that starts now."""
+    """Describe the circumstances of a run into a folder that starts now."""
     return RunRecord(
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         seed=seed,
@@ -228,13 +183,9 @@ def run_record(
         batch_size=settings.batch_size if settings else None,
         device=settings.device if settings else None,
         limit=settings.limit if settings else None,
-        data=_absolute(place.data) if place else None,
-        images=_absolute(place.images) if place else None,
+        data=locate(place.data, folder) if place and place.data else None,
+        images=locate(place.images, folder) if place and place.images else None,
     )
-
-
-def _absolute(folder: Path | None) -> str | None:
-    return None if folder is None else str(folder.expanduser().resolve())
 
 
 def _version(distribution: str) -> str:
@@ -255,55 +206,13 @@ def expect_distinct(names: Sequence[str], option: str) -> Sequence[str]:
     return names
 
 
-def _begin(folder: Path, model: ModelRecord, run: RunRecord) -> Result:
-    """Take up the folder's record, or start one; another run's record is refused before anything is computed."""
-    if not (folder / RESULTS).exists():
-        _expect_writable(folder)
-        return Result(run=run, model=model, benchmarks={})
-    old = read_result(folder)
-    now, then = _identity(model, run), _identity(old.model, old.run)
-    if differing := [f"{key} was {then[key]}, now {now[key]}" for key in now if now[key] != then[key]]:
-        raise RunError(f"{folder} holds another run ({'; '.join(differing)}); name another --out, or delete it")
-    return old
-
-
-def _expect_writable(folder: Path) -> None:
-    """Refuse a folder that cannot be made or written: better now than after an hour. Nothing is made yet."""
-    nearest = next(each for each in (folder, *folder.parents) if each.exists())
-    if not nearest.is_dir():
-        raise RunError(f"cannot write to {folder}: {nearest} is no folder; name another --out")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise RunError(f"cannot write to {folder}: {nearest} may not be written; name another --out")
-
-
-def _identity(model: ModelRecord, run: RunRecord) -> dict[str, object]:
-    """Return what must agree for two runs to be one: everything that may move a number."""
-    return {
-        "model": model.name,
-        "weights": model.fingerprint,
-        "kind of score": model.kind,
-        "seed": run.seed,
-        "limit": run.limit,
-        "device": run.device,
-        "reading": model.reading,
-    }
-
-
 def _advance(result: Result, model: Model, ready: Prepared, folder: Path, progress: Progress | None) -> Result:
     """Measure one benchmark and keep it, unless the record holds it already."""
     finished = result.benchmarks.get(ready.benchmark.name)
     if finished is None:
         run = result.run
         evaluation = evaluate(model, ready, batch_size=run.batch_size, seed=run.seed, progress=progress)
-        return _keep(folder, result, ready.benchmark.name, evaluation)
+        return keep(folder, result, ready.benchmark, evaluation)
     if finished.fingerprint != ready.fingerprint:
         raise RunError(f"{folder} holds {ready.benchmark.name} with other content; name another --out, or delete it")
-    return result
-
-
-def _keep(folder: Path, result: Result, benchmark: str, evaluation: Evaluation) -> Result:
-    # The samples first: a record never names a benchmark whose samples are not there.
-    write_samples(folder, benchmark, evaluation.samples)
-    result = result.model_copy(update={"benchmarks": {**result.benchmarks, benchmark: evaluation.result}})
-    write_result(folder, result)
     return result

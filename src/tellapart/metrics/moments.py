@@ -153,8 +153,8 @@ def boundary_f1(
 
     Gold moments, in order of time, each take the nearest free prediction, and it counts if it is nearer than the
     tolerance. GEB+'s script draws the number of predictions once for all queries, so that its result differs from run
-    to run; here it is `predictions` or, by default, the exact expectation of that draw. Among predictions tied at the
-    cut those farthest from any gold moment are taken.
+    to run; here it is `predictions` or, by default, the exact expectation of that draw. Where candidates tie at the cut
+    the value is that of the worst choice among them, so that a tie is never right.
 
     Args:
         times: this and the next three as for `boundary_accuracy`.
@@ -174,13 +174,15 @@ def boundary_f1(
     odds = PREDICTION_COUNTS if predictions is None else (1.0,)
     if min(counts) < 1:
         raise MetricError(f"boundary_f1: predict at least one moment; got {predictions}")
-    away = np.abs(moments[:, None] - true).min(axis=1)
-    ranked = moments[np.lexsort((moments, -away, -values))]
     limits = _tolerances(tolerances)
     f1 = np.zeros(len(limits))
     for count, weight in zip(counts, odds, strict=True):
-        chosen = np.sort(ranked[:count])
-        f1 += weight * np.array([_f1(chosen, true, limit) for limit in limits])
+        predicted = min(count, len(moments))
+        cut = np.partition(values, -predicted)[-predicted]  # the lowest score that is still among the predictions
+        sure, tied = np.sort(moments[values > cut]), np.sort(moments[values == cut])
+        choices = predicted - len(sure)
+        hits = np.array([_fewest_hits(sure, tied, choices, true, limit) for limit in limits])
+        f1 += weight * (2 * hits / (predicted + len(true)))
     return f1
 
 
@@ -194,16 +196,70 @@ def draw_prediction_count(seed: int) -> int:
     return 1 + int(np.searchsorted(edges, np.random.default_rng(seed).random(), side="right"))
 
 
-def _f1(predicted: NDArray[np.float64], gold: NDArray[np.float64], tolerance: float) -> float:
+def _fewest_hits(
+    sure: NDArray[np.float64], tied: NDArray[np.float64], choices: int, gold: NDArray[np.float64], tolerance: float
+) -> int:
+    """Return the fewest gold moments that are hit, whichever `choices` of the tied moments are predicted, too.
+
+    All moments rise. A tied moment that no gold moment could take is harmless and chosen first.
+    """
+    if choices < len(tied):
+        near = (np.abs(tied[:, None] - gold) < tolerance).any(axis=1)
+        choices, tied = max(0, choices - int((~near).sum())), tied[near]
+    if choices in (0, len(tied)):
+        return _hits(np.sort(np.concatenate([sure, tied[:choices]])), gold, tolerance)
+    if len(gold) == 1:
+        return 1  # whichever is chosen is near
+    return _fewest_hits_of_choices(tuple(sure.tolist()), tuple(tied.tolist()), choices, gold.tolist(), tolerance)
+
+
+def _hits(predicted: NDArray[np.float64], gold: NDArray[np.float64], tolerance: float) -> int:
+    """Return how many gold moments, in order of time, are nearer than the tolerance to the nearest free prediction."""
     free = predicted.copy()
     hits = 0
     for moment in gold:
         away = np.abs(free - moment)
-        nearest = int(away.argmin())
-        if away[nearest] < tolerance:
+        if away.size and away[nearest := int(away.argmin())] < tolerance:
             hits += 1
             free[nearest] = np.inf
-    return 2 * hits / (len(predicted) + len(gold))
+    return hits
+
+
+def _fewest_hits_of_choices(
+    sure: tuple[float, ...], tied: tuple[float, ...], choices: int, gold: Sequence[float], tolerance: float
+) -> int:
+    """Return the fewest hits by following every way in which leaving out tied moments can matter.
+
+    A further prediction adds one hit or none, so it is enough to leave out as few as must be. A gold moment either
+    takes the nearest free prediction, or every tied one that is nearer than the nearest sure one is left out. Nothing
+    between is better: if it took a tied one with nearer ones left out, it could take the nearest of these in its place.
+    """
+    # Hits and tied moments left out so far, free sure ones, free tied ones.
+    states = {(0, 0, sure, tied)}
+    for moment in gold:
+        following = set()
+        for hits, left_out, own, other in states:
+            nearest = min(own, key=lambda time: abs(time - moment), default=np.inf)
+            reach = min(tolerance, abs(nearest - moment))
+            hit = abs(nearest - moment) < tolerance
+            # Of two equally near the earlier is taken.
+            nearer = [t for t in other if (abs(t - moment), t) < (reach, nearest if hit else -np.inf)]
+            if nearer:
+                taken = min(nearer, key=lambda time: abs(time - moment))
+                following.add((hits + 1, left_out, own, _without(other, [taken])))
+            if left_out + len(nearer) <= len(tied) - choices:
+                rest = _without(own, [nearest]) if hit else own
+                following.add((hits + hit, left_out + len(nearer), rest, _without(other, nearer)))
+        states = following
+    return min(hits for hits, *_ in states)
+
+
+def _without(moments: tuple[float, ...], taken: Sequence[float]) -> tuple[float, ...]:
+    """Return the moments less each of those taken, once."""
+    rest = list(moments)
+    for moment in taken:
+        rest.remove(moment)
+    return tuple(rest)
 
 
 def _query(

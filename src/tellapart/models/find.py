@@ -6,10 +6,11 @@ from pathlib import Path
 
 from tellapart.catalog import load as load_from_catalog
 from tellapart.catalog import names
-from tellapart.errors import ModelError
+from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
 from tellapart.models.protocols import Model
+from tellapart.models.unprefixed import explain_path
 
 __all__ = ["find_model", "find_prefix", "name_forms"]
 
@@ -55,7 +56,7 @@ def find_prefix(name: str) -> ModelPrefix | None:
     A folder of transformers and a hub id get that of `hf:`, which may be left out.
 
     Raises:
-        UnknownNameError: the name begins with a prefix that is not known.
+        UnknownNameError: the name begins with a prefix that is not known, or is a path that needs one.
         ModelError: another package installed something under that prefix that is no `ModelPrefix`.
     """
     head, colon, _ = name.partition(":")
@@ -63,6 +64,8 @@ def find_prefix(name: str) -> ModelPrefix | None:
         return _load_prefix(head + colon)
     if name in names("model"):
         return None
+    if (lies_there := explain_path(name)) is not None:
+        raise UnknownNameError(lies_there)
     if (Path(name).expanduser() / "config.json").is_file():
         return _load_prefix("hf:")
     if colon and "/" not in head:  # a hub id has no colon

@@ -1,15 +1,59 @@
-"""Files of models on the Hugging Face hub, from its cache if they are there."""
+"""Files on the Hugging Face hub, from its cache if they are there; a hub that does not answer is asked once."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from contextlib import suppress
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from tellapart.errors import ModelError, first_sentence, require
 
-__all__ = ["fetch_file"]
+__all__ = ["fetch_file", "reach_hub"]
+
+#: Seconds that the hub has to answer; a user whose network is slower sets the hub's own HF_HUB_ETAG_TIMEOUT.
+_PATIENCE = 4.0
+
+#: Answers of a server that stands before the hub, or of a hub that is down.
+_DOWN = frozenset({500, 502, 503, 504})
+
+
+@contextmanager
+def reach_hub(hub: Any) -> Iterator[str]:
+    """Keep the hub's library, and all that use it, to the cache for as long as the hub does not answer.
+
+    The library itself asks twelve times, with pauses, before it gives up. Yields why the network is not used, for
+    messages: "" where it is.
+
+    Args:
+        hub: the imported `huggingface_hub`.
+    """
+    if hub.constants.HF_HUB_OFFLINE:
+        yield "HF_HUB_OFFLINE is set; unset it, or"
+        return
+    try:
+        _ask(hub, hub.constants.ENDPOINT, int(time.monotonic() // 60))
+    except Exception as error:  # of the library below, which is another one in each of the hub's versions
+        hub.constants.HF_HUB_OFFLINE = True
+        try:
+            yield f"{hub.constants.ENDPOINT} cannot be reached ({first_sentence(error)});"
+        finally:
+            hub.constants.HF_HUB_OFFLINE = False
+    else:
+        yield ""
+
+
+@lru_cache(maxsize=4)
+def _ask(hub: Any, address: str, _minute: int) -> None:
+    """Ask whether a server is there: through the library, which knows of proxies. An answer holds for a minute."""
+    seconds = float(os.environ.get("HF_HUB_ETAG_TIMEOUT") or _PATIENCE)
+    status = hub.utils.get_session().head(address, timeout=seconds).status_code
+    if status in _DOWN:
+        raise ConnectionError(f"it answers with status {status}")
 
 
 def fetch_file(subject: str, repository: str, files: Iterable[str], *, library: str, instead: str) -> Path:
@@ -31,12 +75,14 @@ def fetch_file(subject: str, repository: str, files: Iterable[str], *, library: 
     fetch, log = hub.hf_hub_download, logging.getLogger("huggingface_hub")  # in this order: the first sets the level
     level = log.level
     log.setLevel(logging.ERROR)  # it reports every retry; what matters is raised
+    why = ""
     try:
-        for file in files[:-1]:
-            # Also raised if it is not in the cache and there is no network.
-            with suppress(hub.errors.EntryNotFoundError):
-                return Path(fetch(repository, file))
-        return Path(fetch(repository, files[-1]))
+        with reach_hub(hub) as why:
+            for file in files[:-1]:
+                # Also raised if it is not in the cache and there is no network.
+                with suppress(hub.errors.EntryNotFoundError):
+                    return Path(fetch(repository, file))
+            return Path(fetch(repository, files[-1]))
     except hub.errors.HFValidationError as error:
         raise ModelError(f"{subject} is no id of the hub; expected OWNER/NAME, or {instead}") from error
     except hub.errors.GatedRepoError as error:
@@ -49,10 +95,10 @@ def fetch_file(subject: str, repository: str, files: Iterable[str], *, library: 
             "`hf auth login` if it is private"
         ) from error
     except hub.errors.LocalEntryNotFoundError as error:
-        why = "HF_HUB_OFFLINE is set; unset it, or" if hub.constants.HF_HUB_OFFLINE else "the hub cannot be reached;"
+        why = why or "the hub cannot be reached;"
         raise ModelError(
             f"{subject}: its {files[0]} is not in the hub's cache, and {why} fetch it where there is a network "
-            f"(hf download {repository}), or name {instead}"
+            f"(hf download {repository}), set HF_HOME to a cache that has it, or name {instead}"
         ) from error
     except hub.errors.EntryNotFoundError as error:
         raise ModelError(

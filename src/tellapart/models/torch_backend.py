@@ -155,11 +155,15 @@ def parameter_count(model: Any) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def read_state_dict(path: Path | str) -> dict[str, Any]:
+def read_state_dict(path: Path | str, *, shapes_only: bool = False) -> dict[str, Any]:
     """Read a checkpoint's tensors by name: `.safetensors`, or a file of `torch.save`, without running its pickle.
 
     A training checkpoint's nesting is undone: `state_dict` (or `model`) beside epoch and optimiser, and the
     `module.` that a data-parallel wrapper puts before every name.
+
+    Args:
+        path: the file.
+        shapes_only: read no numbers; the tensors lie on torch's device `meta`.
 
     Raises:
         ModelError: the file is missing, damaged, of another kind, or would run code when loaded.
@@ -168,7 +172,8 @@ def read_state_dict(path: Path | str) -> dict[str, Any]:
     path = Path(path)
     if not path.is_file():
         raise ModelError(f"{path} is {'a folder' if path.is_dir() else 'no file'}; name a checkpoint file")
-    loaded = _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
+    read = _read_safetensors if path.suffix == ".safetensors" else _read_torch
+    loaded = read(path, shapes_only)
     tensors = loaded
     for nesting in ("state_dict", "model"):
         if isinstance(loaded, Mapping) and isinstance(loaded.get(nesting), Mapping):
@@ -177,20 +182,23 @@ def read_state_dict(path: Path | str) -> dict[str, Any]:
     return _tensors(path, tensors)
 
 
-def _read_safetensors(path: Path) -> Any:
-    load_file = require("safetensors.torch", extra="models").load_file
+def _read_safetensors(path: Path, shapes_only: bool) -> Any:
+    torch, load_file = import_torch(), require("safetensors.torch", extra="models").load_file
     try:
-        return load_file(path)
+        if not shapes_only:
+            return load_file(path)
+        with require("safetensors", extra="models").safe_open(path, "pt") as file:
+            return {name: torch.empty(file.get_slice(name).get_shape(), device="meta") for name in file.keys()}  # noqa: SIM118
     except Exception as error:  # the library raises its own bare Exception
         raise ModelError(f"{path} is no safetensors file: {first_line(error)}") from error
 
 
-def _read_torch(path: Path) -> Any:
+def _read_torch(path: Path, shapes_only: bool) -> Any:
     torch = import_torch()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # on a TorchScript archive torch warns, then raises
-            return torch.load(path, map_location="cpu", weights_only=True)
+            return torch.load(path, map_location="meta" if shapes_only else "cpu", weights_only=True)
     except Exception as error:  # pickle, zip and torch errors share no other base class
         if "TorchScript" in str(error):
             raise ModelError(

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 from tellapart.data.scores import ScoreKind
 
@@ -15,6 +17,7 @@ __all__ = [
     "SCHEMA",
     "BenchmarkResult",
     "Curve",
+    "Located",
     "Metrics",
     "ModelRecord",
     "Record",
@@ -89,6 +92,28 @@ class Metrics(Record):
     metrics: dict[str, Value]
 
 
+class Located(Record):
+    """A file or folder of the user's, named in two ways, so that it is found again after a move.
+
+    Attributes:
+        path: absolute.
+        relative: from the run folder, with `/`; empty where that is not known.
+        sha256: of a file's bytes; empty for a folder.
+    """
+
+    path: str
+    relative: str = ""
+    sha256: str = ""
+
+
+def _absolute_alone(value: Any) -> Any:
+    """Read what older records hold: the absolute path alone."""
+    return {"path": value} if isinstance(value, str) else value
+
+
+MaybeLocated = Annotated[Located | None, BeforeValidator(_absolute_alone)]
+
+
 class BenchmarkResult(Record):
     """The measurement of one benchmark.
 
@@ -108,7 +133,9 @@ class BenchmarkResult(Record):
         images_encoded, texts_encoded, pairs_scored: what this run had to compute; the rest was in the store.
         seconds: wall time of scoring and measuring.
         limited_from: the benchmark's full number of items where a limit cut it.
-        origin: the folder or the score file.
+        origin: the folder of images or the score file, for people.
+        own: the user's own folder or file, where the benchmark is one.
+        file: the file of scores or predictions that were made elsewhere.
         notes: lines for people: what no number says.
     """
 
@@ -133,25 +160,34 @@ class BenchmarkResult(Record):
     seconds: float = 0.0
     limited_from: int | None = None
     origin: str
+    own: Located | None = None
+    file: Located | None = None
     notes: tuple[str, ...] = ()
 
 
 class ModelRecord(Record):
-    """The model that was measured.
+    """The model that was measured: a name, and, if it was computed here, a fingerprint.
 
     Attributes:
-        kind: of its scores; None where predictions came from elsewhere.
+        fingerprint: of its weights and code; empty where a name is all that is known, because its scores came from
+            elsewhere.
+        kind: of its scores; None where they came from elsewhere, and each benchmark has its own.
         dtype: what it computed in, where that can be chosen.
         reading: which of its readings was scored, if one was asked for.
         prompt: name and version of the prompt, where it is asked in words.
     """
 
     name: str
-    fingerprint: str
+    fingerprint: str = ""
     kind: ScoreKind | None = None
     dtype: str | None = None
     reading: str | None = None
     prompt: str | None = None
+
+    @property
+    def system(self) -> tuple[str, ...]:
+        """Equal for two records of one system: its name, and, if computed here, its weights and how it was read."""
+        return (self.name, self.fingerprint, self.dtype or "", self.reading or "", self.prompt or "")
 
 
 class RunRecord(Record):
@@ -169,8 +205,8 @@ class RunRecord(Record):
     batch_size: int | None = None
     device: str | None = None
     limit: str | None = None
-    data: str | None = None
-    images: str | None = None
+    data: MaybeLocated = None
+    images: MaybeLocated = None
 
 
 class Result(Record, populate_by_name=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,17 +16,21 @@ from tellapart.catalog import REFERENCES
 from tellapart.data.atomic import atomic_file
 from tellapart.data.validation import Problem
 from tellapart.errors import RunError
-from tellapart.records.result import SCHEMA, Record, Result, Sample
+from tellapart.records.result import SCHEMA, Located, Record, Result, Sample
 
 __all__ = [
     "BESIDE",
     "RESULTS",
     "beside",
     "file_name",
+    "find_located",
     "find_runs",
+    "locate",
+    "places_of",
     "read_record",
     "read_result",
     "read_samples",
+    "samples_path",
     "write_result",
     "write_samples",
     "write_text_file",
@@ -55,6 +60,44 @@ def file_name(name: str) -> str:
 def beside(folder: Path, model: str) -> Path:
     """Return the run folder of a model that is measured beside a run's subject."""
     return folder / BESIDE / file_name(model)
+
+
+def locate(path: Path, folder: Path, *, hashed: bool = False) -> Located:
+    """Name a file or folder absolutely and from a run folder; `hashed` adds the SHA-256 of its bytes.
+
+    >>> tmp_path = getfixture("tmp_path")
+    >>> locate(tmp_path / "my_pairs", tmp_path / "runs" / "clip").relative
+    '../../my_pairs'
+    """
+    path = path.expanduser().resolve()
+    digest = ""
+    if hashed:
+        files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+        digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    try:
+        relative = Path(os.path.relpath(path, folder.resolve())).as_posix()
+    except ValueError:  # on another drive
+        relative = ""
+    return Located(path=str(path), relative=relative, sha256=digest)
+
+
+def find_located(located: Located, folder: Path) -> Path | None:
+    """Return where a file or folder is now: at its own path, else where it is from the run folder; None if at neither.
+
+    >>> tmp_path = getfixture("tmp_path")
+    >>> (tmp_path / "my_pairs").mkdir()
+    >>> moved = Located(path="/gone/my_pairs", relative="../../my_pairs")
+    >>> find_located(moved, tmp_path / "runs" / "clip").name
+    'my_pairs'
+    """
+    return next((path for path in places_of(located, folder) if path.exists()), None)
+
+
+def places_of(located: Located, folder: Path) -> list[Path]:
+    """Return the paths at which a file or folder may be: its own, and the one from the run folder."""
+    paths = [Path(located.path), *([folder.resolve() / located.relative] if located.relative else [])]
+    # Without `..`, which `exists` would follow through folders that may be gone.
+    return list(dict.fromkeys(Path(os.path.normpath(path)) for path in paths))
 
 
 def write_text_file(path: Path, text: str) -> None:
@@ -139,7 +182,7 @@ def _rank(folder: Path) -> tuple[int, str]:
 def write_samples(folder: Path, benchmark: str, samples: Iterable[Sample]) -> None:
     """Write `samples/<benchmark>.jsonl`, one item a line, in the benchmark's order."""
     lines = (sample.model_dump_json() + "\n" for sample in samples)
-    write_text_file(_samples_path(folder, benchmark), "".join(lines))
+    write_text_file(samples_path(folder, benchmark), "".join(lines))
 
 
 def read_samples(folder: Path, benchmark: str) -> list[Sample]:
@@ -153,7 +196,7 @@ def read_samples(folder: Path, benchmark: str) -> list[Sample]:
     >>> [(sample.id, sample.outcomes["pairwise"]) for sample in read_samples(folder, "demo")]
     [('a', 1.0)]
     """
-    path = _samples_path(folder, benchmark)
+    path = samples_path(folder, benchmark)
     text = _read(path, f"{path} is missing; the run was cut off, or the folder was copied in part")
     if not text.endswith("\n"):
         raise RunError(f"{path} is cut off in its last line; measure the run again, or copy the folder whole")
@@ -161,7 +204,12 @@ def read_samples(folder: Path, benchmark: str) -> list[Sample]:
     return [_validate(Sample, line, f"{path}:{number} {_UNREADABLE}") for number, line in enumerate(lines, start=1)]
 
 
-def _samples_path(folder: Path, benchmark: str) -> Path:
+def samples_path(folder: Path, benchmark: str) -> Path:
+    """Return the file of a benchmark's items in a run folder: its name is the benchmark's, as a file system takes it.
+
+    >>> samples_path(Path("runs/a"), "demo").as_posix()
+    'runs/a/samples/demo.jsonl'
+    """
     return folder / "samples" / f"{file_name(benchmark)}.jsonl"
 
 

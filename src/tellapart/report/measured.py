@@ -3,79 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import RunError
-from tellapart.records.result import IDS_ONLY, BenchmarkResult, Result, Sample, Value
-from tellapart.records.run_folder import find_runs, read_result, read_samples
-from tellapart.report.numbers import is_imported, plain
-from tellapart.report.sections import label_runs, shared_headline
+from tellapart.records import systems
+from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, Value
+from tellapart.records.run_folder import read_samples
+from tellapart.records.systems import System
+from tellapart.report.numbers import is_imported, items_text, plain
+from tellapart.report.sections import shared_headline
 
 __all__ = [
-    "MeasuredRun",
     "Outcomes",
     "first_metrics",
     "gather",
+    "name_on",
     "outcomes_of",
     "pick_benchmark",
     "samples_of",
+    "sort_runs",
     "value_of",
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredRun:
-    """One model's record of one run.
-
-    Attributes:
-        label: the model's name, numbered where several runs have the same.
-        folder: the run's.
-    """
-
-    label: str
-    folder: Path
-    result: Result
-
-    def record(self, benchmark: str) -> BenchmarkResult:
-        """Return what it measured on a benchmark.
-
-        Raises:
-            RunError: it did not measure that.
-        """
-        if benchmark not in self.result.benchmarks:
-            known = ", ".join(self.result.benchmarks) or "nothing"
-            raise RunError(f"{self.folder} did not measure {benchmark!r}; it holds {known}")
-        return self.result.benchmarks[benchmark]
-
-    def name_on(self, benchmark: str) -> str:
-        """Return its label, marked where another tool measured it on that benchmark.
-
-        Raises:
-            RunError: it did not measure that.
-        """
-        return f"{self.label} (imported)" if is_imported(self.record(benchmark)) else self.label
-
-
-def gather(folders: Sequence[Path]) -> list[MeasuredRun]:
-    """Read runs, and the models beside each, in the order named.
+def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> list[System]:
+    """Read runs as `records.systems.gather` does, with labels that are safe to print.
 
     Raises:
-        RunError: none is named, or a folder is no run.
+        RunError: none is named, a folder is no run, or no model has the name of a label.
     """
-    if not folders:
-        raise RunError("no run was named; name one or more run folders")
-    # A run named twice, or beside one that is also named, is one run.
-    paths = list({run.resolve(): run for folder in folders for run in find_runs(folder)}.values())
-    results = [read_result(path) for path in paths]
-    names = label_runs([result.model.name for result in results])
-    return [MeasuredRun(plain(name), path, result) for name, path, result in zip(names, paths, results, strict=True)]
+    return [replace(system, label=plain(system.label)) for system in systems.gather(folders, labels)]
 
 
-def pick_benchmark(runs: Sequence[MeasuredRun], name: str | None) -> tuple[str, list[MeasuredRun]]:
+def name_on(run: System, benchmark: str) -> str:
+    """Return a system's label, marked where another tool measured it on that benchmark.
+
+    Raises:
+        RunError: it did not measure that.
+    """
+    return f"{run.label} (imported)" if is_imported(run.record(benchmark)) else run.label
+
+
+def pick_benchmark(runs: Sequence[System], name: str | None) -> tuple[str, list[System]]:
     """Return a benchmark and the runs that measured it, all on the same items; the one there is, if none is named.
 
     Raises:
@@ -90,11 +63,24 @@ def pick_benchmark(runs: Sequence[MeasuredRun], name: str | None) -> tuple[str, 
         raise RunError(f"no run measured {chosen or 'anything'!r}; they hold {', '.join(known) or 'nothing'}")
     contents = {run.record(chosen).fingerprint: run for run in own if not _has_unknown_items(run.record(chosen))}
     if len(contents) > 1:
-        places = " and ".join(str(run.folder) for run in contents.values())
-        raise RunError(
-            f"{chosen} is not the same in {places} (other items, captions, pixels or --limit); measure the same pairs"
+        what = "; ".join(
+            f"{run.folders[chosen]} has {items_text(run.record(chosen))}, content {fingerprint[:8]}"
+            for fingerprint, run in contents.items()
         )
+        limited = ", without --limit" if any(run.record(chosen).limited_from for run in contents.values()) else ""
+        raise RunError(f"{chosen} is not the same in these runs ({what}); measure the same pairs{limited}")
     return chosen, own
+
+
+def sort_runs(runs: Sequence[System], benchmark: str | None, metric: str) -> list[System]:
+    """Order models by a metric of one benchmark, the highest first; those that did not measure it are last.
+
+    Raises:
+        RunError: as `pick_benchmark`, or one of them has no such metric.
+    """
+    chosen, own = pick_benchmark(runs, benchmark)
+    own.sort(key=lambda run: -value_of(run, chosen, metric).value)
+    return [*own, *(run for run in runs if chosen not in run.result.benchmarks)]
 
 
 def _has_unknown_items(record: BenchmarkResult) -> bool:
@@ -114,7 +100,7 @@ def first_metrics(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
     return shared
 
 
-def value_of(run: MeasuredRun, benchmark: str, metric: str) -> Value:
+def value_of(run: System, benchmark: str, metric: str) -> Value:
     """Return one number of a run.
 
     Raises:
@@ -122,11 +108,13 @@ def value_of(run: MeasuredRun, benchmark: str, metric: str) -> Value:
     """
     metrics = run.record(benchmark).metrics
     if metric not in metrics:
-        raise RunError(f"{run.folder} has no {metric!r} of {benchmark}; it has {', '.join(metrics) or 'no metric'}")
+        raise RunError(
+            f"{run.folders[benchmark]} has no {metric!r} of {benchmark}; it has {', '.join(metrics) or 'no metric'}"
+        )
     return metrics[metric]
 
 
-def samples_of(run: MeasuredRun, benchmark: str) -> list[Sample]:
+def samples_of(run: System, benchmark: str) -> list[Sample]:
     """Read a run's items.
 
     Raises:
@@ -134,10 +122,10 @@ def samples_of(run: MeasuredRun, benchmark: str) -> list[Sample]:
     """
     if is_imported(run.record(benchmark)):
         raise RunError(
-            f"{run.folder} holds numbers of {benchmark} that another tool measured, without outcomes of items; "
-            "measure the model with `tellapart run`, or leave that run out"
+            f"{run.folders[benchmark]} holds numbers of {benchmark} that another tool measured, without outcomes of "
+            "items; measure the model with `tellapart run`, or leave that run out"
         )
-    return read_samples(run.folder, benchmark)
+    return read_samples(run.folders[benchmark], benchmark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +143,7 @@ class Outcomes:
     tags: list[Mapping[str, str]]
 
 
-def outcomes_of(runs: Sequence[MeasuredRun], benchmark: str, metric: str) -> Outcomes:
+def outcomes_of(runs: Sequence[System], benchmark: str, metric: str) -> Outcomes:
     """Read one metric's value of every item, for models on the same items.
 
     Raises:
@@ -170,6 +158,7 @@ def outcomes_of(runs: Sequence[MeasuredRun], benchmark: str, metric: str) -> Out
         raise RunError(f"{benchmark}: {metric} has no value of an item, so that models cannot be tested on it")
     for run in runs:
         if rows[run.label].keys() != first.keys():
-            raise RunError(f"{benchmark}: {run.folder} holds other items than {runs[0].folder}; measure the same pairs")
+            other, one = run.folders[benchmark], runs[0].folders[benchmark]
+            raise RunError(f"{benchmark}: {other} holds other items than {one}; measure the same pairs")
     columns = {label: np.array([own[key].outcomes[metric] for key in first]) for label, own in rows.items()}
     return Outcomes(columns, [one.cluster for one in first.values()], [one.tags for one in first.values()])

@@ -9,11 +9,13 @@ __all__ = [
     "interval",
     "is_deviation",
     "is_imported",
+    "items_text",
     "percent",
     "plain",
     "points",
     "score",
     "thousands",
+    "ties_right",
 ]
 
 
@@ -54,6 +56,30 @@ def score(value: Value) -> str:
     '30.00 [26.4, 35.4]'
     """
     return f"{percent(value.value)} {interval(value)}".rstrip()
+
+
+def items_text(record: BenchmarkResult) -> str:
+    """Say how many items a record is of, and of how many where a limit cut them; nothing where that is not known.
+
+    >>> value = Value(value=0.5, method="wilson", n=20, clusters=20, average="micro: items")
+    >>> record = BenchmarkResult(title="", fingerprint="", origin="", metrics={"text_score": value})
+    >>> items_text(record), items_text(record.model_copy(update={"limited_from": 300}))
+    ('20 items', '20 of 300 items')
+    """
+    items = max((value.n for value in record.metrics.values()), default=0)
+    if not items:
+        return ""
+    cut = "" if record.limited_from is None else f" of {thousands(record.limited_from)}"
+    return f"{thousands(items)}{cut} item{'' if items == 1 and not cut else 's'}"
+
+
+def ties_right(value: Value) -> float:
+    """Return a share of right items as it is if every tie counts as right: what `argmax` gives, the true entry first.
+
+    >>> ties_right(Value(value=0.25, ties=2, method="wilson", n=8, clusters=8, average="micro: items"))
+    0.5
+    """
+    return (value.value * value.n + value.ties) / value.n
 
 
 def is_deviation(value: Value) -> bool:

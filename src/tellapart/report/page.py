@@ -11,26 +11,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tellapart.records.run_folder import write_text_file
+from tellapart.records.systems import label_runs
 from tellapart.report import numbers
 from tellapart.report.answers import TaskExamples, examples
 from tellapart.report.charts import score_bar
 from tellapart.report.conclusions import MOST_SINGLE, Conclusion, conclude, conclude_all
 from tellapart.report.deviations import RADIUS
-from tellapart.report.heat_map import HeatMap, heat_map
+from tellapart.report.heatmap import breakdown_tag, heat_map, heat_table
 from tellapart.report.items import item_table, model_table
 from tellapart.report.pictures import Album, album
-from tellapart.report.rivals import ALPHA, Rivals, p_value, rivals_of
-from tellapart.report.sections import ReportRun, Section, label_runs, sections
+from tellapart.report.rivals import ALPHA, Rivals, rivals_of
+from tellapart.report.sections import ReportRun, Section, sections
 from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
-__all__ = ["IMAGE_BUDGET", "ReportPage", "ReportRun", "make_page", "render", "write_report"]
+__all__ = ["IMAGE_BUDGET", "ReportPage", "ReportRun", "make_page", "render"]
 
 #: Characters that pictures may take in the file, unless the caller says otherwise.
 IMAGE_BUDGET = 24_000_000
@@ -51,25 +51,13 @@ class ReportPage:
     conclusions: tuple[Conclusion, ...]
 
 
-def write_report(path: Path, runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET) -> ReportPage:
-    """Write the report of one or several models atomically as one HTML file.
+def render(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET) -> str:
+    """Return the report of one or several models as one HTML file.
 
     Args:
-        path: the file; its folder is made.
         runs: the models, the one to show first at the head.
         image_budget_bytes: what pictures may take of the file; the worst items of every model come first, and the
             page says how many items show none.
-
-    Raises:
-        RunError: no run, samples that do not match their record, or a file that cannot be written.
-    """
-    page = make_page(runs, image_budget_bytes=image_budget_bytes)
-    write_text_file(path, page.html)
-    return page
-
-
-def render(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET) -> str:
-    """Return the report's HTML.
 
     Raises:
         RunError: no run, or samples that do not match their record.
@@ -121,8 +109,18 @@ class _View:
         return cls(section, pictures, rivals, conclude(section, rivals))
 
     @property
-    def heat_map(self) -> HeatMap | None:
-        return heat_map(self.section, self.rivals)
+    def heat(self) -> tuple[str, Markup] | None:
+        """The tag that breaks the benchmark down, and its models by it; None of one model, or of no two subsets.
+
+        Reference models are left out: what they get says nothing of subsets.
+        """
+        records = {entry.label: entry.record for entry in self.rivals.ranking}
+        several = [tag for tag, groups in self.section.record.by.items() if len(groups) > 1]
+        tag = breakdown_tag(records, self.section.name)
+        tag = tag if tag in several else next(iter(several), None)
+        if tag is None or len(records) < 2 or not self.section.main:
+            return None
+        return tag, heat_table(heat_map(records, self.section.name, self.section.main, tag))
 
     @property
     def examples(self) -> tuple[TaskExamples, ...]:
@@ -197,7 +195,6 @@ def _environment() -> Environment:
         "score_bar": score_bar,
         "dot_radius": RADIUS,
         "alpha": ALPHA,
-        "p_value": p_value,
         "metrics": METRICS,
         **{name: getattr(numbers, name) for name in _FORMATS},
     }

@@ -9,15 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, islice
-from pathlib import Path
 
-from tellapart.benchmarks.find import find_benchmark
-from tellapart.benchmarks.locations import Locations
 from tellapart.data.images import decode
-from tellapart.errors import DataError, TellapartError
-from tellapart.records.result import RunRecord
+from tellapart.errors import DataError
 
-__all__ = ["Album", "album", "data_uri", "image_reader"]
+__all__ = ["Album", "album", "data_uri", "small_picture"]
 
 #: Items whose pictures are made together.
 _AHEAD = 32
@@ -53,19 +49,8 @@ class Album:
         return sum(map(len, self.uris))
 
 
-def image_reader(run: RunRecord, benchmark: str) -> Callable[[str], bytes] | None:
-    """Return a reader of a benchmark's images where the run found them; None where there are none any more."""
-    folders = (None if folder is None else Path(folder) for folder in (run.data, run.images))
-    # A folder that was moved or deleted since has no images to show.
-    locations = Locations(*(folder if folder is not None and folder.is_dir() else None for folder in folders))
-    try:
-        return find_benchmark(benchmark, locations).read_image()
-    except TellapartError:
-        return None
-
-
-def data_uri(data: bytes, name: str) -> str:
-    """Return an image file as a data URI: unchanged if it is small, else scaled down to 320 pixels as JPEG.
+def small_picture(data: bytes, name: str) -> tuple[str, bytes]:
+    """Return an image's format and bytes for a page: unchanged if it is small, else 320 pixels wide or high, as JPEG.
 
     Args:
         data: a PNG, JPEG, WebP or `.npy` file.
@@ -76,7 +61,17 @@ def data_uri(data: bytes, name: str) -> str:
     """
     kind = _web_format(data)
     if kind is None or len(data) > KEEP_BYTES:
-        kind, data = "jpeg", _scale_down(data, name)
+        return "jpeg", _scale_down(data, name)
+    return kind, data
+
+
+def data_uri(data: bytes, name: str) -> str:
+    """Return an image file as a data URI, made small as `small_picture` does.
+
+    Raises:
+        DataError: the bytes are no image.
+    """
+    kind, data = small_picture(data, name)
     return f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
 
 

@@ -10,12 +10,13 @@ import numpy as np
 from tellapart.errors import RunError
 from tellapart.metrics.registry import one_name_each
 from tellapart.records.result import BenchmarkResult, Result, Sample, Value
+from tellapart.records.systems import label_runs
 from tellapart.report.deviations import Plot, Trace, deviations, plot, share_a_scale
 from tellapart.report.items import margins, worst_first
 from tellapart.report.numbers import is_deviation
 from tellapart.tasks.registry import headline, main_metric
 
-__all__ = ["ModelEntry", "ReportRun", "Section", "label_runs", "note_lines", "sections", "shared_headline"]
+__all__ = ["ModelEntry", "ReportRun", "Section", "note_lines", "sections", "shared_headline"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,18 +158,6 @@ def shared_headline(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
     first = records[0].metrics if records else {}
     shared = [name for name in first if all(name in record.metrics for record in records)]
     return headline(shared) or tuple(name for name in shared if not is_deviation(first[name]))
-
-
-def label_runs(names: Sequence[str]) -> list[str]:
-    """Return models' names, numbered where one comes twice.
-
-    >>> label_runs(["a", "b", "a"])
-    ['a (run 1)', 'b', 'a (run 2)']
-    """
-    return [
-        f"{name} (run {names[: number + 1].count(name)})" if names.count(name) > 1 else name
-        for number, name in enumerate(names)
-    ]
 
 
 def note_lines(notes_of: Sequence[tuple[str, Sequence[str]]]) -> list[str]:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tellapart.benchmarks.find import declared_benchmark
 from tellapart.catalog import REFERENCES
 from tellapart.errors import DataError
 from tellapart.evaluation.check import Gate
-from tellapart.evaluation.compare import Comparison
 from tellapart.evaluation.gap import Gaps
-from tellapart.records.result import Result, RunRecord
-from tellapart.records.run_folder import find_runs, read_result, read_samples
+from tellapart.records.result import Result
+from tellapart.records.run_folder import find_runs, read_result, read_samples, write_text_file
 from tellapart.report.conclusions import Conclusion, answer_lines
+from tellapart.report.image_sources import ImageSources, bundle_picture
 from tellapart.report.numbers import is_imported, percent, plain, points, thousands
-from tellapart.report.page import write_report
-from tellapart.report.paper_tables.paper_row import declared_benchmark, groups_of, numbers_of, paper_row
-from tellapart.report.pictures import image_reader
+from tellapart.report.page import make_page
+from tellapart.report.paper_tables.paper_row import groups_of, numbers_of, paper_row
 from tellapart.report.sections import ReportRun, note_lines
 from tellapart.report.tables import breakdown_table, equivariance_table, result_tables
 from tellapart.report.terminal import console, print_lines, table
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "WrittenReport",
-    "print_comparison",
     "print_gaps",
     "print_gates",
     "print_runs",
@@ -39,50 +38,84 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class WrittenReport:
-    """A run's page.
+    """A run's page, and what people must know of it.
 
     Attributes:
         path: None where there is no page: numbers that another tool measured have no items to show.
+        warnings: a line for each benchmark whose images are not at hand.
         conclusions: what its numbers say, of each benchmark.
     """
 
     path: Path | None
+    warnings: tuple[str, ...] = ()
     conclusions: tuple[Conclusion, ...] = ()
 
 
-def write_run_report(folder: Path) -> WrittenReport:
+def write_run_report(folder: Path, *, bundle: bool = False) -> WrittenReport:
     """Make `report.html` of a run folder anew, from its records and samples.
+
+    A page that shows images is never replaced by one that cannot: it stays as it is, and a warning says why.
+
+    Args:
+        folder: the run's.
+        bundle: keep the pictures that the page shows in the run folder, so that it can be moved or sent.
 
     Raises:
         RunError: the folder is no run, or a record is not what it must be.
     """
     runs = []
-    read = None
+    images = None
     for each in find_runs(folder):
         result = read_result(each)
         own = {name: record for name, record in result.benchmarks.items() if not is_imported(record)}
         if not own:
             continue
-        read = read or _read_images(result.run)  # all the runs of a folder measured the same files
         samples = {name: read_samples(each, name) for name in own}
-        runs.append(ReportRun(result.model_copy(update={"benchmarks": own}), samples, read))
-    if not runs:
+        images = images or _Images(folder, result, bundle)  # all the runs of a folder measured the same files
+        runs.append(ReportRun(result.model_copy(update={"benchmarks": own}), samples, images.read))
+    if images is None:
         return WrittenReport(None)
     path = folder / "report.html"
-    return WrittenReport(path, write_report(path, runs).conclusions)
+    page = make_page(runs)
+    warnings = tuple(images.lost.values())
+    if warnings and page.html.count(_EMBEDDED) < _count_embedded(path):
+        kept = f"{path} shows images that a new one would not: it is kept as it was"
+        return WrittenReport(path, (*warnings, kept), page.conclusions)
+    write_text_file(path, page.html)
+    return WrittenReport(path, warnings, page.conclusions)
 
 
-def _read_images(run: RunRecord) -> Callable[[str, str], bytes]:
-    """Return a function (benchmark, reference) -> the image file's bytes, which opens each benchmark once."""
-    reader_of = cache(partial(image_reader, run))
+#: What every picture in a page begins with.
+_EMBEDDED = "data:image/"
 
-    def read(benchmark: str, reference: str) -> bytes:
-        reader = reader_of(benchmark)
-        if reader is None:
-            raise DataError(f"{benchmark} has no images here")
-        return reader(reference)
 
-    return read
+def _count_embedded(page: Path) -> int:
+    return page.read_text(encoding="utf-8").count(_EMBEDDED) if page.is_file() else 0
+
+
+class _Images:
+    """The images of a run's benchmarks: each benchmark is opened once, and what is lost is noted."""
+
+    def __init__(self, folder: Path, result: Result, bundle: bool) -> None:
+        self._folder, self._result, self._bundle = folder, result, bundle
+        self._reader_of = cache(lambda benchmark: ImageSources.of(folder, result, benchmark).reader())
+        self.lost: dict[str, str] = {}
+
+    def read(self, benchmark: str, reference: str) -> bytes:
+        """Return an image file's bytes.
+
+        Raises:
+            DataError: it is not at hand.
+        """
+        reader = self._reader_of(benchmark)
+        try:
+            if reader is None:
+                raise DataError(ImageSources.of(self._folder, self._result, benchmark).lost())
+            data: bytes = reader(reference)
+        except DataError as error:
+            self.lost.setdefault(benchmark, f"pictures are missing from the report: {error}")
+            raise
+        return bundle_picture(self._folder, benchmark, reference, data) if self._bundle else data
 
 
 def print_runs(folder: Path, report: WrittenReport) -> None:
@@ -153,48 +186,6 @@ def _note_lines(results: Sequence[Result], benchmark: str) -> list[str]:
 
 def _count(number: int, noun: str) -> str:
     return f"{thousands(number)} {noun}{'' if number == 1 else 's'}"
-
-
-def print_comparison(comparison: Comparison) -> None:
-    """Print two runs beside each other."""
-    print_lines(f"a = {plain(comparison.a)}, b = {plain(comparison.b)}: percent, 95% intervals")
-    for benchmark in dict.fromkeys(row.benchmark for row in comparison.rows):
-        rows = [row for row in comparison.rows if row.benchmark == benchmark]
-        columns = ("a", "b", "a - b", "only a", "only b", "p", "p (Holm)", "detectable")
-        lines = table(f"{plain(benchmark)} ({thousands(rows[0].n)} items)", *columns, numbers_from=1)
-        for row in rows:
-            lines.add_row(
-                row.metric,
-                percent(row.a),
-                percent(row.b),
-                points(row.difference, row.low, row.high),
-                thousands(row.only_a),
-                thousands(row.only_b),
-                f"{row.p:.3g}",
-                f"{row.p_holm:.3g}",
-                "-" if row.detectable is None else percent(row.detectable, 1),
-            )
-        print_lines("")
-        console().print(lines)
-    if notes := _comparison_notes(comparison):
-        print_lines("", *notes)
-
-
-def _comparison_notes(comparison: Comparison) -> list[str]:
-    notes = []
-    if comparison.rows:
-        tests = " or ".join(dict.fromkeys(row.test for row in comparison.rows))
-        notes += [
-            f"only a, only b: items that one of the two alone got right; p: {tests}, two-sided; Holm over "
-            f"{len(comparison.rows)} tests",
-            "detectable: the smallest difference, in points, that this many items would show four times in five",
-        ]
-    if comparison.on_trust:
-        names = ", ".join(map(plain, comparison.on_trust))
-        notes.append(f"scores made elsewhere, so that only the ids are known to be the same: {names}")
-    if comparison.unshared:
-        notes.append(f"not compared, measured in one run only: {', '.join(map(plain, comparison.unshared))}")
-    return notes
 
 
 def print_gaps(gaps: Gaps) -> None:

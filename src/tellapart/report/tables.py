@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tellapart.benchmarks.find import declared_benchmark
 from tellapart.errors import RunError
 from tellapart.records.result import BenchmarkResult, Result, Value
-from tellapart.report.numbers import deviation, is_deviation, is_imported, percent, plain, score, thousands
+from tellapart.report.numbers import (
+    deviation,
+    is_deviation,
+    is_imported,
+    items_text,
+    percent,
+    plain,
+    score,
+    thousands,
+    ties_right,
+)
 from tellapart.report.sections import shared_headline
 from tellapart.report.terminal import table
 from tellapart.tasks.registry import headline
@@ -40,7 +51,8 @@ def result_tables(results: Sequence[Result], benchmark: str) -> list[Table]:
 def result_table(results: Sequence[Result], benchmark: str, *, names: Sequence[str] | None = None) -> Table:
     """Return the first look: models as rows, the headline metrics as columns, chance as the last row.
 
-    A model in which a tie touched a headline metric gets a second row: the tie-neutral values.
+    A model in which a tie touched a headline metric gets a second row: the tie-neutral values; and a third, the
+    benchmark's own number, where its authors count a tie as right.
 
     Args:
         results: the models' records.
@@ -53,12 +65,16 @@ def result_table(results: Sequence[Result], benchmark: str, *, names: Sequence[s
     records = _records(results, benchmark)
     first = records[0][1]
     names = shared_headline([first]) if names is None else names
+    declared = declared_benchmark(benchmark)
     rows = _table(_title(benchmark, first), ["model", *names])
     for model, record in records:
         values = [record.metrics.get(name) for name in names]
         _add(rows, [model, *("" if value is None else score(value) for value in values)])
         if any(value is not None and value.ties for value in values):
             _add(rows, ["  ties broken at random", *(_tie_cell(value) for value in values)], style="dim")
+            if declared is not None and declared.tie_is_right:
+                right = ("" if value is None or not value.ties else percent(ties_right(value)) for value in values)
+                _add(rows, ["  ties right, as its authors count", *right], style="dim")
     rows.add_section()
     _add(rows, ["chance", *(_chance_cell(first.metrics.get(name)) for name in names)], style="dim")
     return rows
@@ -120,18 +136,12 @@ def _records(results: Sequence[Result], benchmark: str) -> list[tuple[str, Bench
     return [(result.model.name, result.benchmarks[benchmark]) for result in own]
 
 
-def _items(record: BenchmarkResult) -> int:
-    return max((value.n for value in record.metrics.values()), default=0)
-
-
 def _title(benchmark: str, record: BenchmarkResult) -> str:
     value = next(iter(record.metrics.values()), None)
     level = "" if value is None else f", {value.level:.0%} intervals"
-    cut = "" if record.limited_from is None else f" of {thousands(record.limited_from)}"
-    noun = "item" if _items(record) == 1 and not cut else "items"
     if is_imported(record):
         return f"{plain(benchmark)}: percent, measured by another tool"
-    return f"{plain(benchmark)}: percent of {thousands(_items(record))}{cut} {noun}{level}"
+    return f"{plain(benchmark)}: percent of {items_text(record)}{level}"
 
 
 def _table(title: str, headings: Sequence[str]) -> Table:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from tellapart.report.comparisons import print_comparison
 from tellapart.report.numbers import percent, plain, points
-from tellapart.report.show import print_comparison
 from tellapart.report.terminal import console, print_lines, table
 
 if TYPE_CHECKING:

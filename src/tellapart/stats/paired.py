@@ -6,6 +6,7 @@ whole clusters; with one 0/1 item a cluster the two are the same test.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +21,13 @@ __all__ = [
     "FEW_DIFFERING",
     "Difference",
     "McNemar",
+    "enough_flips",
     "mcnemar",
     "mcnemar_p",
     "paired_difference",
     "paired_permutation",
     "sign_flip_p",
+    "write_p",
 ]
 
 # Signs held at once: 8 bytes each, in at most three arrays.
@@ -254,6 +257,30 @@ def sign_flip_p(
         signed = (bits * 2.0 - 1.0) @ sums
         hits += (np.abs(signed[:, first] - signed[:, second]) >= observed).sum(axis=0)
     return hits / vectors if every else (1 + hits) / (1 + vectors)
+
+
+def enough_flips(tests: int, alpha: float = 0.05) -> int:
+    """Return how many sign vectors to draw for each of several tests that are corrected together.
+
+    The smallest p that a drawn test can give, times the tests, must lie well below alpha, or nothing could differ.
+
+    >>> enough_flips(3), enough_flips(1000)
+    (10000, 80000)
+    """
+    return max(10_000, math.ceil(4 * tests / alpha))
+
+
+def write_p(p: float, *, at_most: bool = False) -> str:
+    """Write a p-value with three significant digits.
+
+    Args:
+        p: from 0 to 1.
+        at_most: none of the drawn sign vectors was as extreme, so that the true p is this or smaller.
+
+    >>> write_p(0.04567), write_p(1 / 10_001, at_most=True), write_p(1.0, at_most=True)
+    ('0.0457', '<= 0.0001', '1')
+    """
+    return f"{'<= ' if at_most and p < 1 else ''}{p:.3g}"
 
 
 def _pair(call: str, a: Any, b: Any, *, binary: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tellapart.errors import MetricError
 from tellapart.stats.clusters import Clusters, ClusterTotals, check_level, check_values, is_binary
 from tellapart.stats.multiple import holm
-from tellapart.stats.paired import mcnemar_p, sign_flip_p
+from tellapart.stats.paired import enough_flips, mcnemar_p, sign_flip_p
 
 __all__ = ["Tier", "tiers"]
 
@@ -103,11 +103,9 @@ def _distinct(table: NDArray[np.float64], totals: ClusterTotals, alpha: float, s
         only = right.diagonal()[:, None] - right
         p_values = mcnemar_p(only[pairs[:, 0], pairs[:, 1]], only[pairs[:, 1], pairs[:, 0]])
     else:
-        # The smallest p a drawn test can give, times the pairs, must be well below alpha or nothing could differ.
-        resamples = max(10_000, int(np.ceil(4 * len(pairs) / alpha)))
         whole = totals.sums.sum(axis=0)
         observed = np.abs(whole[pairs[:, 0]] - whole[pairs[:, 1]])
-        p_values = sign_flip_p(totals.sums, pairs, observed, resamples=resamples, seed=seed)
+        p_values = sign_flip_p(totals.sums, pairs, observed, resamples=enough_flips(len(pairs), alpha), seed=seed)
     significant = holm(p_values) <= alpha
     distinct[pairs[:, 0], pairs[:, 1]] = distinct[pairs[:, 1], pairs[:, 0]] = significant
     return distinct

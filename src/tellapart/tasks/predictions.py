@@ -1,6 +1,7 @@
 """Predictions made elsewhere: labels, texts and boxes, one a record, read from jsonl, csv and json.
 
-- `.jsonl`: one object a line; `.json`: a list of them; `.csv`: a header and rows.
+- `.jsonl`: one object a line; `.json`: a list of them; `.csv`: a header and rows, or without a header the two columns
+  id and prediction, as NLVR2's own scorer reads them.
 - The record's id is the key `id`, or as the task's own tools call it: `question_id`, `image_id`, `ref_id`.
 - The prediction is the key `prediction`, or `label`, `answer`, `caption`, `bbox`. Other keys are not looked at, so a
   filled template of `tellapart export`, and a file of samples of a run, are read too.
@@ -119,7 +120,7 @@ def read_predictions(path: Path, ids: Sequence[str], read: Callable[[Any], Any],
     """
     readers: dict[str, Callable[[Path], Iterator[tuple[str, Mapping[str, Any]]]]] = {
         ".jsonl": partial(_rows_of_lines, reader=read_jsonl),
-        ".csv": partial(_rows_of_lines, reader=read_csv),
+        ".csv": partial(_rows_of_lines, reader=_read_table),
         ".json": _rows_of_list,
     }
     if path.suffix not in readers:
@@ -191,6 +192,10 @@ def _rows_of_lines(
     path: Path, reader: Callable[[Path], Iterator[tuple[int, Mapping[str, Any]]]]
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     return ((f"{path}:{number}", row) for number, row in reader(path))
+
+
+#: A file of two columns may come without their names.
+_read_table = partial(read_csv, unnamed=("id", "prediction"), names=(*_IDS, *_PREDICTIONS, "unit"))
 
 
 def _rows_of_list(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:

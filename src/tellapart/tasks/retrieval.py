@@ -6,9 +6,10 @@ either `scores`, `(image, caption)`, or the embeddings `images` and `captions`, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,17 @@ from tellapart.tasks.predictions import read_matrix
 from tellapart.tasks.task import Session, Task, Unit, Units
 from tellapart.tasks.vectors import encode, similarity_table
 
-__all__ = ["DEPTHS", "RETRIEVAL", "measure_retrieval", "read_gallery_scores"]
+__all__ = [
+    "DEPTHS",
+    "RETRIEVAL",
+    "GalleryScores",
+    "measure_retrieval",
+    "rank_file",
+    "read_gallery_scores",
+    "score_gallery",
+]
+
+R = TypeVar("R")
 
 DEPTHS = (1, 5, 10)
 """The k of recall at k."""
@@ -49,18 +60,65 @@ def _template(records: RetrievalSet) -> Iterator[Mapping[str, Any]]:
         yield {"side": "caption", "id": str(row), "caption": caption}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class GalleryScores:
+    """The scores of every image with every caption, or embeddings whose cosines they are.
+
+    Attributes:
+        images: embeddings `(image, dimension)`; the scores, `(image, caption)`, if there are no captions.
+        captions: embeddings `(caption, dimension)`.
+
+    >>> scores = GalleryScores(np.array([[2.0, 1.0, 0.0], [0.0, 1.0, 2.0]]))
+    >>> scores.rank([(0, 0), (1, 1)], captions=[0, 2]).text_to_image.rank
+    array([1, 1])
+    """
+
+    images: NDArray[Any]
+    captions: NDArray[Any] | None = None
+
+    def rank(self, pairs: Sequence[tuple[int, int]], captions: Sequence[int] | None = None) -> Retrieval:
+        """Rank the gallery both ways.
+
+        Args:
+            pairs: the true pairs, image and caption.
+            captions: the captions that are its entries, which pairs count; all of them if not given.
+
+        Raises:
+            ScoreError: numbers are not finite, or an embedding is zero.
+        """
+        if self.captions is None:
+            return scores_both_ways(self.images if captions is None else self.images[:, captions], np.array(pairs))
+        chosen = self.captions if captions is None else self.captions[list(captions)]
+        return embeddings_both_ways(self.images, chosen, np.array(pairs))
+
+
 def read_gallery_scores(path: Path, records: RetrievalSet) -> Retrieval:
     """Read scores or embeddings of the whole gallery, and rank it both ways.
 
     Raises:
-        ScoreError: the file is no npz file, lacks an array or has one of another shape; ids are missing, unknown or
-            repeated (the first ten are named); numbers are not finite.
+        ScoreError: as `rank_file`.
 
     >>> path = getfixture("tmp_path") / "scores.npz"
     >>> np.savez(path, image_ids=["0", "1"], caption_ids=["0", "1"], scores=[[0.9, 0.1], [0.2, 0.8]])
     >>> two = RetrievalSet.of("two", ["a.png", "b.png"], [["a cat"], ["a dog"]])
     >>> read_gallery_scores(path, two).image_to_text.recall(1).tolist()
     [1.0, 1.0]
+    """
+    return rank_file(path, records, lambda scores: scores.rank(records.pairs))
+
+
+def rank_file(path: Path, records: RetrievalSet, rank: Callable[[GalleryScores], R]) -> R:
+    """Read scores or embeddings of the whole gallery, and return what `rank` makes of them.
+
+    Raises:
+        ScoreError: the file is no npz file, lacks an array or has one of another shape; ids are missing, unknown or
+            repeated (the first ten are named); numbers are not finite.
+
+    >>> path = getfixture("tmp_path") / "scores.npz"
+    >>> np.savez(path, image_ids=["0", "1"], caption_ids=["1", "0"], scores=[[0.1, 0.9], [0.8, 0.2]])
+    >>> two = RetrievalSet.of("two", ["a.png", "b.png"], [["a cat"], ["a dog"]])
+    >>> rank_file(path, two, lambda scores: scores.images.tolist())
+    [[0.9, 0.1], [0.2, 0.8]]
     """
     if path.suffix != ".npz":
         raise ScoreError(f"{path}: scores of a gallery are read from .npz files; got {path.suffix!r}")
@@ -69,16 +127,15 @@ def read_gallery_scores(path: Path, records: RetrievalSet) -> Retrieval:
         "caption_ids": [str(row) for row in range(len(records.captions))],
     }
     arrays, (rows, columns) = read_matrix(path, ids, optional=("scores", "images", "captions"))
-    pairs = np.array(records.pairs)
     try:
         if "scores" in arrays:
             _expect_rows(path, "scores", arrays["scores"], (len(rows), len(columns)))
-            return scores_both_ways(arrays["scores"][np.ix_(rows, columns)], pairs)
+            return rank(GalleryScores(arrays["scores"][np.ix_(rows, columns)]))
         if "images" not in arrays or "captions" not in arrays:
             raise ScoreError(f"{path} holds neither `scores` nor the embeddings `images` and `captions`")
         _expect_rows(path, "images", arrays["images"], (len(rows),))
         _expect_rows(path, "captions", arrays["captions"], (len(columns),))
-        return embeddings_both_ways(arrays["images"][rows], arrays["captions"][columns], pairs)
+        return rank(GalleryScores(arrays["images"][rows], arrays["captions"][columns]))
     except ScoreError as error:
         raise error if str(error).startswith(str(path)) else ScoreError(f"{path}: {error}") from error
 
@@ -89,17 +146,30 @@ def _expect_rows(path: Path, name: str, array: NDArray[Any], sizes: tuple[int, .
         raise ScoreError(f"{path}: `{name}` must be a matrix of {shape} rows for its ids; got shape {array.shape}")
 
 
-def _rank(model: DualEncoder, records: RetrievalSet, session: Session) -> Retrieval:
-    """Encode a gallery and rank it both ways.
+def score_gallery(model: DualEncoder, records: RetrievalSet, session: Session) -> GalleryScores:
+    """Encode a gallery.
 
     A model that declares `ranks_by_cosine` is ranked by the exact cosine of its vectors, in seconds and without the
     matrix of scores; any other by its own `similarity`, block by block.
+
+    >>> from tellapart.benchmarks.find import load_pairs
+    >>> from tellapart.models.find import find_model
+    >>> from tellapart.models.store import EmbeddingStore
+    >>> demo = load_pairs("demo")
+    >>> records = RetrievalSet.of("two", demo.items[0].images, [[text] for text in demo.items[0].texts])
+    >>> session = Session(pictures=demo.read_bytes, store=EmbeddingStore(None))
+    >>> scores = score_gallery(find_model("demo-encoder"), records, session)
+    >>> scores.rank(records.pairs).mean_recall()
+    1.0
     """
     images, captions = encode(model, records.name, records.images, records.captions, session)
-    true = np.array(records.pairs)
     if getattr(model, "ranks_by_cosine", False) and images.shape[1] == captions.shape[1]:
-        return embeddings_both_ways(images, captions, true)
-    return scores_both_ways(similarity_table(model, images, captions), true)
+        return GalleryScores(images, captions)
+    return GalleryScores(similarity_table(model, images, captions))
+
+
+def _rank(model: DualEncoder, records: RetrievalSet, session: Session) -> Retrieval:
+    return score_gallery(model, records, session).rank(records.pairs)
 
 
 def measure_retrieval(records: RetrievalSet, ranked: Retrieval) -> tuple[Units, ...]:

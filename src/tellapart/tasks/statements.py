@@ -1,15 +1,17 @@
-"""NLVR2: is a sentence true of two images? Accuracy, and consistency over the rows of one sentence."""
+"""NLVR2: is a sentence true of two images? Accuracy, and consistency over the rows of one sentence of a set."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tellapart.data.task_records import Statement, StatementSet
+from tellapart.errors import ScoreError
 from tellapart.metrics.answers import group_accuracy, label_accuracy
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
@@ -28,7 +30,11 @@ _ACCURACY = Metric(
     source="NLVR2; VLUE section 3.1",
     chance_level=0.5,
 )
-_CONSISTENCY = Metric(name="consistency", title="every row of one sentence is judged rightly", source="NLVR2 section 4")
+_CONSISTENCY = Metric(
+    name="consistency",
+    title="every row of one sentence about one set of images is judged rightly",
+    source="NLVR2 section 4; `nlvr2/eval/metrics.py`",
+)
 _BALANCED = Metric(
     name="consistency_both_labels",
     title="every row of a sentence that is true of some images and false of others",
@@ -36,13 +42,34 @@ _BALANCED = Metric(
 )
 
 
+#: NLVR2's own ids among those that no statement has.
+_IDENTIFIERS = re.compile(r"unknown ids: \w+-\d+-\d+-\d+")
+
+
 def _template(records: StatementSet) -> Iterator[Mapping[str, Any]]:
     for row in records.statements:
         yield {"id": row.id, "prediction": None, "sentence": row.sentence, "left": row.left, "right": row.right}
 
 
+def _content(records: StatementSet) -> Any:
+    """Return what a fingerprint is of; a statement without a set is what it was before there were any."""
+    content = asdict(records)
+    for row in content["statements"]:
+        if not row["group"]:
+            del row["group"]
+    return content
+
+
 def _read(path: Path, records: StatementSet) -> list[bool]:
-    return read_predictions(path, [row.id for row in records.statements], label, "statement")
+    try:
+        return read_predictions(path, [row.id for row in records.statements], label, "statement")
+    except ScoreError as error:
+        if _IDENTIFIERS.search(str(error)) is None or "-" in records.statements[0].id:
+            raise
+        raise ScoreError(
+            f"{error}; identifiers are those of the authors' own test1.json and dev.json: get them from "
+            "https://github.com/lil-lab/nlvr/tree/master/nlvr2/data and name their folder with --data"
+        ) from error
 
 
 def measure_statements(records: StatementSet, predictions: Sequence[bool | None]) -> tuple[Units, ...]:
@@ -81,8 +108,10 @@ def measure_statements(records: StatementSet, predictions: Sequence[bool | None]
         ("sentence of both labels", _BALANCED, records.sentence_groups(both_labels=True)),
     ):
         if groups:
-            sentences = [rows[group[0]].sentence for group in groups]
-            units = tuple(Unit(id=sentence, cluster=sentence, texts=(sentence,)) for sentence in sentences)
+            first = [rows[group[0]] for group in groups]
+            units = tuple(
+                Unit(id=row.group or row.sentence, cluster=row.sentence, texts=(row.sentence,)) for row in first
+            )
             guessed = float(np.mean([0.5 ** len(group) for group in groups]))
             right_on_all = group_accuracy(right, groups)
             measured.append(
@@ -118,6 +147,7 @@ NLVR2 = Task(
     metrics=(_ACCURACY, _CONSISTENCY, _BALANCED),
     headlines=(("accuracy", "consistency"),),
     **by_field("statements"),
+    content=_content,
     template=_template,
     read=_read,
     measure=measure_statements,
@@ -129,7 +159,7 @@ NLVR2 = Task(
         records=StatementSet,
         rows="statements",
         images=("left", "right"),
-        bare=lambda row: replace(row, label=False),
+        bare=lambda row: replace(row, label=False, group=""),
         clusters=_sentences,
         metrics=("accuracy", "consistency"),
         send="`prediction` is true or false: whether the sentence is true of the left and the right image.",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tellapart.data.pairset import PairSet
-from tellapart.data.progress import Progress
+from tellapart.data.progress import NotedProgress
 from tellapart.errors import DataError, RunError
 from tellapart.models.torch_backend import import_torch
 from tellapart.train.batch_order import BatchOrder
@@ -52,13 +52,13 @@ class Training:
     ranks: RankGroup
 
 
-def train(training: Training, *, limit: int | None = None, progress: Progress | None = None) -> TrainingState:
+def train(training: Training, *, limit: int | None = None, progress: NotedProgress | None = None) -> TrainingState:
     """Train, from the last checkpoint if there is one; leave the chosen weights in rank 0's model and in `best/`.
 
     Args:
         training: the model, the data, and the folder.
         limit: stop after so many steps, as the schedule's last would: a smoke run.
-        progress: called with how far it is.
+        progress: called after each step, with its loss.
 
     Raises:
         DataError: the batch does not fit the rows or the ranks, or an image cannot be read.
@@ -98,7 +98,7 @@ def train(training: Training, *, limit: int | None = None, progress: Progress | 
                 if ranks.leads:
                     _finish_step(training, optimiser, state, numbers, last=state.step == total)
                     if progress is not None:
-                        progress("steps", state.step, total)
+                        progress("steps", state.step, total, f"loss {numbers['total']:.4g}")
     finally:
         loader.close()
     with ranks.together():

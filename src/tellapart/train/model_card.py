@@ -114,8 +114,8 @@ def _comparison(record: TrainRecord) -> Iterator[str]:
 def _row(row: MetricComparison) -> tuple[str, ...]:
     bounds = "" if row.low is None or row.high is None else f" [{100 * row.low:+.1f}, {100 * row.high:+.1f}]"
     change = f"{100 * row.difference:+.2f}{bounds}"
-    p = f"{row.p_holm:.3g}"
-    return _cell(row.benchmark), row.metric, f"{row.n:,}", f"{100 * row.b:.2f}", f"{100 * row.a:.2f}", change, p
+    numbers = (f"{row.n:,}", f"{100 * row.b:.2f}", f"{100 * row.a:.2f}", change, row.p_holm_text)
+    return _cell(row.benchmark), row.metric, *numbers
 
 
 def _list(rows: Sequence[MetricComparison]) -> str:

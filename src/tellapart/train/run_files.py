@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tellapart.errors import RunError
 from tellapart.records.run_folder import write_text_file
+from tellapart.train.checkpoint import latest_checkpoint
 from tellapart.train.trackers import Tracker
 
 __all__ = ["RunFiles"]
@@ -77,6 +78,16 @@ class RunFiles:
         if not resume:
             raise RunError(f"{self.folder} holds this run already; add --resume to go on with it, or name a new --out")
         return True
+
+    def describe_kept(self) -> str | None:
+        """Say what `--resume` would go on from; None before the first checkpoint."""
+        if (self.folder / "record.json").is_file():
+            return f"the run in {self.folder} is complete"
+        checkpoint = latest_checkpoint(self.checkpoints)
+        if checkpoint is None:
+            return None
+        step = int(checkpoint.name.removeprefix("step-"))
+        return f"the checkpoint after step {step:,} is kept in {self.checkpoints}"
 
     def cut_log(self, step: int) -> None:
         """Drop the log's lines of steps after the last checkpoint: they are taken again."""

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tellapart.data.pairset import PairSet
-from tellapart.data.progress import Progress
+from tellapart.data.progress import NotedProgress, Progress
 from tellapart.evaluation.compare import Comparison, compare
 from tellapart.evaluation.run import Settings, run
 from tellapart.models.store import EmbeddingStore
@@ -83,7 +83,7 @@ def run_training(
     resume: bool = False,
     limit: int | None = None,
     allow_leak: bool = False,
-    progress: Progress | None = None,
+    progress: NotedProgress | None = None,
 ) -> FinishedRun:
     """Train as a configuration says, or go on with a run that was stopped.
 

@@ -15,7 +15,7 @@ from tellapart.board.records import read_in
 from tellapart.board.submissions.measuring import measure_sent
 from tellapart.board.submissions.reading import read_sent
 from tellapart.board.submissions.rounding import round_to
-from tellapart.evaluation.run import run_scores
+from tellapart.evaluation.score_files import run_scores
 from tellapart.records.run_folder import read_samples
 from tellapart.tasks.registry import HIDEABLE
 
@@ -41,7 +41,7 @@ def test_a_file_gets_on_each_split_what_tellapart_score_gives_its_units(
         order = "" if task != "choice" else "/1" if row["1"] == record.true else "/2"
         own[record.id + order] = said
     (tmp_path / "own.jsonl").write_bytes(lines(own))
-    run_scores(case.benchmark, tmp_path / "own.jsonl", tmp_path / "run", place=board.place)
+    run_scores({case.benchmark: tmp_path / "own.jsonl"}, tmp_path / "run", place=board.place)
     samples = read_samples(tmp_path / "run", case.benchmark)
     seen = board.send(published)
     assert (seen["state"], seen["private"]) == ("done", None), seen["error"]

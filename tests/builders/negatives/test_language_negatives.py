@@ -57,6 +57,7 @@ def test_captions_become_pairs_in_one_form_and_the_audit_reads_them(server: Any,
     assert by_id["3-swap_att"].texts[1] == "A blue cup and a red bowl on a table."
     assert by_id["1-swap_obj"].provenance["change"] == "man <-> horse"
     assert by_id["1-swap_obj"].provenance["models"] == {"small": f"as served by {server.url}"}
+    assert by_id["1-swap_obj"].tags["bag_of_words"] == "same"
     assert by_id["1-swap_obj"].cluster == by_id["2-swap_obj"].cluster == "a.png"
     assert all(text[0].isupper() and text[-1] == "." for item in pairs.items for text in item.texts)
     assert built.funnel.rejected["model", "no such change, it says"] == 28 - len(pairs)
@@ -84,7 +85,7 @@ def test_answers_that_will_not_do_are_counted_by_why(server: Any, captions: Writ
     )
     assert read_pair_set(built.folder).items[0].texts == ("A dog on a bed", "A cat on a bed")
     server.finish = "length"
-    with pytest.raises(DataError, match="parse cut off at max_tokens 3"):
+    with pytest.raises(DataError, match=r"3 rejected by parse \(cut off at max_tokens\)"):
         build(recipe, home / "other")
 
 

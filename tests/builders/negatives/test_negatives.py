@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tellapart.audit.audit import Options, audit
+from tellapart.builders.builder import Made
 from tellapart.builders.negatives.false_captions import contradiction
 from tellapart.builders.negatives.lexicon import ATTRIBUTES, OBJECTS, RELATIONS, plural
 from tellapart.builders.negatives.negatives import Negatives
-from tellapart.builders.negatives.rewrites import KINDS, rewrites
+from tellapart.builders.negatives.rewrites import KINDS, explain_none, rewrites
 from tellapart.builders.pipeline import build
 from tellapart.builders.recipe_file import RecipeFile, open_builder
 from tellapart.data.folder import read_pair_set
@@ -83,6 +85,85 @@ def test_a_rule_leaves_alone_what_it_cannot_be_sure_of(kind: str, caption: str) 
     assert texts(caption, kind) == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "caption", "why"),
+    [
+        ("replace_obj", "nothing that is known", "it names none that the lexicon knows; needs a known object after an"),
+        ("replace_obj", "a hot dog on the counter", "the words beside its objects leave doubt; needs a known object"),
+        ("replace_obj", "a woman looks at herself", "a pronoun would have to change with its person; needs"),
+        ("replace_obj", "a man on a woman", "it names every other of the kind, too; needs"),
+        ("replace_att", "a dog on a bed", "no known attribute stands before its objects; needs a known attribute"),
+        ("replace_att", "a white man", "its colour is a person's; needs"),
+        ("replace_att", "a black and white dog", "its attribute is part of several words; needs"),
+        ("replace_att", "a small cup on a large bed", "it names every attribute that excludes it, too; needs"),
+        ("replace_rel", "a dog next to a cat", "it has neither; needs a relation with an opposite (in front of"),
+        ("replace_rel", "a sandwich filled with the ham", "its relation belongs to the verb before it; needs"),
+        ("replace_rel", "a dog with spots", "no article or number follows its relation; needs"),
+        ("replace_rel", "a man standing up in a boat", "no preposition of place follows its posture; needs"),
+        ("swap_obj", "a dog", "it has one object only; needs two known objects, related one way (a dog on a bed)"),
+        ("swap_obj", "a dog on a dog", "its objects are the same; needs"),
+        ("swap_obj", "a dog on two beds", "one of its objects is several; needs"),
+        ("swap_obj", "a cat next to a dog", "no such relation stands between its objects; needs"),
+        ("swap_obj", "a dog on a rug and a cat in a box", "a conjunction or a comma parts its objects; needs"),
+        ("swap_att", "a red cup on a table", "it has one attribute only; needs two known objects with attributes"),
+        ("swap_att", "a red cup and a red bowl", "its attributes do not exclude each other; needs"),
+        ("swap_att", "a red cup and a blue cup", "both attributes are of the same object; needs"),
+        ("add_obj", "a dog is here", "it ends in another word; needs a known object after 'a' or 'an' at the end"),
+        ("add_obj", "a man on the bed.", "no 'a' or 'an' stands right before its last word; needs"),
+        ("add_att", "a dog", "its objects are of other kinds; needs a known object of any colour, with none yet"),
+        ("add_att", "a small car", "no article or number stands right before it; needs"),
+    ],
+)
+def test_a_rule_that_makes_nothing_says_what_it_needs_and_what_came_closest(kind: str, caption: str, why: str) -> None:
+    assert texts(caption, kind) == []
+    assert explain_none(caption, kind).startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("kind", "caption", "false"),
+    [
+        ("replace_obj", "A grey cat on a bed", "A grey dog on a bed"),
+        ("replace_att", "a grey car", "a red car"),
+        ("replace_att", "a red car near the town centre", "a grey car near the town centre"),
+        ("replace_obj", "an aeroplane in bright colours", "a train in bright colours"),
+        ("replace_obj", "a car in bright colours", "an aeroplane in bright colours"),
+        ("replace_obj", "a car in bright colors", "an airplane in bright colors"),
+        ("replace_obj", "two doughnuts on a plate", "two carrots on a plate"),
+        ("replace_obj", "a frisbee and a racquet", "a kite and a racquet"),
+        ("swap_att", "a grey cup and a red bowl", "a red cup and a grey bowl"),
+        ("swap_obj", "a dog in an aeroplane", "an aeroplane in a dog"),
+        ("add_att", "A dog in a coloured basket and a car", "A dog in a coloured basket and a grey car"),
+    ],
+)
+def test_british_words_are_known_and_answered_in_british_spelling(kind: str, caption: str, false: str) -> None:
+    assert false in texts(caption, kind)
+
+
+def test_no_spelling_is_a_change_of_the_other() -> None:
+    assert "gray" not in " ".join(texts("a grey car", "replace_att"))
+    assert "grey" not in " ".join(texts("a gray car", "replace_att"))
+    assert not any("racket" in text for text in texts("a kite and a racquet", "replace_obj"))
+
+
+def test_a_caption_whose_words_do_not_tell_is_spelled_as_most_of_the_file(recipe: Path, tmp_path: Path) -> None:
+    """A word that stands in false captions alone gives them away."""
+
+    def colours(*others: str) -> set[str]:
+        path = tmp_path / "captions.csv"
+        rows = [*(f"a.png,{text}" for text in others), *("sub/b.png,a cup on a red table" for _ in range(40))]
+        path.write_text("image,caption\n" + "\n".join(rows) + "\n")
+        options = {"captions": "captions.csv", "images": "photos", "kinds": ["replace_att"], "other_captions": False}
+        builder = open_builder(RecipeFile(name="few", builder="negatives", options=options), tmp_path)
+        made = [builder.make(candidate) for candidate in builder.candidates()]
+        return {outcome.item.texts[1].split()[-2] for outcome in made if isinstance(outcome, Made)}
+
+    british, american = colours("the town centre", "a theatre"), colours("the town center", "gray skies")
+    assert {"grey", "blue"} <= british
+    assert "gray" not in british
+    assert {"gray", "blue"} <= american
+    assert "grey" not in american
+
+
 NOUNS = st.sampled_from([noun for group in OBJECTS.values() for noun in group])
 WORDS = st.one_of(
     NOUNS,
@@ -147,17 +228,25 @@ def test_captions_and_images_become_a_pair_set(recipe: Path, tmp_path: Path) -> 
     pairs = read_pair_set(built.folder)
     assert pairs.shape == (1, 2)
     assert built.funnel.candidates == 21
-    assert sum(
-        n for (_, why), n in built.funnel.rejected.items() if why == "no rule applies to the caption"
-    ) == 21 - len(pairs)
+    assert sum(built.funnel.rejected.values()) == 21 - len(pairs)
+    assert all("; needs a" in why or "; needs two" in why for _, why in built.funnel.rejected)
     by_id = {item.id: item for item in pairs.items}
     swapped = by_id["1-swap_obj"]
     assert swapped.texts == ("A man riding a horse.", "A horse riding a man.")
-    assert (swapped.tags, swapped.cluster) == ({"type": "swap", "subset": "swap_obj"}, "a.png")
+    assert (swapped.tags, swapped.cluster) == ({"type": "swap", "subset": "swap_obj", "bag_of_words": "same"}, "a.png")
     assert swapped.provenance["change"] == "man <-> horse"
     assert by_id["2-swap_att"].images == ("images/sub/b.png",)
     assert pairs.read_bytes("images/sub/b.png") == (tmp_path / "photos" / "sub" / "b.png").read_bytes()
     assert list(json.loads((built.folder / "card.json").read_text())["inputs"]) == ["captions.jsonl"]
+
+
+def test_the_audit_finds_the_tag_that_it_asks_for(recipe: Path, tmp_path: Path) -> None:
+    pairs = read_pair_set(build(recipe, tmp_path / "set").folder)
+    kinds = {item.tags["subset"].partition("_")[0] == "swap": item.tags["bag_of_words"] for item in pairs.items}
+    assert kinds == {True: "same", False: "differs"}
+    (finding,) = (each for each in audit(pairs, Options(pictures=False)).findings if each.name == "bag of words")
+    assert 0 < finding.value < 1
+    assert finding.verdict == "pass"
 
 
 def test_another_seed_picks_other_words_and_other_captions_forbid_some(recipe: Path, tmp_path: Path) -> None:
@@ -207,6 +296,9 @@ def test_a_caption_whose_every_change_another_one_names_is_rejected(recipe: Path
         ("replace_obj", "A dog.", "Two dogs and a cow.", "Two of them", None),  # numbers name no thing
         ("replace_rel", "A dog under a bed.", "A dog on a bed.", "A dog on the bed", None),
         ("swap_obj", "A dog on a bed.", "A bed on a dog.", "a bed on a dog", "is another caption"),
+        ("replace_att", "A red bus.", "A gray bus.", "a grey-haired man", None),
+        ("replace_att", "A red bus.", "A gray bus.", "grey clouds", "names what another caption names"),
+        ("add_obj", "A tie.", "A tie and an airplane.", "two aeroplanes", "names what another caption names"),
     ],
 )
 def test_other_captions_forbid_what_they_say_or_name(

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from tellapart.errors import ModelError
+from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.find import find_model
+from tellapart.models.openclip.building import without_initialisation
+from tellapart.models.openclip.fitting import fitting_architectures
 from tellapart.models.torch_backend import import_torch
 
 pytest.importorskip("torch", reason="torch is not installed (the models extra)")
@@ -100,6 +102,82 @@ def test_a_checkpoint_of_another_architecture_is_answered_with_that_one(
 ) -> None:
     with pytest.raises(ModelError, match=f"does not fit tiny: .* of another shape .*; did you mean '{other}'"):
         find_model(f"open_clip:tiny-gelu@{checkpoints(other)}")
+
+
+def meta_shapes(open_clip: Any, architecture: str) -> dict[str, tuple[int, ...]]:
+    """The shapes of a published architecture, without its hundreds of megabytes."""
+    with without_initialisation(), torch.device("meta"):
+        model = open_clip.create_model(architecture, device="meta", load_weights=False)
+    return {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+
+
+@pytest.mark.parametrize(
+    ("file", "asked", "answer"),
+    [
+        ("ViT-B-32", "ViT-B-16", ["ViT-B-32", "ViT-B-32-quickgelu"]),
+        ("ViT-B-32", "ViT-B-16-quickgelu", ["ViT-B-32-quickgelu", "ViT-B-32"]),
+        ("coca_ViT-B-32", "ViT-B-32", ["coca_ViT-B-32"]),
+        ("RN50", "RN101", ["RN50", "RN50-quickgelu"]),
+        ("MobileCLIP-B", "MobileCLIP-S1", ["MobileCLIP-B", "MobileCLIP2-B"]),
+    ],
+)
+def test_architectures_that_fit_come_with_the_one_first_that_is_named_like_the_one_asked_for(
+    open_clip: Any, file: str, asked: str, answer: list[str]
+) -> None:
+    fits = fitting_architectures(meta_shapes(open_clip, file), like=asked)
+    assert [fit.architecture for fit in fits if fit.odd == 0] == answer
+
+
+def test_a_checkpoint_that_lacks_a_tensor_of_its_own_architecture_is_not_answered_with_that_one(
+    checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    file = spoilt(tmp_path, checkpoints("tiny"), lambda state: state.pop("ln_final.bias"))
+    with pytest.raises(ModelError) as caught:
+        find_model(f"open_clip:tiny-gelu@{file}")
+    assert "did you mean" not in str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+def test_a_bare_file_of_weights_is_answered_with_the_names_that_fit_it(
+    checkpoints: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    from safetensors.torch import save_file
+
+    monkeypatch.chdir(tmp_path)
+    state = torch.load(checkpoints("tiny-wide"), weights_only=True)
+    save_file(state, "my_clip.safetensors")
+    torch.save({"epoch": 1, "state_dict": {f"module.{key}": value for key, value in state.items()}}, "my_clip.pt")
+    name = f"my_clip{suffix}"
+    said = f"{name} is a file of weights that fit tiny-wide; write open_clip:tiny-wide@{name}"
+    for typed in (name, f"open_clip:{name}"):
+        with pytest.raises((ModelError, UnknownNameError)) as caught:
+            find_model(typed)
+        assert str(caught.value).endswith(said)
+    find_model(f"open_clip:tiny-wide@{name}")
+
+
+def test_a_bare_file_whose_activation_must_be_said_is_answered_with_both_names(
+    checkpoints: Callable[[str], Path],
+) -> None:
+    file = checkpoints("tiny")
+    with pytest.raises(
+        UnknownNameError,
+        match=rf"fit tiny, tiny-custom, tiny-quickgelu; write open_clip:tiny-quickgelu@{file} \(fine-tunes "
+        rf"of OpenAI's.*\) or open_clip:tiny-gelu@{file} \(of LAION's",
+    ):
+        find_model(str(file))
+
+
+def test_a_bare_file_that_nothing_fits_is_told_so(tmp_path: Path) -> None:
+    torch.save({"head": torch.ones(2, 3)}, tmp_path / "head.pt")
+    torch.save({"vision_model.a": torch.ones(2, 3)}, tmp_path / "hf.pt")
+    torch.save({"epoch": 3}, tmp_path / "none.pt")
+    with pytest.raises(UnknownNameError, match=r"head.pt is a file of weights that fit no architecture of open_clip"):
+        find_model(str(tmp_path / "head.pt"))
+    with pytest.raises(UnknownNameError, match=r"hf.pt is a checkpoint of transformers; write hf:FOLDER, its folder"):
+        find_model(str(tmp_path / "hf.pt"))
+    with pytest.raises(ModelError, match=r"none.pt holds no state dict: .*; a file of open_clip's weights is named"):
+        find_model(str(tmp_path / "none.pt"))
 
 
 def test_a_missing_bias_is_not_filled_in(checkpoints: Callable[[str], Path], tmp_path: Path) -> None:

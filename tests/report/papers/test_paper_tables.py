@@ -13,16 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from tellapart.benchmarks.aro import original_choice
 from tellapart.benchmarks.benchmark import ALL
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.cli.table import table_command
 from tellapart.errors import RunError, UnknownNameError
-from tellapart.records.run_folder import read_result, read_samples
+from tellapart.metrics.choice import choice_score
+from tellapart.records.run_folder import read_result, read_samples, write_result
 from tellapart.report.measured import gather
 from tellapart.report.paper_tables.latex_text import latex_text
 from tellapart.report.paper_tables.layouts import lay_out
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow
 from tellapart.report.paper_tables.writing import write_csv, write_latex, write_markdown
+from tellapart.report.plots.bars import title_of
 from tellapart.stats.tiers import tiers
 
 EQBEN = ("youcook2", "gebc", "ag", "kubric_location", "kubric_attribute", "kubric_counting", "sd")
@@ -118,6 +121,29 @@ def test_other_benchmarks_have_their_papers_columns_or_the_first_look(save, plan
     assert all(cell.value is not None for cell in table.rows[0].cells)
 
 
+def test_aros_orders_have_a_column_of_their_authors_rule(save, tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    expected = {}
+    folders = []
+    for model, equal in (("a", 3), ("b", 0), ("constant", 50)):
+        scores = rng.permuted(np.tile(np.float32(range(5)), (50, 1)), axis=1)[:, None, :]
+        scores[:equal] = 9
+        folders.append(save(model, benchmark="aro-flickr-order", shape=(1, 5), n=50, tags=(), scores=scores))
+        expected[model] = [100 * choice_score(scores).mean(), 100 * original_choice("aro-flickr-order", scores).mean()]
+    table = lay_out(folders)
+    assert [column.name for column in table.columns] == ["choice score", "choice score (argmax)"]
+    assert {row.label: [cell.value for cell in row.cells] for row in table.rows} == {
+        **{model: pytest.approx(numbers) for model, numbers in expected.items()},
+        "chance": pytest.approx([20, 20]),
+    }
+    assert expected["constant"] == [0, 100]
+    assert "argmax: as the benchmark's authors count, a tie with the true entry is right" in table.notes
+    app = typer.Typer()
+    app.command()(table_command)
+    printed = CliRunner().invoke(app, [*map(str, folders), "--csv"]).output
+    assert printed.splitlines()[0] == "model,choice score,choice score (argmax)"
+
+
 def test_retrieval_is_laid_out_as_in_coco_counterfactuals(publish) -> None:
     # COCO-Counterfactuals, Table 5: CLIP as pre-trained, and trained on COCO-CFs.
     printed = {
@@ -148,7 +174,9 @@ def test_the_best_is_bold_and_its_tier_is_marked_by_the_test(save) -> None:
     table = lay_out(folders, benchmark="shapes")
     outcomes = {}
     for run in gather(folders):
-        outcomes[run.label] = np.array([one.outcomes["group_score"] for one in read_samples(run.folder, "shapes")])
+        outcomes[run.label] = np.array(
+            [one.outcomes["group_score"] for one in read_samples(run.folders["shapes"], "shapes")]
+        )
     first = tiers(outcomes, None)[0].names
     cells = {row.label: row.cells[2] for row in table.rows if not row.plain}
     assert {label for label, cell in cells.items() if cell.best or cell.near} == set(first) == {"m1", "m2"}
@@ -192,13 +220,14 @@ def test_runs_of_one_model_fill_one_column(publish) -> None:
     runs = [publish("m", {("nlvr2", "accuracy"): 0.8}), publish("m", {("vlue-nlvr2", "accuracy"): 0.7})]
     table = lay_out(runs, "vlue")
     assert [(row.label, row.cells[0].value) for row in table.rows] == [("Test-P", 80.0), ("Test-OOD", 70.0)]
-    with pytest.raises(RunError, match="m measured nlvr2 in two of these runs"):
-        lay_out([runs[0], publish("m", {("nlvr2", "accuracy"): 0.6})], "vlue")
+    twice = lay_out([*runs, publish("m", {("nlvr2", "accuracy"): 0.6})], "vlue")
+    assert [column.name for column in twice.columns] == ["m (run 1)", "m (run 2)"]
+    assert [[cell.value for cell in row.cells] for row in twice.rows] == [[80.0, 60.0], [70.0, None]]
 
 
 @pytest.mark.parametrize("intervals", [False, True])
 def test_latex_has_as_many_cells_in_every_row_as_its_tabular_says(save, vlue, intervals) -> None:
-    eqben = {"benchmark": "eqben", "tags": tagged("subset", EQBEN), "n": 70}
+    eqben = {"benchmark": "eqben", "tags": tagged("subset", EQBEN), "n": 70, "skill": 3.0}
     tables = [
         lay_out([save(r"a_b & 100% \ {x}", seed=1, **eqben), save("~^#$", seed=2, **eqben)]),
         lay_out(vlue, "vlue"),
@@ -311,3 +340,46 @@ def test_a_model_without_a_cost_is_said(vlue, tmp_path) -> None:
     path.write_text("model,ms\nLXMERT,1\n")
     with pytest.raises(RunError, match="no ms of ViLBERT; the file has LXMERT"):
         lay_out(vlue, "vlue-cost", costs=path)
+
+
+def test_the_best_is_bold_only_above_chance(save) -> None:
+    """Two models that guess: the higher is no winner; one that is right stays the winner."""
+    guessing = [save("a", skill=0.0, seed=1, n=60), save("b", skill=0.0, seed=2, n=60)]
+    rows = [row for row in lay_out(guessing).rows if not row.plain]
+    assert not any(cell.best for row in rows for cell in row.cells if cell.low is not None and cell.low <= 25)
+    assert "bold: the best of its column, if it is above chance" in lay_out(guessing).notes
+    winner = lay_out([*guessing, save("c", skill=4.0, seed=3, n=60)]).rows[2]
+    assert winner.label == "c" and all(cell.best for cell in winner.cells)
+
+
+def test_labels_rename_models_and_rows_keep_the_order_or_are_sorted(save) -> None:
+    folders = [save("weak", skill=0.2, seed=1, n=60), save("strong", skill=4.0, seed=2, n=60)]
+    named = lay_out(folders, labels={"strong": "Ours, 12 layers"})
+    assert [row.label for row in named.rows if not row.plain] == ["weak", "Ours, 12 layers"]
+    by_group = lay_out(folders, sort="group_score")
+    assert [row.label for row in by_group.rows if not row.plain] == ["strong", "weak"]
+    with pytest.raises(RunError, match=r"--label string=\.\.\.: no model has that name; these runs hold weak, strong"):
+        lay_out(folders, labels={"string": "x"})
+    with pytest.raises(RunError, match="has no 'grup_score' of shapes"):
+        lay_out(folders, sort="grup_score")
+
+
+def test_a_limited_run_says_so_in_every_table_and_picture(save) -> None:
+    folder = save("m", n=20)
+    result = read_result(folder)
+    cut = {name: part.model_copy(update={"limited_from": 300}) for name, part in result.benchmarks.items()}
+    write_result(folder, result.model_copy(update={"benchmarks": cut}))
+    table = lay_out([folder])
+    assert table.title == "shapes, 20 of 300 items, percent"
+    assert r"\caption{shapes, 20 of 300 items, percent}" in write_latex(table)
+    (run,) = gather([folder])
+    assert title_of("shapes", run.record("shapes")).startswith("shapes, 20 of 300 items")
+
+
+def test_a_limited_run_is_no_rival_of_a_full_one(save) -> None:
+    whole, part = save("m", n=30), save("m", n=20)
+    result = read_result(part)
+    cut = {name: record.model_copy(update={"limited_from": 30}) for name, record in result.benchmarks.items()}
+    write_result(part, result.model_copy(update={"benchmarks": cut}))
+    with pytest.raises(RunError, match=r"has 30 items, .* has 20 of 30 items, .*measure the same pairs, without --lim"):
+        lay_out([whole, part])

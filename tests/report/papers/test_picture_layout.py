@@ -93,6 +93,13 @@ def test_runs_with_long_names_are_drawn_without_collisions(save, kind, count) ->
     check(prepare_plot(kind, folders, PlotSettings())())
 
 
+@pytest.mark.parametrize(("count", "values"), [(2, 3), (5, 14), (18, 3), (18, 14)])
+def test_a_heat_map_of_long_names_is_drawn_without_collisions(save, count, values) -> None:
+    tags = [{"type": f"{LONG[number % len(LONG)][:40]} {number}"} for number in range(values)]
+    folders = [save(name, seed=number, tags=tags, n=2 * values) for number, name in enumerate(names(count))]
+    check(prepare_plot("heatmap", folders, PlotSettings())())
+
+
 def test_an_items_blocks_stand_within_a_page(save) -> None:
     folders = [save(name, seed=number) for number, name in enumerate(names(5))]
     item = read_samples(folders[0], "shapes")[0].id
@@ -161,12 +168,12 @@ def test_a_folded_name_is_the_name_again_and_no_line_is_longer() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["tiers", "curves", "matrix", "pareto"])
+@pytest.mark.parametrize("kind", ["tiers", "curves", "heatmap", "matrix", "pareto"])
 def test_every_kind_of_picture_has_the_same_bytes_twice(save, tmp_path: Path, kind) -> None:
     folders = [save(name, seed=number) for number, name in enumerate(names(2))]
     costs = tmp_path / "costs.csv"
     costs.write_text("model,ms\n" + "".join(f"{name},{number + 1}\n" for number, name in enumerate(names(2))))
-    settings = PlotSettings(item="shapes-0000" if kind == "matrix" else None, costs=costs)
+    settings = PlotSettings(item="shapes-0000" if kind == "matrix" else None, tag="type", costs=costs)
     files = [tmp_path / f"{number}.pdf" for number in range(2)]
     for file in files:
         write_picture(file, prepare_plot(kind, folders, settings))

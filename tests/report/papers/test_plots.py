@@ -118,6 +118,63 @@ def _spread(factor: float) -> np.ndarray:
     return (factor * np.random.default_rng(5).normal(size=(30, 2, 2))).astype(np.float32)
 
 
+VALSE = ("existence", "plurals", "relations", "foil-it")
+
+
+def test_a_heat_map_has_the_records_numbers_and_brackets_what_is_not_above_chance(save) -> None:
+    plan = {"benchmark": "valse", "shape": (1, 2), "tags": [{"instrument": value} for value in VALSE], "n": 120}
+    folders = [save("strong", skill=3.0, seed=1, **plan), save("weak", skill=0.0, seed=2, **plan)]
+    axes = figure("heatmap", folders).axes[0]  # VALSE's paper breaks it down by instrument
+    records = [read_result(folder).benchmarks["valse"] for folder in folders]
+    shown = [text.get_text() for text in axes.texts]
+    expected = []
+    for metrics in [
+        *(tuple(one.by["instrument"][v].metrics for one in records) for v in sorted(VALSE)),
+        tuple(one.metrics for one in records),
+    ]:
+        for value in (own["choice_score"] for own in metrics):
+            number = f"{100 * value.value:.1f}"
+            expected.append(number if value.low > value.chance else f"({number})")
+    assert shown == expected and {text[0] == "(" for text in shown} == {True, False}
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["strong", "weak"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        *(f"{value} (30)" for value in sorted(VALSE)),
+        "all items (120)",
+    ]
+    assert " ".join(axes.get_xlabel().split()) == "choice score, percent; in brackets: not above chance (50.00)"
+    (image,) = axes.images
+    assert image.get_array()[0].tolist() == [
+        one.by["instrument"]["existence"].metrics["choice_score"].value for one in records
+    ]
+
+
+def test_of_many_models_the_names_stand_down_and_of_many_columns_there_are_shades_alone(save) -> None:
+    tags = [{"type": f"kind {k}"} for k in range(13)]
+    folders = [save(f"m{k}", seed=k, n=26, tags=tags) for k in range(15)]
+    axes = figure("heatmap", folders, metrics=("text_score",)).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [f"m{k}" for k in range(15)]
+    assert len(axes.get_xticklabels()) == 14 and len(axes.texts) == 0
+    few = figure("heatmap", folders[:2]).axes[0]
+    assert [label.get_text() for label in few.get_xticklabels()] == ["m0", "m1"] and len(few.texts) == 28
+
+
+def test_a_heat_map_that_cannot_be_drawn_says_why(pair, save, publish) -> None:
+    with pytest.raises(RunError, match="shapes can be broken down by side, type; choose one with --tag"):
+        figure("heatmap", pair)
+    with pytest.raises(
+        RunError, match=r"shapes is not broken down by 'tpye'; did you mean 'type'\? its tags are side, type"
+    ):
+        figure("heatmap", pair, tag="tpye")
+    with pytest.raises(RunError, match="the items of x have no tags to break it down by"):
+        figure("heatmap", [publish("m", {("x", "accuracy"): 0.5})])
+    with pytest.raises(RunError, match="shapes has no 'recall'; it has text_score"):
+        figure("heatmap", pair, metrics=("recall",), tag="type")
+    with pytest.raises(RunError, match="v1 is a deviation in the unit of the scores; a heat map shows shares"):
+        figure("heatmap", pair, metrics=("v1",), tag="type")
+    with pytest.raises(RunError, match="heatmap shows one metric; got a, b"):
+        figure("heatmap", pair, metrics=("a", "b"))
+
+
 def test_a_matrix_holds_an_items_scores_with_captions_down_and_its_pictures(tmp_path, make_run) -> None:
     item = load_pairs("demo").items[0]
     scores = ((0.9, 0.25), (0.5, 0.75))  # [image][text]
@@ -215,7 +272,7 @@ def test_the_command_writes_every_kind(pair, tmp_path) -> None:
     steps = tmp_path / "steps.csv"
     steps.write_text("series,batch_size,seconds\nitc,16,1\nitc,32,2\n")
     item = read_samples(pair[0], "shapes")[0].id
-    options = {"matrix": ["--item", item], "pareto": ["--costs", str(costs)]}
+    options = {"matrix": ["--item", item], "pareto": ["--costs", str(costs)], "heatmap": ["--tag", "type"]}
     for kind in KINDS:
         out = tmp_path / f"{kind}.svg"
         runs = [str(steps)] if kind == "cost" else list(map(str, pair))
@@ -225,7 +282,7 @@ def test_the_command_writes_every_kind(pair, tmp_path) -> None:
 
 
 def test_runs_on_different_items_share_no_picture(save) -> None:
-    with pytest.raises(RunError, match=r"shapes is not the same in .*run-0 and .*run-1 \(other items"):
+    with pytest.raises(RunError, match=r"shapes is not the same .*run-0 has 30 items, .*run-1 has 40 items"):
         figure("bars", [save("a", n=30), save("b", n=40)])
 
 
@@ -239,6 +296,17 @@ def test_a_picture_of_two_benchmarks_asks_which(save) -> None:
         figure("bars", folders, benchmarks=("shapes", "other"))
 
 
+@pytest.mark.parametrize("benchmark", ["shapes", "folder:/home/me/my pairs"])
+def test_an_item_that_is_not_there_names_the_file_that_lists_the_items(save, benchmark: str) -> None:
+    folder = save("a", benchmark=benchmark)
+    first = read_samples(folder, benchmark)[0].id
+    with pytest.raises(RunError, match=re.escape(f"{benchmark} has no item 'p99'")) as refused:
+        figure("matrix", [folder], item="p99")
+    assert Path(str(refused.value).rpartition(" are in ")[2]).read_text().startswith(f'{{"id":"{first}"')
+    with pytest.raises(RunError, match=re.escape(f"no item '{first[:-1]}'; did you mean '{first[:-1]}")):
+        figure("matrix", [folder], item=first[:-1])
+
+
 def test_what_a_picture_cannot_show_is_said(pair, save, tmp_path) -> None:
     with pytest.raises(RunError, match=r"has no 'recall' of shapes; it has text_score"):
         figure("bars", pair, metrics=("recall",))
@@ -246,8 +314,6 @@ def test_what_a_picture_cannot_show_is_said(pair, save, tmp_path) -> None:
         figure("curves", pair, metrics=("v9",))
     with pytest.raises(RunError, match="only scores of 2x2 items have them"):
         figure("curves", [save("c", shape=(1, 2))])
-    with pytest.raises(RunError, match="shapes has no item 'none'"):
-        figure("matrix", pair, item="none")
     with pytest.raises(RunError, match="matrix shows one item; say which with --item ID"):
         figure("matrix", pair)
     with pytest.raises(RunError, match="tiers ranks by one metric; got a, b"):
@@ -312,10 +378,10 @@ def test_costs_that_are_missing_are_said(pair, tmp_path) -> None:
         points(gather(pair), read_costs(timings(tmp_path / "one.json", 1)), ["shapes", "other"])
 
 
-def test_a_model_that_two_runs_measured_is_no_single_point(save, tmp_path) -> None:
+def test_two_runs_of_a_model_on_the_same_items_are_two_points(save, tmp_path) -> None:
     folders = [save("strong", seed=1), save("strong", seed=2)]
-    with pytest.raises(RunError, match="strong measured shapes in two of these runs"):
-        points(gather(folders), read_costs(timings(tmp_path / "t.json", 1)), ["shapes"])
+    drawn = points(gather(folders), read_costs(timings(tmp_path / "t.json", 1)), ["shapes"])
+    assert [point.model for point in drawn] == ["strong (run 1)", "strong (run 2)"]
 
 
 def test_a_run_named_twice_is_drawn_once_and_namesakes_are_numbered(save) -> None:

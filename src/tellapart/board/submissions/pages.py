@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment
 
-from tellapart.board.links import ServerLinks
+from tellapart.board.links import Links, ServerLinks
 from tellapart.board.rendering import environment
 from tellapart.board.submissions.accounts import COOKIE
 from tellapart.board.submissions.refused import RefusedError
@@ -67,27 +67,31 @@ def page(request: Request, board: Submissions, template: str, data: Mapping[str,
     return HTMLResponse(render_template(template, {**data, **more}), headers=headers)
 
 
-def render_template(template: str, data: Mapping[str, Any]) -> str:
+def render_template(template: str, data: Mapping[str, Any], links: Links | None = None) -> str:
     """Fill in a page; everything in `data` is escaped.
+
+    Args:
+        template: its file, without the ending.
+        data: its variables.
+        links: those of a static site; the server's if None.
 
     >>> "&lt;script&gt;" in render_template("refused", {"refused": "<script>"})
     True
     """
-    return _environment().get_template(f"{template}.html.j2").render({"account": None, "key": "", **data})
+    links = links or ServerLinks()
+    where = {"link": links.to, "data": links.data, "static": links.is_static}
+    return _environment().get_template(f"{template}.html.j2").render({"account": None, "key": "", **where, **data})
 
 
 @cache
 def _environment() -> Environment:
-    templates, links = environment(Path(__file__).parent / "templates"), ServerLinks()
+    templates = environment(Path(__file__).parent / "templates")
     templates.filters["percent"] = lambda value: f"{100 * value:.4g}"
     templates.filters["bound"] = lambda value: f"{100 * value:.1f}"
     templates.filters["moment"] = _format_moment
     templates.globals |= {
         "under_way": _UNDER_WAY,
         "looks": _LOOKS,
-        "link": links.to,
-        "data": links.data,
-        "static": False,
         "hidden": True,
         "here": "hidden",
         "has_table": "",

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from tellapart.board.entries import HIDDEN
 from tellapart.board.submissions.measuring import Split
@@ -20,7 +21,7 @@ from tellapart.records.run_folder import write_result
 from tellapart.stats.intervals import wilson
 from tellapart.tasks.registry import METRICS, TASKS
 
-__all__ = ["MeasuredSubmission", "Standing", "as_result", "standings", "values_of", "write_results"]
+__all__ = ["MeasuredSubmission", "Standing", "as_result", "as_row", "standings", "values_of", "write_results"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,22 @@ def values_of(split: Split, shape: tuple[int, int] | None) -> dict[str, Value]:
             average="micro: items",
         )
     return values
+
+
+def as_row(standing: Standing, shape: tuple[int, int] | None) -> dict[str, Any]:
+    """Return a model's row as the leaderboard shows it: what is published, and nothing of an item.
+
+    Args:
+        standing: the model's.
+        shape: of the items; None for a task's records.
+    """
+    best = standing.best
+    splits = {
+        split: {metric: value.model_dump() for metric, value in values_of(numbers, shape).items()}
+        for split, numbers in best.splits.items()
+    }
+    places = {"rank": standing.rank, "private_rank": standing.private_rank, "change": standing.change}
+    return {"model": best.model, "user": best.user, **places, **splits}
 
 
 def as_result(standing: Standing, prepared: Prepared) -> Result:

@@ -16,7 +16,6 @@ from fastapi.responses import FileResponse, JSONResponse, RedirectResponse
 from tellapart.board.submissions.accounts import COOKIE
 from tellapart.board.submissions.auth import RequestAuth
 from tellapart.board.submissions.pages import RefusingRoute, page
-from tellapart.board.submissions.published import values_of
 from tellapart.board.submissions.receiving import receive
 from tellapart.board.submissions.service import Submissions
 
@@ -52,29 +51,13 @@ def _add_reading(router: APIRouter, board: Submissions) -> None:
     def hidden(request: Request, _format: _Format = None) -> Response:
         """List the hidden benchmarks: limits, and how much of the labels the numbers give away."""
         RequestAuth(request, board).count()
-        return page(request, board, "hidden", {"benchmarks": [board.about(name) for name in board.prepared]})
+        return page(request, board, "hidden", board.listing())
 
     @router.get("/hidden/{name}")
     def leaderboard(request: Request, name: str, _format: _Format = None) -> Response:
         """Show the leaderboard, once the benchmark is closed with private numbers and changes of rank."""
         RequestAuth(request, board).count()
-        about, rows, shape = board.about(name), [], board.benchmark(name).shape
-        for standing in board.standings(name):
-            best = standing.best
-            rows.append(
-                {
-                    "model": best.model,
-                    "user": best.user,
-                    "rank": standing.rank,
-                    "private_rank": standing.private_rank,
-                    "change": standing.change,
-                    **{
-                        split: {metric: value.model_dump() for metric, value in values_of(numbers, shape).items()}
-                        for split, numbers in best.splits.items()
-                    },
-                }
-            )
-        return page(request, board, "leaderboard", {"benchmark": about, "models": rows})
+        return page(request, board, "leaderboard", board.leaderboard(name))
 
     @router.get("/hidden/{name}/task.zip")
     def task(request: Request, name: str) -> FileResponse:

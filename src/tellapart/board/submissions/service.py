@@ -20,7 +20,14 @@ from tellapart.board.submissions.hidden import HiddenSettings, read_hidden
 from tellapart.board.submissions.hidden_items import keyed_hash
 from tellapart.board.submissions.measuring import Split
 from tellapart.board.submissions.prepared import Prepared, prepare
-from tellapart.board.submissions.published import MeasuredSubmission, Standing, as_result, standings, write_results
+from tellapart.board.submissions.published import (
+    MeasuredSubmission,
+    Standing,
+    as_result,
+    as_row,
+    standings,
+    write_results,
+)
 from tellapart.board.submissions.queue import Queue, Worker
 from tellapart.board.submissions.queue_limits import UploadLimit
 from tellapart.board.submissions.rate import RateLimit
@@ -35,6 +42,9 @@ from tellapart.errors import RunError, StoreError
 from tellapart.records.result import Result
 
 __all__ = ["Submissions", "open_submissions"]
+
+DATABASE = "submissions.sqlite"
+"""The database's file, in the state's folder."""
 
 _PAGE = 200  # entries of the log, or submissions, at once
 _SHOWN = ("id", "user", "benchmark", "model", "sha256", "bytes", "created", "state", "error")  # columns of a submission
@@ -56,7 +66,7 @@ class Submissions:
         self.settings, self.clock = settings.submissions, clock
         self.state = self.settings.state
         secret = _read_secret(self.state)
-        self.database = Database(self.state / "submissions.sqlite")
+        self.database = Database(self.state / DATABASE)
         self.accounts = Accounts(self.database, keyed_hash(secret, "accounts"), clock)
         self.prepared: dict[str, Prepared] = {
             each.name: prepare(each, self.state / "hidden", keyed_hash(secret, "hidden", each.name))
@@ -73,8 +83,7 @@ class Submissions:
         with self.queue.lock() as locked:
             if locked:  # no other server takes files here
                 self.queue.sweep()
-                with contextlib.suppress(RunError):  # a full disk: the thread writes them later
-                    self.write_records()
+        self.write_records_alone()
         self._worker = Worker(self.queue, self._closed_names, self.write_records)
         self._worker.start()
 
@@ -195,6 +204,19 @@ class Submissions:
         ]
         return standings([one for one in measured if metric in one.public.values], metric)
 
+    def listing(self) -> dict[str, Any]:
+        """Return the content of the page that lists the hidden benchmarks."""
+        return {"benchmarks": [self.about(name) for name in self.prepared]}
+
+    def leaderboard(self, name: str) -> dict[str, Any]:
+        """Return the content of a benchmark's page: rounded numbers, private ones after closing alone.
+
+        Raises:
+            RefusedError: the benchmark is unknown.
+        """
+        shape = self.benchmark(name).shape
+        return {"benchmark": self.about(name), "models": [as_row(one, shape) for one in self.standings(name)]}
+
     def results(self, name: str) -> list[Result]:
         """Return a benchmark's leaderboard as records, for a board's other pages."""
         return [as_result(standing, self.benchmark(name)) for standing in self.standings(name)]
@@ -213,6 +235,13 @@ class Submissions:
         for name in self.prepared:
             write_results(self.records / name, self.results(name))
 
+    def write_records_alone(self) -> None:
+        """Write the records unless a server does, which holds the queue's lock."""
+        with self.queue.lock() as locked:
+            if locked:
+                with contextlib.suppress(RunError):  # a full disk: the thread writes them later
+                    self.write_records()
+
     def log(self, after: int = 0) -> list[dict[str, Any]]:
         """Return the entries of the log after an id, oldest first."""
         rows = self.database.all("SELECT * FROM log WHERE id > ? ORDER BY id LIMIT ?", after, _PAGE)
@@ -220,8 +249,12 @@ class Submissions:
 
 
 @contextmanager
-def open_submissions(board: Path | None) -> Iterator[Submissions | None]:
+def open_submissions(board: Path | None, *, measuring: bool = True) -> Iterator[Submissions | None]:
     """Open a board file's hidden benchmarks and measure files while the block lasts; yield None if it has none.
+
+    Args:
+        board: the board file.
+        measuring: else what was measured is only read, and a board that was never served has no hidden benchmarks.
 
     Raises:
         DataError: the board file is invalid, or a benchmark cannot be prepared.
@@ -231,7 +264,14 @@ def open_submissions(board: Path | None) -> Iterator[Submissions | None]:
     if settings is None:
         yield None
         return
+    if not measuring and not (settings.submissions.state / DATABASE).is_file():
+        yield None
+        return
     submissions = Submissions(settings)
+    if not measuring:
+        submissions.write_records_alone()
+        yield submissions
+        return
     submissions.start()
     try:
         yield submissions

@@ -31,6 +31,9 @@ __all__ = ["PAGE", "SIDES", "GalleryEntry", "GalleryPage", "GalleryQuery", "gall
 #: Queries on one page.
 PAGE = 20
 
+#: Tasks whose records list, for each query, the entries ranked first.
+_WITH_GALLERY = ("retrieval", "distinct-retrieval")
+
 #: Direction -> its name, the unit of its queries, the unit of the gallery's entries.
 SIDES = {
     "t2i": ("captions to images", "caption query", "image query"),
@@ -98,7 +101,7 @@ class GalleryPage(View):
 
 def has_gallery(session: Session, entry: Entry, benchmark: Benchmark) -> bool:
     """Return whether a record lists the entries ranked first; those of earlier versions hold ranks only."""
-    row = session.get(TaskOutput, (entry.id, 0)) if benchmark.task == "retrieval" else None
+    row = session.get(TaskOutput, (entry.id, 0)) if benchmark.task in _WITH_GALLERY else None
     return row is not None and bool(_first(row.output))
 
 

@@ -29,7 +29,7 @@ from tellapart.data.progress import Progress
 from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, RunError
 
-__all__ = ["PairsWritten", "write_caption_pairs"]
+__all__ = ["PairsWritten", "count_decided", "journal_of", "write_caption_pairs"]
 
 _BUILDER = "counterfactual-captions"
 
@@ -76,7 +76,7 @@ def write_caption_pairs(
     models = dict(open_stages(options, recipe.parent).models)
     facts = [options.model_dump(), *file_digest(path).values(), models, metadata.version("tellapart")]
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-    journal = out.with_name(f".{out.name}.journal")
+    journal = journal_of(out)
     decided = _read_journal(journal, key)
     resumed = done = sum(caption.id in decided for caption in captions)
     waiting = [caption for caption in captions if caption.id not in decided]
@@ -95,6 +95,16 @@ def write_caption_pairs(
             if progress:
                 progress("captions", done, len(captions))
     return _finish(out, journal, [decided[caption.id] for caption in captions], resumed)
+
+
+def journal_of(out: Path) -> Path:
+    """Return the path of the journal beside the file, until that is written."""
+    return out.with_name(f".{out.name}.journal")
+
+
+def count_decided(journal: Path) -> int:
+    """Return how many captions a journal holds; 0 where there is no journal."""
+    return max(0, journal.read_bytes().count(b"\n") - 1) if journal.is_file() else 0  # the first line is the recipe's
 
 
 def _read_options(recipe: Path) -> tuple[CaptionOptions, Path]:

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tellapart.data.rows import read_object
 from tellapart.errors import DataError, ModelError, first_line, require
+from tellapart.models.hub import reach_hub
 from tellapart.models.huggingface.files import quiet, silent
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch_backend import import_torch, runtime
@@ -171,7 +172,8 @@ def _find(name: str, revision: str, home: Path, variant: str, check: Callable[[P
         problem = error  # the cache may lack a part of it
     try:
         skipped = [f"{part}/*" for part in _UNUSED]
-        fetched = hub.snapshot_download(name, revision=revision, allow_patterns=patterns, ignore_patterns=skipped)
+        with reach_hub(hub):
+            fetched = hub.snapshot_download(name, revision=revision, allow_patterns=patterns, ignore_patterns=skipped)
     except (hub.errors.HfHubHTTPError, hub.errors.LocalEntryNotFoundError, OSError, ValueError) as error:
         raise problem or ModelError(
             f"{name} at {revision[:12]} is no folder, the hub's cache lacks it, and it cannot be fetched "

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import cached_property
 
 import numpy as np
 from pydantic import JsonValue
 
 from tellapart.builders.builder import Candidate, Made, Rejected
 from tellapart.builders.negatives.false_captions import FalseCaptionBuilder, FalseCaptionOptions
-from tellapart.builders.negatives.rewrites import rewrites
+from tellapart.builders.negatives.rewrites import explain_none, rewrites
+from tellapart.builders.negatives.spelling import prefers_british
+from tellapart.builders.negatives.wording import words
 
 __all__ = ["Negatives"]
 
@@ -48,16 +51,21 @@ class Negatives(FalseCaptionBuilder[FalseCaptionOptions]):
     }
     models: Mapping[str, str] = {}
 
+    @cached_property
+    def _british(self) -> bool:
+        """How new words are spelled beside words that do not tell: otherwise the spelling would give them away."""
+        return prefers_british(word for caption in self._captions for word in words(caption.text)) or False
+
     def make(self, candidate: Candidate) -> Made | Rejected:
-        """Make one false caption, or say that no rule of the kind applies, or that other captions forbid all.
+        """Make one false caption, or say what the kind's rule lacks in the caption, or that other captions forbid all.
 
         Raises:
             DataError: the image is missing or its path leaves the folder.
         """
         kind = candidate.data["kind"]
-        choices = rewrites(candidate.data["caption"], kind)
+        choices = rewrites(candidate.data["caption"], kind, british=self._british)
         if not choices:
-            return Rejected(kind, "no rule applies to the caption")
+            return Rejected(kind, explain_none(candidate.data["caption"], kind))
         faults = [self._contradiction(candidate, choice.text) for choice in choices]
         choices = [choice for choice, fault in zip(choices, faults, strict=True) if fault is None]
         if not choices:

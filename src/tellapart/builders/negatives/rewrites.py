@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from tellapart.builders.negatives.lexicon import (
     ASYMMETRIC,
@@ -29,8 +29,9 @@ from tellapart.builders.negatives.lexicon import (
     follows_noun,
     plural,
 )
+from tellapart.builders.negatives.spelling import prefers_british, to_british, to_lexical
 
-__all__ = ["KINDS", "Kind", "Rewrite", "rewrites"]
+__all__ = ["KINDS", "Kind", "Rewrite", "explain_none", "rewrites"]
 
 Kind = Literal["replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att"]
 
@@ -48,6 +49,13 @@ class Rewrite:
     change: str
 
 
+class _Unmet(NamedTuple):
+    """What a rule looked for and did not find; of several places, the one at the latest stage came closest."""
+
+    stage: int
+    what: str
+
+
 @dataclass(frozen=True, slots=True)
 class _Noun:
     index: int  # among the words
@@ -62,12 +70,19 @@ class _Noun:
 @dataclass(frozen=True, slots=True)
 class _Caption:
     text: str
-    words: tuple[str, ...]  # in lower case
+    written: tuple[str, ...]  # in lower case
+    words: tuple[str, ...]  # in the lexicon's spelling, too
     spans: tuple[tuple[int, int], ...]
     nouns: tuple[_Noun, ...]
+    doubtful: bool  # whether it names an object whose neighbours leave doubt
+    british: bool
 
     def word(self, index: int) -> str | None:
         return self.words[index] if 0 <= index < len(self.words) else None
+
+    def spell(self, word: str) -> str:
+        """Return a word of the lexicon as this caption's author would write it."""
+        return to_british(word) if self.british else word
 
     def edit(self, edits: Mapping[tuple[int, int], str]) -> str:
         """Return the text with ranges of words replaced, and with the right article before each."""
@@ -96,10 +111,11 @@ def _attributes() -> dict[str, tuple[str, ...]]:
     return {word: group for group in ATTRIBUTES for word in group}
 
 
-def _read(text: str) -> _Caption:
+def _read(text: str, *, british: bool = False) -> _Caption:
     matches = list(_TOKEN.finditer(text))
-    words = tuple(match[0].lower() for match in matches)
-    nouns = []
+    written = tuple(match[0].lower() for match in matches)
+    words = tuple(map(to_lexical, written))
+    nouns, doubtful = [], False
     for index, word in enumerate(words):
         if word not in _objects():
             continue
@@ -110,56 +126,91 @@ def _read(text: str) -> _Caption:
         bare = many and (before is None or follows_noun(before, preposition=True))
         if (known or bare) and follows_noun(words[index + 1] if index + 1 < len(words) else None):
             nouns.append(_Noun(index, kind, singular, many))
-    return _Caption(text, words, tuple(match.span() for match in matches), tuple(nouns))
+        else:
+            doubtful = True
+    own = prefers_british(written)
+    spans = tuple(match.span() for match in matches)
+    return _Caption(text, written, words, spans, tuple(nouns), doubtful, british if own is None else own)
 
 
-def _replace_obj(caption: _Caption) -> Iterator[Rewrite]:
+_Step = Rewrite | _Unmet
+
+
+def _no_object(caption: _Caption) -> _Unmet:
+    what = "the words beside its objects leave doubt" if caption.doubtful else "it names none that the lexicon knows"
+    return _Unmet(0, what)
+
+
+def _replace_obj(caption: _Caption) -> Iterator[_Step]:
+    yield _no_object(caption)
     named = {noun.singular for noun in caption.nouns}
     # "A woman with her dog": the pronoun would have to change, too.
     free = not PRONOUNS.intersection(caption.words)
     for noun in caption.nouns:
-        for rival in OBJECTS[noun.kind] if free or noun.kind not in PEOPLE else ():
+        if noun.kind in PEOPLE and not free:
+            yield _Unmet(1, "a pronoun would have to change with its person")
+            continue
+        yield _Unmet(2, "it names every other of the kind, too")
+        for rival in OBJECTS[noun.kind]:
             if rival not in named and rival not in caption.words and plural(rival) not in caption.words:
-                new = noun.form(rival)
-                yield Rewrite(
-                    caption.edit({(noun.index, noun.index + 1): new}), f"{caption.words[noun.index]} -> {new}"
-                )
+                new = caption.spell(noun.form(rival))
+                edits = {(noun.index, noun.index + 1): new}
+                yield Rewrite(caption.edit(edits), f"{caption.written[noun.index]} -> {new}")
 
 
-def _attributes_of(caption: _Caption) -> Iterator[tuple[str, _Noun]]:
+def _attributes_of(caption: _Caption) -> Iterator[tuple[str, _Noun] | _Unmet]:
     """Yield every attribute with the object right after it; a person's colour is none."""
+    yield _no_object(caption)
     for noun in caption.nouns:
         before = caption.word(noun.index - 1)
-        if before in _attributes() and not (noun.kind in PEOPLE and before in COLOURS):
+        if before not in _attributes():
+            yield _Unmet(1, "no known attribute stands before its objects")
+        elif noun.kind in PEOPLE and before in COLOURS:
+            yield _Unmet(2, "its colour is a person's")
+        else:
             # "black and white dog", "dark red car": the colour is not one word.
             ahead = caption.word(noun.index - 2)
             if ahead is None or ahead in BEFORE_NOUN or follows_noun(ahead, preposition=True):
                 yield before, noun
+            else:
+                yield _Unmet(2, "its attribute is part of several words")
 
 
-def _replace_att(caption: _Caption) -> Iterator[Rewrite]:
-    for attribute, noun in _attributes_of(caption):
+def _replace_att(caption: _Caption) -> Iterator[_Step]:
+    for step in _attributes_of(caption):
+        if isinstance(step, _Unmet):
+            yield step
+            continue
+        attribute, noun = step
+        yield _Unmet(3, "it names every attribute that excludes it, too")
         for rival in _attributes()[attribute]:
             if rival not in caption.words:
-                edits = {(noun.index - 1, noun.index): rival}
-                yield Rewrite(caption.edit(edits), f"{attribute} -> {rival}")
+                new, edited = caption.spell(rival), (noun.index - 1, noun.index)
+                yield Rewrite(caption.edit({edited: new}), f"{caption.written[noun.index - 1]} -> {new}")
 
 
-def _replace_rel(caption: _Caption) -> Iterator[Rewrite]:
+def _replace_rel(caption: _Caption) -> Iterator[_Step]:
+    yield _Unmet(0, "it has neither")
     for first, last, phrase in _phrases(caption, frozenset(RELATIONS)):
         # "filled with", "made out of": the word belongs to the verb before it.
         belongs = first > 0 and (caption.words[first - 1].endswith("ed") or caption.words[first - 1] in {"made", "up"})
-        if caption.word(last) in BEFORE_NOUN and not belongs:
+        if belongs:
+            yield _Unmet(1, "its relation belongs to the verb before it")
+        elif caption.word(last) not in BEFORE_NOUN:
+            yield _Unmet(1, "no article or number follows its relation")
+        else:
             yield Rewrite(caption.edit({(first, last): RELATIONS[phrase]}), f"{phrase} -> {RELATIONS[phrase]}")
     for index, word in enumerate(caption.words):
         for group in POSTURES:
-            if word in group and follows_noun(caption.word(index + 1), preposition=True):
-                # "Standing up" and "lying down" say the posture twice.
-                if caption.word(index + 1) in {"up", "down"}:
-                    continue
-                for rival in group:
-                    if rival != word:
-                        yield Rewrite(caption.edit({(index, index + 1): rival}), f"{word} -> {rival}")
+            if word not in group:
+                continue
+            # "Standing up" and "lying down" say the posture twice.
+            if not follows_noun(caption.word(index + 1), preposition=True) or caption.word(index + 1) in {"up", "down"}:
+                yield _Unmet(1, "no preposition of place follows its posture")
+                continue
+            for rival in group:
+                if rival != word:
+                    yield Rewrite(caption.edit({(index, index + 1): rival}), f"{word} -> {rival}")
 
 
 def _phrases(caption: _Caption, known: frozenset[str]) -> Iterator[tuple[int, int, str]]:
@@ -176,68 +227,122 @@ def _phrases(caption: _Caption, known: frozenset[str]) -> Iterator[tuple[int, in
             start += 1
 
 
-def _swap_obj(caption: _Caption) -> Iterator[Rewrite]:
+def _swap_obj(caption: _Caption) -> Iterator[_Step]:
+    yield _Unmet(1, "it has one object only") if caption.nouns else _no_object(caption)
     for one, other in pairwise(caption.nouns):
         between = caption.words[one.index + 1 : other.index]
-        related = any(one.index < first < other.index for first, _, _ in _phrases(caption, ASYMMETRIC))
-        if one.singular == other.singular or one.many != other.many or not related:
-            continue
-        if {"and", "or", ",", ";", ".", "while", "but"} & set(between):
-            continue
-        names = caption.words[one.index], caption.words[other.index]
-        edits = {(one.index, one.index + 1): names[1], (other.index, other.index + 1): names[0]}
-        yield Rewrite(caption.edit(edits), f"{names[0]} <-> {names[1]}")
+        if one.singular == other.singular:
+            yield _Unmet(2, "its objects are the same")
+        elif one.many != other.many:
+            yield _Unmet(2, "one of its objects is several")
+        elif not any(one.index < first < other.index for first, _, _ in _phrases(caption, ASYMMETRIC)):
+            yield _Unmet(3, "no such relation stands between its objects")
+        elif {"and", "or", ",", ";", ".", "while", "but"} & set(between):
+            yield _Unmet(4, "a conjunction or a comma parts its objects")
+        else:
+            names = caption.written[one.index], caption.written[other.index]
+            edits = {(one.index, one.index + 1): names[1], (other.index, other.index + 1): names[0]}
+            yield Rewrite(caption.edit(edits), f"{names[0]} <-> {names[1]}")
 
 
-def _swap_att(caption: _Caption) -> Iterator[Rewrite]:
-    pairs = list(_attributes_of(caption))
+def _swap_att(caption: _Caption) -> Iterator[_Step]:
+    steps = list(_attributes_of(caption))
+    yield from (step for step in steps if isinstance(step, _Unmet))
+    pairs = [step for step in steps if not isinstance(step, _Unmet)]
+    if len(pairs) == 1:
+        yield _Unmet(3, "it has one attribute only")
     for k, (attribute, noun) in enumerate(pairs):
         for other_attribute, other in pairs[k + 1 :]:
-            exclusive = other_attribute in _attributes()[attribute] and other_attribute != attribute
             # Of two people a colour is no attribute, and of two cups "a red and a blue one" is the same either way.
-            if not exclusive or noun.singular == other.singular:
-                continue
-            if {noun.kind, other.kind} & PEOPLE and attribute in COLOURS:
-                continue
-            edits = {(noun.index - 1, noun.index): other_attribute, (other.index - 1, other.index): attribute}
-            yield Rewrite(caption.edit(edits), f"{attribute} <-> {other_attribute}")
+            if other_attribute == attribute or other_attribute not in _attributes()[attribute]:
+                yield _Unmet(4, "its attributes do not exclude each other")
+            elif noun.singular == other.singular:
+                yield _Unmet(5, "both attributes are of the same object")
+            elif {noun.kind, other.kind} & PEOPLE and attribute in COLOURS:
+                yield _Unmet(5, "its colour is a person's")
+            else:
+                names = caption.written[noun.index - 1], caption.written[other.index - 1]
+                edits = {(noun.index - 1, noun.index): names[1], (other.index - 1, other.index): names[0]}
+                yield Rewrite(caption.edit(edits), f"{names[0]} <-> {names[1]}")
 
 
-def _add_obj(caption: _Caption) -> Iterator[Rewrite]:
+def _add_obj(caption: _Caption) -> Iterator[_Step]:
     """At the end, where no verb has to agree with the sum."""
+    yield _no_object(caption)
     end = len(caption.words) - (1 if caption.words and caption.words[-1] == "." else 0)
     for noun in caption.nouns:
-        if noun.index + 1 != end or noun.many or caption.word(noun.index - 1) not in {"a", "an"}:
+        if noun.index + 1 != end:
+            yield _Unmet(1, "it ends in another word")
             continue
+        if noun.many or caption.word(noun.index - 1) not in {"a", "an"}:
+            yield _Unmet(2, "no 'a' or 'an' stands right before its last word")
+            continue
+        yield _Unmet(3, "it names every other of the kind, too")
         for rival in OBJECTS[noun.kind]:
             if rival not in caption.words and plural(rival) not in caption.words:
-                addition = f"and {article(rival)} {rival}"
-                edits = {(noun.index, noun.index + 1): f"{caption.words[noun.index]} {addition}"}
+                addition = f"and {article(rival)} {caption.spell(rival)}"
+                edits = {(noun.index, noun.index + 1): f"{caption.written[noun.index]} {addition}"}
                 yield Rewrite(caption.edit(edits), f"+ {addition}")
 
 
-def _add_att(caption: _Caption) -> Iterator[Rewrite]:
+def _add_att(caption: _Caption) -> Iterator[_Step]:
+    yield _no_object(caption)
     for noun in caption.nouns:
-        if noun.kind in COUNTED and caption.word(noun.index - 1) in BEFORE_NOUN:
-            for colour in COLOURS:
-                if colour not in caption.words:
-                    word = caption.words[noun.index]
-                    edits = {(noun.index, noun.index + 1): f"{colour} {word}"}
-                    yield Rewrite(caption.edit(edits), f"+ {colour} {word}")
+        if noun.kind not in COUNTED:
+            yield _Unmet(1, "its objects are of other kinds")
+            continue
+        if caption.word(noun.index - 1) not in BEFORE_NOUN:
+            yield _Unmet(2, "no article or number stands right before it")
+            continue
+        yield _Unmet(3, "it names every colour, too")
+        for colour in map(caption.spell, COLOURS):
+            if to_lexical(colour) not in caption.words:
+                word = caption.written[noun.index]
+                edits = {(noun.index, noun.index + 1): f"{colour} {word}"}
+                yield Rewrite(caption.edit(edits), f"+ {colour} {word}")
 
 
-_RULES: Mapping[str, Callable[[_Caption], Iterator[Rewrite]]] = MappingProxyType(
+_RULES: Mapping[str, Callable[[_Caption], Iterator[_Step]]] = MappingProxyType(
     dict(zip(KINDS, (_replace_obj, _replace_att, _replace_rel, _swap_obj, _swap_att, _add_obj, _add_att), strict=True))
 )
 
+#: What each rule needs, with an example; known is what the lexicon holds.
+_NEEDS: Mapping[str, str] = MappingProxyType(
+    {
+        "replace_obj": "a known object after an article, number or attribute (a dog)",
+        "replace_att": "a known attribute before a known object (a red cup)",
+        "replace_rel": "a relation with an opposite (in front of the house) or a posture (sitting on)",
+        "swap_obj": "two known objects, related one way (a dog on a bed)",
+        "swap_att": "two known objects with attributes that exclude each other (a red cup and a blue bowl)",
+        "add_obj": "a known object after 'a' or 'an' at the end (... on a bed)",
+        "add_att": "a known object of any colour, with none yet (a car, a cup, a hat)",
+    }
+)
 
-def rewrites(text: str, kind: str) -> list[Rewrite]:
+
+def rewrites(text: str, kind: str, *, british: bool = False) -> list[Rewrite]:
     """Return every false caption that the rules of one kind make of a true one, in a fixed order, none twice.
+
+    Args:
+        text: the true caption; words are known in British and in American spelling.
+        kind: one of `KINDS`.
+        british: how new words are spelled where the caption's own words do not tell.
 
     >>> [each.text for each in rewrites("A dog sitting on a red couch.", "swap_obj")]
     ['A couch sitting on a red dog.']
     >>> [each.change for each in rewrites("A dog sitting on a red couch.", "replace_rel")]
     ['sitting -> standing', 'sitting -> lying']
     """
-    by_text = {rewrite.text: rewrite for rewrite in _RULES[kind](_read(text)) if rewrite.text != text}
+    steps = _RULES[kind](_read(text, british=british))
+    by_text = {step.text: step for step in steps if isinstance(step, Rewrite) and step.text != text}
     return list(by_text.values())
+
+
+def explain_none(text: str, kind: str) -> str:
+    """Return why `rewrites` is empty for a caption: what came closest, and what the rule of the kind needs.
+
+    >>> explain_none("A dog on a couch in the centre of a room", "add_obj")
+    "it ends in another word; needs a known object after 'a' or 'an' at the end (... on a bed)"
+    """
+    unmet = [step for step in _RULES[kind](_read(text)) if isinstance(step, _Unmet)]
+    return f"{max(unmet).what}; needs {_NEEDS[kind]}"

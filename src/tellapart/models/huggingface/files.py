@@ -8,13 +8,13 @@ import os
 import pickle
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from tellapart.data.scores import join_names
 from tellapart.errors import ModelError, first_sentence, require
-from tellapart.models.hub import fetch_file
+from tellapart.models.hub import fetch_file, reach_hub
 from tellapart.models.torch_backend import Runtime, import_torch
 
 __all__ = [
@@ -247,8 +247,10 @@ def _has(source: str, name: str) -> bool:
 @contextmanager
 def _loading(source: str, failure: str, advice: str) -> Iterator[None]:
     """Load in quiet, and turn the library's exceptions into one line."""
+    local = Path(source).expanduser().is_dir()
     try:
-        with quiet(downloads=not Path(source).expanduser().is_dir()):
+        reached = nullcontext() if local else reach_hub(require("huggingface_hub", extra="models"))
+        with reached, quiet(downloads=not local):
             yield
     except pickle.UnpicklingError as error:  # torch's reason takes a paragraph
         raise ModelError(

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, require
-from tellapart.models.openclip.source import FOLDER, resolve
+from tellapart.models.openclip.fitting import explain_weights
+from tellapart.models.openclip.source import FOLDER, TAG, resolve
 from tellapart.models.openclip.tokens import TextTower, Tokens
 from tellapart.models.openclip.weights import Parts, assemble
 from tellapart.models.options import ModelOptions
@@ -50,6 +51,8 @@ def load(name: str, options: ModelOptions) -> OpenClipEncoder:
     if options.reading not in {None, "itc"}:
         raise ModelError(f"{name} has no reading {options.reading!r}; a dual encoder of open_clip has one, 'itc'")
     where = runtime(options)
+    if name.startswith(TAG) and Path(file := name.removeprefix(TAG)).expanduser().is_file():
+        raise ModelError(f"{name} names no architecture: {explain_weights(file)}")
     source = resolve(name)
     config = require("open_clip", extra="models").get_model_config(source.architecture)
     return OpenClipEncoder(name, assemble(source), where, config=config)

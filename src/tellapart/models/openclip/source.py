@@ -13,14 +13,14 @@ from tellapart.errors import ModelError, UnknownNameError, require
 from tellapart.models.hub import fetch_file
 from tellapart.models.torch_backend import import_torch
 
-__all__ = ["FOLDER", "HUB", "TAG", "Source", "resolve"]
+__all__ = ["CONFIG", "FOLDER", "HUB", "TAG", "WEIGHTS_SUFFIXES", "Source", "name_forms", "resolve"]
 
 #: The prefixes of open_clip models' names.
 TAG, HUB, FOLDER = "open_clip:", "hf-hub:", "local-dir:"
 
 CONFIG = "open_clip_config.json"
 _WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
-_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth")
+WEIGHTS_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth")
 
 _QUICK, _PLAIN = "-quickgelu", "-gelu"
 _PREPROCESSING = ("mean", "std", "interpolation", "resize_mode")
@@ -167,10 +167,20 @@ def _checkpoint(name: str, architecture: str, tag: str, file: Path) -> Source:
     if twin and not (tag or evidence or architecture.endswith((_QUICK, _PLAIN))):
         raise ModelError(
             f"{name}: nothing says whether this file was trained with GELU or QuickGELU, and every number depends on "
-            f"it; write {TAG}{plain}{_QUICK}@{file} (fine-tunes of OpenAI's, MetaCLIP's or DFN's weights) or "
-            f"{TAG}{plain}{_PLAIN}@{file} (of LAION's or DataComp's, or trained from nothing)"
+            f"it; write {' or '.join(name_forms(plain, file))}"
         )
     return Source(name, plain, plain, file, preprocessing)
+
+
+def name_forms(architecture: str, file: Path | str) -> list[str]:
+    """Return the names that a bare file of an architecture may be given: two, where its activation must be said."""
+    if _twin(architecture) is None:
+        return [f"{TAG}{architecture}@{file}"]
+    base = architecture.removesuffix(_QUICK).removesuffix(_PLAIN)
+    return [
+        f"{TAG}{base}{_QUICK}@{file} (fine-tunes of OpenAI's, MetaCLIP's or DFN's weights)",
+        f"{TAG}{base}{_PLAIN}@{file} (of LAION's or DataComp's, or trained from nothing)",
+    ]
 
 
 def _trained_quick(file: Path) -> bool | None:
@@ -213,7 +223,7 @@ def _folder(name: str, folder: Path) -> Source:
     config = _read_config(folder / CONFIG)
     weights = [folder / file for file in _WEIGHTS if (folder / file).is_file()]
     if not weights:
-        weights = sorted(path for path in folder.iterdir() if path.suffix in _SUFFIXES)
+        weights = sorted(path for path in folder.iterdir() if path.suffix in WEIGHTS_SUFFIXES)
         if len(weights) != 1:
             listed = f"; it has {', '.join(path.name for path in weights)}" if weights else ""
             raise ModelError(f"{name}: expected {_WEIGHTS[0]} in {folder}, or one file of weights{listed}")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from tellapart.data.scores import join_names
 from tellapart.errors import ModelError, first_line, require
-from tellapart.models.openclip.source import Source
+from tellapart.models.hub import reach_hub
+from tellapart.models.openclip.building import quiet, without_initialisation
+from tellapart.models.openclip.fitting import Shapes, fitting_architectures, odd
+from tellapart.models.openclip.source import FOLDER, HUB, Source
 from tellapart.models.torch_backend import import_torch, read_state_dict
 
 __all__ = ["Parts", "assemble"]
@@ -55,8 +57,8 @@ def assemble(source: Source) -> Parts:
     """
     import_torch()
     open_clip = require("open_clip", extra="models")
-    with _quiet(), _explain_errors(source, "open_clip cannot build it"):
-        with _without_initialisation():
+    with quiet(), _explain_errors(source, "open_clip cannot build it"):
+        with without_initialisation():
             model = open_clip.create_model(
                 source.architecture,
                 load_weights=False,
@@ -70,10 +72,20 @@ def assemble(source: Source) -> Parts:
     _check_size(source, facts)
     activation = _activation_of(model)
     _load(source, model.eval(), activation)
-    with _quiet(), _explain_errors(source, "its tokenizer cannot be loaded", _TOKENIZER_FIX):
+    with quiet(), _explain_errors(source, "its tokenizer cannot be loaded", _TOKENIZER_FIX), _reach_tokenizer(source):
         tokenizer = open_clip.get_tokenizer(source.tokenizer)
     _check_tokenizer(source, model, tokenizer)
     return Parts(model, transform, tokenizer, activation)
+
+
+def _reach_tokenizer(source: Source) -> AbstractContextManager[object]:
+    """Ask whether the hub answers before a tokenizer of the hub is looked for; most come with open_clip."""
+    remote = source.tokenizer.startswith(HUB)
+    if not remote:
+        config = require("open_clip", extra="models").get_model_config(source.tokenizer)
+        beside = source.tokenizer.startswith(FOLDER) and source.checkpoint.with_name("tokenizer_config.json").is_file()
+        remote = "hf_tokenizer_name" in config["text_cfg"] and not beside
+    return reach_hub(require("huggingface_hub", extra="models")) if remote else nullcontext()
 
 
 def _check_size(source: Source, facts: Mapping[str, Any]) -> None:
@@ -128,8 +140,13 @@ def _check_shapes(source: Source, model: Any, tensors: Mapping[str, Any]) -> Non
     if listed:
         raise ModelError(
             f"{source.name}: {source.checkpoint.name} does not fit {source.architecture}: {'; '.join(listed)}"
-            f"{_fitting_architecture(actual)}"
+            f"{_did_you_mean(source, expected, actual)}"
         )
+
+
+def _did_you_mean(source: Source, expected: Shapes, actual: Shapes) -> str:
+    better = [fit for fit in fitting_architectures(actual, like=source.architecture) if fit.odd < odd(expected, actual)]
+    return f"; did you mean {better[0].architecture!r}?" if better else ""
 
 
 def _convert_names(source: Source, model: Any, tensors: dict[str, Any]) -> dict[str, Any]:
@@ -152,27 +169,6 @@ def _convert_names(source: Source, model: Any, tensors: dict[str, Any]) -> dict[
         if here is not None and name in tensors and tensors[name].numel() == 1:
             tensors[name] = tensors[name].reshape(here.shape)
     return tensors
-
-
-def _fitting_architecture(shapes: Mapping[str, tuple[int, ...]]) -> str:
-    """Return a did-you-mean with an architecture of open_clip's that these shapes belong to, or nothing."""
-    open_clip = require("open_clip", extra="models")
-    words, projection = (
-        shapes.get(key, shapes.get(f"text.{key}")) for key in ("token_embedding.weight", "text_projection")
-    )
-    patches, positions = shapes.get("visual.conv1.weight"), shapes.get("visual.positional_embedding")
-    if not (patches and positions and words and projection) or len(patches) != 4:
-        return ""
-    image_size = round((positions[0] - 1) ** 0.5) * patches[-1]
-    layers = len({name.split(".")[3] for name in shapes if name.startswith("visual.transformer.resblocks.")})
-    sizes = (projection[1], patches[0], patches[-1], image_size, layers, *words)
-    for name in open_clip.list_models():
-        config = open_clip.get_model_config(name)
-        vision, text = config["vision_cfg"], config["text_cfg"]
-        sides = (vision.get("width"), vision.get("patch_size"), vision.get("image_size"), vision.get("layers"))
-        if sizes == (config["embed_dim"], *sides, text.get("vocab_size"), text.get("width")):
-            return f"; did you mean {name!r}?"
-    return ""
 
 
 def _check_tokenizer(source: Source, model: Any, tokenizer: Any) -> None:
@@ -217,30 +213,3 @@ def _explain_errors(source: Source, failure: str, fix: str = "") -> Iterator[Non
         raise
     except Exception as error:
         raise ModelError(f"{source.name}: {failure}: {first_line(error).rstrip('.')}{fix}") from error
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep open_clip from logging that the weights are random (they are loaded next) and from setting up logging."""
-    root, silent = logging.getLogger(), logging.NullHandler()
-    disabled = root.manager.disable
-    root.addHandler(silent)
-    logging.disable(logging.ERROR)
-    try:
-        yield
-    finally:
-        logging.disable(disabled)
-        root.removeHandler(silent)
-
-
-def _without_initialisation() -> Any:
-    """Skip the random initialisation of weights: half of the time that building a ViT-B/32 takes."""
-    torch = import_torch()
-
-    class Uninitialised(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if getattr(func, "__module__", None) == "torch.nn.init":
-                return args[0] if args else kwargs["tensor"]
-            return func(*args, **(kwargs or {}))
-
-    return Uninitialised()

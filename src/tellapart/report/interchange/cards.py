@@ -6,11 +6,11 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tellapart.benchmarks.find import declared_benchmark
 from tellapart.errors import RunError, require
 from tellapart.records.result import BenchmarkResult, Result, Value
 from tellapart.report.measured import first_metrics
 from tellapart.report.numbers import is_imported, percent
-from tellapart.report.paper_tables.paper_row import declared_benchmark
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
@@ -23,6 +23,7 @@ __all__ = ["eval_results", "eval_results_yaml", "model_index_yaml", "update_card
 _HUB_TASKS = {
     "pairs": "image-text-matching",
     "retrieval": "image-text-retrieval",
+    "distinct-retrieval": "image-text-retrieval",
     "classification": "zero-shot-image-classification",
     "questions": "visual-question-answering",
     "captions": "image-to-text",

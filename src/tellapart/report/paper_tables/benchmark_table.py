@@ -9,10 +9,12 @@ import numpy as np
 
 from tellapart.benchmarks.benchmark import ALL
 from tellapart.benchmarks.benchmark import PaperTable as RowOf
+from tellapart.benchmarks.find import declared_benchmark
 from tellapart.records.result import BenchmarkResult, Value
-from tellapart.report.measured import MeasuredRun, first_metrics, outcomes_of, pick_benchmark, samples_of
-from tellapart.report.numbers import is_imported, plain, thousands
-from tellapart.report.paper_tables.paper_row import declared_benchmark, groups_of, numbers_of, paper_row
+from tellapart.records.systems import System
+from tellapart.report.measured import first_metrics, name_on, outcomes_of, pick_benchmark, samples_of
+from tellapart.report.numbers import is_imported, items_text, plain, thousands, ties_right
+from tellapart.report.paper_tables.paper_row import groups_of, numbers_of, paper_row
 from tellapart.report.paper_tables.paper_table import (
     PaperTable,
     TableCell,
@@ -28,8 +30,12 @@ __all__ = ["benchmark_table"]
 #: Where a cell's number comes from: a tag's value (or ALL), and the metric.
 _Source = tuple[str, str]
 
+#: What follows a metric's name where it is counted as the benchmark's authors do.
+_AUTHORS_RULE = " (argmax)"
+
 _RECALLS = {
-    (f"{side} retrieval", f"R@{k}"): f"{name}_recall@{k}"
+    (f"{side} retrieval{captions}", f"R@{k}"): f"{name}{rule}_recall@{k}"
+    for captions, rule in (("", ""), (" (distinct captions)", "_distinct"))
     for side, name in (("Text", "i2t"), ("Image", "t2i"))
     for k in (1, 5, 10)
 }
@@ -46,7 +52,7 @@ class _Layout:
 
 
 def benchmark_table(
-    runs: Sequence[MeasuredRun], benchmark: str | None = None, *, with_tiers: bool = True, seed: int = 0
+    runs: Sequence[System], benchmark: str | None = None, *, with_tiers: bool = True, seed: int = 0
 ) -> PaperTable:
     """Lay runs of one benchmark out as its paper does (EqBen Table 3, BiVLC, SugarCrepe, VALSE, retrieval), in percent.
 
@@ -63,24 +69,42 @@ def benchmark_table(
         RunError: no run measured it, or the runs' items differ.
     """
     benchmark, own = pick_benchmark(runs, benchmark)
-    records = [run.record(benchmark) for run in own]
+    records = [_with_authors_rule(benchmark, run.record(benchmark)) for run in own]
     layout = _paper_layout(benchmark, records) or _plain_layout(records)
-    rows = [TableRow(run.name_on(benchmark), _cells(layout, run.record(benchmark))) for run in own]
-    notes = ["bold: the best of its column"]
+    rows = [TableRow(name_on(run, benchmark), _cells(layout, record)) for run, record in zip(own, records, strict=True)]
+    notes = ["bold: the best of its column, if it is above chance"]
+    if any(column.name.endswith(_AUTHORS_RULE) for column in layout.columns):
+        notes.append("argmax: as the benchmark's authors count, a tie with the true entry is right")
     testable = with_tiers and len(own) > 1 and not any(map(is_imported, records))
     if testable:
         rows = _with_tiers(layout, own, benchmark, rows, seed)
         notes.append("dagger: not told apart from the best by these items (Holm over all pairs of models, 5%)")
     if any(map(is_imported, records)):
         notes.append("imported: measured by another tool, whose ties count otherwise; not tested against the others")
-    ties = {run.label: max(value.ties for value in run.record(benchmark).metrics.values()) for run in own}
+    ties = {
+        run.label: max(value.ties for value in record.metrics.values())
+        for run, record in zip(own, records, strict=True)
+    }
     tied = [f"{label} {thousands(count)}" for label, count in ties.items() if count]
     notes += [f"items with ties, which are never right: {', '.join(tied)}"] if tied else []
     chance = TableRow("chance", _chance(layout, records[0]), plain=True)
     rows += [chance] if any(cell.value is not None for cell in chance.cells) else []
-    items = max((value.n for record in records for value in record.metrics.values()), default=0)
-    title = f"{plain(benchmark)}{f', {thousands(items)} items' if items else ''}, percent"
+    title = ", ".join(filter(None, (plain(benchmark), max(map(items_text, records), key=len), "percent")))
     return mark_best(stack_groups(PaperTable(title, ("model",), layout.columns, tuple(rows), notes=tuple(notes))))
+
+
+def _with_authors_rule(benchmark: str, record: BenchmarkResult) -> BenchmarkResult:
+    """Add to a record what the benchmark's authors print, where they count a tie as right."""
+    declared = declared_benchmark(benchmark)
+    if declared is None or not declared.tie_is_right or is_imported(record):
+        return record
+    # Its interval would need the items, so it has none.
+    added = {
+        name + _AUTHORS_RULE: value.model_copy(update={"value": ties_right(value), "low": None, "high": None})
+        for name, value in record.metrics.items()
+        if name in first_metrics([record])
+    }
+    return record.model_copy(update={"metrics": record.metrics | added})
 
 
 def _paper_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> _Layout | None:
@@ -106,10 +130,13 @@ def _headings(name: str) -> tuple[str, str]:
 
 def _plain_layout(records: Sequence[BenchmarkResult]) -> _Layout:
     names = first_metrics(records)
+    authors = (name + _AUTHORS_RULE for name in names)
+    names += tuple(name for name in authors if all(name in record.metrics for record in records))
     recalls = {headings: metric for headings, metric in _RECALLS.items() if metric in names}
     headed = {TableColumn(*headings): metric for headings, metric in recalls.items()}
     headed |= {TableColumn("", name.replace("_", " ")): name for name in names if name not in recalls.values()}
-    if recalls and all("mean_recall" in record.metrics for record in records):
+    # The mean is of the recalls of a gallery with an entry a row.
+    if "i2t_recall@1" in names and all("mean_recall" in record.metrics for record in records):
         headed[TableColumn("", "Mean")] = "mean_recall"
 
     def row_of(numbers: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
@@ -162,7 +189,7 @@ def _chance(layout: _Layout, record: BenchmarkResult) -> tuple[TableCell, ...]:
 
 
 def _with_tiers(
-    layout: _Layout, runs: Sequence[MeasuredRun], benchmark: str, rows: list[TableRow], seed: int
+    layout: _Layout, runs: Sequence[System], benchmark: str, rows: list[TableRow], seed: int
 ) -> list[TableRow]:
     """Mark, in every column that is one number of items, the models in the first tier."""
     with_outcomes = {name for sample in samples_of(runs[0], benchmark) for name in sample.outcomes}

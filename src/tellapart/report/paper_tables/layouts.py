@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,8 @@ def lay_out(
     *,
     benchmark: str | None = None,
     costs: Path | None = None,
+    labels: Mapping[str, str] | None = None,
+    sort: str | None = None,
     with_tiers: bool = True,
     seed: int = 0,
 ) -> PaperTable:
@@ -38,6 +40,8 @@ def lay_out(
         layout: one of `LAYOUTS`; the benchmark's own if not given.
         benchmark: whose, where no layout is named; the one there is if not given.
         costs: of `vlue-cost`: a file of `tellapart time`, or CSV.
+        labels: a model's name -> what to call it.
+        sort: order the models by this metric, the best first; as they were named if not given.
         with_tiers: mark models that the items do not tell apart from the best.
         seed: of the tests behind that.
 
@@ -45,7 +49,7 @@ def lay_out(
         UnknownNameError: no such layout.
         RunError: the runs do not have what the table shows, or an option is missing.
     """
-    from tellapart.report.measured import gather
+    from tellapart.report.measured import gather, sort_runs
     from tellapart.report.paper_tables.benchmark_table import benchmark_table
     from tellapart.report.paper_tables.vlue import captions_table, cost_table, tasks_table
     from tellapart.report.plots.costs import read_costs
@@ -53,7 +57,9 @@ def lay_out(
     if layout is not None and layout not in LAYOUTS:
         hint = nearest(layout, LAYOUTS) or ";"
         raise UnknownNameError(f"no layout {layout!r}{hint} the layouts are {', '.join(LAYOUTS)}")
-    runs = gather(folders)
+    runs = gather(folders, labels)
+    if sort is not None:
+        runs = sort_runs(runs, benchmark, sort)
     if layout is None:
         return benchmark_table(runs, benchmark, with_tiers=with_tiers, seed=seed)
     if layout == "vlue":

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tellapart.benchmarks.benchmark import ALL, Benchmark
+from tellapart.benchmarks.benchmark import ALL
 from tellapart.benchmarks.benchmark import PaperTable as RowOf
-from tellapart.benchmarks.find import find_benchmark
-from tellapart.errors import MetricError, TellapartError
+from tellapart.errors import MetricError
 from tellapart.records.result import BenchmarkResult, Value
 
-__all__ = ["declared_benchmark", "groups_of", "numbers_of", "paper_row"]
-
-
-def declared_benchmark(name: str) -> Benchmark | None:
-    """Return the benchmark of that name; None for a folder that was moved since, or another package's benchmark."""
-    try:
-        return find_benchmark(name)
-    except TellapartError:
-        return None
+__all__ = ["groups_of", "numbers_of", "paper_row"]
 
 
 def groups_of(record: BenchmarkResult, tag: str) -> dict[str, dict[str, Value]]:

@@ -89,6 +89,9 @@ class PaperTable:
 def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
     """Mark the best of every column, or of every row; equal ones as they are printed are all best.
 
+    Where a column has a row of chance, the best is marked only if it is above chance: its interval is, or, without
+    one, the number.
+
     Args:
         table: unmarked.
         lowest: columns in which low is good (a time).
@@ -105,23 +108,30 @@ def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
     for column in range(len(table.columns)):
         for block in dict.fromkeys(table.rows[number].block for number in compared):
             rivals = [number for number in compared if table.rows[number].block == block]
-            marked = _best([cells[number][column] for number in rivals], sign=-1 if column in lowest else 1)
+            chance = next((row.cells[column].value for row in table.rows if row.plain and row.block == block), None)
+            sign = -1 if column in lowest else 1
+            marked = _best([cells[number][column] for number in rivals], sign=sign, chance=chance)
             for number, cell in zip(rivals, marked, strict=True):
                 cells[number][column] = cell
     rows = tuple(replace(row, cells=tuple(own)) for row, own in zip(table.rows, cells, strict=True))
     return replace(table, rows=rows)
 
 
-def _best(cells: Sequence[TableCell], *, sign: int) -> tuple[TableCell, ...]:
-    """Mark the best of cells; one alone has nothing to be better than."""
+def _best(cells: Sequence[TableCell], *, sign: int, chance: float | None = None) -> tuple[TableCell, ...]:
+    """Mark the best of cells, if it is above chance; one alone has nothing to be better than."""
     printed = [None if cell.value is None else sign * round(cell.value, 2) for cell in cells]
     known = [number for number in printed if number is not None]
     if len(known) < 2:
         return tuple(cells)
     return tuple(
-        replace(cell, best=True, near=False) if number == max(known) else cell
+        replace(cell, best=True, near=False) if number == max(known) and _above(cell, chance) else cell
         for cell, number in zip(cells, printed, strict=True)
     )
+
+
+def _above(cell: TableCell, chance: float | None) -> bool:
+    lowest = cell.value if cell.low is None else cell.low
+    return chance is None or (lowest is not None and lowest > chance)
 
 
 def stack_groups(table: PaperTable) -> PaperTable:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tellapart.errors import RunError
 from tellapart.records.result import Value
-from tellapart.report.measured import MeasuredRun
-from tellapart.report.numbers import plain
+from tellapart.records.systems import System
+from tellapart.report.numbers import items_text, plain
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow, mark_best
 from tellapart.report.plots.costs import Costs
 
@@ -23,7 +23,11 @@ _TASKS: dict[str, tuple[tuple[str, str, str], ...]] = {
         )
         for task, side in (("TR", "i2t"), ("IR", "t2i"))
     },
-    "NLVR2": (("Test-P", "nlvr2", "accuracy"), ("Test-OOD", "vlue-nlvr2", "accuracy")),
+    "NLVR2": (
+        ("Dev", "nlvr2-dev", "accuracy"),
+        ("Test-P", "nlvr2", "accuracy"),
+        ("Test-OOD", "vlue-nlvr2", "accuracy"),
+    ),
     "VQA": (("Test", "vqa2", "soft_accuracy"), ("Test-OOD", "vlue-vqa", "exact_match")),
     "Visual Grounding": (
         ("Val", "refcoco+-val", "box_accuracy"),
@@ -46,7 +50,7 @@ _PERFORMANCE = (("vlue-nlvr2", "accuracy"), ("vlue-vqa", "exact_match"))
 _Numbers = Mapping[str, Mapping[tuple[str, str], Value]]
 
 
-def tasks_table(runs: Sequence[MeasuredRun]) -> PaperTable:
+def tasks_table(runs: Sequence[System]) -> PaperTable:
     """Lay out VLUE's Table 2: models across, tasks and metrics down; the best of a row is marked.
 
     Rows that no model measured are left out. VQA is measured by soft accuracy in domain and by exact match out of it,
@@ -63,17 +67,18 @@ def tasks_table(runs: Sequence[MeasuredRun]) -> PaperTable:
         for task, lines in _TASKS.items()
         for label, benchmark, metric in lines
     ]
-    measured = _measured_rows(rows, [benchmark for lines in _TASKS.values() for _, benchmark, _ in lines])
+    benchmarks = [benchmark for lines in _TASKS.values() for _, benchmark, _ in lines]
+    measured = _measured_rows(rows, benchmarks)
     columns = tuple(TableColumn("", model) for model in models)
-    notes = ("bold: the best of its row; OOD: out of domain",)
+    notes = ("bold: the best of its row; OOD: out of domain", *_limited(runs, benchmarks))
     return mark_best(PaperTable("VLUE, percent", ("task", "metric"), columns, measured, best_of="row", notes=notes))
 
 
-def captions_table(runs: Sequence[MeasuredRun]) -> PaperTable:
+def captions_table(runs: Sequence[System]) -> PaperTable:
     """Lay out VLUE's Table 3: models down, BLEU-4 and CIDEr in domain and out of it, times a hundred.
 
     Raises:
-        RunError: no run measured captions, or two runs of a model measured the same benchmark.
+        RunError: no run measured captions.
 
     Source: Zhou et al. 2022, Table 3.
     """
@@ -81,46 +86,62 @@ def captions_table(runs: Sequence[MeasuredRun]) -> PaperTable:
         TableRow(model, tuple(_cell(own.get(source)) for source in _CAPTIONS.values()))
         for model, own in _numbers(runs).items()
     ]
-    measured = _measured_rows(rows, [benchmark for benchmark, _ in _CAPTIONS.values()])
+    benchmarks = [benchmark for benchmark, _ in _CAPTIONS.values()]
+    measured = _measured_rows(rows, benchmarks)
     columns = tuple(TableColumn("", name) for name in _CAPTIONS)
-    notes = ("bold: the best of its column; OOD: out of domain",)
+    notes = ("bold: the best of its column; OOD: out of domain", *_limited(runs, benchmarks))
     return mark_best(PaperTable("VLUE captions, times 100", ("model",), columns, measured, notes=notes))
 
 
-def cost_table(runs: Sequence[MeasuredRun], costs: Costs) -> PaperTable:
+def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
     """Lay out VLUE's Table 4: models down; the mean of NLVR2 and VQA out of domain, and a cost (low is good).
 
     Raises:
-        RunError: no run measured both benchmarks, two runs of a model the same one, or a model has no cost.
+        RunError: no run measured both benchmarks, or a model has no cost.
 
     Source: Zhou et al. 2022, Table 4 and Figure 2.
     """
     known = {plain(name): cost for name, cost in costs.of.items()}
+    name_of = {run.label: plain(run.result.model.name) for run in runs}
     rows = []
-    for model, own in _numbers(runs).items():
+    for label, own in _numbers(runs).items():
         scores = [own[source].value for source in _PERFORMANCE if source in own]
         if len(scores) < len(_PERFORMANCE):
             continue
+        model = name_of[label]
         if model not in known:
             raise RunError(f"no {costs.what} of {model}; the file has {', '.join(known) or 'no model'}")
-        rows.append(TableRow(model, (TableCell(100 * sum(scores) / len(scores)), TableCell(known[model]))))
-    measured = _measured_rows(rows, [benchmark for benchmark, _ in _PERFORMANCE])
+        rows.append(TableRow(label, (TableCell(100 * sum(scores) / len(scores)), TableCell(known[model]))))
+    benchmarks = [benchmark for benchmark, _ in _PERFORMANCE]
+    measured = _measured_rows(rows, benchmarks)
     columns = (TableColumn("", "performance"), TableColumn("", costs.what))
-    notes = ("bold: the best of its column; performance: the mean of NLVR2 and VQA out of domain, percent",)
+    what = "bold: the best of its column; performance: the mean of NLVR2 and VQA out of domain, percent"
+    notes = (what, *_limited(runs, benchmarks))
     table = PaperTable("VLUE, performance and cost", ("model",), columns, measured, notes=notes)
     return mark_best(table, lowest=(1,))
 
 
-def _numbers(runs: Sequence[MeasuredRun]) -> _Numbers:
-    """Put runs of one model together: model -> (benchmark, metric) -> number."""
-    numbers: dict[str, dict[tuple[str, str], Value]] = {}
-    for run in runs:
-        own = numbers.setdefault(plain(run.result.model.name), {})
-        for benchmark, record in run.result.benchmarks.items():
-            if any(known == benchmark for known, _ in own):
-                raise RunError(f"{run.result.model.name} measured {benchmark} in two of these runs; name one of them")
-            own |= {(benchmark, metric): value for metric, value in record.metrics.items()}
-    return numbers
+def _numbers(runs: Sequence[System]) -> _Numbers:
+    """Return model -> (benchmark, metric) -> number."""
+    return {
+        run.label: {
+            (benchmark, metric): value
+            for benchmark, record in run.result.benchmarks.items()
+            for metric, value in record.metrics.items()
+        }
+        for run in runs
+    }
+
+
+def _limited(runs: Sequence[System], benchmarks: Iterable[str]) -> list[str]:
+    """Say which numbers of the table are of a part of their benchmark."""
+    cut = [
+        f"{benchmark} {items_text(record)} ({run.label})"
+        for benchmark in dict.fromkeys(benchmarks)
+        for run in runs
+        if (record := run.result.benchmarks.get(benchmark)) and record.limited_from is not None
+    ]
+    return [f"limited: {', '.join(cut)}"] if cut else []
 
 
 def _cell(value: Value | None) -> TableCell:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tellapart.records.result import BenchmarkResult, Value
-from tellapart.report.measured import MeasuredRun, first_metrics, pick_benchmark, value_of
-from tellapart.report.numbers import plain, thousands
+from tellapart.records.systems import System
+from tellapart.report.measured import first_metrics, name_on, pick_benchmark, value_of
+from tellapart.report.numbers import items_text, plain
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, fold, legend_below, look, new_figure, write_title
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _FULL = 0.8
 _MOST_ACROSS = 8
 
 
-def draw_bars(runs: Sequence[MeasuredRun], benchmark: str | None = None, metrics: Sequence[str] = ()) -> Figure:
+def draw_bars(runs: Sequence[System], benchmark: str | None = None, metrics: Sequence[str] = ()) -> Figure:
     """Draw a group of bars a metric, a bar a model, each with its interval; chance is a dashed line across the group.
 
     More than eight models are set under each other, by name, a panel a metric.
@@ -38,7 +39,7 @@ def draw_bars(runs: Sequence[MeasuredRun], benchmark: str | None = None, metrics
     """
     benchmark, own = pick_benchmark(runs, benchmark)
     metrics = tuple(metrics) or first_metrics([run.record(benchmark) for run in own])
-    values = {run.name_on(benchmark): [value_of(run, benchmark, metric) for metric in metrics] for run in own}
+    values = {name_on(run, benchmark): [value_of(run, benchmark, metric) for metric in metrics] for run in own}
     title = title_of(benchmark, own[0].record(benchmark))
     if len(own) > _MOST_ACROSS:
         return draw_rows(values, metrics, title)
@@ -135,11 +136,10 @@ def _panel(axes: Axes, values: Sequence[Value]) -> None:
 
 def title_of(benchmark: str, record: BenchmarkResult) -> str:
     """Return a picture's title: the benchmark, its items, what the intervals are."""
-    items = max((value.n for value in record.metrics.values()), default=0)
     levels = {value.level for value in record.metrics.values() if value.low is not None}
     parts = [
         plain(benchmark),
-        *([f"{thousands(items)} items"] if items else []),
+        items_text(record),
         *(f"{level:.0%} intervals" for level in sorted(levels)),
     ]
-    return ", ".join(parts)
+    return ", ".join(filter(None, parts))

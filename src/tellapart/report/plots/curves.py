@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tellapart.errors import RunError
+from tellapart.records.systems import System
 from tellapart.report.deviations import Plot, Trace, deviations, plot, share_a_scale
-from tellapart.report.measured import MeasuredRun, pick_benchmark, samples_of
-from tellapart.report.numbers import is_deviation, plain, thousands
+from tellapart.report.measured import pick_benchmark, samples_of
+from tellapart.report.numbers import is_deviation, items_text, plain, thousands
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, new_figure, write_title
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ __all__ = ["draw_curves"]
 _MOST_ACROSS = 4
 
 
-def draw_curves(runs: Sequence[MeasuredRun], benchmark: str | None = None, metrics: Sequence[str] = ()) -> Figure:
+def draw_curves(runs: Sequence[System], benchmark: str | None = None, metrics: Sequence[str] = ()) -> Figure:
     """Draw a panel for every deviation, a curve a model; models whose scores have another scale get a row of their own.
 
     The geometry is that of the report's page.
@@ -54,19 +55,18 @@ def draw_curves(runs: Sequence[MeasuredRun], benchmark: str | None = None, metri
     for trace in traces:  # one legend for all the panels, also for models drawn in other rows
         first.plot([], [], color=look(trace.style).colour, linestyle=look(trace.style).dash, label=trace.label)
     legend_below(figure, first, 3)
-    items = len(next(iter(traces[0].values.values())))
-    write_title(figure, f"{plain(benchmark)}, {thousands(items)} items: equivariance deviations")
+    write_title(figure, f"{plain(benchmark)}, {items_text(own[0].record(benchmark))}: equivariance deviations")
     return figure
 
 
-def _trace(number: int, run: MeasuredRun, benchmark: str, metrics: Sequence[str]) -> Trace:
+def _trace(number: int, run: System, benchmark: str, metrics: Sequence[str]) -> Trace:
     record = run.record(benchmark)
     values = deviations(record, samples_of(run, benchmark))
     values = {name: value for name, value in values.items() if not metrics or name in metrics}
     if record.kind is None or not values or any(name not in values for name in metrics):
         have = ", ".join(name for name, value in record.metrics.items() if is_deviation(value))
         raise RunError(
-            f"{run.folder}: {benchmark} has no deviation {' or '.join(metrics) or 'at all'}; "
+            f"{run.folders[benchmark]}: {benchmark} has no deviation {' or '.join(metrics) or 'at all'}; "
             f"{f'it has {have}' if have else 'only scores of 2x2 items have them'}"
         )
     return Trace(run.label, number, record.kind, values)

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.catalog import nearest
 from tellapart.data.images import decode
 from tellapart.errors import DataError, RunError
-from tellapart.records.result import RunRecord, Sample
+from tellapart.records.result import Sample
+from tellapart.records.run_folder import read_result, samples_path
+from tellapart.records.systems import System
+from tellapart.report.image_sources import ImageSources
 from tellapart.report.items import true_pairs
-from tellapart.report.measured import MeasuredRun, pick_benchmark, samples_of
+from tellapart.report.measured import pick_benchmark, samples_of
 from tellapart.report.numbers import plain
-from tellapart.report.pictures import image_reader
 from tellapart.report.plots.style import GREY, PAGE, fold, new_figure, write_title
 from tellapart.tasks.registry import headline
 
@@ -33,7 +36,7 @@ _SIDE, _GAP, _CAPTION, _NARROWEST = 0.8, 0.15, 1.5, 1.2
 _LETTER = 0.062
 
 
-def draw_matrix(runs: Sequence[MeasuredRun], item: str, benchmark: str | None = None) -> Figure:
+def draw_matrix(runs: Sequence[System], item: str, benchmark: str | None = None) -> Figure:
     """Draw an item: images across, captions down, a score in every cell, a block a model; true pairs are framed.
 
     The darker the cell, the higher the score within the item; a model's verdicts are under its block. As many blocks
@@ -52,7 +55,7 @@ def draw_matrix(runs: Sequence[MeasuredRun], item: str, benchmark: str | None = 
     benchmark, own = pick_benchmark(runs, benchmark)
     samples = [_sample(run, benchmark, item) for run in own]
     images, texts = len(samples[0].scores), len(samples[0].scores[0])
-    pictures = _pictures(own[0].result.run, benchmark, samples[0])
+    pictures = _pictures(own[0], benchmark, samples[0])
     width = max(_SIDE * images, _NARROWEST)
     block = width + _GAP
     across = min(len(own), max(1, int((PAGE - _CAPTION) // block)))
@@ -77,17 +80,24 @@ def draw_matrix(runs: Sequence[MeasuredRun], item: str, benchmark: str | None = 
     return figure
 
 
-def _sample(run: MeasuredRun, benchmark: str, item: str) -> Sample:
-    sample = next((sample for sample in samples_of(run, benchmark) if sample.id == item), None)
+def _sample(run: System, benchmark: str, item: str) -> Sample:
+    folder = run.folders[benchmark]
+    samples = {sample.id: sample for sample in samples_of(run, benchmark)}
+    sample = samples.get(item)
     if sample is None:
-        raise RunError(f"{run.folder}: {benchmark} has no item {item!r}; ids are in samples/{benchmark}.jsonl")
+        hint = nearest(item, samples) or ";"
+        listed = f"{len(samples):,} ids, such as {next(iter(samples), '')!r}, are in"
+        raise RunError(
+            f"{folder}: {benchmark} has no item {item!r}{hint} its {listed} {samples_path(folder, benchmark)}"
+        )
     if not sample.scores:
-        raise RunError(f"{run.folder}: item {item!r} of {benchmark} is a task's, without scores of images and texts")
+        raise RunError(f"{folder}: item {item!r} of {benchmark} is a task's, without scores of images and texts")
     return sample
 
 
-def _pictures(run: RunRecord, benchmark: str, sample: Sample) -> list[NDArray[np.uint8] | None]:
-    read = image_reader(run, benchmark)
+def _pictures(run: System, benchmark: str, sample: Sample) -> list[NDArray[np.uint8] | None]:
+    folder = run.folders[benchmark]
+    read = ImageSources.of(folder, read_result(folder), benchmark).reader()
     return [_pixels(read, reference) for reference in sample.images or ("",) * len(sample.scores)]
 
 

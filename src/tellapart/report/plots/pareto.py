@@ -11,7 +11,8 @@ import numpy as np
 
 from tellapart.errors import RunError
 from tellapart.records.result import Value
-from tellapart.report.measured import MeasuredRun, first_metrics, value_of
+from tellapart.records.systems import System
+from tellapart.report.measured import first_metrics, value_of
 from tellapart.report.numbers import plain
 from tellapart.report.plots.costs import Costs
 from tellapart.report.plots.point_names import name_points
@@ -48,7 +49,7 @@ class CostPoint:
 
 
 def points(
-    runs: Sequence[MeasuredRun], costs: Costs, benchmarks: Sequence[str], metric: str | None = None
+    runs: Sequence[System], costs: Costs, benchmarks: Sequence[str], metric: str | None = None
 ) -> list[CostPoint]:
     """Put scores and costs together; runs of one model are one point, its score the plain mean over benchmarks.
 
@@ -63,34 +64,30 @@ def points(
 
     Source: VLUE section 5.3 and Figure 2: the mean of NLVR2 and VQA against the time of one pair.
     """
-    values_of: dict[str, dict[str, Value]] = {}
-    for run in runs:
-        for name in benchmarks:
-            if name in run.result.benchmarks:
-                own = values_of.setdefault(plain(run.result.model.name), {})
-                if name in own:
-                    raise RunError(f"{run.result.model.name} measured {name} in two of these runs; name one of them")
-                own[name] = value_of(run, name, metric or first_metrics([run.record(name)])[-1])
-    complete = {model: values for model, values in values_of.items() if len(values) == len(benchmarks)}
+    complete = [run for run in runs if all(name in run.result.benchmarks for name in benchmarks)]
     if not complete:
         raise RunError(f"no model measured {' and '.join(benchmarks)}; name runs that did")
+    names = [plain(run.result.model.name) for run in complete]
     known = {plain(name): cost for name, cost in costs.of.items()}
-    if missing := [model for model in complete if model not in known]:
+    if missing := [name for name in names if name not in known]:
         there = ", ".join(known) or "no model"
         raise RunError(f"no {costs.what} of {', '.join(missing)}; the file has {there}: add them, by the same names")
-    scores = {model: 100 * float(np.mean([one.value for one in values.values()])) for model, values in complete.items()}
-    front = pareto_front([(scores[model], -known[model]) for model in complete])
+    values = [
+        [value_of(run, name, metric or first_metrics([run.record(name)])[-1]) for name in benchmarks]
+        for run in complete
+    ]
+    scores = [100 * float(np.mean([one.value for one in own])) for own in values]
+    front = pareto_front([(score, -known[name]) for score, name in zip(scores, names, strict=True)])
     return [
-        CostPoint(model, known[model], scores[model], *_interval(values), bool(on))
-        for (model, values), on in zip(complete.items(), front, strict=True)
+        CostPoint(run.label, known[name], score, *_interval(own), bool(on))
+        for run, name, score, own, on in zip(complete, names, scores, values, front, strict=True)
     ]
 
 
-def _interval(values: dict[str, Value]) -> tuple[float | None, float | None]:
-    one = next(iter(values.values()))
-    if len(values) > 1 or one.low is None or one.high is None:
+def _interval(values: Sequence[Value]) -> tuple[float | None, float | None]:
+    if len(values) > 1 or values[0].low is None or values[0].high is None:
         return None, None
-    return 100 * one.low, 100 * one.high
+    return 100 * values[0].low, 100 * values[0].high
 
 
 def draw_pareto(models: Sequence[CostPoint], across: str, upward: str) -> Figure:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ KINDS = {
     "bars": "metrics with intervals, and the line of chance",
     "tiers": "a ranking; models that the items do not tell apart share a band",
     "curves": "how equivariance deviations are distributed",
+    "heatmap": "one metric by the values of a tag and by model",
     "matrix": "one item: images, captions, each model's scores",
     "pareto": "performance against latency, parameters, FLOPs, or a cost of your own",
     "cost": "cost against batch size",
@@ -34,17 +35,23 @@ class PlotSettings:
         benchmarks: one; several for `pareto`, which takes the mean over them.
         metrics: which; those of a first look if none.
         item: an id, for `matrix`.
+        tag: for `heatmap`; the one of the benchmark's paper, or the only one, if not given.
         costs: a file of `tellapart time`, or CSV, for `pareto`.
         cost: which cost of the file.
         seed: of the tests behind tiers.
+        labels: a model's name -> what to call it.
+        sort: order the models by this metric, the best first; as they were named if not given.
     """
 
     benchmarks: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     item: str | None = None
+    tag: str | None = None
     costs: Path | None = None
     cost: str = "latency"
     seed: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    sort: str | None = None
 
 
 def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
@@ -59,11 +66,12 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
         UnknownNameError: no such kind.
         RunError: the runs do not have what the picture shows, or an option is missing.
     """
-    from tellapart.report.measured import gather
+    from tellapart.report.measured import gather, sort_runs
     from tellapart.report.plots.bars import draw_bars
     from tellapart.report.plots.batches import draw_batches
     from tellapart.report.plots.costs import read_batch_costs
     from tellapart.report.plots.curves import draw_curves
+    from tellapart.report.plots.heatmap import draw_heatmap
     from tellapart.report.plots.matrix import draw_matrix
     from tellapart.report.plots.tier_chart import draw_tiers
 
@@ -74,15 +82,20 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
         return lambda: draw_batches(costs)
     if kind == "pareto":
         return _prepare_pareto(paths, settings)
-    runs = gather(paths)
+    runs = gather(paths, settings.labels)
     if len(settings.benchmarks) > 1:
         raise RunError(f"{kind} shows one benchmark; got {', '.join(settings.benchmarks)}")
     benchmark = settings.benchmarks[0] if settings.benchmarks else None
+    if settings.sort is not None:
+        runs = sort_runs(runs, benchmark, settings.sort)
     if kind == "matrix":
         item = settings.item
         if item is None:
             raise RunError("matrix shows one item; say which with --item ID")
         return lambda: draw_matrix(runs, item, benchmark)
+    if kind == "heatmap":
+        shown = _only_metric(settings, "heatmap shows")
+        return lambda: draw_heatmap(runs, benchmark, shown, settings.tag)
     if kind == "tiers":
         metric = _only_metric(settings, "tiers ranks by")
         return lambda: draw_tiers(runs, benchmark, metric, seed=settings.seed)
@@ -92,6 +105,7 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
 
 def _prepare_pareto(paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
     from tellapart.report.measured import first_metrics, gather, pick_benchmark
+    from tellapart.report.numbers import items_text
     from tellapart.report.plots.costs import read_costs
     from tellapart.report.plots.pareto import draw_pareto, points
 
@@ -100,14 +114,16 @@ def _prepare_pareto(paths: Sequence[Path], settings: PlotSettings) -> Callable[[
             "pareto needs what models cost; say --costs FILE (`tellapart time --out FILE`, or CSV: model,cost)"
         )
     metric = _only_metric(settings, "pareto shows")
-    runs = gather(paths)
+    runs = gather(paths, settings.labels)
     benchmarks = settings.benchmarks or (pick_benchmark(runs, None)[0],)
     costs = read_costs(settings.costs, settings.cost)
     models = points(runs, costs, benchmarks, metric)
     titles = []
     for name in benchmarks:
         _, own = pick_benchmark(runs, name)
-        titles.append(f"{name} {(metric or first_metrics([own[0].record(name)])[-1]).replace('_', ' ')}")
+        record = own[0].record(name)
+        limited = "" if record.limited_from is None else f" ({items_text(record)})"
+        titles.append(f"{name} {(metric or first_metrics([record])[-1]).replace('_', ' ')}{limited}")
     upward = f"{'mean of ' if len(titles) > 1 else ''}{' and '.join(titles)}, percent"
     return lambda: draw_pareto(models, costs.what, upward)
 

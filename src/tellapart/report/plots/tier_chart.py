@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tellapart.report.measured import MeasuredRun, first_metrics, outcomes_of, pick_benchmark, value_of
+from tellapart.records.systems import System
+from tellapart.report.measured import first_metrics, outcomes_of, pick_benchmark, value_of
 from tellapart.report.plots.bars import title_of
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, fold, look, write_title
 from tellapart.stats.tiers import tiers
@@ -20,7 +21,7 @@ _LETTERS = 20
 
 
 def draw_tiers(
-    runs: Sequence[MeasuredRun], benchmark: str | None = None, metric: str | None = None, *, seed: int = 0
+    runs: Sequence[System], benchmark: str | None = None, metric: str | None = None, *, seed: int = 0
 ) -> Figure:
     """Draw models from best to worst; a band of grey or white is a tier: no member differs from its best.
 

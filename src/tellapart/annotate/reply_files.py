@@ -1,0 +1,37 @@
+"""The files that answers come back in: an annotator's page, Label Studio's exports, sheets; the content says which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tellapart.annotate.label_studio import read_export
+from tellapart.annotate.page import read_page_answers
+from tellapart.annotate.replies import Reply, field_names
+from tellapart.annotate.sheets import read_sheet
+from tellapart.annotate.survey import Study, Survey
+from tellapart.data.rows import read_json
+from tellapart.errors import DataError
+
+__all__ = ["read_replies"]
+
+
+def read_replies(path: Path, survey: Survey, study: Study) -> Iterator[Reply]:
+    """Yield the replies of a file: `.json` that a page saved or Label Studio exported, or a `.csv` sheet.
+
+    Raises:
+        DataError: the file is of another kind, cannot be read, or is not what it must be.
+    """
+    if path.suffix == ".csv":
+        yield from read_sheet(path, survey, study)
+    elif path.suffix == ".json":
+        content = read_json(path)
+        if isinstance(content, Mapping) and "tellapart_answers" in content:
+            yield from read_page_answers(content, str(path))
+        else:
+            yield from read_export(content, str(path), field_names(survey, study))
+    else:
+        raise DataError(
+            f"{path}: answers are read from the .json files that pages save and Label Studio exports, and from .csv "
+            "sheets"
+        )

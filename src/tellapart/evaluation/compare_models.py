@@ -1,0 +1,95 @@
+"""Comparison of many models on the same items: each with each, or with a baseline; and the tiers they fall into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+from pydantic import BaseModel
+
+from tellapart.catalog import nearest
+from tellapart.errors import RunError
+from tellapart.evaluation.compare import Comparison, compare_pairs, match_benchmarks
+from tellapart.evaluation.shared_benchmarks import SharedBenchmark, read_shared
+from tellapart.records.systems import System
+from tellapart.stats.tiers import Tier, tiers
+
+__all__ = ["MetricTiers", "ModelsComparison", "compare_models"]
+
+
+class MetricTiers(BaseModel, frozen=True):
+    """The ranking of the models by one metric of one benchmark, as tiers (Holm over its pairs of models, 5 %)."""
+
+    benchmark: str
+    metric: str
+    n: int
+    tiers: tuple[Tier, ...]
+
+
+class ModelsComparison(BaseModel, frozen=True):
+    """Models beside each other.
+
+    Attributes:
+        models: all of them, in the order given.
+        baseline: the model that each other one is compared with; None where each is compared with each.
+        pairs: two models that share a benchmark; with a baseline, that is `b` of each. p is corrected over all rows of
+            all pairs (Holm).
+        tiers: rankings, where each is compared with each.
+    """
+
+    models: tuple[str, ...]
+    baseline: str | None = None
+    pairs: tuple[Comparison, ...]
+    tiers: tuple[MetricTiers, ...] = ()
+
+
+def compare_models(
+    runs: Sequence[System], *, baseline: str | None = None, by: str | None = None, seed: int = 0
+) -> ModelsComparison:
+    """Compare models on every benchmark that two of them share, by its headline metrics.
+
+    Args:
+        runs: two models or more, with distinct labels.
+        baseline: one of the models: each other one is compared with it, else each with each.
+        by: a tag: compare on the items of each of its values, too.
+        seed: of the bootstrap and of the sign flips.
+
+    Raises:
+        RunError: fewer than two models, no such baseline, or what `compare` refuses of two of them.
+
+    >>> from tellapart.evaluation.run import EmbeddingStore, Settings, run
+    >>> settings = Settings(models=("random", "constant", "oracle"), limit="12")
+    >>> folders = run(settings, getfixture("tmp_path") / "three", store=EmbeddingStore(None))
+    >>> three = compare_models([System.of(folder) for folder in folders])
+    >>> len(three.pairs), [tier.names for tier in three.tiers[-1].tiers]
+    (3, [('oracle',), ('random', 'constant')])
+    """
+    labels = [run.label for run in runs]
+    if len(runs) < 2:
+        raise RunError(f"got {', '.join(labels) or 'no model'}: a comparison takes two models or more")
+    if baseline is not None and baseline not in labels:
+        hint = nearest(baseline, labels) or ";"
+        raise RunError(f"no model {baseline!r} to compare with{hint} the models are {', '.join(labels)}")
+    pairs = list(combinations(range(len(runs)), 2))
+    if baseline is not None:
+        own = labels.index(baseline)
+        pairs = [(number, own) for number in range(len(runs)) if number != own]
+    shared = read_shared(runs, match_benchmarks([run.result for run in runs]))
+    return ModelsComparison(
+        models=tuple(labels),
+        baseline=baseline,
+        pairs=tuple(compare_pairs(runs, shared, pairs, by=by, seed=seed)),
+        tiers=tuple(_rank(runs, shared, seed)) if baseline is None else (),
+    )
+
+
+def _rank(runs: Sequence[System], shared: Sequence[SharedBenchmark], seed: int) -> list[MetricTiers]:
+    rankings = []
+    for benchmark in shared:
+        for metric in benchmark.outcomes:
+            values, clusters = benchmark.values(metric, list(benchmark.records))
+            if len(values):
+                of = {runs[run].label: column for run, column in zip(benchmark.records, values.T, strict=True)}
+                ranking = tuple(tiers(of, clusters, seed=seed))
+                rankings.append(MetricTiers(benchmark=benchmark.name, metric=metric, n=len(values), tiers=ranking))
+    return rankings

@@ -1,0 +1,134 @@
+"""Benchmarks that several runs measured on the same items, read item by item; runs that differ in data are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.scores import join_names
+from tellapart.errors import RunError
+from tellapart.metrics.registry import METRICS
+from tellapart.records.result import IDS_ONLY, IMPORTED, BenchmarkResult, Sample
+from tellapart.records.run_folder import read_samples
+from tellapart.records.systems import System
+from tellapart.tasks.registry import headline
+
+__all__ = ["SharedBenchmark", "read_shared"]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedBenchmark:
+    """A benchmark that several runs measured on the same items.
+
+    Attributes:
+        records: number of the run -> its record; those that measured it.
+        clusters, tags: of each item.
+        outcomes: metric of a first look -> float64 `(item, run)`, runs as in `records`; NaN where an item has no value
+            by it.
+    """
+
+    name: str
+    records: Mapping[int, BenchmarkResult]
+    clusters: NDArray[np.str_]
+    tags: Sequence[Mapping[str, str]]
+    outcomes: Mapping[str, NDArray[np.float64]]
+
+    def values(
+        self, metric: str, runs: Sequence[int], items: NDArray[np.bool_] | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
+        """Return the values `(item, run)` of items that have one in each of these runs, and the items' clusters."""
+        columns = [list(self.records).index(run) for run in runs]
+        values = self.outcomes[metric][:, columns]
+        chosen = ~np.isnan(values).any(axis=1)
+        if items is not None:
+            chosen &= items
+        return values[chosen], self.clusters[chosen]
+
+
+def read_shared(runs: Sequence[System], matched: Mapping[str, Mapping[int, str]]) -> list[SharedBenchmark]:
+    """Read every benchmark that at least two of the runs measured, item by item.
+
+    Args:
+        runs: all of them.
+        matched: benchmark -> number of the run -> its name in that run.
+
+    Raises:
+        RunError: they share no benchmark, another tool measured one of them, or items or clusters differ.
+    """
+    shared = {name: held for name, held in matched.items() if len(held) > 1}
+    if not shared:
+        held = (f"{run.place} has {', '.join(run.result.benchmarks) or 'none'}" for run in runs)
+        raise RunError(f"{' and '.join(run.place for run in runs)} share no benchmark: {'; '.join(held)}")
+    return [_read_benchmark(name, runs, held) for name, held in shared.items()]
+
+
+def _read_benchmark(name: str, runs: Sequence[System], held: Mapping[int, str]) -> SharedBenchmark:
+    records = {number: runs[number].result.benchmarks[own] for number, own in held.items()}
+    for one, other in combinations(records, 2):
+        _check_same(name, runs[one].folders[held[one]], records[one], runs[other].folders[held[other]], records[other])
+    metrics = _shared_headline(list(records.values()))
+    columns: dict[str, list[NDArray[np.float64]]] = {metric: [] for metric in metrics}
+    first: dict[tuple[str, str], Sample] = {}
+    start = next(runs[number].folders[own] for number, own in held.items())
+    for number, own in held.items():
+        folder = runs[number].folders[own]
+        samples = {(sample.unit, sample.id): sample for sample in read_samples(folder, own)}
+        first = first or samples
+        _check_items(name, start, first, folder, samples)
+        for metric in metrics:
+            values = (samples[key].outcomes.get(metric, np.nan) for key in first)
+            columns[metric].append(np.fromiter(values, np.float64, len(first)))
+    outcomes = {metric: np.column_stack(own) for metric, own in columns.items()}
+    return SharedBenchmark(
+        name=name,
+        records=records,
+        clusters=np.array([sample.cluster for sample in first.values()]),
+        tags=[sample.tags for sample in first.values()],
+        # A metric of the whole corpus (BLEU) has no value of an item.
+        outcomes={metric: values for metric, values in outcomes.items() if not np.isnan(values).all()},
+    )
+
+
+def _shared_headline(records: Sequence[BenchmarkResult]) -> list[str]:
+    """Choose the headline metrics that all runs have, one value an item."""
+    return [
+        name
+        for name in headline(set.intersection(*({*record.metrics} for record in records)))
+        if name not in METRICS or (METRICS[name].binary and not METRICS[name].components)
+    ]
+
+
+def _check_same(name: str, first: Path, a: BenchmarkResult, second: Path, b: BenchmarkResult) -> None:
+    for folder, record in ((first, a), (second, b)):
+        if record.fingerprint.startswith(IMPORTED):
+            raise RunError(
+                f"{folder} holds numbers of {name} that another tool measured ({record.origin}): there are no outcomes "
+                "of items to pair, and its ties count otherwise; measure that model with `tellapart run`"
+            )
+    elsewhere = [run.fingerprint.startswith(IDS_ONLY) for run in (a, b)]
+    if a.fingerprint != b.fingerprint and elsewhere[0] == elsewhere[1]:
+        raise RunError(
+            f"{name} is not the same in both runs: {first} measured content {a.fingerprint[:12]}, {second} "
+            f"{b.fingerprint[:12]} (other items, captions, pixels or --limit); measure both on the same pairs"
+        )
+
+
+_Samples = Mapping[tuple[str, str], Sample]
+
+
+def _check_items(benchmark: str, first: Path, a: _Samples, second: Path, b: _Samples) -> None:
+    if alone := sorted(id_ for _, id_ in a.keys() ^ b.keys()):
+        raise RunError(
+            f"{benchmark} is not the same in both: {first} and {second} hold samples of different items "
+            f"({join_names(alone)} in one alone); measure both on the same pairs"
+        )
+    if moved := [sample.id for key, sample in a.items() if sample.cluster != b[key].cluster]:
+        raise RunError(
+            f"{benchmark}: items have other clusters in {first} than in {second}: {join_names(moved)}; measure both "
+            "anew"
+        )

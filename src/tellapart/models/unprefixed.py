@@ -1,0 +1,59 @@
+"""Paths that were named without the prefix that says what kind of model they are, and what to write instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tellapart.models.onnx.folder import FILES as ONNX_FILES
+from tellapart.models.openclip.fitting import explain_weights
+from tellapart.models.openclip.source import CONFIG, FOLDER, TAG, WEIGHTS_SUFFIXES
+
+__all__ = ["explain_path"]
+
+#: Files of scores or answers, which are no model.
+_SCORES = frozenset({".npz", ".csv", ".jsonl"})
+
+_KINDS = (
+    "a model is a folder of transformers (hf:FOLDER, with config.json), of open_clip (local-dir:FOLDER) or of ONNX "
+    f"(onnx:FOLDER), or a file of open_clip's weights ({TAG}ARCH@FILE)"
+)
+
+
+def explain_path(name: str) -> str | None:
+    """Say what lies at a path and how a model there is named; None where nothing does, or a folder of transformers.
+
+    Raises:
+        ModelError: a file of weights cannot be read.
+        MissingDependencyError: a file of weights, and torch or open_clip is not installed.
+    """
+    path = Path(name).expanduser()
+    if name and path.is_dir():
+        return _folder(path, name)
+    if path.suffix in WEIGHTS_SUFFIXES:
+        return explain_weights(name) if path.exists() else f"there is no file {name}"
+    return _file(name) if path.is_file() else None
+
+
+def _folder(path: Path, name: str) -> str | None:
+    if any((path / file).is_file() for file in ONNX_FILES[:2]):
+        return f"{name} is the folder of an ONNX model; write onnx:{name}"
+    if (path / CONFIG).is_file():
+        return f"{name} is a folder of open_clip; write {FOLDER}{name}"
+    if (path / "config.json").is_file():
+        return None
+    inside = [str(each.parent) for each in sorted(path.glob("*/config.json"))]
+    inside += [f"{FOLDER}{each.parent}" for each in sorted(path.glob(f"*/{CONFIG}"))]
+    if inside:
+        return f"{name} holds no model itself; write {' or '.join(inside[:4])}"
+    weights = sorted(each for each in path.iterdir() if each.suffix in WEIGHTS_SUFFIXES)
+    if weights:
+        return explain_weights(str(weights[0]))
+    return f"{name} is a folder, and no model's; {_KINDS}"
+
+
+def _file(name: str) -> str:
+    if Path(name).suffix in _SCORES:
+        return f"{name} is no model; a file of scores is measured by: tellapart score BENCHMARK --scores {name}"
+    if Path(name).suffix == ".onnx":
+        return f"{name} is a part of an ONNX model; write onnx:FOLDER, with config.json, {', '.join(ONNX_FILES)} in it"
+    return f"{name} is a file, and no model's; {_KINDS}"

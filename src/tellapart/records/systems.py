@@ -1,0 +1,104 @@
+"""Systems: the runs of one model put together, whether its benchmarks are in one run folder or in several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tellapart.errors import RunError
+from tellapart.records.result import BenchmarkResult, Result
+from tellapart.records.run_folder import find_runs, read_result
+
+__all__ = ["System", "gather", "label_runs"]
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """One model's record of one run, or of several on different benchmarks.
+
+    Attributes:
+        label: the model's name, or what the user calls it; numbered where two systems share it.
+        folders: benchmark -> the run folder that measured it.
+        result: the record, with the benchmarks of all these folders.
+    """
+
+    label: str
+    folders: Mapping[str, Path]
+    result: Result
+
+    @classmethod
+    def of(cls, folder: Path) -> System:
+        """Read the system of one run folder, without the models beside it.
+
+        Raises:
+            RunError: the folder is no run.
+        """
+        result = read_result(folder)
+        return cls(result.model.name, dict.fromkeys(result.benchmarks, folder), result)
+
+    @property
+    def place(self) -> str:
+        """Its run folders, for a message."""
+        return ", ".join(dict.fromkeys(map(str, self.folders.values()))) or self.label
+
+    def record(self, benchmark: str) -> BenchmarkResult:
+        """Return what it measured on a benchmark.
+
+        Raises:
+            RunError: it did not measure that.
+        """
+        if benchmark not in self.result.benchmarks:
+            known = ", ".join(self.result.benchmarks) or "nothing"
+            raise RunError(f"{self.label} did not measure {benchmark!r}; its runs hold {known}")
+        return self.result.benchmarks[benchmark]
+
+
+def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> list[System]:
+    """Read runs, and the models beside each, in the order named; a system's runs on other benchmarks are one.
+
+    Args:
+        folders: run folders, or folders of them.
+        labels: a model's name -> what to call it.
+
+    Raises:
+        RunError: none is named, a folder is no run, or no model has the name of a label.
+    """
+    if not folders:
+        raise RunError("no run was named; name one or more run folders")
+    # A run named twice, or beside one that is also named, is one run.
+    paths = list({run.resolve(): run for folder in folders for run in find_runs(folder)}.values())
+    systems: list[System] = []
+    for path in paths:
+        _join(systems, System.of(path))
+    names = label_runs(_called([system.label for system in systems], labels or {}))
+    return [System(name, system.folders, system.result) for name, system in zip(names, systems, strict=True)]
+
+
+def _join(systems: list[System], new: System) -> None:
+    """Add a run: to the system that it is of, unless that measured one of its benchmarks already."""
+    for number, known in enumerate(systems):
+        if known.result.model.system == new.result.model.system and known.folders.keys().isdisjoint(new.folders):
+            benchmarks = {**known.result.benchmarks, **new.result.benchmarks}
+            result = known.result.model_copy(update={"benchmarks": benchmarks})
+            systems[number] = System(known.label, {**known.folders, **new.folders}, result)
+            return
+    systems.append(new)
+
+
+def _called(names: Sequence[str], labels: Mapping[str, str]) -> list[str]:
+    if unknown := [name for name in labels if name not in names]:
+        raise RunError(f"--label {unknown[0]}=...: no model has that name; these runs hold {', '.join(names)}")
+    return [labels.get(name, name) for name in names]
+
+
+def label_runs(names: Sequence[str]) -> list[str]:
+    """Return models' names, numbered where one comes twice.
+
+    >>> label_runs(["a", "b", "a"])
+    ['a (run 1)', 'b', 'a (run 2)']
+    """
+    return [
+        f"{name} (run {names[: number + 1].count(name)})" if names.count(name) > 1 else name
+        for number, name in enumerate(names)
+    ]

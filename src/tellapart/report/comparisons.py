@@ -1,0 +1,217 @@
+"""Comparisons on the terminal: two models beside each other, or many, each with each or with a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tellapart.catalog import REFERENCES
+from tellapart.errors import RunError
+from tellapart.evaluation.compare import Comparison, MetricComparison
+from tellapart.evaluation.compare_models import MetricTiers, ModelsComparison
+from tellapart.records.systems import System
+from tellapart.report.measured import gather
+from tellapart.report.numbers import percent, plain, points, thousands
+from tellapart.report.terminal import console, print_lines, table
+from tellapart.tasks.registry import main_metric
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["ChosenModels", "choose_models", "print_comparison", "print_models"]
+
+#: What the columns of every comparison are called, after those that say what a row is of.
+_COLUMNS = ("a", "b", "a - b", "only a", "only b", "p", "p (Holm)", "detectable")
+
+#: Letters of a first heading beyond which a table is too wide for a terminal.
+_LONGEST_HEAD = 24
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenModels:
+    """The models of some run folders that are compared.
+
+    Attributes:
+        runs: the models.
+        baseline: the label of the model that each other one is compared with, if there is one.
+        left_out: reference models that lie beside others and were not named.
+    """
+
+    runs: tuple[System, ...]
+    baseline: str | None = None
+    left_out: tuple[str, ...] = ()
+
+
+def choose_models(folders: Sequence[Path], baseline: str | None = None) -> ChosenModels:
+    """Choose all models of some run folders, but for reference models that only lie beside others.
+
+    A reference model is compared where its own folder is named, or where it is the baseline: it bounds what numbers
+    can mean, and its pairs would cost the others power (Holm).
+
+    Raises:
+        RunError: a folder is no run, the baseline is not there or is several runs, or fewer than two models are left.
+    """
+    runs = gather(folders)
+    label = None if baseline is None else _find(runs, plain(baseline))
+    named = {folder.resolve() for folder in folders}
+
+    def is_chosen(run: System) -> bool:
+        own = {folder.resolve() for folder in run.folders.values()}
+        return run.result.model.name not in REFERENCES or bool(own & named) or run.label == label
+
+    chosen = tuple(run for run in runs if is_chosen(run))
+    left_out = tuple(run.label for run in runs if not is_chosen(run))
+    if len(chosen) < 2:
+        hint = ""
+        if left_out:
+            hint = f" beside the reference models {', '.join(left_out)}; name one with --baseline, or by its folder"
+        raise RunError(
+            f"{' and '.join(map(str, folders))}: one model, {', '.join(run.label for run in chosen)},"
+            f"{hint or ' and two are needed'}"
+        )
+    return ChosenModels(chosen, label, left_out)
+
+
+def _find(runs: Sequence[System], name: str) -> str:
+    """Return the label of the model of that name, or of that label."""
+    own = [run.label for run in runs if name in {run.label, plain(run.result.model.name)}]
+    if len(own) != 1:
+        known = ", ".join(run.label for run in runs)
+        raise RunError(
+            f"--baseline {name}: {len(own)} runs are of that model; say one of {', '.join(own)}"
+            if own
+            else f"--baseline {name}: no run is of that model; the models are {known}"
+        )
+    return own[0]
+
+
+def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> None:
+    """Print two models beside each other.
+
+    Args:
+        comparison: of them.
+        left_out: reference models that lie beside them.
+    """
+    print_lines(f"a = {plain(comparison.a)}, b = {plain(comparison.b)}: percent, 95% intervals")
+    for benchmark in _benchmarks([comparison]):
+        rows = [row for row in comparison.rows if row.benchmark == benchmark]
+        if comparison.by is None:
+            title = f"{plain(benchmark)} ({thousands(rows[0].n)} items)"
+            fits = len(title) <= _LONGEST_HEAD  # else it would take the numbers' room
+            own = [([row.metric], row) for row in rows]
+            _print_rows([title if fits else "metric"], own, title=None if fits else title)
+            continue
+        for metric in dict.fromkeys(row.metric for row in rows):
+            own = [
+                (["all items" if row.subset is None else row.subset, thousands(row.n)], row)
+                for row in rows
+                if row.metric == metric
+            ]
+            _print_rows([comparison.by, "items"], own, title=f"{plain(benchmark)}: {metric}")
+    print_lines("", *_notes([comparison], left_out))
+
+
+def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> None:
+    """Print many models beside each other: their tiers, and a row a pair.
+
+    Args:
+        comparison: of them.
+        left_out: reference models that lie beside them.
+    """
+    pairs, baseline = comparison.pairs, comparison.baseline
+    number_of = {label: str(number) for number, label in enumerate(comparison.models, start=1)}
+    against = "" if baseline is None else f", each (a) with {plain(baseline)} (b)"
+    print_lines(f"{len(comparison.models)} models{against}: percent, 95% intervals")
+    for benchmark in _benchmarks(pairs):
+        if rankings := [ranking for ranking in comparison.tiers if ranking.benchmark == benchmark]:
+            _print_tiers(benchmark, rankings, number_of)
+        rows = [(pair, row) for pair in pairs for row in pair.rows if row.benchmark == benchmark]
+        for metric, subset in dict.fromkeys((row.metric, row.subset) for _, row in rows):
+            own = [(pair, row) for pair, row in rows if (row.metric, row.subset) == (metric, subset)]
+            part = "" if subset is None else f", {plain(f'{pairs[0].by} = {subset}')}"
+            title = f"{plain(benchmark)}: {metric}{part} ({thousands(own[0][1].n)} items)"
+            if baseline is None:
+                named = [([f"{number_of[pair.a]} - {number_of[pair.b]}"], row) for pair, row in own]
+            else:
+                named = [([pair.a], row) for pair, row in own]
+            _print_rows(["pair" if baseline is None else "model"], named, title=title)
+    tiers = ["tier: models of one tier do not differ from its best; Holm over the pairs of a metric, 5%"]
+    print_lines("", *_notes(pairs, left_out), *(tiers if comparison.tiers else []))
+
+
+def _benchmarks(pairs: Sequence[Comparison]) -> list[str]:
+    return list(dict.fromkeys(row.benchmark for pair in pairs for row in pair.rows))
+
+
+def _print_tiers(benchmark: str, rankings: Sequence[MetricTiers], number_of: dict[str, str]) -> None:
+    """Print models from best to worst by the main metric, with their value and tier by each."""
+    cells = {
+        ranking.metric: {
+            name: (percent(mean), str(tier.rank))
+            for tier in ranking.tiers
+            for name, mean in zip(tier.names, tier.means, strict=True)
+        }
+        for ranking in rankings
+    }
+    lines = table("", "model", *(heading for metric in cells for heading in (metric, "tier")), numbers_from=2)
+    for name in cells[main_metric(list(cells))]:
+        _add(lines, [number_of[name], name, *(cell for own in cells.values() for cell in own[name])])
+    print_lines("", f"{plain(benchmark)}: tiers of {thousands(max(ranking.n for ranking in rankings))} items")
+    console().print(lines)
+
+
+def _print_rows(
+    heads: Sequence[str], rows: Sequence[tuple[Sequence[str], MetricComparison]], *, title: str | None = None
+) -> None:
+    """Print rows: what each is of, and of how many items where that differs; then its numbers."""
+    lines = table(*map(plain, heads), *_COLUMNS, numbers_from=1)
+    for label, row in rows:
+        numbers = (
+            percent(row.a),
+            percent(row.b),
+            points(row.difference, row.low, row.high),
+            thousands(row.only_a),
+            thousands(row.only_b),
+            row.p_text,
+            row.p_holm_text,
+            "-" if row.detectable is None else percent(row.detectable, 1),
+        )
+        _add(lines, [*label, *numbers])
+    print_lines("", *([] if title is None else [title]))
+    console().print(lines)
+
+
+def _add(lines: Table, cells: Sequence[str]) -> None:
+    # Text, not str: a model's or tag's name must not be read as markup.
+    from rich.text import Text
+
+    lines.add_row(*(Text(plain(cell)) for cell in cells))
+
+
+def _notes(pairs: Sequence[Comparison], left_out: Sequence[str]) -> list[str]:
+    notes = []
+    rows = [row for pair in pairs for row in pair.rows]
+    if rows:
+        tests = " or ".join(dict.fromkeys(row.test for row in rows))
+        notes += [
+            f"only a, only b: items that one of the two alone got right; p: {tests}, two-sided; Holm over "
+            f"{thousands(len(rows))} tests",
+            "detectable: the smallest difference, in points, that this many items would show four times in five",
+        ]
+    flips = max((row.flips for row in rows if row.at_floor and row.flips), default=0)
+    if flips:
+        notes.append(f"<=: none of {thousands(flips)} sign flips was as extreme")
+    trusted, untagged, unshared = (
+        [name for pair in pairs for name in getattr(pair, field)] for field in ("on_trust", "untagged", "unshared")
+    )
+    for what, names in (
+        ("scores made elsewhere, so that only the ids are known to be the same", trusted),
+        (f"not compared, without the tag {plain(pairs[0].by or '')}", untagged),
+        ("not compared, measured in one run only", unshared),
+        ("not compared, reference models beside a run (name their folders to compare them)", left_out),
+    ):
+        if names:
+            notes.append(f"{what}: {', '.join(map(plain, dict.fromkeys(names)))}")
+    return notes

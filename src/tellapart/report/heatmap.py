@@ -1,0 +1,141 @@
+"""A heat map of one metric: the values of a tag down, models across; its numbers, and a table for HTML pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+
+from markupsafe import Markup
+
+from tellapart.benchmarks.find import declared_benchmark
+from tellapart.catalog import nearest
+from tellapart.errors import RunError
+from tellapart.records.result import BenchmarkResult, Value
+from tellapart.report.numbers import interval, is_deviation, percent, plain, thousands
+from tellapart.report.sections import shared_headline
+from tellapart.tasks.registry import main_metric
+
+__all__ = ["HeatMap", "HeatRow", "breakdown_tag", "heat_map", "heat_table", "is_above_chance"]
+
+
+@dataclass(frozen=True, slots=True)
+class HeatRow:
+    """The items of one value of the tag, or all of them.
+
+    Attributes:
+        name: the value; `all items` in the last row.
+        n: items.
+        values: a number a model; None where it has none.
+    """
+
+    name: str
+    n: int
+    values: tuple[Value | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """One metric of several models by the values of a tag."""
+
+    benchmark: str
+    metric: str
+    tag: str
+    models: tuple[str, ...]
+    rows: tuple[HeatRow, ...]
+
+    @property
+    def chance(self) -> float | None:
+        """What a model without information gets, over all items."""
+        return next((one.chance for one in self.rows[-1].values if one is not None), None)
+
+
+def heat_map(
+    records: Mapping[str, BenchmarkResult], benchmark: str, metric: str | None = None, tag: str | None = None
+) -> HeatMap:
+    """Arrange models' records of one benchmark by the values of a tag.
+
+    Args:
+        records: model, as it is called -> its record; all on the same items.
+        benchmark: whose records these are.
+        metric: which; the one that ranks the benchmark if not given.
+        tag: which; the one of the benchmark's paper, or the only one, if not given.
+
+    Raises:
+        RunError: the records have no tags, not this one, or no such metric, or the metric is a deviation; or several
+            tags could be meant.
+    """
+    first = next(iter(records.values()))
+    metric = metric or main_metric(shared_headline(list(records.values())))
+    if not any(metric in record.metrics for record in records.values()):
+        raise RunError(f"{benchmark} has no {metric!r}; it has {', '.join(first.metrics) or 'no metric'}")
+    if any(metric in record.metrics and is_deviation(record.metrics[metric]) for record in records.values()):
+        raise RunError(f"{metric} is a deviation in the unit of the scores; a heat map shows shares of items")
+    tag = _check_tag(records, benchmark, tag)
+    names = dict.fromkeys(value for record in records.values() for value in record.by.get(tag, {}))
+    groups = [{value: group.metrics for value, group in record.by.get(tag, {}).items()} for record in records.values()]
+    by = (_row(value, [own.get(value, {}).get(metric) for own in groups]) for value in names)
+    whole = _row("all items", [record.metrics.get(metric) for record in records.values()])
+    return HeatMap(benchmark, metric, tag, tuple(records), (*(row for row in by if row.n), whole))
+
+
+def _row(name: str, values: list[Value | None]) -> HeatRow:
+    return HeatRow(name, max((value.n for value in values if value is not None), default=0), tuple(values))
+
+
+def breakdown_tag(records: Mapping[str, BenchmarkResult], benchmark: str) -> str | None:
+    """Return the tag that breaks a benchmark down: its paper's, or the only one; None where neither is clear."""
+    known = dict.fromkeys(tag for record in records.values() for tag in record.by)
+    declared = declared_benchmark(benchmark)
+    if declared is not None and declared.paper is not None and declared.paper[0] in known:
+        return declared.paper[0]
+    return next(iter(known)) if len(known) == 1 else None
+
+
+def _check_tag(records: Mapping[str, BenchmarkResult], benchmark: str, tag: str | None) -> str:
+    known = list(dict.fromkeys(tag for record in records.values() for tag in record.by))
+    if not known:
+        raise RunError(f"the items of {benchmark} have no tags to break it down by")
+    chosen = breakdown_tag(records, benchmark) if tag is None else tag
+    if chosen is None:
+        raise RunError(f"{benchmark} can be broken down by {', '.join(known)}; choose one with --tag")
+    if chosen not in known:
+        hint = nearest(chosen, known) or ";"
+        raise RunError(f"{benchmark} is not broken down by {chosen!r}{hint} its tags are {', '.join(known)}")
+    return chosen
+
+
+def is_above_chance(value: Value) -> bool:
+    """Return whether a number's whole interval lies above chance; also where no chance or no interval is defined."""
+    return value.chance is None or value.low is None or value.low > value.chance
+
+
+def heat_table(heat: HeatMap) -> Markup:
+    """Write a heat map as an HTML table without inline style; `page.css` has the shades, `h0` to `h10`.
+
+    >>> value = Value(value=0.25, low=0.2, high=0.3, method="wilson", n=9, clusters=9, average="", chance=0.25)
+    >>> heat = HeatMap("demo", "group_score", "type", ("m",), (HeatRow("all items", 9, (value,)),))
+    >>> '<td class="h2" title="25.00 [20.0, 30.0]">(25.00)</td>' in heat_table(heat)
+    True
+    """
+    chance = "" if heat.chance is None else f"; in brackets: not above chance ({percent(heat.chance)})"
+    heads = "".join(f'<th scope="col">{escape(model)}</th>' for model in heat.models)
+    rows = "".join(
+        f'<tr><th scope="row">{escape(plain(row.name))}</th><td>{thousands(row.n)}</td>'
+        f"{''.join(map(_cell, row.values))}</tr>"
+        for row in heat.rows
+    )
+    return Markup(  # noqa: S704  (names are escaped)
+        f'<table class="heat"><caption>{escape(heat.metric)}, percent{chance}</caption>'
+        f'<thead><tr><th scope="col">{escape(plain(heat.tag))}</th><th scope="col">items</th>{heads}</tr></thead>'
+        f"<tbody>{rows}</tbody></table>"
+    )
+
+
+def _cell(value: Value | None) -> str:
+    if value is None:
+        return "<td>–</td>"
+    shade = min(10, max(0, int(10 * value.value)))
+    number = percent(value.value)
+    written = number if is_above_chance(value) else f"({number})"
+    return f'<td class="h{shade}" title="{f"{number} {interval(value)}".rstrip()}">{written}</td>'

@@ -1,0 +1,124 @@
+"""Retrieval with equal captions as one entry: what COCO-Counterfactuals' authors measure on their test split.
+
+Their evaluation keys embeddings by the caption: a caption that stands in several rows is one entry of the gallery and
+one query, and any image of these rows is right. Of the split's 10,446 captions 10,403 are distinct. Recall with an
+entry a row, in which repeats tie and so lose, stands beside it under the names that it has in every other gallery.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tellapart.data.task_records import RetrievalSet
+from tellapart.metrics.metric import Metric
+from tellapart.metrics.per_item import PerItem
+from tellapart.metrics.retrieval import Retrieval
+from tellapart.models.protocols import DualEncoder
+from tellapart.tasks.retrieval import (
+    DEPTHS,
+    RETRIEVAL,
+    GalleryScores,
+    measure_retrieval,
+    rank_file,
+    score_gallery,
+)
+from tellapart.tasks.task import Session, Task, Units
+
+__all__ = ["DISTINCT_RETRIEVAL", "RankedTwice", "measure_distinct"]
+
+_SIDES = (
+    ("i2t", "a caption of the image is among the first {k} distinct captions"),
+    ("t2i", "an image of the distinct caption, of any row it stands in, is among the first {k}"),
+)
+_METRICS = tuple(
+    Metric(
+        name=f"{side}_distinct_recall@{k}",
+        title=title.format(k=k),
+        source="COCO-Counterfactuals `CLIP_evaluation.py`; its Table 5",
+    )
+    for side, title in _SIDES
+    for k in DEPTHS
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RankedTwice:
+    """A gallery that was ranked with an entry for each row, and with one for each distinct caption.
+
+    >>> import numpy as np
+    >>> scores = GalleryScores(np.array([[2.0, 2.0], [1.0, 1.0]]))
+    >>> ranked = RankedTwice.of(RetrievalSet.of("two", ["a.png", "b.png"], [["a cat"], ["a cat"]]), scores)
+    >>> ranked.rows.image_to_text.rank, ranked.distinct.image_to_text.rank
+    (array([2, 2]), array([1, 1]))
+    """
+
+    rows: Retrieval
+    distinct: Retrieval
+
+    @classmethod
+    def of(cls, records: RetrievalSet, scores: GalleryScores) -> RankedTwice:
+        """Rank both galleries; of equal captions the first row's scores are the entry's."""
+        distinct, first = records.distinct_captions()
+        return cls(scores.rank(records.pairs), scores.rank(distinct.pairs, first))
+
+
+def measure_distinct(records: RetrievalSet, ranked: RankedTwice) -> tuple[Units, ...]:
+    """Measure ranks in both galleries: the units of `measure_retrieval`, and one for each distinct caption.
+
+    >>> import numpy as np
+    >>> two = RetrievalSet.of("two", ["a.png", "b.png"], [["a cat"], ["a cat"]])
+    >>> ranked = RankedTwice.of(two, GalleryScores(np.array([[2.0, 2.0], [1.0, 1.0]])))
+    >>> {units.noun: units.values[0].strict.tolist() for units in measure_distinct(two, ranked)}
+    {'image query': [1.0, 1.0], 'caption query': [1.0, 0.0], 'distinct caption query': [1.0]}
+    """
+    images, captions = measure_retrieval(records, ranked.rows)
+    distinct, first = records.distinct_captions()
+    from_images, from_captions = measure_retrieval(distinct, ranked.distinct)
+    # An entry is known by the first row of its caption, as in the file of scores.
+    named = tuple(replace(unit, id=str(row)) for unit, row in zip(from_captions.units, first, strict=True))
+    return (
+        Units(images.noun, images.units, (*_distinct(from_images), *images.values)),
+        captions,
+        Units("distinct caption query", named, _distinct(from_captions)),
+    )
+
+
+def _distinct(units: Units) -> tuple[PerItem, ...]:
+    """Return the recalls of a gallery of distinct captions under their own names; the mean of both sides has none."""
+    return tuple(
+        replace(one, name=one.name.replace("_recall@", "_distinct_recall@")) for one in units.values if "@" in one.name
+    )
+
+
+def _read(path: Path, records: RetrievalSet) -> RankedTwice:
+    return rank_file(path, records, lambda scores: RankedTwice.of(records, scores))
+
+
+def _rank(model: DualEncoder, records: RetrievalSet, session: Session) -> RankedTwice:
+    return RankedTwice.of(records, score_gallery(model, records, session))
+
+
+def _notes(records: RetrievalSet, ranked: RankedTwice) -> tuple[str, ...]:
+    repeats = len(records.captions) - len(set(records.captions))
+    if not repeats:
+        return ()
+    notes = RETRIEVAL.notes(records, ranked.rows)
+    return (
+        f"{repeats:,} of {len(records.captions):,} captions repeat another: one entry in *_distinct_recall, as the "
+        "benchmark's authors count; entries of their own, which tie, in *_recall",
+        *(f"in *_recall {note}" for note in notes),
+    )
+
+
+DISTINCT_RETRIEVAL: Task = replace(
+    RETRIEVAL,
+    name="distinct-retrieval",
+    title="find the captions of an image, and the images of a caption; equal captions are one entry",
+    metrics=(*_METRICS, *RETRIEVAL.metrics),
+    headlines=(tuple(metric.name for metric in _METRICS),),
+    read=_read,
+    measure=measure_distinct,
+    notes=_notes,
+    runners=((DualEncoder, _rank),),
+)

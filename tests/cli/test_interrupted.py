@@ -1,0 +1,83 @@
+"""Ctrl-C: a command says what it has left behind, and only that."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ITEMS, BATCH = 8, 4
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(installed: Path, tmp_path: Path) -> Start:
+    """Start `tellapart ...` in a process of its own, with the model `slow`."""
+
+    def run(*arguments: object) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tellapart", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(installed),
+                "TEST_SECONDS_PER_BATCH": "0.4",
+                "TELLAPART_CACHE": str(tmp_path / "cache"),
+            },
+        )
+
+    return run
+
+
+def interrupt(process: subprocess.Popen[str], batches: int) -> str:
+    """Wait until so many batches of images were begun, interrupt, and return what is said."""
+    assert process.stderr is not None
+    for _ in range(batches):
+        assert process.stderr.readline() == "encoding\n"
+    process.send_signal(signal.SIGINT)
+    printed, said = process.communicate(timeout=30)
+    assert (printed, process.returncode) == ("", 130), said
+    return said.removeprefix("encoding\n").rstrip()  # a batch that was begun meanwhile
+
+
+@pytest.mark.slow
+def test_a_run_without_a_cache_keeps_nothing_but_finished_results(
+    made_set: Callable[..., Path], start: Start, tmp_path: Path
+) -> None:
+    names = [f"folder:{made_set(name, n=ITEMS, seed=seed)}" for seed, name in enumerate(("first", "second"))]
+    line = ["run", "-m", "slow", "-b", names[0], "-b", names[1], "--no-cache", "--batch-size", BATCH, "--out"]
+    said = interrupt(start(*line, tmp_path / "a"), batches=1)
+    assert said == f"interrupted; nothing is kept. Begin again with: tellapart {' '.join(map(str, line))} {tmp_path}/a"
+    assert not (tmp_path / "a").exists()
+
+    said = interrupt(start(*line, tmp_path / "b"), batches=2 * ITEMS // BATCH + 1)  # in the second set
+    kept = f"1 finished result is kept in {tmp_path}/b; of the others nothing is (--no-cache)"
+    assert said.startswith(f"interrupted; {kept}. Go on with: tellapart run -m slow")
+    assert (tmp_path / "b" / "results.json").is_file()
+
+
+@pytest.mark.slow
+def test_a_run_without_a_finished_result_keeps_its_embeddings(
+    made_set: Callable[..., Path], start: Start, tmp_path: Path
+) -> None:
+    line = ["run", "-m", "slow", "-b", f"folder:{made_set(n=ITEMS)}", "--batch-size", BATCH, "--out", tmp_path / "a"]
+    said = interrupt(start(*line), batches=3)
+    kept = f"embeddings and scores that were computed are kept in {tmp_path}/cache/"
+    assert said.startswith(f"interrupted; {kept}")
+    assert ". Go on with: tellapart run -m slow" in said
+
+
+@pytest.mark.slow
+def test_an_audit_keeps_nothing(made_set: Callable[..., Path], start: Start, tmp_path: Path) -> None:
+    pairs = made_set(n=24)  # fewer clusters are not judged
+    said = interrupt(start("audit", pairs, "--detector-model", "slow", "--to", tmp_path / "card"), batches=1)
+    assert said.startswith(f"interrupted; nothing is kept. Begin again with: tellapart audit {pairs}")
+    assert not (tmp_path / "card").exists()

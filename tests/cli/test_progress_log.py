@@ -1,0 +1,111 @@
+"""Not on a terminal: a plain line every half minute, none for quick work, none where quiet is wanted."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import typer
+
+from tellapart.cli.main import app
+from tellapart.cli.progress import CommandProgress, ProgressLog, show_progress
+
+Run = Callable[..., Any]
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    out, err = capsys.readouterr()
+    assert out == ""
+    return err.splitlines()
+
+
+def test_slow_work_writes_what_is_done_what_is_left_and_the_note(capsys: pytest.CaptureFixture[str]) -> None:
+    with ProgressLog(interval=0.1) as progress:
+        update = progress.callback("mine, seed 0")
+        for done in range(1, 9):
+            update("steps", done, 2000, f"loss {1 / done:.4g}")
+            time.sleep(0.05)
+    written = lines(capsys)
+    assert 2 <= len(written) <= 5
+    form = r"\[0:00:0\d\] mine, seed 0: steps \d of 2,000 \(0 %\), loss (1|0\.\d+), about 0:0\d:\d\d left"
+    assert all(re.fullmatch(form, line) for line in written), written
+
+
+def test_a_stage_that_reports_nothing_is_seen_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    with ProgressLog(interval=0.05) as progress:
+        time.sleep(0.08)
+        update = progress.callback("audit")
+        time.sleep(0.06)
+        update("items", 3, 3)
+        time.sleep(0.12)
+    written = [line.removeprefix("[0:00:00] ") for line in lines(capsys)]
+    assert list(dict.fromkeys(written)) == ["at work", "audit: begins", "audit: items 3 of 3 (100 %)"]
+    assert written.count("audit: items 3 of 3 (100 %)") >= 2
+
+
+def test_quick_work_writes_nothing_and_waits_for_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    started = time.monotonic()
+    with ProgressLog(interval=30.0) as progress:
+        progress.callback("a")("images", 1, 3)
+    assert time.monotonic() - started < 5
+    assert lines(capsys) == []
+
+
+def test_a_title_cannot_steer_the_terminal_that_reads_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    with ProgressLog(interval=0.02) as progress:
+        progress.callback("a\x1b[2Jb\nc")("images", 1, 3)
+        time.sleep(0.1)
+    assert set(lines(capsys)) == {"[0:00:00] a\ufffd[2Jb\ufffdc: images 1 of 3 (33 %)"}
+
+
+def test_a_reader_that_has_gone_ends_the_log_and_not_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed)
+    with ProgressLog(interval=0.01) as progress:
+        time.sleep(0.1)
+        assert not progress._thread.is_alive()
+
+
+def test_only_the_first_rank_shows_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert type(show_progress()) is ProgressLog
+    assert type(show_progress(quiet=True)) is CommandProgress
+    monkeypatch.setenv("RANK", "0")
+    assert type(show_progress()) is ProgressLog
+    monkeypatch.setenv("RANK", "1")
+    assert type(show_progress()) is CommandProgress
+
+
+def test_every_command_that_shows_progress_can_be_quiet() -> None:
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    quiet = {name for name, each in commands.items() if any("--quiet" in option.opts for option in each.params)}
+    assert quiet == {"run", "train", "build", "audit", "check", "time", "mine", "detect"}
+
+
+@pytest.mark.slow
+def test_an_audit_tells_how_far_it_is_unless_it_is_to_be_quiet(
+    made_set: Any, command: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tellapart.cli.progress._INTERVAL", 0.002)
+    pairs = made_set(n=60)
+    told = command("audit", pairs)
+    assert re.search(r"^\[0:00:0\d\] audit: items \d+ of 60 \(\d+ %\)", told.err, re.MULTILINE)
+    assert re.search(r"^\[0:00:0\d\] audit: pictures \d+ of 120 ", told.err, re.MULTILINE)
+    quiet = command("audit", pairs, "-q")
+    assert (quiet.err, quiet.out) == ("", told.out)
+
+
+@pytest.mark.slow
+def test_a_run_tells_which_model_and_benchmark_it_is_at(
+    made_set: Any, installed: Any, command: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tellapart.cli.progress._INTERVAL", 0.05)
+    monkeypatch.setenv("TEST_SECONDS_PER_BATCH", "0.1")
+    name = f"folder:{made_set(n=8)}"
+    told = command("run", "-m", "slow", "-b", name, "--batch-size", "4", "--no-cache", "--out", "r")
+    assert re.search(rf"^\[0:00:0\d\] slow on {name}: images \d+ of 16 \(\d+ %\)", told.err, re.MULTILINE)

@@ -1,0 +1,54 @@
+"""CSV files as spreadsheets of different countries write them are the same rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tellapart.data.rows import read_csv
+from tellapart.errors import DataError
+
+ROWS = [["image", "caption"], ["a.png", "a cat, and a dog; both"], ["b.png", 'a "big" tab\t, in\ntwo lines']]
+
+
+def written(folder: Path, rows: list[list[str]], delimiter: str, **how: object) -> Path:
+    stream = io.StringIO(newline="")
+    csv.writer(stream, delimiter=delimiter, **how).writerows(rows)  # type: ignore[arg-type]
+    path = folder / "a.csv"
+    path.write_bytes(stream.getvalue().encode("utf-8-sig"))
+    return path
+
+
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_commas_semicolons_and_tabs_part_the_same_fields(tmp_path: Path, delimiter: str, quoting: int) -> None:
+    path = written(tmp_path, ROWS, delimiter, quoting=quoting)
+    assert list(read_csv(path)) == [
+        (number, dict(zip(ROWS[0], row, strict=True))) for number, row in ((2, ROWS[1]), (3, ROWS[2]))
+    ]
+
+
+@given(columns=st.lists(st.text(st.sampled_from('ab;,\t"\n ')), min_size=2, max_size=4, unique=True))
+def test_the_header_alone_decides_and_quoted_marks_part_nothing(
+    tmp_path_factory: pytest.TempPathFactory, columns: list[str]
+) -> None:
+    folder = tmp_path_factory.mktemp("csv")
+    for delimiter in ",;\t":
+        path = written(folder, [columns, ["x"] * len(columns)], delimiter, quoting=csv.QUOTE_ALL)
+        assert [row for _, row in read_csv(path)] == [dict.fromkeys(columns, "x")]
+
+
+def test_one_column_has_no_marks(tmp_path: Path) -> None:
+    path = written(tmp_path, [["caption"], ["a cat; a dog"]], "|")
+    assert list(read_csv(path)) == [(2, {"caption": "a cat; a dog"})]
+
+
+def test_a_row_of_other_marks_than_the_header_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("image;caption\na.png,a cat\n")
+    with pytest.raises(DataError, match=r"a\.csv:2: has 1 fields where the header has 2"):
+        list(read_csv(tmp_path / "a.csv"))

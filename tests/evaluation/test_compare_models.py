@@ -1,0 +1,174 @@
+"""Many models beside each other: every pair is the comparison of two runs, corrected over all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tellapart.errors import RunError
+from tellapart.evaluation.compare import compare
+from tellapart.evaluation.compare_models import compare_models
+from tellapart.evaluation.run import Settings, run
+from tellapart.evaluation.score_files import run_scores
+from tellapart.models.store import EmbeddingStore
+from tellapart.records.run_folder import read_result, read_samples
+from tellapart.records.systems import System
+from tellapart.stats.multiple import holm
+from tellapart.stats.paired import mcnemar, paired_permutation
+from tellapart.stats.tiers import tiers
+
+WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"
+MODELS = ("colours", "random", "oracle")
+Make = Callable[..., Path]
+
+
+def systems(folders: dict[str, Path]) -> list[System]:
+    return [replace(System.of(folder), label=name) for name, folder in folders.items()]
+
+
+def measured(out: Path, *folders: Path, models: tuple[str, ...] = MODELS, limit: str | None = None) -> dict[str, Path]:
+    """Run models on pair sets; return model -> its run folder."""
+    settings = Settings(models=models, benchmarks=tuple(f"folder:{folder}" for folder in folders), limit=limit)
+    return dict(zip(models, run(settings, out, store=EmbeddingStore(None)), strict=True))
+
+
+def test_every_pair_is_the_comparison_of_its_two_runs_but_for_holm(
+    made_set: Make, installed: Path, tmp_path: Path
+) -> None:
+    folders = measured(tmp_path / "run", made_set("first", n=30), made_set("second", n=30, seed=1, clusters=9))
+    found = compare_models(systems(folders))
+    assert [(pair.a, pair.b) for pair in found.pairs] == [
+        ("colours", "random"),
+        ("colours", "oracle"),
+        ("random", "oracle"),
+    ]
+    rows = [row for pair in found.pairs for row in pair.rows]
+    assert len(rows) == 3 * 2 * 3
+    assert [row.p_holm for row in rows] == holm([row.p for row in rows]).tolist()
+    for pair in found.pairs:
+        alone = compare(folders[pair.a], folders[pair.b])
+        assert [row.model_copy(update={"p_holm": 1.0}) for row in pair.rows] == [
+            row.model_copy(update={"p_holm": 1.0}) for row in alone.rows
+        ]
+
+
+def test_five_published_models_fall_into_the_tiers_of_their_outcomes(tmp_path: Path) -> None:
+    names = ("clip_b32", "clip_l14", "vilt", "human", "flava_itm")
+    files = {name: WINOGROUND / f"{name}.jsonl" for name in names}
+    if not all(file.is_file() for file in files.values()):
+        pytest.skip("the Winoground score files are not beside this checkout")
+    folders = {name: run_scores({"winoground": file}, tmp_path / name) for name, file in files.items()}
+    found = compare_models(systems(folders))
+    assert len(found.pairs) == 10 and len({row.p_holm for pair in found.pairs for row in pair.rows}) > 10
+    samples = {name: read_samples(folder, "winoground") for name, folder in folders.items()}
+    for ranking in found.tiers:
+        outcomes = {name: [one.outcomes[ranking.metric] for one in own] for name, own in samples.items()}
+        assert list(ranking.tiers) == tiers(outcomes, None)
+        assert ranking.tiers[0].names == ("human",)
+    assert [ranking.metric for ranking in found.tiers] == ["text_score", "image_score", "group_score"]
+
+
+def test_with_a_baseline_each_model_has_one_row_a_metric_and_the_correction_is_over_these(
+    made_set: Make, installed: Path, tmp_path: Path
+) -> None:
+    folders = measured(tmp_path / "run", made_set(n=30))
+    found = compare_models(systems(folders), baseline="random")
+    assert [(pair.a, pair.b) for pair in found.pairs] == [("colours", "random"), ("oracle", "random")]
+    rows = [row for pair in found.pairs for row in pair.rows]
+    assert [row.p_holm for row in rows] == holm([row.p for row in rows]).tolist()
+    assert found.tiers == () and found.baseline == "random"
+    with pytest.raises(RunError, match=r"no model 'randm' to compare with; did you mean 'random'\? the models are col"):
+        compare_models(systems(folders), baseline="randm")
+
+
+def test_differences_by_tag_are_those_of_its_items_and_are_corrected_with_the_others(
+    made_set: Make, installed: Path, tmp_path: Path
+) -> None:
+    folders = measured(tmp_path / "run", made_set(n=44, clusters=22), models=("colours", "random"))
+    (found,) = compare_models(systems(folders), by="type").pairs
+    assert found == compare(*folders.values(), by="type")
+    (name,) = read_result(folders["colours"]).benchmarks
+    assert [row.subset for row in found.rows] == [None, "add", "replace", "swap"] * 3
+    assert [row.p_holm for row in found.rows] == holm([row.p for row in found.rows]).tolist()
+    one, other = (read_samples(folder, name) for folder in folders.values())
+    for row in found.rows:
+        own = [k for k, sample in enumerate(one) if row.subset in {None, sample.tags["type"]}]
+        a, b = ([samples[k].outcomes[row.metric] for k in own] for samples in (one, other))
+        clusters = [one[k].cluster for k in own]
+        assert (row.n, row.a, row.b) == (len(own), np.mean(a), np.mean(b))
+        # 22 clusters of two items; within a type, every item has a cluster of its own.
+        alone = row.subset is not None
+        assert len(set(clusters)) == (len(clusters) if alone else 22)
+        assert row.test == ("exact McNemar" if alone else "cluster sign flips")
+        assert row.p == (mcnemar(a, b).p if alone else paired_permutation(a, b, clusters))
+
+
+def test_items_without_the_tag_are_in_no_subset_and_sets_without_it_are_named(
+    made_set: Make, installed: Path, tmp_path: Path
+) -> None:
+    first, second = made_set("first"), made_set("second", seed=1)
+    listed = second / "pairs.jsonl"
+    listed.write_text(listed.read_text().replace('"side": "left"', '"place": "left"'))
+    folders = measured(tmp_path / "run", first, second, models=("colours", "random"))
+    found = compare(*folders.values(), by="side")
+    assert {row.benchmark for row in found.rows} == {"folder:first"}
+    assert [(row.subset, row.n) for row in found.rows] == [(None, 12), ("left", 6)] * 3
+    assert found.untagged == ("folder:second",)
+    with pytest.raises(RunError, match=r"no item has the tag 'sid'; did you mean 'side'\? the tags are side, type, pl"):
+        compare(*folders.values(), by="sid")
+
+
+def test_a_tag_of_too_many_values_is_no_breakdown(made_set: Make, installed: Path, tmp_path: Path) -> None:
+    folder = made_set(n=70)
+    listed = folder / "pairs.jsonl"
+    lines = [line.replace('"type": "', f'"type": "{k}') for k, line in enumerate(listed.read_text().splitlines())]
+    listed.write_text("\n".join(lines) + "\n")
+    folders = measured(tmp_path / "run", folder, models=("colours", "random"))
+    with pytest.raises(RunError, match=r"the tag 'type' has 70 values, more than a comparison by tag takes \(64\)"):
+        compare(*folders.values(), by="type")
+
+
+def test_models_that_share_some_benchmarks_are_compared_on_those(
+    made_set: Make, installed: Path, tmp_path: Path
+) -> None:
+    first, second = made_set("first"), made_set("second", seed=1)
+    folders = measured(tmp_path / "both", first, second, models=("colours", "random"))
+    folders |= measured(tmp_path / "one", second, models=("oracle",))
+    found = compare_models(systems(folders))
+    counts = {(pair.a, pair.b): (len(pair.rows), pair.unshared) for pair in found.pairs}
+    apart = ("folder:first",)
+    assert counts == {
+        ("colours", "random"): (6, ()),
+        ("colours", "oracle"): (3, apart),
+        ("random", "oracle"): (3, apart),
+    }
+    assert [len(sum((tier.names for tier in each.tiers), ())) for each in found.tiers] == [2, 2, 2, 3, 3, 3]
+
+
+def test_a_third_run_on_other_content_is_refused_also_where_the_first_is_on_trust(
+    made_set: Make, installed: Path, tmp_path: Path
+) -> None:
+    folder = made_set()
+    folders = measured(tmp_path / "run", folder, models=("colours", "random"))
+    (name,) = read_result(folders["colours"]).benchmarks
+    samples = read_samples(folders["colours"], name)
+    rows = [f"{one.id},{i},{t},{one.scores[i][t]!r}" for one in samples for i, t in np.ndindex(2, 2)]
+    (tmp_path / "copy.csv").write_text("\n".join(["id,image,text,score", *rows]) + "\n")
+    elsewhere = run_scores({f"folder:{folder}": tmp_path / "copy.csv"}, tmp_path / "elsewhere")
+    trusted = compare_models(systems({"elsewhere": elsewhere} | folders))
+    assert [pair.on_trust for pair in trusted.pairs] == [(name,), (name,), ()]
+    listed = folder / "pairs.jsonl"
+    listed.write_text(re.sub(r'"texts": \["', '"texts": ["another ', listed.read_text()))
+    changed = measured(tmp_path / "changed", folder, models=("oracle",))
+    with pytest.raises(RunError, match=r"is not the same in both runs: .*run measured content .*changed"):
+        compare_models(systems({"elsewhere": elsewhere, "colours": folders["colours"]} | changed))
+
+
+def test_one_model_is_no_comparison(made_set: Make, installed: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="got mine: a comparison takes two models or more"):
+        compare_models([System("mine", {}, read_result(measured(tmp_path / "a", made_set())["colours"]))])

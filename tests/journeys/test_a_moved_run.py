@@ -1,0 +1,110 @@
+"""The journey of a user who moves a run, zips it and sends it: its report keeps its pictures, or says why not."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellapart.records.run_folder import read_result
+
+Command = Callable[..., Any]
+Make = Callable[..., Path]
+PICTURE = "data:image/"
+
+
+def pictures(report: str) -> int:
+    return Path(report).read_text("utf-8").count(PICTURE)
+
+
+@pytest.fixture
+def ran(command: Command, made_set: Make, installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """A run of `folder:my_pairs` in the folder `A`, named as one types it there."""
+    made_set("A/my_pairs", n=4)
+    monkeypatch.chdir(tmp_path / "A")
+    done = command("run", "-m", "colours", "-b", "folder:my_pairs", "--out", "runs/hf")
+    assert done.code == 0, done.err
+    monkeypatch.chdir(tmp_path)
+    return command
+
+
+def test_a_run_shown_from_elsewhere_keeps_its_pictures(ran: Command, tmp_path: Path) -> None:
+    before = (tmp_path / "A/runs/hf/report.html").read_bytes()
+    shown = ran("show", "A/runs/hf")
+    assert (shown.code, shown.err) == (0, "")
+    assert (tmp_path / "A/runs/hf/report.html").read_bytes() == before and pictures("A/runs/hf/report.html")
+
+
+def test_a_run_that_moved_with_its_pairs_finds_them(ran: Command, tmp_path: Path) -> None:
+    before = (tmp_path / "A/runs/hf/report.html").read_bytes()
+    shutil.move("A", "B")
+    Path("B/runs/hf/report.html").unlink()
+    assert ran("show", "B/runs/hf").err == ""
+    assert Path("B/runs/hf/report.html").read_bytes() == before
+
+
+def test_a_report_with_pictures_is_not_replaced_by_one_without(ran: Command) -> None:
+    before = Path("A/runs/hf/report.html").read_bytes()
+    shutil.rmtree("A/my_pairs")
+    shown = ran("show", "A/runs/hf", "--json")
+    assert shown.code == 0
+    assert "A/my_pairs" in shown.err and "shows images that a new one would not: it is kept as it was" in shown.err
+    assert len(shown.json["warnings"]) == 2
+    assert Path("A/runs/hf/report.html").read_bytes() == before
+
+
+def test_a_report_that_never_had_pictures_says_that_it_has_none(ran: Command) -> None:
+    shutil.rmtree("A/my_pairs")
+    Path("A/runs/hf/report.html").unlink()
+    shown = ran("show", "A/runs/hf")
+    assert shown.code == 0 and shown.err.startswith("warning: pictures are missing from the report: the images of ")
+    assert not pictures("A/runs/hf/report.html")
+
+
+def test_a_bundled_run_is_sent_whole(ran: Command, tmp_path: Path) -> None:
+    before = Path("A/runs/hf/report.html").read_bytes()
+    assert ran("show", "A/runs/hf", "--bundle").code == 0
+    archive = shutil.make_archive(str(tmp_path / "sent"), "zip", "A/runs/hf")
+    shutil.rmtree("A")
+    shutil.unpack_archive(archive, tmp_path / "other")
+    Path("other/report.html").unlink()
+    shown = ran("show", "other")
+    assert (shown.code, shown.err) == (0, "")
+    assert Path("other/report.html").read_bytes() == before
+
+
+def test_two_paths_to_one_set_are_one_benchmark(ran: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ran("run", "-m", "random", "-b", f"folder:{tmp_path}/A/my_pairs", "--out", "b").code == 0
+    assert [*read_result(tmp_path / "b").benchmarks] == [*read_result(tmp_path / "A/runs/hf").benchmarks]
+    compared = ran("compare", "A/runs/hf", "b")
+    assert compared.code == 0, compared.err
+    table = ran("table", "A/runs/hf", "b")
+    assert "| colours |" in table.out and "| random |" in table.out
+    twice = ran("run", "-m", "random", "-b", "folder:A/my_pairs", "-b", f"folder:{tmp_path}/A/my_pairs", "--out", "c")
+    assert twice.code == 2 and "are one set; name it once" in twice.err
+
+
+def test_two_sets_of_one_name_are_told_apart_by_their_content(ran: Command, made_set: Make) -> None:
+    made_set("B/my_pairs", n=4, seed=1)
+    done = ran("run", "-m", "random", "-b", "folder:A/my_pairs", "-b", "folder:B/my_pairs", "--out", "both")
+    assert done.code == 0, done.err
+    record = read_result(Path("both"))
+    first, second = (part.fingerprint[:8] for part in record.benchmarks.values())
+    assert [*record.benchmarks] == [f"folder:my_pairs#{first}", f"folder:my_pairs#{second}"] and first != second
+    assert pictures("both/report.html")
+    mixed = ran("run", "-m", "random", "-b", "folder:B/my_pairs", "--out", "b")
+    assert mixed.code == 0
+    refused = ran("compare", "A/runs/hf", "b")
+    assert refused.code == 2 and "folder:my_pairs is not the same in both runs" in refused.err
+
+
+def test_a_model_gets_the_name_that_its_user_gives_it(ran: Command) -> None:
+    named = ("run", "-m", "colours", "-b", "folder:A/my_pairs", "--out", "named", "--name")
+    assert ran(*named, "Our CLIP").code == 0
+    assert read_result(Path("named")).model.name == "Our CLIP"
+    table = ran("table", "named")
+    assert "| Our CLIP |" in table.out
+    assert ran(*named, "Our CLIP", "--name", "b").code == 2

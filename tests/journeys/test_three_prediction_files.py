@@ -1,0 +1,114 @@
+"""A user has three prediction files of one system: one row, one table, one LaTeX file, one row of the board."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tellapart.benchmarks.bivlc import BIVLC
+from tellapart.benchmarks.sugarcrepe import SUBSETS
+from tellapart.benchmarks.winoground import WINOGROUND
+from tellapart.records.run_folder import read_result
+
+Command = Callable[..., Any]
+
+
+def write_scores(path: Path, ids: list[str], shape: tuple[int, int], seed: int) -> Path:
+    """Scores of a system that is right more often than chance."""
+    values = np.random.default_rng(seed).normal(size=(len(ids), *shape)).astype(np.float32)
+    values[:, 0, 0] += 1
+    np.savez(path, ids=np.array(ids), scores=values, kind="similarity")
+    return path
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    """SugarCrepe's annotations, made to its published size, and files of scores of three benchmarks."""
+    folder = tmp_path / "data" / "sugarcrepe"
+    folder.mkdir(parents=True)
+    ids = []
+    for subset, published in SUBSETS.items():
+        rows = {
+            str(k): {"filename": f"{k}.jpg", "caption": f"a cat {k}", "negative_caption": f"a dog {k}"}
+            for k in range(published[0])
+        }
+        (folder / f"{subset}.json").write_text(json.dumps(rows))
+        ids += [f"{subset}/{k}" for k in rows]
+    bivlc, winoground = BIVLC.outline(), WINOGROUND.outline()
+    return {
+        "sugarcrepe": write_scores(tmp_path / "sc.npz", ids, (1, 2), 0),
+        "bivlc": write_scores(tmp_path / "bv.npz", list(bivlc.ids), (2, 2), 1),
+        "winoground": write_scores(tmp_path / "wg.npz", list(winoground.ids), (2, 2), 2),
+    }
+
+
+def test_three_files_of_one_system_are_one_row_everywhere(command: Command, files: dict[str, Path]) -> None:
+    sugarcrepe, *others = (("--scores", f"{name}={path}") for name, path in files.items())
+    data = ("--data", "data", "--name", "mine", "--out", "runs/mine")
+    one = command("score", *sugarcrepe, *data)
+    assert one.code == 0, one.err
+    two = command("score", *others[0], *others[1], *data)  # a later command adds to the same system
+    assert two.code == 0, two.err
+    record = read_result(Path("runs/mine"))
+    assert list(record.benchmarks) == ["sugarcrepe", "bivlc", "winoground"]
+    assert (record.model.name, record.model.fingerprint, record.model.kind) == ("mine", "", None)
+    assert all(part.file and len(part.file.sha256) == 64 for part in record.benchmarks.values())
+
+    for name in files:
+        table = command("table", "runs/mine", "-b", name)
+        assert table.code == 0 and table.out.count("| mine |") == 1, table.err
+
+
+def test_files_in_three_run_folders_are_one_system_still(command: Command, files: dict[str, Path]) -> None:
+    for name, path in files.items():
+        done = command("score", name, "--scores", path, "--data", "data", "--name", "mine", "--out", f"runs/{name}")
+        assert done.code == 0, done.err
+    table = command("table", "runs/bivlc", "runs/winoground", "runs/sugarcrepe", "-b", "winoground")
+    assert table.out.count("| mine |") == 1 and "mine (" not in table.out
+
+
+def test_a_file_is_measured_once_and_another_of_its_benchmark_is_refused(
+    command: Command, files: dict[str, Path], tmp_path: Path
+) -> None:
+    score = ("score", "winoground", "--name", "mine", "--out", "runs/mine", "--scores")
+    assert command(*score, files["winoground"]).code == 0
+    before = (tmp_path / "runs/mine/results.json").read_bytes()
+    assert command(*score, files["winoground"]).code == 0
+    assert (tmp_path / "runs/mine/results.json").read_bytes() == before
+    other = write_scores(tmp_path / "other.npz", list(WINOGROUND.outline().ids), (2, 2), 9)
+    refused = command(*score, other)
+    assert refused.code == 2
+    assert "holds winoground measured from another file" in refused.err and "wg.npz" in refused.err
+    assert (tmp_path / "runs/mine/results.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--scores", "wg.npz"), r"--scores wg.npz: of which benchmark\? write --scores BENCHMARK=wg.npz"),
+        (("--scores", "winoground=wg.npz", "--scores", "winoground=wg.npz"), "--scores winoground= is given twice"),
+        (("--scores", "winoground=wg.npz", "--scores", "bivlc=bv.npz"), "say whose they are with --name"),
+        (("winoground", "--scores", "wg.npz", "--scores", "bv.npz"), "got 2 --scores: write BENCHMARK=FILE"),
+        (("--scores", "winoground=wg.npz", "--scores", "bivlc=wg.npz", "--name", "m"), "wg.npz"),
+    ],
+)
+def test_what_is_missing_is_said_and_nothing_is_written(
+    command: Command, files: dict[str, Path], tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    ran = command("score", *arguments, "--out", "runs/mine")
+    assert ran.code == 2
+    with pytest.raises(AssertionError, match=said):
+        raise AssertionError(ran.err)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_files_name_may_not_stand_for_another_system(command: Command, files: dict[str, Path]) -> None:
+    assert command("score", "winoground", "--scores", files["winoground"], "--out", "runs/mine").code == 0
+    refused = command("score", "bivlc", "--scores", files["bivlc"], "--out", "runs/mine")
+    assert refused.code == 2
+    assert "model was wg, now bv" in refused.err and "if this is the same model, say --name 'wg'" in refused.err

@@ -1,0 +1,136 @@
+"""`tellapart compare`: which models of the folders it takes, and what it prints of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellapart.errors import RunError
+from tellapart.report.comparisons import choose_models
+from tellapart.stats.multiple import holm
+
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def measure(command: Callable[..., Any], made_set: Make, installed: Path) -> Callable[..., None]:
+    """Run models on a pair set: `measure("out", "colours", "random", n=30, clusters=None)`."""
+
+    sets: dict[str, Path] = {}
+
+    def run(out: str, *models: str, **plan: Any) -> None:
+        kind = "-".join(map(str, plan.values()))
+        if kind not in sets:
+            sets[kind] = made_set(kind, **plan)
+        name = f"folder:{sets[kind]}"
+        named = [part for model in models for part in ("-m", model)]
+        ran = command("run", *named, "-b", name, "--out", out, "--no-cache")
+        assert ran.code == 0, ran.err
+
+    return run
+
+
+def test_all_models_of_a_run_are_compared_each_with_each(command, measure) -> None:
+    measure("many", "colours", "demo-encoder", "probable", n=30)
+    found = command("compare", "many", "--json").json
+    assert found["models"] == ["colours", "demo-encoder", "probable"]
+    assert [(pair["a"], pair["b"]) for pair in found["pairs"]] == [
+        ("colours", "demo-encoder"),
+        ("colours", "probable"),
+        ("demo-encoder", "probable"),
+    ]
+    rows = [row for pair in found["pairs"] for row in pair["rows"]]
+    assert [row["p_holm"] for row in rows] == holm([row["p"] for row in rows]).tolist()
+    printed = command("compare", "many").out
+    assert printed.startswith("3 models: percent, 95% intervals\n")
+    assert "Holm over 9 tests" in printed and "tier: models of one tier do not differ from its best" in printed
+    (ranking,) = (one for one in found["tiers"] if one["metric"] == "group_score")
+    ranked = [name for tier in ranking["tiers"] for name in tier["names"]]
+    shown = [words[1] for line in printed.splitlines() if len(words := line.split()) > 7 and words[1] in ranked]
+    assert shown == ranked
+    for pair, label in zip(found["pairs"], ("1 - 2", "1 - 3", "2 - 3"), strict=True):
+        lines = [line for line in printed.splitlines() if line.startswith(label)]
+        assert all(f"{100 * row['difference']:+.2f} [" in line for row, line in zip(pair["rows"], lines, strict=True))
+    assert max(map(len, printed.splitlines())) <= 120
+
+
+def test_with_a_baseline_a_row_is_a_model_and_there_are_no_tiers(command, measure) -> None:
+    measure("many", "colours", "demo-encoder", "probable", n=30)
+    printed = command("compare", "many", "--baseline", "probable").out
+    assert printed.startswith("3 models, each (a) with probable (b): percent, 95% intervals\n")
+    assert sum(line.startswith(("colours ", "demo-encoder ")) for line in printed.splitlines()) == 6
+    assert "tier" not in printed and "Holm over 6 tests" in printed
+
+
+def test_reference_models_are_compared_where_their_folder_or_the_baseline_names_them(command, measure) -> None:
+    measure("run", "colours", "random", "constant", n=30)
+    left_out = "not compared, reference models beside a run (name their folders to compare them): "
+    named = command("compare", "run", "run/beside/random")
+    assert named.out.startswith("a = colours, b = random:") and f"{left_out}constant\n" in named.out
+    against = command("compare", "run", "--baseline", "constant")
+    assert against.out.startswith("a = colours, b = constant:") and f"{left_out}random\n" in against.out
+    alone = command("compare", "run")
+    assert alone.code == 2
+    assert alone.err == (
+        "error: run: one model, colours, beside the reference models random, constant; name one with --baseline, or by "
+        "its folder\n"
+    )
+    measure("other", "demo-encoder", n=30)
+    third = command("compare", "run", "other", "run/beside/constant")
+    assert third.out.startswith("3 models:") and third.out.rstrip().splitlines()[-2] == f"{left_out}random"
+
+
+def test_a_baseline_that_is_not_there_or_is_several_runs_is_said(command, measure) -> None:
+    measure("a", "colours", "demo-encoder", n=30)
+    measure("b", "colours", n=30)
+    with pytest.raises(RunError, match="--baseline gone: no run is of that model; the models are colours"):
+        choose_models([Path("a")], "gone")
+    with pytest.raises(
+        RunError, match=r"--baseline colours: 2 runs are of that model; say one of colours \(run 1\), co"
+    ):
+        choose_models([Path("a"), Path("b")], "colours")
+    assert choose_models([Path("a"), Path("b")], "colours (run 2)").folders["colours (run 2)"] == Path("b")
+    with pytest.raises(RunError, match="b and b: one model, colours, and two are needed"):
+        choose_models([Path("b"), Path("b")])
+
+
+def test_by_tag_two_models_have_a_row_a_value_and_more_have_a_table_a_value(command, measure) -> None:
+    measure("many", "colours", "demo-encoder", "probable", n=30)
+    printed = command("compare", "many", "--by", "type").out
+    titles = [line for line in printed.splitlines() if ": group_score" in line]
+    assert [title.split("group_score")[1] for title in titles] == [
+        " (30 items)",
+        ", type = add (10 items)",
+        ", type = replace (10 items)",
+        ", type = swap (10 items)",
+    ]
+    assert "Holm over 36 tests" in printed
+    two = command("compare", "many", "--baseline", "demo-encoder", "--by", "type", "--json").json
+    assert len(two["pairs"]) == 2
+    measure("one", "colours", n=30)
+    measure("other", "demo-encoder", n=30)
+    shown = command("compare", "one", "other", "--by", "type").out
+    assert [
+        line.split()[0] for line in shown.splitlines() if line.startswith(("all items", "add", "replace", "swap"))
+    ] == [
+        "all",
+        "add",
+        "replace",
+        "swap",
+    ] * 3
+
+
+def test_a_p_at_the_floor_of_ten_thousand_flips_is_a_bound(command, measure) -> None:
+    measure("run", "oracle", "random", n=60, clusters=30)
+    ran = command("compare", "run", "run/beside/random", "--json").json["rows"]
+    assert [row["p"] for row in ran] == [1 / 10_001] * 3 and {row["flips"] for row in ran} == {10_000}
+    printed = command("compare", "run", "run/beside/random").out
+    (line,) = (line for line in printed.splitlines() if line.startswith("group_score"))
+    assert "<= 0.0001   <= 0.0003" in line
+    assert "<=: none of 10,000 sign flips was as extreme\n" in printed
+    # A p that draws could have made smaller is no bound, nor is an exact one.
+    measure("few", "oracle", "random", n=24, clusters=12)
+    assert "<=" not in command("compare", "few", "few/beside/random").out

@@ -1,0 +1,86 @@
+"""A training run on the command line tells how far it is, and Ctrl-C what it leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from training_sets import table, toml
+
+pytestmark = pytest.mark.slow
+
+
+def write_config(folder: Path, **changes: Any) -> Path:
+    path = folder / "train.toml"
+    path.write_text(toml(table(folder, **changes)), encoding="utf-8")
+    return path
+
+
+def interrupt(*arguments: object, when: Callable[[], bool]) -> str:
+    """Start a training run, interrupt it as soon as something is there, and return what is said."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tellapart", "train", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    patience = time.monotonic() + 120
+    while not when():
+        assert process.poll() is None and time.monotonic() < patience
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    printed, said = process.communicate(timeout=60)
+    assert (printed, process.returncode) == ("", 130), said
+    return said.rstrip()
+
+
+def test_before_the_first_checkpoint_nothing_is_kept(tmp_path: Path) -> None:
+    config = write_config(tmp_path, optimiser={"steps": 100000}, validation={"every": 100000})
+    out = tmp_path / "run"
+    said = interrupt(config, "--out", out, when=(out / "log.jsonl").exists)
+    again = f"tellapart train {config} --out {out} --resume"
+    assert said == f"interrupted; nothing is kept. Begin again with: {again}"
+
+
+def test_after_a_checkpoint_that_one_is_kept_and_taken_up(tmp_path: Path) -> None:
+    config = write_config(tmp_path, optimiser={"steps": 100000}, validation={"every": 3, "keep": 100000})
+    out = tmp_path / "run"
+    said = interrupt(config, "--out", out, when=(out / "checkpoints" / "step-00000003").exists)
+    kept = re.match(
+        rf"interrupted; the checkpoint after step ([\d,]+) is kept in {out}/checkpoints. Go on with: ", said
+    )
+    assert kept is not None, said
+    step = int(kept[1].replace(",", ""))
+    last = max((out / "checkpoints").iterdir())
+    assert json.loads((last / "state.json").read_text())["step"] == step
+    assert said.endswith(f"Go on with: tellapart train {config} --out {out} --resume")
+
+
+def test_of_several_seeds_the_finished_ones_are_named(tmp_path: Path) -> None:
+    config = write_config(tmp_path, optimiser={"steps": 300}, validation={"every": 100})
+    out = tmp_path / "seeds"
+    second = out / "seed-001" / "log.jsonl"
+    said = interrupt(config, "--out", out, "--seeds", 2, when=second.exists)
+    assert said.startswith(f"interrupted; the run in {out}/seed-000 is complete. Go on with: tellapart train")
+
+
+def test_off_a_terminal_lines_tell_step_loss_and_what_is_left(
+    tmp_path: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tellapart.cli.progress._INTERVAL", 0.05)
+    config = write_config(tmp_path, optimiser={"steps": 60})
+    told = command("train", config, "--out", "run")
+    assert told.code == 0, told.err
+    form = r"^\[0:00:\d\d\] squares, seed 0: steps \d+ of 60 \(\d+ %\), loss \d+\.\d+, about 0:\d\d:\d\d left$"
+    assert re.search(form, told.err, re.MULTILINE), told.err
+    assert command("train", config, "--out", "other", "--quiet").err == ""
