@@ -233,6 +233,7 @@ def test_a_box_on_a_picture_that_was_scaled_down_is_in_its_own_pixels(desk, made
     assert answer.values["box"][0] + answer.values["box"][2] == 3000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1180), ("dark", 390)])
 @pytest.mark.parametrize(
     ("survey", "shape"), [("coco-cf", (2, 2)), ("t2i", (2, 2)), ("box", (1, 2)), ("question", (2, 2))]

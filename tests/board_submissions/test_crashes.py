@@ -13,23 +13,25 @@ from typing import Any
 import pytest
 
 #: Takes and measures files in children that are killed: at each of their system calls in turn, then at random moments.
-KILLED = """
+KILLED = r"""
 import asyncio, json, os, random, signal, sys, time
 from pathlib import Path
+from tellapart.board.submissions import queue_limits
 from tellapart.board.submissions.hidden import read_hidden
 from tellapart.board.submissions.accounts import Account
 from tellapart.board.submissions.service import Submissions
 from tellapart.board.submissions.receiving import write_upload
 
+queue_limits.REFUSED_A_DAY = 1000  # files that wait are of these
 board = Submissions(read_hidden(Path(sys.argv[1])))
 data, account = Path(sys.argv[2]).read_bytes(), Account("ann", "submitter", "t")
 STEPS = {"open", "os.mkdir", "os.rename", "sqlite3.connect", "subprocess.Popen", "shutil.rmtree", "os.remove"}
 
 def take():
     async def pieces():
-        yield data
+        yield data[:-2] + b"\x08\0" + os.urandom(8)  # an archive's comment: no two files are the same
     upload = asyncio.run(write_upload(pieces(), board.queue.folder / f"{random.random()}.part", 1 << 20))
-    return board.queue.take(account, "clocks", "m", "s.npz", upload)
+    return board.queue.take(account, "clocks", "m", "s.npz", upload).id
 
 def work():
     with board.queue.lock() as mine:

@@ -55,37 +55,108 @@ def until(holds: Callable[[], bool], *, seconds: float = 60, every: float = 0.00
         time.sleep(every)
 
 
+def work(made: Any) -> None:
+    with made.queue.lock() as mine:
+        assert mine
+        while made.queue.work_one():
+            pass
+
+
 def logged(made: Any, what: str) -> int:
     return sum(entry["what"] == what for entry in made.service.log())
 
 
 def test_limits_of_a_day_and_in_all_hold_for_each_user(board: MakeBoard) -> None:
     made = board(4, limits={"daily": 2, "total": 3})
-    assert [made.send(b"x").status_code for _ in range(3)] == [202, 202, 429]
+    counted = [made.measured(made.npz(made.right(share)))["state"] for share in (1.0, 0.5)]
+    assert counted == ["done", "done"]
+    assert made.send(b"x").status_code == 429
     assert made.send(b"x", user="bob").status_code == 202
     made.clock.now += 86_399
     assert (
         made.send(b"x").json()["detail"].startswith("ann has used today's 2 submissions to clocks; the next day (UTC)")
     )
     made.clock.now += 1
-    assert [made.send(b"x").status_code for _ in range(2)] == [202, 429]
+    assert made.measured(made.npz(made.right(0.25)))["state"] == "done"
     assert made.send(b"x").json()["detail"] == "ann has used all 3 submissions to clocks"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("users", [("ann",), ("ann", "bob")])
 def test_of_files_sent_at_once_each_user_gets_the_last_place_once(board: MakeBoard, users: tuple[str, ...]) -> None:
     made = board(4, limits={"daily": 1})
+    files = [made.npz(made.right() + k) for k in range(4)]
 
-    def send(user: str) -> int:
+    def send(k: int) -> Any:
         with TestClient(made.client.app) as client:
             params = {"model": "m", "file": "s.npz"}
-            answer = client.post("/hidden/clocks/submissions", params=params, content=b"x", headers=made.of(user))
-            return int(answer.status_code)
+            user = users[k % len(users)]
+            answer = client.post("/hidden/clocks/submissions", params=params, content=files[k], headers=made.of(user))
+            return answer.json()
 
-    with ThreadPoolExecutor(6) as pool:
-        codes = list(pool.map(send, [users[k % len(users)] for k in range(6)]))
-    assert sorted(codes) == [202] * len(users) + [429] * (6 - len(users))
+    with ThreadPoolExecutor(2) as pool:
+        ids = [answer["id"] for answer in pool.map(send, range(4))]
+    work(made)
+    assert sorted(state(made, id_) for id_ in ids) == ["done"] * len(users) + ["surplus"] * (4 - len(users))
     assert len([path for path in made.queue.folder.iterdir() if path.is_dir()]) == len(users)
+    seen = made.client.get("/submissions", headers=made.of("ann")).json()["submissions"]
+    assert {one["error"] for one in seen if one["state"] == "surplus"} == {
+        "that day's 1 submissions were used up by files before this one; it does not count"
+    }
+
+
+def test_a_file_that_waits_takes_no_place_and_one_that_is_refused_gives_it_to_the_next(board: MakeBoard) -> None:
+    made = board(4, limits={"daily": 1})
+    bad = [made.send(b"malformed %d" % k).json()["id"] for k in range(3)]
+    good = made.send(made.npz(made.right())).json()["id"]
+    work(made)
+    assert [state(made, id_) for id_ in (*bad, good)] == ["refused", "refused", "refused", "done"]
+
+
+def test_a_file_that_is_sent_again_is_answered_with_what_it_got_and_does_not_count(board: MakeBoard) -> None:
+    made = board(4, limits={"daily": 2, "total": 2})
+    data = made.npz(made.right(0.5))
+    first = made.measured(data)
+    for model in ("mine", "another name"):
+        again = made.send(data, model=model)
+        assert (again.status_code, again.json()["id"], again.json()["state"]) == (200, first["id"], "done")
+    assert made.send(data, user="bob").json()["id"] != first["id"]  # another's file says nothing
+    assert made.measured(made.npz(made.right()))["state"] == "done"  # the second place was not taken
+    assert made.send(data).json()["again"]  # nor does it need one
+    made.service.close("clocks", by="root")
+    assert made.send(data).json()["again"]
+    assert made.send(data + b" ").status_code == 409
+    assert len(made.service.database.all("SELECT id FROM submission WHERE user = 'ann'")) == 2
+    assert len([path for path in made.queue.folder.iterdir() if path.is_dir()]) == 3
+
+
+def test_a_refused_file_is_read_again_under_another_ending_and_on_another_day(board: MakeBoard) -> None:
+    made = board(4)
+    first = made.measured(b"id,a\n", file="scores.csv")
+    assert first["state"] == "refused"
+    assert made.send(b"id,a\n", file="other.csv").json() == {
+        "id": first["id"],
+        "state": "refused",
+        "at": f"/submissions/{first['id']}",
+        "again": True,
+    }
+    assert made.measured(b"id,a\n", file="scores.jsonl")["id"] != first["id"]
+    made.clock.now += 86_400
+    assert made.measured(b"id,a\n", file="scores.csv")["id"] != first["id"]
+
+
+def test_a_file_that_did_not_count_or_failed_is_taken_again(board: MakeBoard) -> None:
+    made = board(4, limits={"daily": 1})
+    files = [made.npz(made.right(share)) for share in (1.0, 0.5)]
+    ids = [made.send(data).json()["id"] for data in files]
+    work(made)
+    assert [state(made, id_) for id_ in ids] == ["done", "surplus"]
+    made.clock.now += 86_400
+    assert made.measured(files[1])["state"] == "done"
+    made.clock.now += 86_400
+    failed = made.send(b"x").json()["id"]
+    made.queue._end(failed, "failed", "the server's fault")
+    assert made.send(b"x").json()["id"] != failed
 
 
 @pytest.mark.slow
@@ -152,7 +223,7 @@ def test_the_running_server_measures_by_itself_and_stops_without_losing_the_file
     made.service.start()
     first = made.send(made.npz(made.right())).json()["id"]
     until(lambda: state(made, first) == "done", every=0.02)
-    second = made.send(made.npz(made.right())).json()["id"]
+    second = made.send(made.npz(made.right(0.5))).json()["id"]
     until(lambda: made.queue._worker is not None)
     made.service.stop()
     assert state(made, second) in ("received", "validated", "measuring")
@@ -202,7 +273,8 @@ def test_a_full_disk_under_the_database_takes_nothing(board: MakeBoard, monkeypa
             yield rows
 
     monkeypatch.setattr(type(made.service.database), "_open", small)
-    answers = [made.send(b"x" * 10, model="m" * 100) for _ in range(40)]
+    monkeypatch.setattr(queue_limits, "REFUSED_A_DAY", 100)
+    answers = [made.send(b"x%09d" % k, model="m" * 100) for k in range(40)]
     full = [answer for answer in answers if answer.status_code == 507]
     assert full
     assert all("nothing was counted" in answer.json()["detail"] for answer in full)
@@ -214,11 +286,14 @@ def test_a_full_disk_under_the_database_takes_nothing(board: MakeBoard, monkeypa
 def test_useless_files_are_not_looked_at_without_end(board: MakeBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     made = board(4)
     monkeypatch.setattr(queue_limits, "REFUSED_A_DAY", 3)
-    for _ in range(3):
-        made.queue._end(made.send(b"x").json()["id"], "refused", "no")
+    for k in range(2):
+        made.queue._end(made.send(b"%d" % k).json()["id"], "refused", "no")
+    made.send(b"waits")
     answer = made.send(b"x")
     assert answer.status_code == 429
-    assert answer.json()["detail"].startswith("3 files of ann were refused today, and no more are read; the next day")
+    said = "3 files of ann wait or came to nothing today, and no more are read; the next day"
+    assert answer.json()["detail"].startswith(said)
+    assert made.send(b"waits").json()["again"]
     assert made.send(b"x", user="bob").status_code == 202
     made.clock.now += 86_400
     assert made.send(b"x").status_code == 202
@@ -226,7 +301,7 @@ def test_useless_files_are_not_looked_at_without_end(board: MakeBoard, monkeypat
 
 def test_who_sends_many_files_does_not_keep_others_waiting(board: MakeBoard) -> None:
     made = board(4, limits={"daily": 9, "total": 9})
-    order = [made.send(b"x", user=user).json()["id"] for user in ("ann", "ann", "ann", "bob", "root")]
+    order = [made.send(b"%d" % k, user=user).json()["id"] for k, user in enumerate(("ann",) * 3 + ("bob", "root"))]
     measured = []
     with made.queue.lock():
         made.queue._measure = lambda id_, *_: (measured.append(id_), made.queue._end(id_, "failed", ""))
@@ -239,7 +314,7 @@ def test_whatever_goes_wrong_with_one_file_the_next_is_measured(
     board: MakeBoard, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = board(limits={"daily": 9, "total": 9})
-    bad, good = (made.send(made.npz(made.right())).json()["id"] for _ in range(2))
+    bad, good = (made.send(made.npz(made.right(share))).json()["id"] for share in (0.5, 1.0))
     measure = made.queue._measure
 
     def fail(id_: str, *more: Any) -> None:
@@ -333,12 +408,14 @@ def test_two_servers_on_one_state_measure_each_file_once_and_share_the_limits(bo
     made.service.start()
     params = {"model": "m", "file": "s.npz"}
     try:
-        sent = {"params": params, "content": made.npz(made.right()), "headers": made.of("ann")}
-        answers = [client.post("/hidden/clocks/submissions", **sent) for client in (through_first, made.client)]
-        ids = [answer.json()["id"] for answer in answers]
-        assert made.client.post("/hidden/clocks/submissions", **sent).status_code == 429
-        assert through_first.post("/hidden/clocks/submissions", **sent).status_code == 429
-        until(lambda: all(state(made, id_) == "done" for id_ in ids), every=0.05)
+        how = {"params": params, "headers": made.of("ann")}
+        files = [made.npz(made.right(share)) for share in (1.0, 0.5, 0.25)]
+        clients = (through_first, made.client)
+        sent = [c.post("/hidden/clocks/submissions", content=f, **how) for c, f in zip(clients, files, strict=False)]
+        until(lambda: all(state(made, one.json()["id"]) == "done" for one in sent), every=0.05)
+        for client in clients:
+            assert client.post("/hidden/clocks/submissions", content=files[2], **how).status_code == 429
+            assert client.post("/hidden/clocks/submissions", content=files[0], **how).json()["again"]
     finally:
         first.stop()
         through_first.close()
@@ -348,6 +425,6 @@ def test_two_servers_on_one_state_measure_each_file_once_and_share_the_limits(bo
 
 def test_a_clock_that_is_set_back_gives_no_places_back(board: MakeBoard) -> None:
     made = board(4, limits={"daily": 1})
-    assert made.send(b"x").status_code == 202
+    assert made.measured(made.npz(made.right()))["state"] == "done"
     made.clock.now -= 3 * 86_400
     assert made.send(b"x").status_code == 429

@@ -304,7 +304,7 @@ def test_a_refused_file_gets_a_reason_leaves_nothing_and_does_not_count(board: M
     assert seen["public"] is None
     assert [path.name for path in made.queue.folder.iterdir()] == [".lock"]
     assert made.measured(made.npz(made.right()))["state"] == "done"
-    assert made.send(made.npz(made.right())).status_code == 429  # and now the day's one is used
+    assert made.send(made.npz(made.right(0.5))).status_code == 429  # and now the day's one is used
 
 
 def test_a_file_that_would_take_all_memory_ends_its_worker_alone(board: MakeBoard) -> None:

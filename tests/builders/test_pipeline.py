@@ -9,11 +9,15 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+import typer
 
 from tellapart.builders.pipeline import build, journal_of
+from tellapart.cli.build import _kept
+from tellapart.cli.invocation import interruptible
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, MissingDependencyError, RunError
 from tellapart.report.browser import open_in_browser
@@ -96,6 +100,27 @@ def test_a_build_that_was_stopped_goes_on_and_ends_in_the_same_bytes(
     assert f"{len(kept)} were decided by an earlier build" in printed
     assert contents(cut) == contents(whole)
     no_trace(cut)
+
+
+@pytest.mark.slow
+def test_a_build_that_decided_nothing_keeps_nothing(
+    recipe: Callable[..., Path], started: Start, tmp_path: Path
+) -> None:
+    process = started(recipe(), tmp_path / "set", seconds=20.0)
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("making square-")
+    process.send_signal(signal.SIGINT)
+    printed, said = process.communicate(timeout=30)
+    assert (printed, process.returncode) == ("", 130)
+    assert said.startswith("interrupted; nothing is kept. Begin again with: tellapart build")
+
+
+def test_a_build_that_is_interrupted_in_its_audit_keeps_its_set(recipe: Callable[..., Path], tmp_path: Path) -> None:
+    folder = build(recipe(), tmp_path / "set").folder
+    with pytest.raises(typer.Exit) as ended, interruptible(partial(_kept, folder)):
+        raise KeyboardInterrupt
+    assert ended.value.exit_code == 130
+    assert _kept(folder) == f"the set in {folder} is complete"
 
 
 def test_neither_workers_nor_order_change_a_byte(recipe: Callable[..., Path], tmp_path: Path) -> None:

@@ -50,6 +50,12 @@ def test_progress_is_told(checked: tuple[object, list[tuple[str, int, int]]]) ->
     assert checked[1] == [("shapes", k, 5) for k in range(6)]
 
 
+def test_progress_of_a_models_scorings_is_told(made_set: Callable[..., Path]) -> None:
+    told: list[tuple[str, int, int]] = []
+    check_model(Blind(), read_pair_set(made_set(n=8)), lambda *what: told.append(what))
+    assert told.count(("texts", 16, 16)) == 5
+
+
 @pytest.fixture
 def changed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     """Put another declaration in a metric's place."""

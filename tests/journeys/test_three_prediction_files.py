@@ -9,10 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sqlmodel import select
 
 from tellapart.benchmarks.bivlc import BIVLC
 from tellapart.benchmarks.sugarcrepe import SUBSETS
 from tellapart.benchmarks.winoground import WINOGROUND
+from tellapart.board.records import read_in
+from tellapart.board.settings import BoardSettings
+from tellapart.board.store import Store
+from tellapart.board.tables import Entry, Model
 from tellapart.records.run_folder import read_result
 
 Command = Callable[..., Any]
@@ -59,17 +64,33 @@ def test_three_files_of_one_system_are_one_row_everywhere(command: Command, file
     assert (record.model.name, record.model.fingerprint, record.model.kind) == ("mine", "", None)
     assert all(part.file and len(part.file.sha256) == 64 for part in record.benchmarks.values())
 
-    for name in files:
-        table = command("table", "runs/mine", "-b", name)
-        assert table.code == 0 and table.out.count("| mine |") == 1, table.err
+    table = command("table", "runs/mine")
+    assert table.code == 0, table.err
+    rows = [line for line in table.out.splitlines() if line.startswith("|")]
+    heads = ["model", "sugarcrepe choice score", "bivlc group score", "winoground group score"]
+    assert [cell.strip() for cell in rows[0].strip("| ").split("|")] == heads
+    assert [row.split("|")[1].strip() for row in rows[2:]] == ["mine", "chance"] and "–" not in rows[2]
+    latex = command("table", "runs/mine", "--latex", "--out", "table.tex")
+    assert latex.code == 0 and Path("table.tex").read_text().count("mine & ") == 1
+
+    with Store("sqlite://") as store:
+        read_in(store, BoardSettings(runs=(Path("runs"),)), print)
+        with store.session() as session:
+            (model,) = session.exec(select(Model)).all()
+            entries = session.exec(select(Entry)).all()
+            assert (model.label, len(entries), {entry.model_id for entry in entries}) == ("mine", 3, {model.id})
 
 
 def test_files_in_three_run_folders_are_one_system_still(command: Command, files: dict[str, Path]) -> None:
     for name, path in files.items():
         done = command("score", name, "--scores", path, "--data", "data", "--name", "mine", "--out", f"runs/{name}")
         assert done.code == 0, done.err
-    table = command("table", "runs/bivlc", "runs/winoground", "runs/sugarcrepe", "-b", "winoground")
+    table = command("table", "runs/bivlc", "runs/winoground", "runs/sugarcrepe")
     assert table.out.count("| mine |") == 1 and "mine (" not in table.out
+    with Store("sqlite://") as store:
+        read_in(store, BoardSettings(runs=(Path("runs"),)), print)
+        with store.session() as session:
+            assert [model.label for model in session.exec(select(Model)).all()] == ["mine"]
 
 
 def test_a_file_is_measured_once_and_another_of_its_benchmark_is_refused(

@@ -119,6 +119,13 @@ def test_the_fingerprint_of_statements_without_sets_is_that_of_earlier_runs() ->
     assert TASKS["nlvr2"].fingerprint_for(grouped, session) != TASKS["nlvr2"].fingerprint_for(two, session)
 
 
+def test_a_hidden_statement_does_not_show_the_set_it_was_written_about() -> None:
+    hiding = TASKS["nlvr2"].hiding
+    assert hiding is not None
+    row = Statement("test1-0-1-0", "Two dogs.", "a.png", "b.png", True, group="test1-0--0")
+    assert hiding.bare(row) == Statement("test1-0-1-0", "Two dogs.", "a.png", "b.png", False)
+
+
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 3)), min_size=1, max_size=12))
 def test_consistency_is_never_above_accuracy_of_equally_long_sentences_and_right_answers_win_all(

@@ -14,7 +14,7 @@ from training_sets import config, logged, squares
 
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, MetricComparison
-from tellapart.report.charts import TrainingChart, log_charts, svg, sweep_chart, write_curves
+from tellapart.report.training_curves import TrainingChart, log_charts, svg, sweep_chart, write_curves
 from tellapart.train.leaks import Leak
 from tellapart.train.model_card import model_card
 from tellapart.train.record import TrainRecord, read_record, write_record
@@ -69,6 +69,9 @@ def test_the_card_in_the_models_folder_is_that_of_the_record(run: tuple[Path, Fi
     for row in finished.comparison.rows:
         assert f"| {row.metric} | {row.n:,} | {100 * row.b:.2f} | {100 * row.a:.2f} | " in card
     assert "| `optimiser.learning_rate` | `0.001` |" in card
+    assert f"is\n`{finished.record.start}`." in card and len(finished.record.start) == 64
+    chosen_by = f"{100 * finished.state.best:.2f} % on {finished.record.data.validation} items held out"  # type: ignore[operator]
+    assert f"measurements on a validation set, with group\\_score {chosen_by} of the training data" in card
     assert f"Pareto-best is {finished.record.sweep.best:.2f}" in card  # type: ignore[union-attr]
     for header, rule in re.findall(r"^(\|.*\|)\n(\|[-:|]+\|)$", card, re.MULTILINE):
         assert header.count("|") == rule.count("|")
@@ -133,6 +136,27 @@ def test_a_p_at_the_floor_of_the_drawn_flips_is_a_bound_on_the_card(run: tuple[P
     drawn = changed(record, comparison=compared(-0.2, -0.01, flips=10_000, **floor))
     assert "-10.00 [-20.0, -1.0] | <= 0.0002 |" in model_card(drawn)
     assert "-10.00 [-20.0, -1.0] | 0.02 |" in model_card(changed(record, comparison=compared(-0.2, -0.01)))
+
+
+def test_a_start_of_a_hub_model_keeps_its_whole_fingerprint(run: tuple[Path, FinishedRun]) -> None:
+    record = run[1].record
+    assert record is not None
+    start = f"tellapart:huggingface:itc:1:{'0123456789abcdef' * 4}"
+    assert f"`{start}`" in model_card(changed(record, start=start))
+
+
+def test_a_validation_value_names_its_metric_and_its_items(run: tuple[Path, FinishedRun]) -> None:
+    record = run[1].record
+    assert record is not None and record.data.validation_metric == "group_score"
+    data = {**record.data.model_dump(), "validation": 1200}
+    left_over = "group_score 68.75 % on 1,200 items held out of the training data (data.share)"
+    assert changed(record, best=0.6875, data=data).describe_validation() == left_over
+    config = {**record.config, "data": {"train": ["a"], "validation": "folder:sets/mine"}}
+    named = changed(record, best=0.6875, data=data, config=config)
+    assert named.describe_validation() == "group_score 68.75 % on 1,200 items of folder:sets/mine"
+    older = {key: value for key, value in data.items() if key != "validation_metric"}  # before 0.2 it was not kept
+    assert "metric 68.75 % on 1,200 items of" in str(changed(named, data=older).describe_validation())
+    assert changed(record, best=None).describe_validation() is None
 
 
 def test_a_hostile_name_ends_no_cell_and_no_line(run: tuple[Path, FinishedRun]) -> None:

@@ -85,7 +85,7 @@ def _kept(folder: Path) -> str | None:
     from tellapart.builders.pipeline import journal_of
 
     if (folder / "card.json").is_file():
-        return f"the set in {folder} is complete and kept, its audit is not"
+        return f"the set in {folder} is complete"
     decided = count_decided(journal_of(folder))
     return f"{decided:,} decided candidates are kept in {journal_of(folder)}" if decided else None
 

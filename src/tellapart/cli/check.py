@@ -33,7 +33,7 @@ def check_command(
         gates = check_references(progress.callback("reference models"))
         if subject is not None:
             pairs = load_pairs("demo")
-            gates += check_model(subject, pairs.select(chosen(len(pairs), "30")))
+            gates += check_model(subject, pairs.select(chosen(len(pairs), "30")), progress.callback(subject.name))
     passed = all(gate.passed for gate in gates)
     if as_json:
         print_json({"passed": passed, "gates": [asdict(gate) for gate in gates]})

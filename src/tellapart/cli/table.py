@@ -19,9 +19,16 @@ def table_command(
     latex: Annotated[bool, typer.Option("--latex", help="For the packages booktabs and graphicx.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="The default.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Numbers in full, without marks.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Numbers in full, with intervals and marks.")] = False,
     benchmark: Annotated[
-        str | None, typer.Option("-b", "--benchmark", help="Which, where the runs measured several.")
+        list[str] | None,
+        typer.Option(
+            "-b", "--benchmark", help="One, or several as a column each; all that were measured if not given."
+        ),
     ] = None,
+    average: Annotated[
+        bool, typer.Option("--average", help="Of several benchmarks: add the plain mean of the columns.")
+    ] = False,
     layout: Annotated[
         str | None, typer.Option("--layout", help=f"Instead of a benchmark's own: {', '.join(LAYOUTS)}.")
     ] = None,
@@ -38,24 +45,26 @@ def table_command(
 ) -> None:
     """Lay runs out as the papers do: the best bold, models that the items do not tell apart from it marked."""
     from tellapart.records.run_folder import write_text_file
-    from tellapart.report.paper_tables.layouts import lay_out
-    from tellapart.report.paper_tables.writing import write_csv, write_latex, write_markdown
+    from tellapart.report.paper_tables.layouts import TableSettings, lay_out
+    from tellapart.report.paper_tables.writing import write_csv, write_json, write_latex, write_markdown
 
-    if latex + markdown + as_csv > 1:
-        raise RunError("--latex, --markdown and --csv: a table is written in one format; choose one")
-    write = write_latex if latex else write_csv if as_csv else write_markdown
-    with_tiers = not (no_tiers or as_csv)
-    paper_table = lay_out(
-        runs,
-        layout,
-        benchmark=benchmark,
+    if latex + markdown + as_csv + as_json > 1:
+        raise RunError("--latex, --markdown, --csv and --json: a table is written in one format; choose one")
+    settings = TableSettings(
+        benchmarks=tuple(benchmark or ()),
+        average=average,
         costs=costs,
         labels=labels_of(label),
         sort=sort,
-        with_tiers=with_tiers,
+        with_tiers=not (no_tiers or as_csv),
         seed=seed,
     )
-    text = write(paper_table, intervals=intervals)
+    paper_table = lay_out(runs, layout, settings)
+    if as_json:
+        text = write_json(paper_table)
+    else:
+        write = write_latex if latex else write_csv if as_csv else write_markdown
+        text = write(paper_table, intervals=intervals)
     if out is None:
         typer.echo(text, nl=False)
     else:

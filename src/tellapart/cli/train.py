@@ -42,10 +42,9 @@ def train_command(
     as_json: Json = False,
 ) -> None:
     """Train a model to tell pairs apart; killed in whatever way, --resume goes on with the same numbers."""
-    from tellapart.report.charts import write_curves
     from tellapart.report.training import print_seeds, print_trained, seeds_json, trained_json
+    from tellapart.report.training_page import PAGE, write_training_report
     from tellapart.train.config import read_config
-    from tellapart.train.run_files import RunFiles
     from tellapart.train.seeds import read_seeds, train_seeds
     from tellapart.train.training_run import run_training
 
@@ -64,7 +63,7 @@ def train_command(
                 settings, config.parent, out, resume=resume, limit=limit, allow_leak=allow_leak, progress=update
             )
             if finished.record is not None:
-                write_curves(RunFiles(out), finished.sweep)
+                write_training_report(out, finished.record)
             return finished
 
         if seeds is None:
@@ -74,8 +73,9 @@ def train_command(
     if seeds is not None:
         if records:  # of several ranks the first prints
             print_json(seeds_json(records, others)) if as_json else print_seeds(records, others)
-    elif finished.name:
-        print_json(trained_json(finished)) if as_json else print_trained(finished)
+    elif finished.record is not None:
+        shown = finished.record, folder / PAGE
+        print_json(trained_json(*shown)) if as_json else print_trained(*shown)
 
 
 def _kept(folder: Path) -> str | None:

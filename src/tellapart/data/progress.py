@@ -14,11 +14,11 @@ Progress = Callable[[str, int, int], None]
 class NotedProgress(Protocol):
     """A `Progress` that takes a note beside the numbers, too: the loss of a training step, say.
 
-    >>> def show(stage: str, done: int, total: int, note: str = "", /) -> None:
-    ...     print(f"{stage} {done}/{total} {note}")
-    >>> noted: NotedProgress = show
-    >>> noted("steps", 10, 200, "loss 1.25")
-    steps 10/200 loss 1.25
+    >>> def tell(stage: str, done: int, total: int, note: str = "", /) -> None:
+    ...     print(f"{stage}: {done} of {total}{note and ', ' + note}")
+    >>> report: NotedProgress = tell
+    >>> report("steps", 3, 8, "loss 0.5")
+    steps: 3 of 8, loss 0.5
     """
 
     def __call__(self, stage: str, done: int, total: int, note: str = "", /) -> None:

@@ -74,12 +74,13 @@ def check_references(progress: Progress | None = None) -> list[Gate]:
     return gates
 
 
-def check_model(model: Model, pairs: PairSet) -> list[Gate]:
+def check_model(model: Model, pairs: PairSet, progress: Progress | None = None) -> list[Gate]:
     """Test the laws that any model must obey: nothing but the image and the text may move a score, and both do.
 
     Args:
         model: any.
         pairs: of two images and two texts, at least two items.
+        progress: gets how far each of the five scorings is.
 
     >>> from tellapart.benchmarks.find import load_pairs
     >>> demo = load_pairs("demo")
@@ -87,13 +88,13 @@ def check_model(model: Model, pairs: PairSet) -> list[Gate]:
     ['reads the images', 'reads the texts']
     """
     on = f"{len(pairs)} items"
-    base = _scores(model, pairs, 32)
+    base = _scores(model, pairs, 32, progress)
     backwards = pairs.select(range(len(pairs))[::-1])
     again = {
-        "same scores when run again": _scores(model, pairs, 32),
-        "same scores one by one (batch size 1)": _scores(model, pairs, 1),
-        "same scores in odd batches (batch size 7)": _scores(model, pairs, 7),
-        "same scores in reversed order": _scores(model, backwards, 32)[::-1],
+        "same scores when run again": _scores(model, pairs, 32, progress),
+        "same scores one by one (batch size 1)": _scores(model, pairs, 1, progress),
+        "same scores in odd batches (batch size 7)": _scores(model, pairs, 7, progress),
+        "same scores in reversed order": _scores(model, backwards, 32, progress)[::-1],
     }
     gates = [
         Gate(model.name, on, what, "equal to the last bit", *_equality(base, values)) for what, values in again.items()
@@ -111,10 +112,10 @@ def _equality(base: NDArray[np.float32], other: NDArray[np.float32]) -> tuple[st
     return f"differ by up to {float(np.abs(base - other).max()):.3g}", False
 
 
-def _scores(model: Model, pairs: PairSet, batch_size: int) -> NDArray[np.float32]:
+def _scores(model: Model, pairs: PairSet, batch_size: int, progress: Progress | None = None) -> NDArray[np.float32]:
     # A store of its own for every call: what one pass kept must not serve the next.
     with EmbeddingStore(None) as store:
-        return score(model, pairs, store=store, batch_size=batch_size).scores.values
+        return score(model, pairs, store=store, batch_size=batch_size, progress=progress).scores.values
 
 
 def _gates_on(pairs: PairSet, name: str) -> Iterator[Gate]:

@@ -71,7 +71,7 @@ def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> 
     systems: list[System] = []
     for path in paths:
         _join(systems, System.of(path))
-    names = label_runs(_called([system.label for system in systems], labels or {}))
+    names = label_runs(_called(_names(systems), labels or {}))
     return [System(name, system.folders, system.result) for name, system in zip(names, systems, strict=True)]
 
 
@@ -84,6 +84,17 @@ def _join(systems: list[System], new: System) -> None:
             systems[number] = System(known.label, {**known.folders, **new.folders}, result)
             return
     systems.append(new)
+
+
+def _names(systems: Sequence[System]) -> list[str]:
+    """Return the systems' names; score files that share theirs with a model computed here say what they are."""
+    computed = {system.label for system in systems if system.result.model.fingerprint}
+    return [
+        f"{system.label} (score files)"
+        if system.label in computed and not system.result.model.fingerprint
+        else system.label
+        for system in systems
+    ]
 
 
 def _called(names: Sequence[str], labels: Mapping[str, str]) -> list[str]:

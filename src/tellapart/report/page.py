@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-__all__ = ["IMAGE_BUDGET", "ReportPage", "ReportRun", "make_page", "render"]
+__all__ = ["IMAGE_BUDGET", "ReportPage", "ReportRun", "make_page", "page_environment", "render"]
 
 #: Characters that pictures may take in the file, unless the caller says otherwise.
 IMAGE_BUDGET = 24_000_000
@@ -82,7 +82,7 @@ def make_page(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDG
     data = {"models": names, "sections": [view.data() for view in views if view.section.record.shape]}
     conclusions = tuple(view.conclusion for view in views)
     html = (
-        _environment()
+        page_environment()
         .get_template("template.html.j2")
         .render(
             runs=[(name, run.result) for name, run in zip(names, runs, strict=True)],
@@ -179,7 +179,8 @@ def _pictures(section: Section, budget: int) -> Album:
 _FORMATS = ("deviation", "interval", "is_deviation", "percent", "points", "thousands")
 
 
-def _environment() -> Environment:
+def page_environment() -> Environment:
+    """Return the environment of the pages' templates, which escapes all text and knows how numbers are written."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(

@@ -42,13 +42,13 @@ class WrittenReport:
 
     Attributes:
         path: None where there is no page: numbers that another tool measured have no items to show.
-        warnings: a line for each benchmark whose images are not at hand.
         conclusions: what its numbers say, of each benchmark.
+        warnings: a line for each benchmark whose images are not at hand.
     """
 
     path: Path | None
-    warnings: tuple[str, ...] = ()
     conclusions: tuple[Conclusion, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def write_run_report(folder: Path, *, bundle: bool = False) -> WrittenReport:
@@ -79,10 +79,10 @@ def write_run_report(folder: Path, *, bundle: bool = False) -> WrittenReport:
     page = make_page(runs)
     warnings = tuple(images.lost.values())
     if warnings and page.html.count(_EMBEDDED) < _count_embedded(path):
-        kept = f"{path} shows images that a new one would not: it is kept as it was"
-        return WrittenReport(path, (*warnings, kept), page.conclusions)
-    write_text_file(path, page.html)
-    return WrittenReport(path, warnings, page.conclusions)
+        warnings += (f"{path} shows images that a new one would not: it is kept as it was",)
+    else:
+        write_text_file(path, page.html)
+    return WrittenReport(path, page.conclusions, warnings)
 
 
 #: What every picture in a page begins with.

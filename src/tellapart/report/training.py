@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tellapart.report.comparisons import print_comparison
@@ -12,52 +13,49 @@ from tellapart.report.numbers import percent, plain, points
 from tellapart.report.terminal import console, print_lines, table
 
 if TYPE_CHECKING:
+    from tellapart.evaluation.compare import MetricComparison
     from tellapart.train.detectors import Detection
     from tellapart.train.record import TrainRecord
     from tellapart.train.seeds import SeedRow
     from tellapart.train.sweep import Sweep
-    from tellapart.train.training_run import FinishedRun
 
 __all__ = ["print_detection", "print_seeds", "print_trained", "seeds_json", "trained_json"]
 
 
-def trained_json(finished: FinishedRun) -> dict[str, Any]:
-    """Return a training run as one object: its model, how it went, and what it gained and lost."""
-    state = finished.state
+def trained_json(record: TrainRecord, page: Path) -> dict[str, Any]:
+    """Return a training run as one object: its model, how it went, what it gained and lost, and its page."""
     return {
-        "model": finished.name,
-        "steps": state.step,
-        "best_step": state.best_step,
-        "validation": state.best,
-        "history": state.history,
-        "resumed": finished.resumed,
-        "comparison": None if finished.comparison is None else finished.comparison.model_dump(mode="json"),
-        "sweep": None if finished.sweep is None else asdict(finished.sweep),
+        "model": record.model,
+        "steps": record.steps,
+        "best_step": record.best_step,
+        "validation": record.best,
+        "validation_metric": record.data.validation_metric,
+        "history": record.history,
+        "resumed": record.resumed,
+        "comparison": None if record.comparison is None else record.comparison.model_dump(mode="json"),
+        "sweep": None if record.sweep is None else asdict(record.sweep),
+        "report": str(page),
     }
 
 
-def print_trained(finished: FinishedRun) -> None:
-    """Print which weights were kept, how to measure them, and the comparison with the start.
-
-    >>> from tellapart.train.checkpoint import TrainingState
-    >>> from tellapart.train.training_run import FinishedRun
-    >>> print_trained(FinishedRun("local-dir:runs/a/model", TrainingState(step=8, best=0.5, best_step=4), False))
-    kept the weights after step 4 of 8: 50.00 on the validation set
-    measure with: tellapart run -m local-dir:runs/a/model
-    """
-    state = finished.state
-    value = "no validation set, so the last ones"
-    if state.best is not None:
-        value = f"{percent(state.best)} on the validation set"
+def print_trained(record: TrainRecord, page: Path) -> None:
+    """Print which weights were kept, how to measure them, what they gained and lost, and where the page is."""
+    value = record.describe_validation() or "no validation set, so the last ones"
     print_lines(
-        f"kept the weights after step {state.best_step} of {state.step}: {value}",
-        f"measure with: tellapart run -m {shlex.quote(finished.name)}",
+        plain(f"kept the weights after step {record.best_step} of {record.steps}: {value}"),
+        f"measure with: tellapart run -m {shlex.quote(record.model)}",
     )
-    if finished.comparison is not None:
+    if record.comparison is not None:
         print_lines("")
-        print_comparison(finished.comparison)
-    if finished.sweep is not None:
-        _print_sweep(finished.sweep)
+        print_comparison(record.comparison)
+        print_lines("", f"better beyond doubt: {_list(record.gained)}", f"forgotten beyond doubt: {_list(record.lost)}")
+    if record.sweep is not None:
+        _print_sweep(record.sweep)
+    print_lines("", f"report: {page}")
+
+
+def _list(rows: Sequence[MetricComparison]) -> str:
+    return plain(", ".join(f"{row.benchmark} {row.metric}" for row in rows) or "nothing")
 
 
 def _print_sweep(sweep: Sweep) -> None:

@@ -28,13 +28,13 @@ from tellapart.tasks.task import Session, Task, Units
 __all__ = ["DISTINCT_RETRIEVAL", "RankedTwice", "measure_distinct"]
 
 _SIDES = (
-    ("i2t", "a caption of the image is among the first {k} distinct captions"),
-    ("t2i", "an image of the distinct caption, of any row it stands in, is among the first {k}"),
+    ("i2t", "a caption of the image {place} of the distinct captions"),
+    ("t2i", "an image of the distinct caption, of any row that it stands in, {place} of the gallery"),
 )
 _METRICS = tuple(
     Metric(
         name=f"{side}_distinct_recall@{k}",
-        title=title.format(k=k),
+        title=title.format(place=f"is among the first {k}" if k > 1 else "comes first"),
         source="COCO-Counterfactuals `CLIP_evaluation.py`; its Table 5",
     )
     for side, title in _SIDES

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tellapart.evaluation.compare import MetricComparison
 from tellapart.train.losses.loss import FusionLoss, find_loss
 from tellapart.train.record import TrainRecord
 
-__all__ = ["model_card"]
+__all__ = ["model_card", "settings_of"]
 
 _FEW = 10
 
@@ -40,11 +40,12 @@ def _front_matter(record: TrainRecord) -> str:
 def _origin(record: TrainRecord) -> Iterator[str]:
     table, data, release = _table(record, "data"), record.data, record.versions.get("tellapart", "")
     loss, sources = _table(record, "loss")["name"], ", ".join(f"`{_code(name)}`" for name in table["train"])
-    start = f"from `{_code(record.config['model'])}` (weights `{record.start[:12]}`)"
+    start = f"from `{_code(record.config['model'])}`"
     yield f"# {record.config['name']}"
     yield (
         f"Trained by `tellapart train` {release} {start} with the loss `{loss}`, to tell\n"
-        "almost identical pairs of images and texts apart."
+        "almost identical pairs of images and texts apart. The fingerprint of the weights that it began with is\n"
+        f"`{_code(record.start)}`."
     )
     yield "## What it was trained on"
     share = table.get("share", 1)
@@ -60,13 +61,14 @@ def _origin(record: TrainRecord) -> Iterator[str]:
 
 def _validation(record: TrainRecord) -> Iterator[str]:
     smoke = f" It is a smoke run, stopped by `--limit {record.limit}`." if record.limit else ""
-    if record.best is None or record.data.validation is None:
+    value = record.describe_validation()
+    if value is None:
         yield f"The weights are those after the last of {record.steps:,} steps; there was no validation set.{smoke}"
     else:
         yield (
             f"The weights are those after step {record.best_step:,} of {record.steps:,}: the best of "
-            f"{len(record.history)} measurements on a validation set of {record.data.validation:,} items, "
-            f"{100 * record.best:.2f} %, ties counted as wrong.{smoke}"
+            f"{len(record.history)} measurements on a validation set, with {_cell(value)}, ties counted as "
+            f"wrong.{smoke}"
         )
 
 
@@ -74,12 +76,12 @@ def _settings(record: TrainRecord) -> Iterator[str]:
     yield "## Settings"
     if preset := record.config.get("preset"):
         yield f"Preset `{preset}`; all values, the preset's among them:"
-    yield _markdown(("key", "value"), [(f"`{key}`", f"`{_code(value)}`") for key, value in _values(record.config)])
+    yield _markdown(("key", "value"), [(f"`{key}`", f"`{_code(value)}`") for key, value in settings_of(record)])
 
 
-def _values(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def settings_of(record: TrainRecord) -> Iterator[tuple[str, Any]]:
     """Yield what decides the weights, in the configuration's own keys; empty values are left out."""
-    for key, value in config.items():
+    for key, value in record.config.items():
         if key in {"loss", "matching", "optimiser", "batch", "lora", "data"} and isinstance(value, dict):
             for name, each in value.items():
                 if name not in {"train", "images"} and each not in (None, [], False):
@@ -99,11 +101,9 @@ def _comparison(record: TrainRecord) -> Iterator[str]:
     yield "Percent, ties counted as wrong; paired 95 % intervals over the same items; p two-sided, Holm over all rows."
     headings = ("benchmark", "metric", "items", "before", "after", "difference", "p (Holm)")
     yield _markdown(headings, [_row(row) for row in comparison.rows], numbers_from=2)
-    lost = [row for row in comparison.rows if row.high is not None and row.high < 0]
-    gained = [row for row in comparison.rows if row.low is not None and row.low > 0]
     yield (
-        f"Better beyond doubt (the interval lies above 0): {_list(gained)}.\n"
-        f"Forgotten beyond doubt (the interval lies below 0): {_list(lost)}."
+        f"Better beyond doubt (the interval lies above 0): {_list(record.gained)}.\n"
+        f"Forgotten beyond doubt (the interval lies below 0): {_list(record.lost)}."
     ) + (
         f"\nMeasured on one side alone, and so not compared: {', '.join(comparison.unshared)}."
         if comparison.unshared

@@ -12,15 +12,16 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from tellapart.data.validation import Problem
 from tellapart.errors import RunError
-from tellapart.evaluation.compare import Comparison
+from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.records.run_folder import write_text_file
 from tellapart.records.timing_record import Machine
 from tellapart.train.leaks import Leak
 from tellapart.train.sweep import Sweep
 
-__all__ = ["DataRecord", "TrainRecord", "read_record", "write_record"]
+__all__ = ["RECORD", "DataRecord", "TrainRecord", "read_record", "write_record"]
 
-_NAME = "record.json"
+#: Its file in the run's folder.
+RECORD = "record.json"
 
 
 class _Record(BaseModel):
@@ -34,6 +35,7 @@ class DataRecord(_Record):
         rows, images, items: how many.
         fingerprint: SHA-256 of all texts and of the bytes of every image.
         validation: items that the weights were chosen by; None if the last weights were taken.
+        validation_metric: by which metric of theirs; None in records that were written before it was kept.
     """
 
     rows: int
@@ -41,6 +43,7 @@ class DataRecord(_Record):
     items: int
     fingerprint: str
     validation: int | None = None
+    validation_metric: str | None = None
 
 
 class TrainRecord(_Record):
@@ -81,6 +84,29 @@ class TrainRecord(_Record):
     comparison: Comparison | None = None
     sweep: Sweep | None = None
 
+    @property
+    def gained(self) -> tuple[MetricComparison, ...]:
+        """What is better beyond doubt: the interval of the difference lies above 0."""
+        return tuple(row for row in self._compared if row.low is not None and row.low > 0)
+
+    @property
+    def lost(self) -> tuple[MetricComparison, ...]:
+        """What is forgotten beyond doubt: the interval of the difference lies below 0."""
+        return tuple(row for row in self._compared if row.high is not None and row.high < 0)
+
+    @property
+    def _compared(self) -> tuple[MetricComparison, ...]:
+        return self.comparison.rows if self.comparison else ()
+
+    def describe_validation(self) -> str | None:
+        """Name the metric, the value in percent and the items that the weights were chosen by; None without such."""
+        if self.best is None or self.data.validation is None:
+            return None
+        table = self.config["data"]
+        name = table.get("validation") if isinstance(table, dict) else None
+        source = f"items of {name}" if name else "items held out of the training data (data.share)"
+        return f"{self.data.validation_metric or 'metric'} {100 * self.best:.2f} % on {self.data.validation:,} {source}"
+
 
 def write_record(folder: Path, record: TrainRecord) -> None:
     """Write `record.json` atomically.
@@ -89,7 +115,7 @@ def write_record(folder: Path, record: TrainRecord) -> None:
         RunError: it cannot be written.
     """
     values = record.model_dump(mode="json", by_alias=True)
-    write_text_file(folder / _NAME, json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text_file(folder / RECORD, json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_record(folder: Path) -> TrainRecord:
@@ -98,7 +124,7 @@ def read_record(folder: Path) -> TrainRecord:
     Raises:
         RunError: there is none, or it is not what it must be.
     """
-    path = folder / _NAME
+    path = folder / RECORD
     try:
         return TrainRecord.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:

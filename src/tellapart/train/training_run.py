@@ -110,7 +110,7 @@ def run_training(
         if not allow_leak:
             refuse_leaks(leaks)
         fingerprint = config.fingerprint(rows.fingerprint, facts, version("tellapart"), str(limit))
-        data, resumed = _data_record(rows, validation), files.claim(fingerprint, resume=resume)
+        data, resumed = _data_record(config, rows, validation), files.claim(fingerprint, resume=resume)
         return _Beginning(started, clock, fingerprint, facts, data, tuple(leaks), limit, resumed, ranks.of)
 
     beginning = ranks.first(begin)
@@ -204,13 +204,14 @@ def _write_record(config: TrainConfig, beginning: _Beginning, files: RunFiles, f
     return replace(finished, record=record)
 
 
-def _data_record(rows: TrainingRows, validation: PairSet | None) -> DataRecord:
+def _data_record(config: TrainConfig, rows: TrainingRows, validation: PairSet | None) -> DataRecord:
     return DataRecord(
         rows=len(rows),
         images=len(set(rows.image_ids.tolist())),
         items=len(rows.items),
         fingerprint=rows.fingerprint,
         validation=None if validation is None else len(validation),
+        validation_metric=None if validation is None else metric_of(config, validation.shape),
     )
 
 

@@ -18,7 +18,7 @@ from tellapart.builders.builder import Rejected
 from tellapart.builders.caption_files import read_captions
 from tellapart.builders.captions import pairs_file
 from tellapart.builders.captions.counterfactuals import CounterfactualCaptions
-from tellapart.builders.captions.pairs_file import write_caption_pairs
+from tellapart.builders.captions.pairs_file import count_decided, write_caption_pairs
 from tellapart.builders.captions.rewriting import Counterfactual, counterfactuals
 from tellapart.builders.captions.stages import CaptionOptions, Stages, open_stages
 from tellapart.builders.executor import Lost
@@ -187,8 +187,9 @@ def test_pairs_that_were_stopped_at_any_byte_go_on_to_the_same_file(recipe: Writ
     for cut in (0, 10, len(seen[0]) - 3, len(seen[2]), len(seen[3]) + 5, len(last)):
         out.unlink()
         journal.write_bytes(last[:cut])
+        decided = count_decided(journal)
         resumed = write_caption_pairs(path, out).resumed
-        assert resumed == max(0, last[:cut].count(b"\n") - 1)
+        assert decided == resumed == max(0, last[:cut].count(b"\n") - 1)
         assert out.read_bytes() == whole
     out.unlink()
     journal.write_bytes(last.replace(b'"recipe": "', b'"recipe": "0'))

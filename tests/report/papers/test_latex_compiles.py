@@ -13,7 +13,7 @@ import pytest
 
 from tellapart.report.paper_tables import latex_text as written
 from tellapart.report.paper_tables.latex_text import fit_width, latex_packages, latex_text
-from tellapart.report.paper_tables.layouts import lay_out
+from tellapart.report.paper_tables.layouts import TableSettings, lay_out
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow
 from tellapart.report.paper_tables.writing import write_latex
 
@@ -119,7 +119,11 @@ def test_every_layout_compiles(typeset, engine, save, vlue, vlue_costs, publish)
         "retrieval": lay_out([publish("m", recalls, "retrieval")]),
         "vlue": lay_out(vlue, "vlue"),
         "vlue-captions": lay_out([publish("m_1", numbers, "captions")], "vlue-captions"),
-        "vlue-cost": lay_out(vlue, "vlue-cost", costs=vlue_costs),
+        "vlue-cost": lay_out(vlue, "vlue-cost", TableSettings(costs=vlue_costs)),
+        "many benchmarks": lay_out(
+            [save(f"m_{k}", seed=k, benchmark=name) for name in ("winoground", "a_b") for k in range(2)],
+            settings=TableSettings(average=True),
+        ),
     }
     for table in tables.values():
         typeset("\n".join(write_latex(table, intervals=intervals) for intervals in (False, True)), engine)

@@ -22,7 +22,7 @@ from tellapart.metrics.choice import choice_score
 from tellapart.records.run_folder import read_result, read_samples, write_result
 from tellapart.report.measured import gather
 from tellapart.report.paper_tables.latex_text import latex_text
-from tellapart.report.paper_tables.layouts import lay_out
+from tellapart.report.paper_tables.layouts import TableSettings, lay_out
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow
 from tellapart.report.paper_tables.writing import write_csv, write_latex, write_markdown
 from tellapart.report.plots.bars import title_of
@@ -159,7 +159,7 @@ def test_retrieval_is_laid_out_as_in_coco_counterfactuals(publish) -> None:
         )
         for model, row in printed.items()
     ]
-    table = lay_out(folders, with_tiers=False)
+    table = lay_out(folders, settings=TableSettings(with_tiers=False))
     assert [(column.group, column.name) for column in table.columns] == [
         *(("Text retrieval", f"R@{k}") for k in (1, 5, 10)),
         *(("Image retrieval", f"R@{k}") for k in (1, 5, 10)),
@@ -171,7 +171,7 @@ def test_retrieval_is_laid_out_as_in_coco_counterfactuals(publish) -> None:
 
 def test_the_best_is_bold_and_its_tier_is_marked_by_the_test(save) -> None:
     folders = [save(f"m{k}", skill=skill, seed=k, n=60) for k, skill in enumerate((0.1, 3.0, 2.8))]
-    table = lay_out(folders, benchmark="shapes")
+    table = lay_out(folders, settings=TableSettings(benchmarks=("shapes",)))
     outcomes = {}
     for run in gather(folders):
         outcomes[run.label] = np.array(
@@ -182,7 +182,9 @@ def test_the_best_is_bold_and_its_tier_is_marked_by_the_test(save) -> None:
     assert {label for label, cell in cells.items() if cell.best or cell.near} == set(first) == {"m1", "m2"}
     assert [label for label, cell in cells.items() if cell.best] == [first[0]]
     assert "dagger" in table.notes[1]
-    assert not any(cell.near for row in lay_out(folders, with_tiers=False).rows for cell in row.cells)
+    assert not any(
+        cell.near for row in lay_out(folders, settings=TableSettings(with_tiers=False)).rows for cell in row.cells
+    )
 
 
 def test_tiers_of_a_subset_are_those_of_its_items(save) -> None:
@@ -206,7 +208,7 @@ def test_vlues_tables_are_the_papers(vlue, vlue_costs, vlue_published, publish) 
     assert [column.name for column in tasks.columns] == list(vlue_published)
     assert [(row.block, row.label) for row in tasks.rows] == [("NLVR2", "Test-OOD"), ("VQA", "Test-OOD")]
     assert [cell.best for cell in tasks.rows[0].cells].index(True) == list(vlue_published).index("X-VLM")
-    cost = lay_out(vlue, "vlue-cost", costs=vlue_costs)
+    cost = lay_out(vlue, "vlue-cost", TableSettings(costs=vlue_costs))
     assert {row.label: round(row.cells[0].value, 3) for row in cost.rows} == pytest.approx(
         {model: row[2] for model, row in vlue_published.items()}, abs=0.0051
     )
@@ -220,6 +222,8 @@ def test_runs_of_one_model_fill_one_column(publish) -> None:
     runs = [publish("m", {("nlvr2", "accuracy"): 0.8}), publish("m", {("vlue-nlvr2", "accuracy"): 0.7})]
     table = lay_out(runs, "vlue")
     assert [(row.label, row.cells[0].value) for row in table.rows] == [("Test-P", 80.0), ("Test-OOD", 70.0)]
+    with_dev = lay_out([*runs, publish("m", {("nlvr2-dev", "accuracy"): 0.9})], "vlue")
+    assert [row.label for row in with_dev.rows] == ["Dev", "Test-P", "Test-OOD"]
     twice = lay_out([*runs, publish("m", {("nlvr2", "accuracy"): 0.6})], "vlue")
     assert [column.name for column in twice.columns] == ["m (run 1)", "m (run 2)"]
     assert [[cell.value for cell in row.cells] for row in twice.rows] == [[80.0, 60.0], [70.0, None]]
@@ -332,14 +336,14 @@ def test_what_a_table_cannot_show_is_said(save, vlue) -> None:
     with pytest.raises(RunError, match="vlue-cost needs what models cost"):
         lay_out(vlue, "vlue-cost")
     with pytest.raises(RunError, match="no run measured 'x'; they hold shapes"):
-        lay_out([folder], benchmark="x")
+        lay_out([folder], settings=TableSettings(benchmarks=("x",)))
 
 
 def test_a_model_without_a_cost_is_said(vlue, tmp_path) -> None:
     path = tmp_path / "some.csv"
     path.write_text("model,ms\nLXMERT,1\n")
     with pytest.raises(RunError, match="no ms of ViLBERT; the file has LXMERT"):
-        lay_out(vlue, "vlue-cost", costs=path)
+        lay_out(vlue, "vlue-cost", TableSettings(costs=path))
 
 
 def test_the_best_is_bold_only_above_chance(save) -> None:
@@ -354,14 +358,14 @@ def test_the_best_is_bold_only_above_chance(save) -> None:
 
 def test_labels_rename_models_and_rows_keep_the_order_or_are_sorted(save) -> None:
     folders = [save("weak", skill=0.2, seed=1, n=60), save("strong", skill=4.0, seed=2, n=60)]
-    named = lay_out(folders, labels={"strong": "Ours, 12 layers"})
+    named = lay_out(folders, settings=TableSettings(labels={"strong": "Ours, 12 layers"}))
     assert [row.label for row in named.rows if not row.plain] == ["weak", "Ours, 12 layers"]
-    by_group = lay_out(folders, sort="group_score")
+    by_group = lay_out(folders, settings=TableSettings(sort="group_score"))
     assert [row.label for row in by_group.rows if not row.plain] == ["strong", "weak"]
     with pytest.raises(RunError, match=r"--label string=\.\.\.: no model has that name; these runs hold weak, strong"):
-        lay_out(folders, labels={"string": "x"})
+        lay_out(folders, settings=TableSettings(labels={"string": "x"}))
     with pytest.raises(RunError, match="has no 'grup_score' of shapes"):
-        lay_out(folders, sort="grup_score")
+        lay_out(folders, settings=TableSettings(sort="grup_score"))
 
 
 def test_a_limited_run_says_so_in_every_table_and_picture(save) -> None:

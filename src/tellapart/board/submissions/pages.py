@@ -23,7 +23,11 @@ from tellapart.board.submissions.service import Submissions
 __all__ = ["RefusingRoute", "page", "render_template", "wants_page"]
 
 _UNDER_WAY = ("received", "validated", "measuring")
-_LOOKS = {**dict.fromkeys(_UNDER_WAY, "even"), "done": "won", **dict.fromkeys(("refused", "failed", "stopped"), "lost")}
+_LOOKS = {
+    **dict.fromkeys(_UNDER_WAY, "even"),
+    "done": "won",
+    **dict.fromkeys(("refused", "surplus", "failed", "stopped"), "lost"),
+}
 
 #: A full disk, or a database that another process has locked.
 _UNABLE = RefusedError(503, "the server cannot do this now; nothing was changed, try again later")
@@ -63,7 +67,8 @@ def page(request: Request, board: Submissions, template: str, data: Mapping[str,
         return JSONResponse(dict(data), headers=headers)
     cookie = request.cookies.get(COOKIE, "")
     account = board.accounts.of_session(cookie)
-    more = {"account": account, "key": board.accounts.form_key(cookie) if account else ""}
+    key, again = board.accounts.form_key(cookie) if account else "", "again" in request.query_params
+    more = {"account": account, "key": key, "again": again}
     return HTMLResponse(render_template(template, {**data, **more}), headers=headers)
 
 
@@ -80,7 +85,11 @@ def render_template(template: str, data: Mapping[str, Any], links: Links | None 
     """
     links = links or ServerLinks()
     where = {"link": links.to, "data": links.data, "static": links.is_static}
-    return _environment().get_template(f"{template}.html.j2").render({"account": None, "key": "", **where, **data})
+    return (
+        _environment()
+        .get_template(f"{template}.html.j2")
+        .render({"account": None, "key": "", "again": False, **where, **data})
+    )
 
 
 @cache

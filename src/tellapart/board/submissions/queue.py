@@ -1,4 +1,4 @@
-"""The queue of submitted files: received -> validated -> measuring -> done, refused, failed or stopped.
+"""The queue of submitted files: received -> validated -> measuring -> done, refused, surplus, failed or stopped.
 
 Each step is one transaction, and a file is on the disk before its row is in the database. If the server dies, the next
 one continues from the row's state and ignores what an orphaned worker still prints, so that a file is measured to one
@@ -8,10 +8,15 @@ which the system releases when the process dies.
 Two processes handle a file (`worker.py`): one reads it and ends when it is validated, one measures the contents. If the
 server dies between the two, the file is read again.
 
-A file counts against the limits from the moment it is received, so that two sent at once cannot both be the last. A
-file that is refused (invalid) or failed (the server's fault) is given back. A file that was read and then could not be
-measured (stopped) counts, as labels could be made to decide whether measuring ends. The next file is of the user with
-the fewest measured in the last day, so a user who sends one useless file after another waits for the next day.
+A file counts against the limits once it was read: one that waits or is refused (invalid) takes no place. The step to
+`validated` counts it in one transaction, so that of two files that were read only one gets the last place; the other
+(surplus) ends there, unmeasured and uncounted. One that failed (the server's fault) is given back. A file that was read
+and then could not be measured (stopped) counts, as labels could be made to decide whether measuring ends. The next file
+is of the user with the fewest measured in the last day, so a user who sends one useless file after another waits for
+the next day.
+
+The same bytes of the same user are not measured again: they are answered with what the first of them got, which tells
+nothing new and so costs nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +46,7 @@ from tellapart.board.submissions.queue_limits import QueueLimits
 from tellapart.board.submissions.refused import RefusedError
 from tellapart.errors import ScoreError, TellapartError
 
-__all__ = ["Queue", "Upload", "Worker"]
+__all__ = ["Queue", "Receipt", "Upload", "Worker"]
 
 _DAY = 86_400
 _MOST_STARTS = 3  # a file that took the server down so often is not tried again
@@ -54,6 +59,12 @@ SELECT submission.* FROM submission LEFT JOIN had USING (user) WHERE state IN ('
 ORDER BY state != 'validated', coalesce(files, 0), submission.rowid LIMIT 1
 """  # noqa: S608  (constants; a file that was begun already comes first)
 
+_OF_SIZE = "SELECT 1 FROM submission WHERE user = ? AND benchmark = ? AND bytes BETWEEN ? AND ? LIMIT 1"
+_SAME = f"""
+SELECT id, state FROM submission WHERE user = ? AND benchmark = ? AND sha256 = ? AND substr(file, -length(?)) = ?
+AND ({_UNDER_WAY} OR state IN ('done', 'stopped') OR (state = 'refused' AND created >= ?)) ORDER BY rowid LIMIT 1
+"""  # noqa: S608  (constants)
+
 
 @dataclass(frozen=True, slots=True)
 class Upload:
@@ -62,6 +73,15 @@ class Upload:
     path: Path
     bytes: int
     sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a file that was sent: its id, its state, and whether it was there before, as the same bytes."""
+
+    id: str
+    state: str
+    again: bool = False
 
 
 class Queue:
@@ -99,8 +119,18 @@ class Queue:
             raise RefusedError(404, f"no hidden benchmark {benchmark!r:.80}")
         self.limits.check(rows, account.user, self.prepared[benchmark].benchmark)
 
-    def take(self, account: Account, benchmark: str, model: str, file: str, upload: Upload) -> str:
-        """Take a complete file into the queue; return its id.
+    def may_be_again(self, rows: sqlite3.Connection, user: str, benchmark: str, sizes: range) -> bool:
+        """Return whether a user sent a file of such a size to a benchmark: the next may be the same again."""
+        return rows.execute(_OF_SIZE, (user, benchmark, sizes.start, sizes.stop - 1)).fetchone() is not None
+
+    def _find_same(self, rows: sqlite3.Connection, user: str, benchmark: str, file: str, sha256: str) -> Receipt | None:
+        """Return the file of the same bytes and ending that was sent before; of refused ones, one of this day."""
+        midnight, suffix = self.clock() - self.clock() % _DAY, PurePosixPath(file).suffix
+        row = rows.execute(_SAME, (user, benchmark, sha256, suffix, suffix, midnight)).fetchone()
+        return None if row is None else Receipt(row["id"], row["state"], again=True)
+
+    def take(self, account: Account, benchmark: str, model: str, file: str, upload: Upload) -> Receipt:
+        """Take a complete file into the queue, or find the same one that was sent before.
 
         Args:
             file: its name, shown to its sender; of it only the ending is used.
@@ -116,6 +146,10 @@ class Queue:
             for each in (folder, self.folder):  # the file's name, too, survives a power cut
                 _sync(each)
             with self.database.change() as rows:
+                if same := self._find_same(rows, account.user, benchmark, file, upload.sha256):
+                    shutil.rmtree(folder, ignore_errors=True)
+                    self.database.log(rows, self.clock(), account.user, "submission again", {"submission": same.id})
+                    return same
                 self.check(rows, account, benchmark)
                 values = (id_, account.user, benchmark, model, file, upload.sha256, upload.bytes, self.clock())
                 rows.execute(
@@ -133,7 +167,7 @@ class Queue:
                 raise RefusedError(507, why) from error
             raise
         self.wake.set()
-        return id_
+        return Receipt(id_, "received")
 
     @contextmanager
     def lock(self) -> Iterator[bool]:
@@ -184,7 +218,8 @@ class Queue:
         form = self._read(id_, file, prepared, limits)
         if not form:
             return
-        self._step(id_, "received", "validated")
+        if not self._count(id_, prepared):
+            return
         self._step(id_, "validated", "measuring")
         job = {"truth": str(prepared.truth.absolute()), "metrics": prepared.metrics, "step": prepared.benchmark.step}
         process = self._start(job, prepared.task, prepared.folder, form)
@@ -266,6 +301,20 @@ class Queue:
         if worker is not None:
             worker.kill()
 
+    def _count(self, id_: str, prepared: Prepared) -> bool:
+        """Count a file that was read; return False, and end it, if files before it have used up a limit."""
+        with self.database.change() as rows:
+            row = rows.execute("SELECT * FROM submission WHERE id = ?", (id_,)).fetchone()
+            if row["state"] != "received":  # counted before the server died
+                return True
+            used = self.limits.find_used_up(rows, row["user"], prepared.benchmark, row["created"])
+            if not used:
+                rows.execute("UPDATE submission SET state = 'validated' WHERE id = ?", (id_,))
+                return True
+        used = used.replace("today", "that day")
+        self._end(id_, "surplus", f"{used} submissions were used up by files before this one; it does not count")
+        return False
+
     def _step(self, id_: str, before: str, after: str) -> None:
         with self.database.change() as rows:
             rows.execute("UPDATE submission SET state = ? WHERE id = ? AND state = ?", (after, id_, before))
@@ -284,7 +333,7 @@ class Queue:
             except sqlite3.OperationalError:
                 if self.stopping.wait(_AGAIN):
                     raise
-        if state == "refused":
+        if state in ("refused", "surplus"):
             shutil.rmtree(self.folder / id_, ignore_errors=True)
 
 

@@ -17,7 +17,7 @@ __all__ = ["REFUSED_A_DAY", "QueueLimits", "UploadLimit"]
 #: Uncounted files of a user in a day, over all benchmarks: each costs the server time and the user no attempt.
 REFUSED_A_DAY = 20
 _DAY = 86_400
-_IN_COUNTED = "state IN ('received', 'validated', 'measuring', 'done', 'stopped')"
+_IN_COUNTED = "state IN ('validated', 'measuring', 'done', 'stopped')"
 _UNCOUNTED = f"SELECT count(*) FROM submission WHERE user = ? AND created >= ? AND NOT {_IN_COUNTED}"  # noqa: S608
 _TOTAL_AND_TODAY = f"""
 SELECT count(*), coalesce(sum(created >= ?), 0) FROM submission WHERE benchmark = ? AND user = ? AND {_IN_COUNTED}
@@ -52,13 +52,19 @@ class QueueLimits:
         next_day = f"the next day (UTC) begins in {(midnight + _DAY - now) / 3600:.1f} hours"
         if rows.execute(_UNCOUNTED, (user, midnight)).fetchone()[0] >= REFUSED_A_DAY:
             raise RefusedError(
-                429, f"{REFUSED_A_DAY} files of {user} were refused today, and no more are read; {next_day}"
+                429, f"{REFUSED_A_DAY} files of {user} wait or came to nothing today, and no more are read; {next_day}"
             )
-        total, today = rows.execute(_TOTAL_AND_TODAY, (midnight, name, user)).fetchone()
+        if used := self.find_used_up(rows, user, benchmark, now):
+            when = f"; {next_day}" if used.startswith("today") else ""
+            raise RefusedError(429, f"{user} has used {used} submissions to {name}{when}")
+
+    @staticmethod
+    def find_used_up(rows: sqlite3.Connection, user: str, benchmark: HiddenBenchmark, at: float) -> str:
+        """Return `all 20` or `today's 3` where a user's counted files reach that limit at a moment, else nothing."""
+        total, today = rows.execute(_TOTAL_AND_TODAY, (at - at % _DAY, benchmark.name, user)).fetchone()
         if total >= benchmark.total:
-            raise RefusedError(429, f"{user} has used all {benchmark.total} submissions to {name}")
-        if today >= benchmark.daily:
-            raise RefusedError(429, f"{user} has used today's {benchmark.daily} submissions to {name}; {next_day}")
+            return f"all {benchmark.total}"
+        return f"today's {benchmark.daily}" if today >= benchmark.daily else ""
 
     def is_closed(self, benchmark: HiddenBenchmark) -> bool:
         """Return whether a benchmark is closed, and the closing is written down."""

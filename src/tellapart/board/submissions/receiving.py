@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect
 
 from tellapart.board.submissions.accounts import COOKIE
 from tellapart.board.submissions.auth import RequestAuth
-from tellapart.board.submissions.queue import Upload
+from tellapart.board.submissions.queue import Receipt, Upload
 from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.service import Submissions
 from tellapart.catalog import REFERENCES
@@ -40,8 +40,8 @@ _INVISIBLE = "\u115f\u1160\u17b4\u17b5\u2028\u2029\u2800\u3164\uffa0"  # letters
 _RESERVED = {*REFERENCES, "human"}  # a board shows these as chance, as bounds and as people
 
 
-async def receive(request: Request, board: Submissions, name: str, model: str, file: str) -> str:
-    """Take a file into the queue; return its id.
+async def receive(request: Request, board: Submissions, name: str, model: str, file: str) -> Receipt:
+    """Take a file into the queue, or find the same one that was sent before.
 
     Args:
         request: a file as its body, with a token; or a browser's form with `model`, `file` and the session's `key`.
@@ -53,11 +53,12 @@ async def receive(request: Request, board: Submissions, name: str, model: str, f
     """
     auth = RequestAuth(request, board)
     account = await run_in_threadpool(auth.account, "submitter")
-    await run_in_threadpool(board.check_allowed, account, name)
+    length = _read_length(request)
+    await run_in_threadpool(board.check_allowed, account, name, range(max(0, length - _FORM), length + 1))
     if auth.is_browser:
         auth.check_site()
     most, suffixes = board.settings.upload_bytes, _SUFFIXES[board.benchmark(name).benchmark.protocol]
-    _check_size(request.headers.get("content-length"), most + _FORM)
+    _check_size(length, most + _FORM)
     with board.uploads.hold(account.user) as others:
         _check_room(board.queue.folder, (1 + others) * most + board.settings.spare_bytes)
         try:
@@ -145,10 +146,16 @@ def _check_file_name(name: str, suffixes: tuple[str, ...]) -> str:
     return (stem[: _NAME - len(suffix)] or "file") + suffix
 
 
-def _check_size(content_length: str | None, most: int) -> None:
-    """Refuse a request whose `Content-Length` is too large, before its body is read."""
-    if content_length is not None and content_length.isdigit() and int(content_length[:19]) > most:
-        raise RefusedError(413, f"the file has {int(content_length[:19]):,} bytes; at most {most:,} are taken")
+def _read_length(request: Request) -> int:
+    """Return the bytes that a request says its body has; 0 where it does not say."""
+    length = request.headers.get("content-length", "")
+    return int(length[:18]) if length.isascii() and length.isdigit() else 0
+
+
+def _check_size(length: int, most: int) -> None:
+    """Refuse a request whose body is too large, before it is read."""
+    if length > most:
+        raise RefusedError(413, f"the file has {length:,} bytes; at most {most:,} are taken")
 
 
 def _check_room(folder: Path, needed: int) -> None:

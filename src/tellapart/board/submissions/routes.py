@@ -23,6 +23,7 @@ __all__ = ["router_of"]
 
 _BODY = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 _Format = Annotated[str | None, Query(alias="format", description="`json` for JSON in a browser, too.")]
+_Again = Annotated[str | None, Query(alias="again", description="Anything: the page says that the file came again.")]
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     401: {"description": "refused: no valid token"},
     403: {"description": "refused: not allowed"},
@@ -77,7 +78,7 @@ def _add_reading(router: APIRouter, board: Submissions) -> None:
         return page(request, board, "sent", {"submissions": board.sent(account)})
 
     @router.get("/submissions/{submission}")
-    def one(request: Request, submission: str, _format: _Format = None) -> Response:
+    def one(request: Request, submission: str, _format: _Format = None, _again: _Again = None) -> Response:
         """Show a submission's state and numbers."""
         account = RequestAuth(request, board).account("reader")
         return page(request, board, "submission", {"submission": board.view(submission, account)})
@@ -95,12 +96,16 @@ def _add_sending(router: APIRouter, board: Submissions) -> None:
         model: Annotated[str, Query(description="The model's name on the board.")] = "",
         file: Annotated[str, Query(description="The file's name; its ending gives the format.")] = "",
     ) -> Response:
-        """Send a file of scores or answers as the request's body, or as a form; it is measured in its turn."""
-        id_ = await receive(request, board, name, model, file)
-        address = str(request.url_for("one", submission=id_).path)
+        """Send a file of scores or answers as the request's body, or as a form; it is measured in its turn.
+
+        The same bytes sent again are answered with 200 and the first one's state, and do not count.
+        """
+        taken = await receive(request, board, name, model, file)
+        address = str(request.url_for("one", submission=taken.id).path)
         if RequestAuth(request, board).is_browser:
-            return RedirectResponse(address, 303)
-        return JSONResponse({"id": id_, "state": "received", "at": address}, 202, {"Location": address})
+            return RedirectResponse(f"{address}?again=1" if taken.again else address, 303)
+        content = {"id": taken.id, "state": taken.state, "at": address, "again": taken.again}
+        return JSONResponse(content, 200 if taken.again else 202, {"Location": address})
 
 
 def _add_sessions(router: APIRouter, board: Submissions) -> None:

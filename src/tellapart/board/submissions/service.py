@@ -147,14 +147,23 @@ class Submissions:
             ),
         }
 
-    def check_allowed(self, account: Account, name: str) -> None:
+    def check_allowed(self, account: Account, name: str, sizes: range) -> None:
         """Refuse a file before it comes where `Queue.take` would refuse it.
+
+        Args:
+            account: of its sender.
+            name: of the benchmark.
+            sizes: that it may have: one of a size that was sent before may be the same file, and is answered.
 
         Raises:
             RefusedError: as `Queue.check`.
         """
         with self.database.look() as rows:
-            self.queue.check(rows, account, name)
+            try:
+                self.queue.check(rows, account, name)
+            except RefusedError as error:
+                if error.status == 404 or not self.queue.may_be_again(rows, account.user, name, sizes):
+                    raise
 
     def view(self, id_: str, account: Account) -> dict[str, Any]:
         """Return a submission as its sender, or an admin, may see it.

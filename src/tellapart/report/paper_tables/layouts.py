@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,10 @@ from tellapart.catalog import nearest
 from tellapart.errors import RunError, UnknownNameError
 
 if TYPE_CHECKING:
+    from tellapart.records.systems import System
     from tellapart.report.paper_tables.paper_table import PaperTable
 
-__all__ = ["LAYOUTS", "lay_out"]
+__all__ = ["LAYOUTS", "TableSettings", "lay_out"]
 
 #: Layout -> what it shows; without one, a benchmark's own.
 LAYOUTS = {
@@ -22,50 +24,81 @@ LAYOUTS = {
 }
 
 
-def lay_out(
-    folders: Sequence[Path],
-    layout: str | None = None,
-    *,
-    benchmark: str | None = None,
-    costs: Path | None = None,
-    labels: Mapping[str, str] | None = None,
-    sort: str | None = None,
-    with_tiers: bool = True,
-    seed: int = 0,
-) -> PaperTable:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSettings:
+    """What is laid out of runs.
+
+    Attributes:
+        benchmarks: whose, where no layout is named; all that the runs measured if none. One is laid out as its paper
+            does it, several as a column each.
+        average: of several: add the plain mean of the columns.
+        costs: of `vlue-cost`: a file of `tellapart time`, or CSV.
+        labels: a model's name -> what to call it.
+        sort: a metric (of several benchmarks: one of them, or `Avg`) to order the models by, the highest first; as
+            they were named if not given.
+        with_tiers: mark models that the items do not tell apart from the best.
+        seed: of the tests behind that.
+    """
+
+    benchmarks: tuple[str, ...] = ()
+    average: bool = False
+    costs: Path | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    sort: str | None = None
+    with_tiers: bool = True
+    seed: int = 0
+
+
+_DEFAULT = TableSettings()
+
+
+def lay_out(folders: Sequence[Path], layout: str | None = None, settings: TableSettings = _DEFAULT) -> PaperTable:
     """Return runs as a table.
 
     Args:
         folders: run folders.
-        layout: one of `LAYOUTS`; the benchmark's own if not given.
-        benchmark: whose, where no layout is named; the one there is if not given.
-        costs: of `vlue-cost`: a file of `tellapart time`, or CSV.
-        labels: a model's name -> what to call it.
-        sort: order the models by this metric, the best first; as they were named if not given.
-        with_tiers: mark models that the items do not tell apart from the best.
-        seed: of the tests behind that.
+        layout: one of `LAYOUTS`; the benchmark's own, or a column a benchmark, if not given.
+        settings: what of them.
 
     Raises:
         UnknownNameError: no such layout.
         RunError: the runs do not have what the table shows, or an option is missing.
     """
-    from tellapart.report.measured import gather, sort_runs
-    from tellapart.report.paper_tables.benchmark_table import benchmark_table
+    from tellapart.report.measured import gather
     from tellapart.report.paper_tables.vlue import captions_table, cost_table, tasks_table
     from tellapart.report.plots.costs import read_costs
 
     if layout is not None and layout not in LAYOUTS:
         hint = nearest(layout, LAYOUTS) or ";"
         raise UnknownNameError(f"no layout {layout!r}{hint} the layouts are {', '.join(LAYOUTS)}")
-    runs = gather(folders, labels)
-    if sort is not None:
-        runs = sort_runs(runs, benchmark, sort)
+    runs = gather(folders, settings.labels)
     if layout is None:
-        return benchmark_table(runs, benchmark, with_tiers=with_tiers, seed=seed)
+        return _own_table(runs, settings)
+    if settings.sort is not None:
+        raise RunError(f"--sort orders the models of benchmarks; {layout} has its paper's order")
     if layout == "vlue":
         return tasks_table(runs)
     if layout == "vlue-captions":
         return captions_table(runs)
-    if costs is None:
+    if settings.costs is None:
         raise RunError("vlue-cost needs what models cost; say --costs FILE (`tellapart time --out FILE`, or CSV)")
-    return cost_table(runs, read_costs(costs))
+    return cost_table(runs, read_costs(settings.costs))
+
+
+def _own_table(runs: Sequence[System], settings: TableSettings) -> PaperTable:
+    """Lay out one benchmark as its paper does, or several as a column each."""
+    from tellapart.report.measured import sort_runs
+    from tellapart.report.paper_tables.benchmark_table import benchmark_table
+    from tellapart.report.paper_tables.many_benchmarks import many_benchmarks_table
+
+    measured = settings.benchmarks or tuple(name for run in runs for name in run.result.benchmarks)
+    benchmarks = tuple(dict.fromkeys(measured))
+    with_tiers, seed, sort = settings.with_tiers, settings.seed, settings.sort
+    if len(benchmarks) > 1:
+        average = settings.average
+        return many_benchmarks_table(runs, benchmarks, average=average, sort=sort, with_tiers=with_tiers, seed=seed)
+    if settings.average:
+        raise RunError(f"--average is the mean over several benchmarks; got {', '.join(benchmarks) or 'none'}")
+    benchmark = next(iter(benchmarks), None)
+    runs = runs if sort is None else sort_runs(runs, benchmark, sort)
+    return benchmark_table(runs, benchmark, with_tiers=with_tiers, seed=seed)

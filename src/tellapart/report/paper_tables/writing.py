@@ -1,11 +1,13 @@
-"""A table as LaTeX (booktabs), Markdown or CSV."""
+"""A table as LaTeX (booktabs), Markdown, CSV or JSON."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from itertools import groupby
 
 from tellapart.data.spreadsheet import spreadsheet_cell
@@ -13,7 +15,7 @@ from tellapart.report.numbers import plain
 from tellapart.report.paper_tables.latex_text import fit_width, latex_packages, latex_text
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow
 
-__all__ = ["write_csv", "write_latex", "write_markdown"]
+__all__ = ["write_csv", "write_json", "write_latex", "write_markdown"]
 
 #: A table in LaTeX with more columns of numbers takes the whole width of a page with two columns of text.
 _MOST_COLUMNS = 7
@@ -177,6 +179,18 @@ def write_csv(table: PaperTable, *, intervals: bool = False) -> str:
     ]
     writer.writerows(map(spreadsheet_cell, row) for row in rows)
     return target.getvalue()
+
+
+def write_json(table: PaperTable) -> str:
+    """Return everything that a table holds: numbers in full with their intervals, and marks.
+
+    >>> from tellapart.report.paper_tables.paper_table import TableColumn
+    >>> row = TableRow("a", (TableCell(50.0, 40.0, 60.0, best=True),))
+    >>> table = PaperTable("demo", ("model",), (TableColumn("", "group"),), (row,))
+    >>> json.loads(write_json(table))["rows"][0]["cells"]
+    [{'value': 50.0, 'low': 40.0, 'high': 60.0, 'best': True, 'near': False}]
+    """
+    return f"{json.dumps(asdict(table), indent=1, allow_nan=False)}\n"
 
 
 def _flat_names(table: PaperTable) -> list[str]:

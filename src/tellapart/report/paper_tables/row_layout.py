@@ -1,0 +1,195 @@
+"""How a row of a table is made of a record's numbers: as the benchmark's paper does it, or the first look."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tellapart.benchmarks.benchmark import ALL
+from tellapart.benchmarks.benchmark import PaperTable as RowOf
+from tellapart.benchmarks.find import declared_benchmark
+from tellapart.records.result import BenchmarkResult, Value
+from tellapart.records.systems import System
+from tellapart.report.measured import first_metrics, outcomes_of, samples_of
+from tellapart.report.numbers import is_imported, ties_right
+from tellapart.report.paper_tables.paper_row import groups_of, numbers_of, paper_row
+from tellapart.report.paper_tables.paper_table import TableCell, TableColumn
+from tellapart.stats.tiers import tiers
+
+__all__ = ["AUTHORS_RULE", "RowLayout", "mark_tiers", "paper_layout", "plain_layout", "with_authors_rule"]
+
+#: Where a cell's number comes from: a tag's value (or ALL), and the metric.
+_Source = tuple[str, str]
+
+#: What follows a metric's name where it is counted as the benchmark's authors do.
+AUTHORS_RULE = " (argmax)"
+
+_RECALLS = {
+    (f"{side} retrieval{captions}", f"R@{k}"): f"{name}{rule}_recall@{k}"
+    for captions, rule in (("", ""), (" (distinct captions)", "_distinct"))
+    for side, name in (("Text", "i2t"), ("Image", "t2i"))
+    for k in (1, 5, 10)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RowLayout:
+    """How a row is made of a record's numbers, and which cells are one of these numbers unchanged.
+
+    Attributes:
+        tag: whose values' numbers the row takes; empty if it takes those over all items alone.
+        row_of: makes the row: column -> percent.
+        sources: of each column, the number that it is; None of a mean of several.
+    """
+
+    tag: str
+    row_of: RowOf
+    columns: tuple[TableColumn, ...]
+    sources: tuple[_Source | None, ...]
+
+    def cells(self, record: BenchmarkResult) -> tuple[TableCell, ...]:
+        """Return a model's row; what is one number of the record has its interval."""
+        groups = groups_of(record, self.tag)
+        numbers = self._fill(numbers_of(groups))
+        return tuple(
+            TableCell(number)
+            if number is None or source is None
+            else TableCell.with_interval(number, groups[source[0]][source[1]])
+            for number, source in zip(numbers, self.sources, strict=True)
+        )
+
+    def chance(self, record: BenchmarkResult) -> tuple[TableCell, ...]:
+        """Return the row of a model without information; empty cells where chance is not defined."""
+        known = {
+            value: {name: one.chance for name, one in own.items() if one.chance is not None}
+            for value, own in groups_of(record, self.tag).items()
+        }
+        return tuple(map(TableCell, self._fill(known)))
+
+    def only(self, number: int) -> RowLayout:
+        """Return a layout of one of its columns."""
+
+        def row_of(numbers: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+            return dict([list(self.row_of(numbers).items())[number]])
+
+        return RowLayout(self.tag, row_of, (self.columns[number],), (self.sources[number],))
+
+    def _fill(self, numbers: Mapping[str, Mapping[str, float]]) -> list[float | None]:
+        row = paper_row(self.row_of, numbers)
+        return [None] * len(self.columns) if row is None or len(row) != len(self.columns) else list(row.values())
+
+
+def with_authors_rule(benchmark: str, record: BenchmarkResult) -> BenchmarkResult:
+    """Add to a record what the benchmark's authors print, where they count a tie as right."""
+    declared = declared_benchmark(benchmark)
+    if declared is None or not declared.tie_is_right or is_imported(record):
+        return record
+    # Its interval would need the items, so it has none.
+    added = {
+        name + AUTHORS_RULE: value.model_copy(update={"value": ties_right(value), "low": None, "high": None})
+        for name, value in record.metrics.items()
+        if name in first_metrics([record])
+    }
+    return record.model_copy(update={"metrics": record.metrics | added})
+
+
+def paper_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> RowLayout | None:
+    """Return the layout of the benchmark's paper, if it has one and some record fills it."""
+    declared = declared_benchmark(benchmark)
+    if declared is None or declared.paper is None:
+        return None
+    tag, row_of = declared.paper
+    for record in records:
+        groups = groups_of(record, tag)
+        row = paper_row(row_of, numbers_of(groups))
+        if row is not None:
+            columns = tuple(TableColumn(*_headings(name)) for name in row)
+            return RowLayout(tag, row_of, columns, _sources(row_of, groups, tuple(row)))
+    return None
+
+
+def _headings(name: str) -> tuple[str, str]:
+    """Split a column's name: what comes before its last word is what it shares with its neighbours."""
+    group, _, last = name.rpartition(" ")
+    return group, last
+
+
+def plain_layout(records: Sequence[BenchmarkResult]) -> RowLayout:
+    """Return the layout of the metrics of a first look that all the records have; of retrieval with their mean.
+
+    Raises:
+        RunError: they share no metric.
+    """
+    names = first_metrics(records)
+    authors = (name + AUTHORS_RULE for name in names)
+    names += tuple(name for name in authors if all(name in record.metrics for record in records))
+    recalls = {headings: metric for headings, metric in _RECALLS.items() if metric in names}
+    headed = {TableColumn(*headings): metric for headings, metric in recalls.items()}
+    headed |= {TableColumn("", name.replace("_", " ")): name for name in names if name not in recalls.values()}
+    # The mean is of the recalls of a gallery with an entry a row.
+    if "i2t_recall@1" in names and all("mean_recall" in record.metrics for record in records):
+        headed[TableColumn("", "Mean")] = "mean_recall"
+
+    def row_of(numbers: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+        return {f"{column.group} {column.name}": 100 * numbers[ALL][name] for column, name in headed.items()}
+
+    return RowLayout("", row_of, tuple(headed), tuple((ALL, name) for name in headed.values()))
+
+
+def _sources(
+    row_of: RowOf, groups: Mapping[str, Mapping[str, Value]], row: tuple[str, ...]
+) -> tuple[_Source | None, ...]:
+    """Find which cells are one number unchanged, and so have its interval.
+
+    Every cell of a paper's table is a number or a mean of several: with one number set to one and all others to zero,
+    a cell holds that number's weight.
+    """
+    sources: dict[str, _Source] = {}
+    for value, metrics in groups.items():
+        for metric in metrics:
+            probe = {
+                other: {name: float((other, name) == (value, metric)) for name in own} for other, own in groups.items()
+            }
+            weights = paper_row(row_of, probe) or {}
+            sources |= {column: (value, metric) for column, weight in weights.items() if weight == 100.0}
+    return tuple(sources.get(column) for column in row)
+
+
+def mark_tiers(
+    layout: RowLayout,
+    runs: Sequence[System],
+    benchmark: str,
+    rows: Sequence[tuple[TableCell, ...]],
+    seed: int,
+) -> list[tuple[TableCell, ...]]:
+    """Mark, in every column that is one number of items, the models in the first tier.
+
+    Args:
+        layout: of the rows.
+        runs: the models, all with outcomes of the same items.
+        benchmark: which.
+        rows: a row a model.
+        seed: of the sign flips, where items are not independent.
+
+    Raises:
+        RunError: the items differ.
+    """
+    with_outcomes = {name for sample in samples_of(runs[0], benchmark) for name in sample.outcomes}
+    metrics = {source[1] for source in layout.sources if source is not None} & with_outcomes
+    read = {metric: outcomes_of(runs, benchmark, metric) for metric in sorted(metrics)}
+    cells = [list(row) for row in rows]
+    for number, source in enumerate(layout.sources):
+        if source is None or source[1] not in read:
+            continue
+        outcomes = read[source[1]]
+        mask = np.array([source[0] in {ALL, tags.get(layout.tag)} for tags in outcomes.tags], dtype=np.bool_)
+        if not mask.any():
+            continue
+        clusters = [cluster for cluster, chosen in zip(outcomes.clusters, mask, strict=True) if chosen]
+        top = tiers({label: values[mask] for label, values in outcomes.of.items()}, clusters, seed=seed)[0].names
+        for own, run in zip(cells, runs, strict=True):
+            if run.label in top and len(top) > 1:
+                own[number] = replace(own[number], near=True)
+    return [tuple(own) for own in cells]

@@ -1,0 +1,54 @@
+"""Systems: which runs are of one, and what they are called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tellapart.errors import RunError
+from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord
+from tellapart.records.run_folder import write_result
+from tellapart.records.systems import System, gather
+
+
+def write(folder: Path, name: str, *benchmarks: str, **model: str) -> Path:
+    parts = {each: BenchmarkResult(title=each, fingerprint=each, metrics={}, origin="") for each in benchmarks}
+    run = RunRecord(started="2026-11-22T07:00:00+00:00", seed=0, versions={}, command="")
+    write_result(folder, Result(run=run, model=ModelRecord(name=name, **model), benchmarks=parts))
+    return folder
+
+
+def test_runs_of_one_model_on_other_benchmarks_are_one_system(tmp_path: Path) -> None:
+    one, two = write(tmp_path / "a", "m", "x", fingerprint="1"), write(tmp_path / "b", "m", "y", "z", fingerprint="1")
+    (system,) = gather([one, two])
+    assert (system.label, dict(system.folders)) == ("m", {"x": one, "y": two, "z": two})
+    assert list(system.result.benchmarks) == ["x", "y", "z"] and system.place == f"{one}, {two}"
+
+
+@pytest.mark.parametrize("change", ["dtype", "reading", "prompt", "fingerprint"])
+def test_another_way_to_compute_is_another_system(tmp_path: Path, change: str) -> None:
+    one = write(tmp_path / "a", "m", "x", fingerprint="1")
+    other = write(tmp_path / "b", "m", "y", **({"fingerprint": "1"} | {change: "other"}))
+    assert [system.label for system in gather([one, other])] == ["m (run 1)", "m (run 2)"]
+
+
+def test_two_runs_on_the_same_benchmark_stay_two(tmp_path: Path) -> None:
+    folders = [write(tmp_path / name, "m", "x", fingerprint="1") for name in "ab"]
+    assert [system.label for system in gather([*folders, folders[0]])] == ["m (run 1)", "m (run 2)"]
+
+
+def test_score_files_are_no_proof_that_they_came_from_a_computed_model(tmp_path: Path) -> None:
+    computed, files = write(tmp_path / "a", "m", "x", fingerprint="1"), write(tmp_path / "b", "m", "y")
+    assert [system.label for system in gather([files, computed])] == ["m (score files)", "m"]
+
+
+def test_labels_are_of_models_that_are_there(tmp_path: Path) -> None:
+    folders = [write(tmp_path / name, name, "x") for name in ("clip", "blip")]
+    assert [system.label for system in gather(folders, {"clip": "CLIP B/32"})] == ["CLIP B/32", "blip"]
+    with pytest.raises(RunError, match=r"--label clap=\.\.\.: no model has that name; these runs hold clip, blip"):
+        gather(folders, {"clap": "CLIP"})
+    with pytest.raises(RunError, match="no run was named"):
+        gather([])
+    with pytest.raises(RunError, match="clip did not measure 'y'; its runs hold x"):
+        System.of(folders[0]).record("y")
