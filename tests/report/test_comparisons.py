@@ -92,7 +92,9 @@ def test_a_baseline_that_is_not_there_or_is_several_runs_is_said(command, measur
         RunError, match=r"--baseline colours: 2 runs are of that model; say one of colours \(run 1\), co"
     ):
         choose_models([Path("a"), Path("b")], "colours")
-    assert choose_models([Path("a"), Path("b")], "colours (run 2)").folders["colours (run 2)"] == Path("b")
+    chosen = choose_models([Path("a"), Path("b")], "colours (run 2)")
+    (baseline,) = (run for run in chosen.runs if run.label == chosen.baseline)
+    assert {*baseline.folders.values()} == {Path("b")}
     with pytest.raises(RunError, match="b and b: one model, colours, and two are needed"):
         choose_models([Path("b"), Path("b")])
 

@@ -71,10 +71,12 @@ def compare_models(
         hint = nearest(baseline, labels) or ";"
         raise RunError(f"no model {baseline!r} to compare with{hint} the models are {', '.join(labels)}")
     pairs = list(combinations(range(len(runs)), 2))
+    matched = match_benchmarks([run.result for run in runs])
     if baseline is not None:
         own = labels.index(baseline)
         pairs = [(number, own) for number in range(len(runs)) if number != own]
-    shared = read_shared(runs, match_benchmarks([run.result for run in runs]))
+        matched = {name: held for name, held in matched.items() if own in held}
+    shared = read_shared(runs, matched)
     return ModelsComparison(
         models=tuple(labels),
         baseline=baseline,

@@ -45,7 +45,7 @@ def publish(tmp_path: Path) -> Callable[..., Path]:
     `publish("METER", {("vlue-nlvr2", "accuracy"): 0.73})` returns its folder.
     """
 
-    def write(model: str, numbers: dict[tuple[str, str], float], task: str = "pairs") -> Path:
+    def write(model: str, numbers: dict[tuple[str, str], float], task: str = "pairs", fingerprint: str = "0") -> Path:
         folder = tmp_path / f"published-{len(list(tmp_path.glob('published-*')))}"
         metrics: dict[str, dict[str, Value]] = {}
         for (benchmark, metric), number in numbers.items():
@@ -56,7 +56,9 @@ def publish(tmp_path: Path) -> Callable[..., Path]:
             for name, own in metrics.items()
         }
         run = RunRecord(started="2026-11-21T07:00:00+00:00", seed=0, versions={}, command="published")
-        write_result(folder, Result(run=run, model=ModelRecord(name=model, fingerprint="0"), benchmarks=benchmarks))
+        write_result(
+            folder, Result(run=run, model=ModelRecord(name=model, fingerprint=fingerprint), benchmarks=benchmarks)
+        )
         return folder
 
     return write

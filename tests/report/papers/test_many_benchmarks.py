@@ -69,7 +69,7 @@ def test_three_files_of_one_system_are_one_row_whether_in_one_run_folder_or_in_t
             value = read_result(folder).benchmarks[name].metrics[metric]
             assert (cell.value, cell.low, cell.high) == (100 * value.value, 100 * value.low, 100 * value.high)
     assert [cell.value for cell in table.rows[2].cells] == pytest.approx([50, 100 / 6, 100 / 6])
-    assert "items: sugarcrepe 60, bivlc 60, winoground 60" in table.notes
+    assert "sugarcrepe: 60 items, bivlc: 60 items, winoground: 60 items" in table.notes
     folders = [together(systems[:3], tmp_path / "mine"), together(systems[3:], tmp_path / "theirs")]
     assert lay_out(folders) == table == lay_out([folders[0], *systems[3:]])
     chosen = lay_out(systems, settings=TableSettings(benchmarks=("winoground", "sugarcrepe")))
@@ -103,7 +103,7 @@ def test_an_average_stands_where_the_papers_have_one(save: Save, publish: Callab
     recalls = {f"{side}_recall@{k}": k / 20 for side in ("i2t", "t2i") for k in (1, 5, 10)} | {"mean_recall": 0.27}
     numbers = {("coco-retrieval", name): value for name, value in recalls.items()}
     numbers[("vlue-nlvr2", "accuracy")], numbers[("vlue-nlvr2", "consistency")] = 0.7, 0.4
-    table = lay_out([eqben, publish("m", numbers)])
+    table = lay_out([eqben, publish("m", numbers, fingerprint=read_result(eqben).model.fingerprint)])
     assert [(one.group, one.name) for one in table.columns] == [
         ("eqben", "Avg"),
         ("coco-retrieval", "Mean"),
@@ -165,8 +165,8 @@ def test_what_cannot_be_one_table_is_said(systems, save: Save) -> None:
     with pytest.raises(RunError, match="no run measured 'valse'; they hold sugarcrepe, bivlc, winoground"):
         lay_out(systems, settings=TableSettings(benchmarks=("bivlc", "valse")))
     again = save("mine", benchmark="bivlc", n=60, seed=9, tags=PLANS["bivlc"]["tags"])
-    with pytest.raises(RunError, match="mine measured bivlc in two of these runs; name one of them"):
-        lay_out([*systems, again])
+    twice = lay_out([*systems, again])
+    assert [row.label for row in twice.rows] == ["mine (run 1)", "theirs", "mine (run 2)", "chance"]
     other = save("third", benchmark="winoground", n=50, tags=[])
     with pytest.raises(RunError, match="winoground is not the same in"):
         lay_out([*systems, other])
@@ -182,3 +182,12 @@ def test_ties_and_another_tools_numbers_are_said_with_their_benchmark(systems, s
     write_result(foreign, result.model_copy(update={"benchmarks": {"winoground": record}}))
     beside = lay_out([*systems, foreign], settings=TableSettings(benchmarks=("bivlc", "winoground")))
     assert any(note.endswith("not tested against the others (foreign on winoground)") for note in beside.notes)
+
+
+def test_rows_are_sorted_by_a_column(systems) -> None:
+    table = lay_out(systems, settings=TableSettings(sort="bivlc"))
+    assert [row.label for row in table.rows] == ["mine", "theirs", "chance"]
+    turned = lay_out([*systems[3:], *systems[:3]], settings=TableSettings(sort="Avg", average=True))
+    assert [row.label for row in turned.rows] == ["mine", "theirs", "chance"]
+    with pytest.raises(RunError, match="--sort bivcl: this table has the columns sugarcrepe, bivlc, winoground; sort"):
+        lay_out(systems, settings=TableSettings(sort="bivcl"))
