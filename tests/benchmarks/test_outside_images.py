@@ -145,9 +145,7 @@ def test_a_run_shows_pictures_from_outside_and_show_does_so_only_if_told_again(
     assert "outside" in record["run"].pop("command")
     assert "outside" not in json.dumps(record)  # or a stranger's run would allow itself what it likes
     again = command("show", "r")
-    assert re.search(
-        r"warning: pictures are missing from the report: .* allow other places with --out", again.err
-    )
+    assert re.search(r"warning: pictures are missing from the report: .* allow other places with --out", again.err)
     Path("r/report.html").unlink()
     command("show", "r")
     assert Path("r/report.html").read_text().count("data:image/") == 0

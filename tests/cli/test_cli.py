@@ -263,7 +263,7 @@ def test_a_wrong_value_is_one_line_that_helps(command, arguments: list[str], sai
         (["run", "-m"], "Option '-m' requires an argument"),
         (["run", "random"], "unexpected extra argument"),
         (["score", "winoground"], "Missing option '--scores'"),
-        (["score"], "Missing argument 'BENCHMARK'"),
+        (["score"], "Missing option '--scores'"),
         (["compare"], "Missing argument 'RUN...'"),
         (["ls"], "Missing argument 'WHAT'"),
     ],
@@ -326,7 +326,7 @@ def test_a_named_cache_is_used_and_no_cache_makes_none(command, made_set, instal
     name = f"folder:{made_set()}"
     for out, images in (("a", 24), ("b", 0)):
         ran = command("run", "-m", "colours", "-b", name, "--cache", "mine", "--out", out, "--json")
-        assert ran.json["runs"][0]["benchmarks"][name]["images_encoded"] == images
+        assert ran.json["runs"][0]["benchmarks"]["folder:set"]["images_encoded"] == images
     assert Path("mine/store.sqlite").is_file()
     assert not Path("cache").exists()
 
