@@ -265,6 +265,7 @@ def test_a_wrong_value_is_one_line_that_helps(command, arguments: list[str], sai
         (["run", "random"], "unexpected extra argument"),
         (["score", "winoground"], "Missing option '--scores'"),
         (["export"], "Missing argument 'BENCHMARK'"),
+        (["score"], "Missing option '--scores'"),
         (["compare"], "Missing argument 'RUN...'"),
         (["ls"], "Missing argument 'WHAT'"),
     ],

@@ -92,7 +92,7 @@ def test_export_and_score_close_the_circle(command: Command, made_set: Callable[
     assert command("export", name, "--to", f"t{suffix}", "--json").json == {"to": f"t{suffix}", "pairs": 24}
     filled(Path(f"t{suffix}"), np.tile(np.eye(2), (6, 1, 1)))
     found = command("score", name, "--scores", f"t{suffix}", "--out", "r", "--json").json["runs"][0]
-    assert found["benchmarks"][name]["metrics"]["group_score"]["value"] == 1.0
+    assert found["benchmarks"]["folder:mine"]["metrics"]["group_score"]["value"] == 1.0
     ran = command("export", name, "--to", f"t{suffix}")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert "exists already" in ran.err

@@ -26,6 +26,14 @@ def test_runs_of_one_model_on_other_benchmarks_are_one_system(tmp_path: Path) ->
     assert list(system.result.benchmarks) == ["x", "y", "z"] and system.place == f"{one}, {two}"
 
 
+def test_one_model_by_two_paths_is_one_system(tmp_path: Path) -> None:
+    one = write(tmp_path / "a", "hf:clip", "x", fingerprint="1")
+    two = write(tmp_path / "b", "/models/clip", "y", fingerprint="1")
+    assert [system.label for system in gather([one, two])] == ["hf:clip"]
+    named = write(tmp_path / "c", "Our CLIP", "z", fingerprint="1")
+    assert [system.label for system in gather([one, two, named])] == ["hf:clip", "Our CLIP"]
+
+
 @pytest.mark.parametrize("change", ["dtype", "reading", "prompt", "fingerprint"])
 def test_another_way_to_compute_is_another_system(tmp_path: Path, change: str) -> None:
     one = write(tmp_path / "a", "m", "x", fingerprint="1")

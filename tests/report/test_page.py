@@ -13,7 +13,7 @@ import pytest
 from tellapart.errors import DataError, RunError
 from tellapart.report.numbers import percent, points
 from tellapart.report.page import make_page, render
-from tellapart.report.rivals import p_value, rivals_of
+from tellapart.report.rivals import rivals_of
 from tellapart.report.sections import ReportRun, sections
 
 HOSTILE = """</script><script>window.hacked=1</script><img src=x onerror="window.hacked=1">'"&<!--"""
@@ -103,11 +103,21 @@ def test_models_are_set_against_each_other_and_by_subset(make_run) -> None:
     (duel,) = rivals_of(sections(runs)[0]).duels
     assert "b less a" in page.text and "less random" not in page.text
     for row in duel.rows.values():
-        assert f"{points(row.difference, row.low, row.high)} p {p_value(row)}" in page.text
+        assert f"{points(row.difference, row.low, row.high)} p {row.p_holm_text}" in page.text
     assert "corrected for all 3 tests (Holm)" in page.text
-    assert "group_score by side" in page.text
+    by_side = page.text[page.text.index("Models by side") :]
+    assert by_side.index(" b a left ") < by_side.index("a by tag")  # the best first, no reference model
     alone = Page(render(runs[:1])).text
-    assert "Models against each other" not in alone and "group_score by side" not in alone
+    assert "Models against each other" not in alone and "Models by side" not in alone
+
+
+@pytest.mark.parametrize(("benchmark", "tag"), [("mine", "bag_of_words"), ("sugarcrepe", "subset")])
+def test_the_map_of_models_is_by_the_papers_tag_or_the_first_of_several(make_run, benchmark, tag) -> None:
+    tags = [{"bag_of_words": "same" if k % 3 else "differs", "subset": "add" if k % 2 else "swap"} for k in range(30)]
+    runs = [make_run(model=name, seed=k, benchmark=benchmark, shape=(1, 2), tags=tags) for k, name in enumerate("ab")]
+    assert f"Models by {tag}" in Page(render(runs)).text
+    one = [make_run(model=name, seed=k, tags=[{"type": "only"}]) for k, name in enumerate("ab")]
+    assert "Models by" not in Page(render(one)).text
 
 
 def test_more_than_ten_pairs_of_models_are_folded(make_run) -> None:

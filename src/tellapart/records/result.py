@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
@@ -186,8 +187,12 @@ class ModelRecord(Record):
 
     @property
     def system(self) -> tuple[str, ...]:
-        """Equal for two records of one system: its name, and, if computed here, its weights and how it was read."""
-        return (self.name, self.fingerprint, self.dtype or "", self.reading or "", self.prompt or "")
+        """Equal for two records of one system: its name, and, if computed here, its weights and how it was read.
+
+        Of a computed model's name the last part counts: `hf:clip` and `/models/clip` with one fingerprint are one.
+        """
+        name = re.split(r"[/\\:@]", self.name)[-1] if self.fingerprint else self.name
+        return (name, self.fingerprint, self.dtype or "", self.reading or "", self.prompt or "")
 
 
 class RunRecord(Record):

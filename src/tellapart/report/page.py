@@ -19,15 +19,16 @@ from tellapart.report.answers import TaskExamples, examples
 from tellapart.report.charts import score_bar
 from tellapart.report.conclusions import MOST_SINGLE, Conclusion, conclude, conclude_all
 from tellapart.report.deviations import RADIUS
-from tellapart.report.heat_map import HeatMap, heat_map
+from tellapart.report.heatmap import breakdown_tag, heat_map, heat_table
 from tellapart.report.items import item_table, model_table
 from tellapart.report.pictures import Album, album
-from tellapart.report.rivals import ALPHA, Rivals, p_value, rivals_of
+from tellapart.report.rivals import ALPHA, Rivals, rivals_of
 from tellapart.report.sections import ReportRun, Section, sections
 from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 __all__ = ["IMAGE_BUDGET", "ReportPage", "ReportRun", "make_page", "page_environment", "render"]
 
@@ -108,8 +109,18 @@ class _View:
         return cls(section, pictures, rivals, conclude(section, rivals))
 
     @property
-    def heat_map(self) -> HeatMap | None:
-        return heat_map(self.section, self.rivals)
+    def heat(self) -> tuple[str, Markup] | None:
+        """The tag that breaks the benchmark down, and its models by it; None of one model, or of no two subsets.
+
+        Reference models are left out: what they get says nothing of subsets.
+        """
+        records = {entry.label: entry.record for entry in self.rivals.ranking}
+        several = [tag for tag, groups in self.section.record.by.items() if len(groups) > 1]
+        tag = breakdown_tag(records, self.section.name)
+        tag = tag if tag in several else next(iter(several), None)
+        if tag is None or len(records) < 2 or not self.section.main:
+            return None
+        return tag, heat_table(heat_map(records, self.section.name, self.section.main, tag))
 
     @property
     def examples(self) -> tuple[TaskExamples, ...]:
@@ -185,7 +196,6 @@ def page_environment() -> Environment:
         "score_bar": score_bar,
         "dot_radius": RADIUS,
         "alpha": ALPHA,
-        "p_value": p_value,
         "metrics": METRICS,
         **{name: getattr(numbers, name) for name in _FORMATS},
     }

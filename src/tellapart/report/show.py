@@ -120,7 +120,7 @@ class _Images:
 
 
 def print_runs(folder: Path, report: WrittenReport) -> None:
-    """Print the first look at every benchmark of a run: headline metrics, breakdown by tag, equivariance.
+    """Print the first look at every benchmark of a run (headline metrics, by tag, equivariance), and what it says.
 
     Raises:
         RunError: the folder is no run.
