@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tellapart.cli.board_user import user_command
+from tellapart.cli.once import OnceCommand
 from tellapart.errors import RunError, require
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["board_app"]
 
 board_app = typer.Typer(help="The board's records as a static site; its users.", no_args_is_help=True)
-board_app.command("user")(user_command)
+board_app.command("user", cls=OnceCommand)(user_command)
 
 Runs = Annotated[
     list[Path] | None,
@@ -101,7 +102,7 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-@board_app.command("export")
+@board_app.command("export", cls=OnceCommand)
 def export_command(
     out: Annotated[Path, typer.Option("--out", help="The site's folder; made if it is not there.")],
     runs: Runs = None,

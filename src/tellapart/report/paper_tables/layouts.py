@@ -71,6 +71,8 @@ def lay_out(folders: Sequence[Path], layout: str | None = None, settings: TableS
     if layout is not None and layout not in LAYOUTS:
         hint = nearest(layout, LAYOUTS) or ";"
         raise UnknownNameError(f"no layout {layout!r}{hint} the layouts are {', '.join(LAYOUTS)}")
+    if settings.costs is not None and layout != "vlue-cost":
+        raise RunError("--costs is shown by one layout; add --layout vlue-cost, or leave it out")
     runs = gather(folders, settings.labels)
     if layout is None:
         return _own_table(runs, settings)
