@@ -12,7 +12,6 @@ from sqlmodel import Session, select
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.board.tables import Benchmark, Entry, Item
-from tellapart.board.views.view import one_by_slug
 from tellapart.errors import DataError, TellapartError, UnknownNameError
 from tellapart.report.pictures import data_uri
 
@@ -29,7 +28,9 @@ def picture(session: Session, slug: str, position: int, number: int) -> tuple[st
     Raises:
         UnknownNameError: there is no such benchmark, item or picture, or its file is missing.
     """
-    benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
+    benchmark = session.exec(select(Benchmark).where(Benchmark.slug == slug)).first()
+    if benchmark is None:
+        raise UnknownNameError(f"this board has no benchmark {slug[:200]!r}")
     item = session.get(Item, (benchmark.id, position)) if 0 <= position < benchmark.n else None
     if item is None or not 0 <= number < len(item.images):
         raise UnknownNameError(f"{benchmark.name} has no picture {number} of item {position}")
