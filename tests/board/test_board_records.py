@@ -18,7 +18,8 @@ from tellapart.board.store import Store, database_url
 from tellapart.board.tables import Benchmark, Entry, Item, Model, Score, Source, Vector
 from tellapart.board.tiering import rank
 from tellapart.board.vectors import pack, unpack
-from tellapart.board.views.leaderboard import all_benchmarks, by_tag, leaderboard
+from tellapart.board.views.leaderboard import by_tag, leaderboard
+from tellapart.board.views.overview import all_benchmarks
 from tellapart.board.watch import Watch
 from tellapart.errors import DataError, RunError, StoreError
 from tellapart.records.run_folder import read_result, read_samples

@@ -51,13 +51,16 @@ def add_benchmark(session: Session, name: str, record: BenchmarkResult, samples:
     Scores computed elsewhere name only ids, and imported numbers only the benchmark: they join the one that fits.
     """
     digest = _items_digest(samples)
-    known = session.exec(select(Benchmark).where(Benchmark.name == name).order_by(col(Benchmark.id))).all()
+    whole = record.limited_from  # some of its items are no rival of all of them
+    of_name = (Benchmark.name == name, col(Benchmark.limited_from).is_not_distinct_from(whole))
+    known = session.exec(select(Benchmark).where(*of_name).order_by(col(Benchmark.id))).all()
     for benchmark in known:
         if _has_same_items(benchmark, record, digest):
             if samples and not benchmark.items_digest:
                 _fill(session, benchmark, record, samples, digest)
             return benchmark
-    slug = file_name(name) if not known else f"{file_name(name)}-{len(known) + 1}"
+    slug = file_name(name) if whole is None else f"{file_name(name)}-{len(samples)}-of-{whole}"
+    slug = slug if not known else f"{slug}-{len(known) + 1}"
     domain, rival, title = _catalogue_entry(name)
     benchmark = Benchmark(
         slug=_free_slug(slug, session.exec(select(Benchmark.slug)).all()),
@@ -66,6 +69,7 @@ def add_benchmark(session: Session, name: str, record: BenchmarkResult, samples:
         title=title or record.title,
         task=record.task,
         n=0,
+        limited_from=whole,
         domain=domain,
         rival=rival,
     )

@@ -158,7 +158,7 @@ def _on(session: Session, entry: Entry, benchmark: Benchmark) -> OnBenchmark:
     }
     worst_by, worst = _worst(session, entry, benchmark)
     return OnBenchmark(
-        title=benchmark.title,
+        title=benchmark_head(benchmark).title,
         benchmark=benchmark_head(benchmark),
         metrics={s.metric: Cell(**s.model_dump(include=set(Cell.model_fields))) for s in scores if not s.deviation},
         deviations=deviations,
