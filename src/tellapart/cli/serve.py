@@ -12,6 +12,7 @@ import typer
 
 from tellapart.cli.board_user import user_command
 from tellapart.cli.once import OnceCommand
+from tellapart.cli.options import Json, print_json
 from tellapart.errors import RunError, require
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ def export_command(
         int,
         typer.Option("--comparisons", min=0, help="Models that are compared, each with each: the first page's best."),
     ] = 25,
+    as_json: Json = False,
 ) -> None:
     """Write the board as a static site: it opens from the disk, and any web server can hold it."""
     require("fastapi", extra="board")
@@ -126,7 +128,10 @@ def export_command(
         _open_board(runs, board, database, submissions) as (settings, store),
     ):
         pages = export_site(store, settings, out, submissions=submissions, most_items=items, most_compared=comparisons)
-    typer.echo(f"{pages:,} pages; open {out / 'index.html'}")
+    if as_json:
+        print_json({"out": str(out), "pages": pages})
+    else:
+        typer.echo(f"{pages:,} pages; open {out / 'index.html'}")
 
 
 @contextmanager
