@@ -49,7 +49,7 @@ def _sources(session: Session, benchmark: Benchmark) -> Iterator[ImageSources]:
             own, circumstances = record.get("own"), RunRecord.model_validate(run)
             yield ImageSources(
                 folder=Path(folder),
-                benchmark=benchmark.name,
+                benchmark=benchmark.name if own else benchmark.name.partition("#")[0],
                 own=Located.model_validate(own) if own else None,
                 data=circumstances.data,
                 images=circumstances.images,
