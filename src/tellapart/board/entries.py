@@ -62,7 +62,7 @@ def add_benchmark(session: Session, name: str, record: BenchmarkResult, samples:
             if samples and not benchmark.items_digest:
                 _fill(session, benchmark, record, samples, digest)
             return benchmark
-    if known:
+    if known and whole is None:
         name = f"{set_name}#{record.fingerprint.rpartition('-')[2][:8]}"
     slug = file_name(name) if whole is None else f"{file_name(name)}-{len(samples)}-of-{whole}"
     domain, rival, title = _catalogue_entry(set_name)
