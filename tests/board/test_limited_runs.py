@@ -72,6 +72,8 @@ def test_a_part_takes_no_place_and_no_part_in_rankings_and_means(client: Any) ->
 def test_a_models_page_and_its_heat_map_say_which_numbers_are_of_a_part(client: Any) -> None:
     found = client.get("/models/both?format=json").json()
     assert {on["benchmark"]["part"] for on in found["on"]} == {"", PART}
+    for on in found["on"]:
+        assert {cell["limited"] for cell in on["metrics"].values()} == {on["benchmark"]["part"]}
     assert PART in client.get("/models/quick").text
     page = client.get("/benchmarks/shapes/map/type/group_score?format=json").json()
     assert [model["label"] for model in page["models"]][-1] == "quick"

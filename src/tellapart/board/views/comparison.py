@@ -34,6 +34,9 @@ __all__ = ["MOST", "ChoosePage", "ComparisonPage", "DifferingItems", "choose_pag
 #: Items listed for each side, and models between which every pair is linked: a static site writes a page for each.
 MOST = 25
 
+#: Letters of the models' addresses together: in a static site they are the name of a folder.
+_LONGEST = 240
+
 
 class DifferingItems(View):
     """The items of a benchmark that only one of two models gets right.
@@ -110,6 +113,8 @@ def choose_page(session: Session, settings: BoardSettings, *, most: int = MOST) 
     )
     rivals = [head for head in heads if head.kind == "model"]
     best = _best(session, settings, rivals if len(rivals) > 2 else heads, MOST_TOGETHER)
+    while len("+".join(head.slug for head in best)) > _LONGEST:
+        best = best[:-1]
     several = "+".join(head.slug for head in best)
     together = Link(text=f"{len(best)} models together", page="compare_many", args={"models": several})
     return ChoosePage(title="Compare models", models=heads, pairs=pairs, together=together if len(best) > 2 else None)
@@ -155,7 +160,7 @@ def comparison_page(session: Session, _settings: BoardSettings, a: str, b: str) 
         except RunError as error:
             refused.append(str(error))
             continue
-        names = {each.name: f"{each.name} ({each.part})" if each.part else each.name for each in benchmarks.values()}
+        names = {each.name: benchmark_head(each).label for each in benchmarks.values()}
         tests += [row.model_copy(update={"benchmark": names[row.benchmark]}) for row in rows if row.benchmark in names]
         differs += [_differing_items(session, benchmark, own[k], other[k]) for k, benchmark in benchmarks.items()]
     if tests:

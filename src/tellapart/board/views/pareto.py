@@ -129,15 +129,8 @@ def pareto_page(session: Session, settings: BoardSettings, cost: str, over: str 
         if row.model.slug in costs
     ]
     chosen = _read_choice(over, slugs) if over else _named(settings, board) or choose_benchmarks(have)
-    measured, left_out = [], []
-    for row in board.rows:
-        cells = [cell for k in chosen if (cell := row.cells[k]) and not cell.limited]
-        if row.model.slug not in costs or not cells or len(cells) < len(chosen):
-            left_out.append(row.model.label)
-            continue
-        mean = math.fsum(cell.value for cell in cells) / len(cells)
-        measured.append((row.model, mean, round(costs[row.model.slug] / scale, 9)))
-    measured.sort(key=lambda one: (one[2], -one[1], one[0].label))
+    measured = _measure(board, chosen, {slug: round(each / scale, 9) for slug, each in costs.items()})
+    shown = {model.slug for model, _, _ in measured}
     points, across, up = _draw(measured)
     front = [point for point in points if point.front]
     counts = {k: sum(k in own for own in have) for k in slugs.values()}
@@ -161,7 +154,7 @@ def pareto_page(session: Session, settings: BoardSettings, cost: str, over: str 
         ),
         points=points,
         line=" ".join(f"{p.x},{p.y}" for p in front),
-        left_out=tuple(left_out),
+        left_out=tuple(row.model.label for row in board.rows if row.model.slug not in shown),
         choices=tuple(
             Link(text=text, page=page, args={"cost": key, **args}, current=key == cost)
             for key, (text, _, _) in COSTS.items()
@@ -169,6 +162,18 @@ def pareto_page(session: Session, settings: BoardSettings, cost: str, over: str 
         across=across,
         up=up,
     )
+
+
+def _measure(
+    board: Leaderboard, chosen: Sequence[int], costs: Mapping[str, float]
+) -> list[tuple[ModelHead, float, float]]:
+    """Return (model, performance, cost) of the models that have a cost and a number in every column, cheapest first."""
+    measured = []
+    for row in board.rows:
+        values = [cell.value for k in chosen if (cell := row.cells[k]) and not cell.limited]
+        if row.model.slug in costs and values and len(values) == len(chosen):
+            measured.append((row.model, math.fsum(values) / len(values), costs[row.model.slug]))
+    return sorted(measured, key=lambda one: (one[2], -one[1], one[0].label))
 
 
 def choose_benchmarks(have: Sequence[Collection[int]]) -> list[int]:

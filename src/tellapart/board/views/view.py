@@ -90,6 +90,11 @@ class BenchmarkHead(_Frozen):
     has_items: bool = False
     part: str = ""
 
+    @property
+    def label(self) -> str:
+        """Its name, and how much of it was measured where that is a part."""
+        return f"{self.name} ({self.part})" if self.part else self.name
+
 
 class Cell(_Frozen):
     """One number of a table with its interval, chance and ties; a fraction, or a deviation in the unit of the scores.
