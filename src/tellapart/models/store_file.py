@@ -130,8 +130,9 @@ def _add_checksums(connection: sqlite3.Connection) -> None:
 
 
 def _is_vector(dimensions: object, data: object) -> bool:
-    whole = isinstance(data, bytes) and isinstance(dimensions, int) and len(data) == 4 * dimensions
-    return whole and bool(np.isfinite(np.frombuffer(data, "<f4")).all())
+    if not isinstance(data, bytes) or not isinstance(dimensions, int) or len(data) != 4 * dimensions:
+        return False
+    return bool(np.isfinite(np.frombuffer(data, "<f4")).all())
 
 
 def _version(connection: sqlite3.Connection, where: str) -> int:
