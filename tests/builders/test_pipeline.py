@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -275,6 +277,30 @@ def test_two_builds_of_one_set_do_not_work_at_once(recipe: Callable[..., Path], 
         build(recipe(), tmp_path / "set")
     _, said = process.communicate(timeout=60)
     assert process.returncode == 0, said
+
+
+def test_a_candidate_whose_image_was_changed_in_the_journal_is_built_again_and_said_once(
+    recipe: Callable[..., Path], tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, journal = recipe(), journal_of(tmp_path / "set")
+    build(path, tmp_path / "whole")
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tellapart.builders.pipeline.write_pair_set", stop)
+        with pytest.raises(KeyboardInterrupt):
+            build(path, tmp_path / "set")
+    with closing(sqlite3.connect(journal)) as file:
+        file.execute("UPDATE image SET data = x'00' WHERE rowid IN (1, 2)")
+        file.commit()
+    assert caplog.messages == []
+    built = build(path, tmp_path / "set")
+    (message,) = caplog.messages
+    assert re.fullmatch(rf"{journal} is damaged: [12] outcomes, first square-\d+'s, are made again", message)
+    assert built.resumed in {10, 11}
+    assert contents(tmp_path / "set") == contents(tmp_path / "whole")
 
 
 def test_a_file_that_is_no_journal_is_refused(recipe: Callable[..., Path], tmp_path: Path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import tracemalloc
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -36,7 +40,7 @@ def test_every_kind_of_outcome_comes_back(tmp_path: Path) -> None:
         assert journal.outcome("c") == outcomes["c"]
         assert journal.decided_ids() == {"a", "b"}
         assert dict(journal.images({"images/a.png"})) == {"images/a.png": b"\0\xff"}
-        with pytest.raises(KeyError, match="'d'"):
+        with pytest.raises(RunError, match="no outcome of 'd'"):
             journal.outcome("d")
         with pytest.raises(KeyError, match="other"):
             journal.images({"images/a.png"})["other.png"]
@@ -134,3 +138,83 @@ def test_a_set_is_written_while_one_image_at_a_time_is_in_memory(tmp_path: Path)
     assert [(tmp_path / "set" / name).read_bytes() == bytes([k]) * size for k, name in enumerate(references)] == [
         True
     ] * count
+
+
+def fill(path: Path) -> None:
+    with Journal(path, "1") as journal:
+        for k in range(4):
+            journal.record(f"made-{k}", made(f"made-{k}", f"images/{k // 2}.png", bytes([k // 2]) * 3000))
+        journal.record("no", Rejected("step", "reason"))
+
+
+@pytest.mark.parametrize(
+    ("statement", "lost"),
+    [
+        ("UPDATE image SET data = x'00' WHERE reference = 'images/0.png'", ["made-0", "made-1"]),
+        ("UPDATE image SET sha256 = 'x' WHERE reference = 'images/0.png'", ["made-0", "made-1"]),
+        ("DELETE FROM image WHERE reference = 'images/1.png'", ["made-2", "made-3"]),
+        ("UPDATE outcome SET told = replace(told, '\"x\"', '\"y\"') WHERE id = 'made-2'", ["made-2"]),
+        ("UPDATE outcome SET told = 'no JSON' WHERE id = 'made-2'", ["made-2"]),
+        ("UPDATE outcome SET kind = 'failed' WHERE id = 'no'", ["no"]),
+        ("UPDATE outcome SET told = x'00' WHERE id = 'no'", ["no"]),
+    ],
+)
+def test_a_damaged_outcome_or_image_is_dropped_and_can_be_recorded_again(
+    tmp_path: Path, statement: str, lost: list[str]
+) -> None:
+    path = tmp_path / "journal"
+    fill(path)
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.execute(statement)
+        file.commit()
+    with Journal(path, "1") as journal:
+        assert journal.drop_damaged() == lost
+        assert journal.decided_ids().isdisjoint(lost)
+        assert journal.drop_damaged() == []
+    fill(path)
+    with Journal(path, "1") as journal:
+        assert journal.drop_damaged() == []
+        assert dict(journal.images({"images/0.png", "images/1.png"})) == {
+            f"images/{k}.png": bytes([k]) * 3000 for k in range(2)
+        }
+
+
+def test_damage_that_comes_while_a_set_is_written_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal", "1") as journal:
+        journal.record("a", made("a", "a.png", b"one"))
+        journal._file.execute("UPDATE image SET data = x'00'")
+        with pytest.raises(RunError, match=r"journal is damaged \(the image 'a\.png'\); run it again, or delete it"):
+            journal.images({"a.png"})["a.png"]
+        journal._file.execute("UPDATE outcome SET told = '{}'")
+        with pytest.raises(RunError, match=r"journal is damaged \(the outcome of 'a'\); run it again, or delete it"):
+            journal.outcome("a")
+
+
+def test_random_bytes_in_a_journal_are_found_or_harmless(tmp_path: Path) -> None:
+    path, seen = tmp_path / "journal", Counter[str]()
+    fill(path)
+    whole = path.read_bytes()
+    with Journal(path, "1") as journal:
+        right = {name: journal.outcome(name) for name in journal.decided_ids()}
+    for seed in range(60):
+        draw, data = random.Random(seed), bytearray(whole)
+        for _ in range(40):
+            data[draw.randrange(len(data))] = draw.randrange(256)
+        path.write_bytes(data)
+        try:
+            with Journal(path, "1") as journal:
+                journal.drop_damaged()
+                kept = {name: journal.outcome(name) for name in journal.decided_ids()}
+                images = {
+                    image for outcome in kept.values() if isinstance(outcome, Made) for image in outcome.item.images
+                }
+                read = dict(journal.images(images))
+        except RunError as error:
+            assert str(path) in str(error)
+            assert "\n" not in str(error)
+            seen["error"] += 1
+        else:
+            assert kept.items() <= right.items()
+            assert read == {image: bytes([int(image[7])]) * 3000 for image in images}
+            seen["dropped" if len(kept) < len(right) else "whole"] += 1
+    assert seen["error"] > 0 < seen["dropped"], seen

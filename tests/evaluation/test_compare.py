@@ -90,6 +90,16 @@ def test_items_are_matched_by_id_whatever_their_order(made_set: Make, installed:
     assert compare(a, measured(tmp_path / "c", "random", folder)) == before
 
 
+def test_samples_with_a_line_doubled_are_refused(made_set: Make, installed: Path, tmp_path: Path) -> None:
+    folder = made_set()
+    a, b = measured(tmp_path / "a", "colours", folder), measured(tmp_path / "b", "random", folder)
+    (path,) = (b / "samples").iterdir()
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines, lines[3]]))
+    with pytest.raises(RunError, match=r"b/samples/.*\.jsonl has 13 lines where the run wrote 12"):
+        compare(a, b)
+
+
 def test_items_in_clusters_are_tested_by_flipping_whole_clusters(
     made_set: Make, installed: Path, tmp_path: Path
 ) -> None:

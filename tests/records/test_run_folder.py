@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from tellapart.errors import RunError
 from tellapart.evaluation.run import run_record
-from tellapart.records.result import ModelRecord, Result, Sample
+from tellapart.records.result import BenchmarkResult, ModelRecord, Result, Sample
 from tellapart.records.run_folder import (
     beside,
     file_name,
@@ -122,6 +124,57 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         RunError, match=r"demo.jsonl:2 is not a record this version reads: field 'id': expected a string"
     ):
+        read_samples(tmp_path, "demo")
+
+
+def with_samples(folder: Path, count: int) -> Path:
+    """Write a run whose record knows its samples, and return their file."""
+    written = write_samples(folder, "demo", [sample(f"item-{k}") for k in range(count)])
+    record = BenchmarkResult(title="", fingerprint="f", metrics={}, origin="", samples=written)
+    write_result(folder, result().model_copy(update={"benchmarks": {"demo": record}}))
+    return folder / "samples" / "demo.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda lines: [*lines, lines[1]], r"demo\.jsonl has 4 lines where the run wrote 3: its SHA-256 is"),
+        (lambda lines: lines[:2], r"demo\.jsonl has 2 lines where the run wrote 3: .*; measure the run again"),
+        (lambda lines: [lines[0].replace("0.1", "0.3"), *lines[1:]], r"demo\.jsonl was changed: its SHA-256 is"),
+        (lambda lines: [lines[1], lines[0], lines[2]], r"demo\.jsonl was changed: its SHA-256 is"),
+    ],
+)
+def test_samples_that_are_not_what_the_run_wrote_are_refused(
+    tmp_path: Path, damage: Callable[[list[str]], list[str]], message: str
+) -> None:
+    path = with_samples(tmp_path, 3)
+    assert [each.id for each in read_samples(tmp_path, "demo")] == ["item-0", "item-1", "item-2"]
+    lines = damage(path.read_bytes().decode().split("\n")[:-1])
+    path.write_bytes("".join(line + "\n" for line in lines).encode())
+    with pytest.raises(RunError, match=message):
+        read_samples(tmp_path, "demo")
+    with pytest.raises(RunError, match=message):
+        read_samples(tmp_path, "demo", read_result(tmp_path).benchmarks["demo"])
+
+
+def test_every_flipped_bit_of_samples_is_found(tmp_path: Path) -> None:
+    path = with_samples(tmp_path, 3)
+    whole, draw = path.read_bytes(), random.Random(0)
+    for _ in range(100):
+        data = bytearray(whole)
+        data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+        path.write_bytes(data)
+        with pytest.raises(RunError, match=r"demo\.jsonl"):
+            read_samples(tmp_path, "demo")
+
+
+def test_samples_of_an_older_record_are_read_and_an_item_twice_is_refused(tmp_path: Path) -> None:
+    write_samples(tmp_path, "demo", [sample("a"), sample("b")])
+    record = BenchmarkResult(title="", fingerprint="f", metrics={}, origin="")
+    write_result(tmp_path, result().model_copy(update={"benchmarks": {"demo": record}}))
+    assert len(read_samples(tmp_path, "demo")) == 2
+    write_samples(tmp_path, "demo", [sample("a"), sample("b"), sample("a")])
+    with pytest.raises(RunError, match=r"demo\.jsonl holds item 'a' twice; measure the run again"):
         read_samples(tmp_path, "demo")
 
 

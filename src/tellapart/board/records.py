@@ -143,7 +143,7 @@ def _read_run(session: Session, path: Path, source: Source) -> set[int]:
     touched = set()
     for name, record in result.benchmarks.items():
         imported = record.fingerprint.startswith(IMPORTED)
-        samples = [] if record.fingerprint.startswith((IMPORTED, HIDDEN)) else read_samples(path.parent, name)
+        samples = [] if record.fingerprint.startswith((IMPORTED, HIDDEN)) else read_samples(path.parent, name, record)
         benchmark = add_benchmark(session, name, record, samples)
         entry = Entry(
             model_id=model.id or 0,

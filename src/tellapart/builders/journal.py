@@ -1,7 +1,8 @@
 """The journal of a build: one SQLite file beside the set, with every candidate's outcome and the images of items.
 
 A build that was stopped, however, reads its journal and goes on where it was. Each outcome is written atomically, under
-its candidate's id. One process at a time holds the file, and a finished build removes it.
+its candidate's id. One process at a time holds the file, and a finished build removes it. Outcomes and images have
+digests: what is not as it was written is made again.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
 from tellapart.builders.builder import Failed, Made, Outcome, Rejected
 from tellapart.data.item import Item
-from tellapart.errors import DataError, RunError
+from tellapart.errors import DataError, RunError, first_line
 
 __all__ = ["Journal", "JournalImages", "count_decided"]
 
@@ -25,7 +27,8 @@ _PERIOD = 0.5
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS outcome (id TEXT PRIMARY KEY, kind TEXT NOT NULL, told TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS outcome (id TEXT PRIMARY KEY, kind TEXT NOT NULL, told TEXT NOT NULL, sha256 TEXT NOT NULL)
+WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS image (reference TEXT PRIMARY KEY, sha256 TEXT NOT NULL, data BLOB NOT NULL);
 """
 
@@ -62,7 +65,7 @@ class Journal:
                 self._file.executescript("BEGIN; DELETE FROM outcome; DELETE FROM image; DELETE FROM about; COMMIT;")
             self._file.execute("INSERT OR IGNORE INTO about VALUES ('fingerprint', ?)", (fingerprint,))
             (owner,) = self._file.execute("SELECT value FROM about WHERE key = 'fingerprint'").fetchone()
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             self._file.close()
             raise RunError(_refusal(path, error)) from error
         if owner != fingerprint:
@@ -112,14 +115,16 @@ class Journal:
         if isinstance(outcome, Made):
             for reference, data in outcome.images.items():
                 self._record_image(name, reference, data)
-        fields = json.dumps(_fields(outcome), ensure_ascii=False, allow_nan=False)
-        self._write("INSERT OR REPLACE INTO outcome VALUES (?, ?, ?)", name, type(outcome).__name__.lower(), fields)
+        kind, fields = type(outcome).__name__.lower(), json.dumps(_fields(outcome), ensure_ascii=False, allow_nan=False)
+        digest = _digest(name, kind, fields)
+        self._write("INSERT OR REPLACE INTO outcome VALUES (?, ?, ?, ?)", name, kind, fields, digest)
         if time.monotonic() - self._committed >= _PERIOD:
             self.commit()
 
     def _record_image(self, name: str, reference: str, data: bytes) -> None:
         digest = hashlib.sha256(data).hexdigest()
-        row = self._file.execute("SELECT sha256 FROM image WHERE reference = ?", (reference,)).fetchone()
+        with _explained(self._path):
+            row = self._file.execute("SELECT sha256 FROM image WHERE reference = ?", (reference,)).fetchone()
         if row is None:
             self._write("INSERT INTO image VALUES (?, ?, ?)", reference, digest, data)
         elif row[0] != digest:
@@ -129,23 +134,53 @@ class Journal:
         try:
             self._file.execute(statement, values)
         except sqlite3.Error as error:
+            if error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CONSTRAINT}:
+                raise _damage(self._path, str(error)) from error
             raise RunError(
                 f"{self._path} cannot be written ({error}); its content is kept: make room, and run it again to go on"
             ) from error
 
+    def drop_damaged(self) -> list[str]:
+        """Delete outcomes that are not what was recorded, or whose images are not; return the ids.
+
+        Raises:
+            RunError: the file is damaged so that it cannot be read.
+        """
+        with _explained(self._path):
+            whole = set()
+            changed = []
+            for row, reference, digest, data in self._file.execute("SELECT rowid, reference, sha256, data FROM image"):
+                if isinstance(data, bytes) and hashlib.sha256(data).hexdigest() == digest:
+                    whole.add(reference)
+                else:
+                    changed.append((row,))
+            damaged = [
+                name
+                for name, kind, fields, digest in self._file.execute("SELECT id, kind, told, sha256 FROM outcome")
+                if _digest(name, kind, fields) != digest or not _images_of(kind, fields) <= whole
+            ]
+            if damaged or changed:
+                self._file.execute("BEGIN")
+                self._file.executemany("DELETE FROM outcome WHERE id = ?", [(name,) for name in damaged])
+                self._file.executemany("DELETE FROM image WHERE rowid = ?", changed)
+                self._file.execute("COMMIT")
+        return [str(name) for name in damaged]
+
     def decided_ids(self) -> set[str]:
         """Return the ids of candidates that became items or were rejected; a failed one will be tried again."""
-        return {name for (name,) in self._file.execute("SELECT id FROM outcome WHERE kind != 'failed'")}
+        with _explained(self._path):
+            return {name for (name,) in self._file.execute("SELECT id FROM outcome WHERE kind != 'failed'")}
 
     def outcome(self, name: str) -> Outcome:
         """Return a candidate's outcome; an item comes without its images' bytes.
 
         Raises:
-            KeyError: none was recorded.
+            RunError: none was recorded, or it is damaged.
         """
-        row = self._file.execute("SELECT kind, told FROM outcome WHERE id = ?", (name,)).fetchone()
-        if row is None:
-            raise KeyError(name)
+        with _explained(self._path):
+            row = self._file.execute("SELECT kind, told, sha256 FROM outcome WHERE id = ?", (name,)).fetchone()
+        if row is None or _digest(name, *row[:2]) != row[2]:
+            raise _damage(self._path, f"no outcome of {name!r:.80}" if row is None else f"the outcome of {name!r:.80}")
         kind, fields = row[0], json.loads(row[1])
         if kind == "made":
             return Made(Item.model_validate(fields["item"]), {}, tuple(fields["redrawn"]))
@@ -153,7 +188,7 @@ class Journal:
 
     def images(self, references: set[str]) -> JournalImages:
         """Return some of the images, each read from the file when it is asked for."""
-        return JournalImages(self._file, references)
+        return JournalImages(self._path, self._file, references)
 
     def remove(self) -> None:
         """Close the journal and delete its file."""
@@ -172,7 +207,7 @@ def count_decided(path: Path) -> int:
     file = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
     try:
         (count,) = file.execute("SELECT count(*) FROM outcome WHERE kind != 'failed'").fetchone()
-    except sqlite3.DatabaseError:  # held by another build, or no journal
+    except (sqlite3.DatabaseError, UnicodeDecodeError):  # held by another build, or no journal
         return 0
     finally:
         file.close()
@@ -182,15 +217,19 @@ def count_decided(path: Path) -> int:
 class JournalImages(Mapping[str, bytes]):
     """Images of a journal by reference, as `write_pair_set` takes them; one at a time is in memory."""
 
-    def __init__(self, file: sqlite3.Connection, references: set[str]) -> None:
-        self._file = file
+    def __init__(self, path: Path, file: sqlite3.Connection, references: set[str]) -> None:
+        self._path, self._file = path, file
         self._references = references
 
     def __getitem__(self, reference: str) -> bytes:
         if reference not in self._references:
             raise KeyError(reference)
-        (data,) = self._file.execute("SELECT data FROM image WHERE reference = ?", (reference,)).fetchone()
-        return bytes(data)
+        with _explained(self._path):
+            query = "SELECT sha256, data FROM image WHERE reference = ?"
+            digest, data = self._file.execute(query, (reference,)).fetchone() or ("", b"")
+        if not isinstance(data, bytes) or hashlib.sha256(data).hexdigest() != digest:
+            raise _damage(self._path, f"the image {reference!r:.80}")
+        return data
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._references))
@@ -208,7 +247,33 @@ def _fields(outcome: Outcome) -> dict[str, object]:
     return {"error": outcome.error}
 
 
-def _refusal(path: Path, error: sqlite3.DatabaseError) -> str:
+def _digest(*columns: object) -> str:
+    """Return the SHA-256 of an outcome's id, kind and fields; empty where one of them is no text, which is damage."""
+    texts = [column for column in columns if isinstance(column, str)]
+    if len(texts) < len(columns):
+        return ""
+    return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _images_of(kind: str, fields: str) -> set[str]:
+    """Return the references of an undamaged outcome's images."""
+    return set(json.loads(fields)["item"]["images"]) if kind == "made" else set()
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Turn what SQLite raises while it reads into one line."""
+    try:
+        yield
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise _damage(path, first_line(error)) from error
+
+
+def _damage(path: Path, what: str) -> RunError:
+    return RunError(f"{path} is damaged ({what}); run it again, or delete it to begin anew")
+
+
+def _refusal(path: Path, error: sqlite3.DatabaseError | UnicodeDecodeError) -> str:
     if "locked" in str(error):
         return f"{path} is held by another build that is at work; wait for it, or name another --out"
     return f"{path} is no journal of a build ({error}); name another --out, or delete it"

@@ -6,6 +6,7 @@ the set is the same, byte for byte, for any number of workers, and however often
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from tellapart.data.rows import read_object
 from tellapart.errors import DataError, RunError
 
 __all__ = ["BuildResult", "build", "journal_of"]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +90,13 @@ def build(
         return _existing_set(out, opened.fingerprint, len(candidates))
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise DataError(f"{out} holds something already; build a pair set in a new folder")
-    with Journal(journal_of(out), opened.fingerprint) as journal:
+    path = journal_of(out)
+    with Journal(path, opened.fingerprint) as journal:
+        if damaged := journal.drop_damaged():
+            _log.warning("%s is damaged: %d outcomes, first %s's, are made again", path, len(damaged), damaged[0])
         resumed = _decide(opened, journal, candidates, executor or ProcessExecutor(workers), report)
         outcomes = {candidate.id: journal.outcome(candidate.id) for candidate in candidates}
-        _refuse_failures(outcomes, opened.recipe.max_failed, journal_of(out))
+        _refuse_failures(outcomes, opened.recipe.max_failed, path)
         items = _select(opened, outcomes, report)
         funnel = Funnel()
         for outcome in outcomes.values():

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
 
+from tellapart.data.lock import take_lock
 from tellapart.data.progress import Progress
 from tellapart.errors import RunError, StoreError, TellapartError, first_line
 from tellapart.evaluation.evaluate import plan, prepare
@@ -217,16 +218,9 @@ def _hold(group: _Group, folder: Path) -> Iterator[None]:
 
 
 def _lock(folder: Path) -> IO[bytes]:
-    import fcntl
-
-    lock = (folder / "lock").open("wb")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        lock.close()
-        raise RunError(
-            f"another run in several ranks fills {folder}; wait until it has ended, or name another --cache"
-        ) from error
+    lock = take_lock(folder / "lock")
+    if lock is None:
+        raise RunError(f"another run in several ranks fills {folder}; wait until it has ended, or name another --cache")
     return lock
 
 

@@ -51,7 +51,7 @@ def remeasure(folder: Path, benchmark: str) -> Tabulated:
             f"{folder}: {benchmark} is a task ({record.task}); its predictions are measured again by: tellapart score "
             f"{benchmark} --scores {folder}/samples/{file_name(benchmark)}.jsonl"
         )
-    samples = read_samples(folder, benchmark)
+    samples = read_samples(folder, benchmark, record)
     ids = tuple(sample.id for sample in samples)
     clusters, tags = tuple(sample.cluster for sample in samples), tuple(sample.tags for sample in samples)
     scores = Scores(ids, [sample.scores for sample in samples], record.kind)

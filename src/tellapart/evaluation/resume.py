@@ -1,11 +1,17 @@
-"""The record of a run folder, taken up where it stands: one model, each benchmark written as soon as it is measured."""
+"""The record of a run folder, taken up where it stands: one model, each benchmark written as soon as it is measured.
+
+One process at a time has the folder: two that read its record and then wrote theirs would each lose the other's.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.data.lock import drop_lock, holder_of, take_lock
 from tellapart.errors import RunError
 from tellapart.evaluation.evaluate import Evaluation
 from tellapart.records.result import Located, ModelRecord, Result, RunRecord
@@ -14,14 +20,56 @@ from tellapart.records.run_folder import RESULTS, locate, read_result, write_res
 __all__ = ["keep", "take_up"]
 
 
-def take_up(folder: Path, model: ModelRecord, run: RunRecord) -> Result:
-    """Read the folder's record, or start one; another run's record is refused before anything is computed.
+#: The lock of a run folder, there while a process writes into the folder.
+_LOCK = ".lock"
+
+
+@contextmanager
+def take_up(folder: Path, model: ModelRecord, run: RunRecord) -> Iterator[Result]:
+    """Yield the folder's record, or a new one, and keep the folder for this process until the block ends.
+
+    Another run's record is refused before anything is computed. A folder in which nothing was written is gone again.
 
     Raises:
-        RunError: the folder holds another model's run, or one with other settings, or cannot be written.
+        RunError: another process has the folder, it holds another model's run, or one with other settings, or cannot be
+            written.
     """
+    _expect_writable(folder)
+    new = [each for each in (folder, *folder.parents) if not each.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot write to {folder}: {error.strerror}; name another --out") from error
+    try:
+        with _hold(folder):
+            yield _read_or_begin(folder, model, run)
+    finally:
+        with suppress(OSError):  # it holds something
+            for each in new:
+                each.rmdir()
+
+
+@contextmanager
+def _hold(folder: Path) -> Iterator[None]:
+    path = folder / _LOCK
+    try:
+        lock = take_lock(path)
+    except OSError:  # nothing can be written here, which the first result says, if there is one to write
+        yield
+        return
+    if lock is None:
+        raise RunError(
+            f"process {holder_of(path)} is writing its run into {folder}; wait until it has ended, or name another "
+            "--out"
+        )
+    try:
+        yield
+    finally:
+        drop_lock(path, lock)
+
+
+def _read_or_begin(folder: Path, model: ModelRecord, run: RunRecord) -> Result:
     if not (folder / RESULTS).exists():
-        _expect_writable(folder)
         return Result(run=run, model=model, benchmarks={})
     old = read_result(folder)
     now, then = _identity(model, run), _identity(old.model, old.run)
@@ -42,16 +90,18 @@ def keep(
         RunError: they cannot be written.
     """
     own = None if benchmark.own is None else locate(benchmark.own, folder)
-    record = evaluation.result.model_copy(update={"own": own, "file": file})
     # The samples first: a record never names a benchmark whose samples are not there.
-    write_samples(folder, benchmark.name, evaluation.samples)
+    samples = write_samples(folder, benchmark.name, evaluation.samples)
+    record = evaluation.result.model_copy(update={"own": own, "file": file, "samples": samples})
     result = result.model_copy(update={"benchmarks": {**result.benchmarks, benchmark.name: record}})
     write_result(folder, result)
     return result
 
 
 def _expect_writable(folder: Path) -> None:
-    """Refuse a folder that cannot be made or written: better now than after an hour. Nothing is made yet."""
+    """Refuse a folder that cannot be made or written, unless it holds a run: better now than after an hour."""
+    if (folder / RESULTS).exists():
+        return
     nearest = next(each for each in (folder, *folder.parents) if each.exists())
     if not nearest.is_dir():
         raise RunError(f"cannot write to {folder}: {nearest} is no folder; name another --out")

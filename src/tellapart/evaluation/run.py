@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -88,8 +89,9 @@ def run(
         The run folders, the subject's first.
 
     Raises:
-        TellapartError: a name is unknown, a file is not what it must be, or the folder holds another run. Nothing is
-            computed before every name is resolved and every combination is known to be defined.
+        TellapartError: a name is unknown, a file is not what it must be, the folder holds another run, or another
+            process is writing into it. Nothing is computed before every name is resolved and every combination is known
+            to be defined.
 
     >>> import tempfile
     >>> from tellapart.records.run_folder import read_result
@@ -102,15 +104,16 @@ def run(
     benchmarks, models = resolve(settings, store)
     records = _records(models, settings)
     folders = [out, *(beside(out, record.name) for record in records[1:])]
-    results = []
-    for folder, record in zip(folders, records, strict=True):
-        circumstances = run_record(folder, seed=settings.seed, command=command, settings=settings, place=settings.place)
-        results.append(take_up(folder, record, circumstances))
-    for benchmark in benchmarks:
-        ready = prepare(benchmark, store=store, limit=settings.limit)
-        for row, (model, folder) in enumerate(zip(models, folders, strict=True)):
-            report = progress(f"{records[row].name} on {benchmark.name}") if progress else None
-            results[row] = _advance(results[row], model, ready, folder, report)
+    with ExitStack() as held:
+        results = []
+        for folder, record in zip(folders, records, strict=True):
+            now = run_record(folder, seed=settings.seed, command=command, settings=settings, place=settings.place)
+            results.append(held.enter_context(take_up(folder, record, now)))
+        for benchmark in benchmarks:
+            ready = prepare(benchmark, store=store, limit=settings.limit)
+            for row, (model, folder) in enumerate(zip(models, folders, strict=True)):
+                report = progress(f"{records[row].name} on {benchmark.name}") if progress else None
+                results[row] = _advance(results[row], model, ready, folder, report)
     return folders
 
 

@@ -63,14 +63,16 @@ def run_scores(
         raise RunError(f"--scores of {', '.join(files) or 'no benchmark'}: say whose they are with --name")
     model = ModelRecord(name=name or next(iter(files.values())).stem)
     read = [_read(benchmark, path, out, kind, place) for benchmark, path in files.items()]
-    result = take_up(out, model, run_record(out, seed=seed, command=command, place=place))
-    for each in read:
-        benchmark = each.ready.benchmark
-        if (known := result.benchmarks.get(benchmark.name)) is not None:
-            _expect_same(out, benchmark.name, known, each)
-            continue
-        evaluation = evaluate_predictions(each.ready, each.predictions, origin=str(each.path.resolve()), seed=seed)
-        result = keep(out, result, benchmark, evaluation, each.located)
+    with take_up(out, model, run_record(out, seed=seed, command=command, place=place)) as held:
+        result = held
+        for each in read:
+            benchmark = each.ready.benchmark
+            if (known := result.benchmarks.get(benchmark.name)) is not None:
+                _expect_same(out, benchmark.name, known, each)
+                continue
+            origin = str(each.path.resolve())
+            evaluation = evaluate_predictions(each.ready, each.predictions, origin=origin, seed=seed)
+            result = keep(out, result, benchmark, evaluation, each.located)
     return out
 
 

@@ -77,7 +77,7 @@ def _read_benchmark(name: str, runs: Sequence[System], held: Mapping[int, str]) 
     start = next(runs[number].folders[own] for number, own in held.items())
     for number, own in held.items():
         folder = runs[number].folders[own]
-        samples = {(sample.unit, sample.id): sample for sample in read_samples(folder, own)}
+        samples = {(sample.unit, sample.id): sample for sample in read_samples(folder, own, records[number])}
         first = first or samples
         _check_items(name, start, first, folder, samples)
         for metric in metrics:

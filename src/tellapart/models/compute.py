@@ -22,8 +22,9 @@ from tellapart.models.batches import Batches
 from tellapart.models.content_hash import HashedImage, ImageReader, PixelFilter, text_hash
 from tellapart.models.protocols import DualEncoder, ImagePreparer, Model, Pixels, Vectors
 from tellapart.models.store import EmbeddingStore
+from tellapart.models.store_file import REMEDY
 
-__all__ = ["Job", "Writer", "compute_images", "compute_pairs", "compute_texts"]
+__all__ = ["Job", "Writer", "compute_images", "compute_pairs", "compute_texts", "stack_vectors"]
 
 #: A model that fills up its own forward passes fills up less, the more texts it can put with others of their length: of
 #: SugarCrepe's captions, in passes of 16, 18 % more with 64 texts at once, 4 % with 512.
@@ -129,15 +130,8 @@ class Job:
         return self._stored_vectors([[text_hash(text) for text in item.texts] for item in items])
 
     def _stored_vectors(self, contents: Sequence[Sequence[str]]) -> Vectors:
-        stored = self.store.vectors(self.model.fingerprint, {key for row in contents for key in row})
-        sizes = sorted({vector.size for vector in stored.values()})
-        if len(sizes) > 1:
-            raise StoreError(
-                f"{self.store.where} holds vectors of {' and '.join(map(str, sizes))} dimensions for model "
-                f"{self.model.name!r}: it changed and its fingerprint did not; delete the store, or name another "
-                "--cache"
-            )
-        return np.array([[stored[key] for key in row] for row in contents], np.float32)
+        rows = stack_vectors(self.store, self.model, [key for row in contents for key in row])
+        return rows.reshape(len(contents), -1, rows.shape[-1])
 
     def check(self, output: object, shape: tuple[int | None, ...], names: Sequence[str]) -> NDArray[np.float32]:
         """Return a model's output if it is finite float32 of this shape (None: any).
@@ -159,6 +153,26 @@ class Job:
             culprit = names[min(row, len(names) - 1)]
             raise ModelError(f"{subject} returned NaN or infinity, first for {culprit!r}")
         return output
+
+
+def stack_vectors(store: EmbeddingStore, model: Model, contents: Sequence[str]) -> Vectors:
+    """Return the stored vectors of contents, in their order: float32 `(content, dimensions)`.
+
+    Raises:
+        StoreError: the store lost one since it was computed, or they differ in length.
+    """
+    stored = store.vectors(model.fingerprint, set(contents))
+    if lost := set(contents) - stored.keys():
+        raise StoreError(
+            f"{store.where} is damaged: it lost {len(lost)} of {len(set(contents))} vectors that were there; {REMEDY}"
+        )
+    sizes = sorted({vector.size for vector in stored.values()})
+    if len(sizes) > 1:
+        raise StoreError(
+            f"{store.where} holds vectors of {' and '.join(map(str, sizes))} dimensions for model {model.name!r}: it "
+            "changed and its fingerprint did not; delete the store, or name another --cache"
+        )
+    return np.array([stored[key] for key in contents], np.float32)
 
 
 def compute_texts(job: Job, compute: Callable[[Sequence[str]], NDArray[np.float32]], *, vectors: bool) -> None:

@@ -34,6 +34,7 @@ from tellapart.models.protocols import (
     Vectors,
 )
 from tellapart.models.store import EmbeddingStore
+from tellapart.models.store_file import REMEDY
 
 __all__ = ["Scored", "score"]
 
@@ -213,7 +214,7 @@ def _score_pairs(
 ) -> NDArray[np.float32]:
     total = compute_pairs(job, compute)
     if (values := _stored_pairs(job)) is None:
-        raise StoreError(f"{job.store.where} lost some of {total} scores since they were written; run it again")
+        raise StoreError(f"{job.store.where} is damaged: it lost some of {total} scores that were there; {REMEDY}")
     return values
 
 

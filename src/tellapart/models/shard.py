@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -13,6 +13,7 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.models.protocols import DualEncoder, KeyReader, Model, TextScorer
 from tellapart.models.store import EmbeddingStore, Key
+from tellapart.models.store_rows import Table
 
 __all__ = ["Shard", "own_part"]
 
@@ -22,7 +23,7 @@ class Shard(EmbeddingStore):
 
     Args:
         path: its own file, made if it does not exist.
-        main: the other store; read, never written.
+        main: the other store; read, and written only to delete what is damaged there.
 
     Raises:
         StoreError: as `EmbeddingStore`.
@@ -32,16 +33,10 @@ class Shard(EmbeddingStore):
         super().__init__(path)
         self._main = main
 
-    def model_of(self, source: str) -> dict[str, str] | None:
-        """Return what was kept of a model in either, or None."""
-        return super().model_of(source) or self._main.model_of(source)
-
-    def _select(
-        self, query: str, model: str | None, keys: Iterable[Key], read: Callable[..., Any] | None = None
-    ) -> dict[Key, Any]:
+    def _select(self, table: Table, model: str | None, keys: Iterable[Key]) -> dict[Key, tuple[Any, ...]]:
         keys = list(keys)
-        own = super()._select(query, model, keys, read)
-        return own | self._main._select(query, model, [key for key in keys if key not in own], read)
+        own = super()._select(table, model, keys)
+        return own | self._main._select(table, model, [key for key in keys if key not in own])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,18 @@
 """The embedding store: the vectors, scores and pixel hashes of images, texts and pairs, in one SQLite file.
 
 Numbers are filed under the model's fingerprint and the content's hash, so they serve every benchmark and every later
-run. Nothing stored is ever changed: of two writers of one key the first wins, and both wrote the same.
+run. Nothing stored is ever changed: of two writers of one key the first wins, and both wrote the same. Each row has a
+checksum: one that is not what was written is deleted when it is read, as if it had never been stored.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sqlite3
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +24,13 @@ from numpy.typing import NDArray
 
 from tellapart.errors import StoreError
 from tellapart.models.store_file import MERGE, REMEDY, explain, open_store
+from tellapart.models.store_rows import PAIRS, PICTURES, SOURCES, VECTORS, Table, checksum
 
 __all__ = ["EmbeddingStore", "StoreCounts", "default_store_path"]
 
 Key = TypeVar("Key", bound=tuple[str, ...])
+
+_log = logging.getLogger(__name__)
 
 
 def default_store_path() -> Path:
@@ -61,7 +66,8 @@ class EmbeddingStore:
 
     Raises:
         StoreError: the file is no store, is damaged, was written by a newer version, or cannot be written. Every
-            method raises it for a damaged file, and those that write for one that cannot be written.
+            method raises it for a file that SQLite cannot read, and those that write for one that cannot be written.
+            A row that is damaged alone is no error: the log says it once, and the row counts as never stored.
 
     >>> with EmbeddingStore(None) as store:
     ...     store.put_vectors("model-a", {"00" * 32: np.ones(3, np.float32)})
@@ -73,6 +79,7 @@ class EmbeddingStore:
         self.path = None if path is None else Path(path)
         self.where = "the store in memory" if self.path is None else str(self.path)
         self._models: dict[str, int] = {}
+        self._warned = False
         self._turn = Lock()
         with self._explain_errors():
             self._connection = open_store(self.path, self.where)
@@ -91,16 +98,13 @@ class EmbeddingStore:
 
     def vectors(self, model: str, contents: Iterable[str]) -> dict[str, NDArray[np.float32]]:
         """Return the vectors that are stored: content -> float32 `(dimensions,)`."""
-        query = "SELECT dimensions, data FROM vector WHERE model = ? AND content = ?"
-        vectors = self._select(query, model, ((content,) for content in contents), EmbeddingStore._read_vector)
-        return {content: vector for (content,), vector in vectors.items()}
+        return {content: _vector(data) for content, data in self._vector_data(model, contents).items()}
 
     def missing_vectors(self, model: str, contents: Iterable[str]) -> list[str]:
-        """Return the contents that have no vector yet, in the order given."""
+        """Return the contents that have no vector yet, or a damaged one, in the order given."""
         contents = list(contents)
-        query = "SELECT 1 FROM vector WHERE model = ? AND content = ?"
-        stored = self._select(query, model, ((content,) for content in contents))
-        return [content for content in contents if (content,) not in stored]
+        stored = self._vector_data(model, contents)
+        return [content for content in contents if content not in stored]
 
     def put_vectors(self, model: str, vectors: Mapping[str, NDArray[np.float32]]) -> None:
         """Keep vectors, float32 `(dimensions,)` each, in one transaction.
@@ -111,12 +115,11 @@ class EmbeddingStore:
         for content, vector in vectors.items():
             self._check_finite(model, content, vector)
         rows = ((bytes.fromhex(key), vector.size, vector.astype("<f4").tobytes()) for key, vector in vectors.items())
-        self._insert("INSERT OR IGNORE INTO vector VALUES (?, ?, ?, ?)", model, rows)
+        self._insert(VECTORS, model, rows)
 
     def pair_scores(self, model: str, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], np.float32]:
         """Return the scores that are stored: (image, text) -> float32."""
-        query = "SELECT score FROM pair WHERE model = ? AND image = ? AND text = ?"
-        return self._select(query, model, pairs, EmbeddingStore._read_score)
+        return {pair: np.float32(score) for pair, (score,) in self._select(PAIRS, model, pairs).items()}
 
     def put_pair_scores(self, model: str, scores: Mapping[tuple[str, str], np.float32]) -> None:
         """Keep the scores of (image, text) pairs, in one transaction.
@@ -127,39 +130,36 @@ class EmbeddingStore:
         for (image, _), score in scores.items():
             self._check_finite(model, image, score)
         rows = ((*map(bytes.fromhex, pair), float(score)) for pair, score in scores.items())
-        self._insert("INSERT OR IGNORE INTO pair VALUES (?, ?, ?, ?)", model, rows)
+        self._insert(PAIRS, model, rows)
 
     def has_pair_scores(self, model: str) -> bool:
         """Return whether any score of a pair is stored."""
-        query = "SELECT 1 FROM pair WHERE model = ? LIMIT 1"
-        return bool(self._select(query, model, [()]))
+        with self._transaction("DEFERRED") as connection:
+            query = "SELECT 1 FROM pair WHERE model = ? LIMIT 1"
+            return connection.execute(query, (self._model(model),)).fetchone() is not None
 
     def pixel_hashes(self, files: Iterable[str]) -> dict[str, str]:
         """Return the hashes of decoded pixels that are stored: hash of a file's bytes -> hash of its pixels."""
-        query = "SELECT pixels FROM picture WHERE file = ?"
-        hashes = self._select(query, None, ((file,) for file in files))
-        return {file: pixels.hex() for (file,), pixels in hashes.items()}
+        hashes = self._select(PICTURES, None, ((file,) for file in files))
+        return {file: pixels.hex() for (file,), (pixels,) in hashes.items()}
 
     def put_pixel_hashes(self, hashes: Mapping[str, str]) -> None:
         """Keep which file's bytes decode to which pixels, so that a later run need not decode them."""
-        rows = (tuple(map(bytes.fromhex, pair)) for pair in hashes.items())
-        self._insert("INSERT OR IGNORE INTO picture VALUES (?, ?)", None, rows)
+        self._insert(PICTURES, None, (tuple(map(bytes.fromhex, pair)) for pair in hashes.items()))
 
     def model_of(self, source: str) -> dict[str, str] | None:
         """Return what `put_model` kept under a key, or None."""
-        with self._transaction("DEFERRED") as connection:
-            row = connection.execute("SELECT facts FROM source WHERE key = ?", (source,)).fetchone()
-        if row is None:
+        facts = self._select(SOURCES, None, [(source,)]).get((source,))
+        if facts is None:
             return None
         try:
-            return dict(json.loads(row[0]))
+            return dict(json.loads(facts[0]))
         except (TypeError, ValueError) as error:
-            raise StoreError(f"{self.where} is damaged: its entry of a model is {row[0]!r}; {REMEDY}") from error
+            raise StoreError(f"{self.where} is damaged: its entry of a model is {facts[0]!r:.80}; {REMEDY}") from error
 
     def put_model(self, source: str, facts: Mapping[str, str]) -> None:
         """Keep a model's name, fingerprint and kind under the key of the files that it is made of."""
-        row = (source, json.dumps(facts, sort_keys=True))
-        self._insert("INSERT OR REPLACE INTO source VALUES (?, ?)", None, [row])
+        self._insert(SOURCES, None, [(source, json.dumps(facts, sort_keys=True))])
 
     def counts(self) -> StoreCounts:
         """Count what is stored, over all models."""
@@ -181,32 +181,61 @@ class EmbeddingStore:
             with self._turn, self._explain_errors():
                 self._connection.execute("DETACH DATABASE other")
 
-    def _select(
-        self, query: str, model: str | None, keys: Iterable[Key], read: Callable[..., Any] | None = None
-    ) -> dict[Key, Any]:
-        """Read the first row that a query gives for each key, if it gives one, in one transaction.
+    def _vector_data(self, model: str, contents: Iterable[str]) -> dict[str, bytes]:
+        rows = self._select(VECTORS, model, ((content,) for content in contents))
+        return {content: data for (content,), (_, data) in rows.items()}
+
+    def _select(self, table: Table, model: str | None, keys: Iterable[Key]) -> dict[Key, tuple[Any, ...]]:
+        """Read the values of the rows of keys that are stored, in one transaction; damaged rows are deleted.
 
         Args:
-            query: with a parameter for the model, if there is one, and for every hash of a key.
-            model: fingerprint.
-            keys: each one or more hashes, in hexadecimal.
-            read: a method of the store that checks the columns, given the model and the key's first hash; if there is
-                none, the value is the only column.
+            table: the rows'.
+            model: fingerprint, if rows belong to models.
+            keys: each one or more hashes, in hexadecimal; of models' sources as text.
         """
-        values: dict[Key, Any] = {}
+        query, values, damaged = table.select, {}, []
         with self._transaction("DEFERRED") as connection:
             scope = () if model is None else (self._model(model),)
             for key in keys:
-                row = connection.execute(query, (*scope, *map(bytes.fromhex, key))).fetchone()
-                if row is not None:
-                    values[key] = row[0] if read is None else read(self, model, key[0], *row)
+                columns = _columns(table, key)
+                row = connection.execute(query, (*scope, *columns)).fetchone()
+                if row is None:
+                    continue
+                if _is_whole(model, columns, row):
+                    values[key] = row[:-1]
+                else:
+                    damaged.append(columns)
+        if damaged:
+            self._delete_damaged(table, model, damaged)
         return values
 
-    def _insert(self, statement: str, model: str | None, rows: Iterable[tuple[Any, ...]]) -> None:
+    def _delete_damaged(self, table: Table, model: str | None, keys: Iterable[tuple[bytes | str, ...]]) -> None:
+        """Delete the rows of these keys that are damaged still: another process may have replaced them by now."""
+        first: bytes | str | None = None
+        with self._transaction("IMMEDIATE") as connection:
+            scope = () if model is None else (self._model(model),)
+            for key in keys:
+                row = connection.execute(table.select, (*scope, *key)).fetchone()
+                if row is not None and not _is_whole(model, key, row):
+                    connection.execute(table.delete, (*scope, *key))
+                    first = first or key[0]
+        if first is not None and not self._warned:
+            self._warned = True
+            name = first.hex() if isinstance(first, bytes) else first
+            _log.warning(
+                "%s is damaged: its %s of %s%s is not what was written; it and others like it are made again",
+                self.where,
+                table.what,
+                name[:12],
+                "" if model is None else f" for model {model[:12]!r}",
+            )
+
+    def _insert(self, table: Table, model: str | None, rows: Iterable[tuple[Any, ...]]) -> None:
         """Write rows in one transaction, each behind the model's number, if there is a model."""
+        start = () if model is None else (model,)
         with self._transaction("IMMEDIATE") as connection:
             scope = () if model is None else (self._model(model, add=True),)
-            connection.executemany(statement, ((*scope, *row) for row in rows))
+            connection.executemany(table.insert, ((*scope, *row, checksum(*start, *row)) for row in rows))
 
     @contextmanager
     def _transaction(self, mode: str) -> Iterator[sqlite3.Connection]:
@@ -228,6 +257,8 @@ class EmbeddingStore:
             yield
         except sqlite3.Error as error:
             raise StoreError(f"{self.where} {explain(error)}") from error
+        except UnicodeDecodeError as error:  # a message of SQLite's that quotes what stands in a damaged file
+            raise StoreError(f"{self.where} is damaged ({error.reason}); {REMEDY}") from error
 
     def _model(self, fingerprint: str, *, add: bool = False) -> int:
         """Return a model's number; 0, which no model has, if it is not stored."""
@@ -240,27 +271,22 @@ class EmbeddingStore:
             self._models[fingerprint] = row[0]
         return self._models[fingerprint]
 
-    def _read_score(self, model: str, image: str, score: object) -> np.float32:
-        if not isinstance(score, float) or not np.isfinite(score):
-            raise self._damage("score", image, model, f"is {score!r}")
-        return np.float32(score)
-
-    def _read_vector(self, model: str, content: str, dimensions: int, data: object) -> NDArray[np.float32]:
-        if not isinstance(data, bytes) or len(data) != 4 * dimensions:
-            size = f"{len(data)} bytes" if isinstance(data, bytes) else repr(data)
-            raise self._damage("vector", content, model, f"should have {4 * dimensions} bytes and is {size}")
-        vector = np.frombuffer(data, "<f4").astype(np.float32, copy=False)
-        if not np.isfinite(vector).all():
-            raise self._damage("vector", content, model, "is not finite")
-        return vector
-
-    def _damage(self, what: str, content: str, model: str, how: str) -> StoreError:
-        return StoreError(
-            f"{self.where} is damaged: the {what} of {content[:12]} for model {model[:12]!r} {how}; {REMEDY}"
-        )
-
     def _check_finite(self, model: str, content: str, numbers: NDArray[np.float32] | np.float32) -> None:
         if not np.isfinite(numbers).all():
             raise StoreError(
                 f"{self.where} keeps finite numbers only; model {model[:12]!r} gave others for {content[:12]}"
             )
+
+
+def _columns(table: Table, key: tuple[str, ...]) -> tuple[bytes | str, ...]:
+    return key if table is SOURCES else tuple(map(bytes.fromhex, key))
+
+
+def _is_whole(model: str | None, key: tuple[bytes | str, ...], row: tuple[Any, ...]) -> bool:
+    """Return whether a row's checksum, its last column, is that of its key and its values."""
+    start = () if model is None else (model,)
+    return row[-1] is not None and row[-1] == checksum(*start, *key, *row[:-1])
+
+
+def _vector(data: bytes) -> NDArray[np.float32]:
+    return np.frombuffer(data, "<f4").astype(np.float32, copy=False)

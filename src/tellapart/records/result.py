@@ -25,6 +25,7 @@ __all__ = [
     "Result",
     "RunRecord",
     "Sample",
+    "SamplesFile",
     "Value",
 ]
 
@@ -112,6 +113,18 @@ def _absolute_alone(value: Any) -> Any:
     return {"path": value} if isinstance(value, str) else value
 
 
+class SamplesFile(Record):
+    """What `samples/<benchmark>.jsonl` was when it was written.
+
+    Attributes:
+        lines: one an item, or another unit of a task.
+        sha256: of the file's bytes.
+    """
+
+    lines: int
+    sha256: str
+
+
 MaybeLocated = Annotated[Located | None, BeforeValidator(_absolute_alone)]
 
 
@@ -137,6 +150,7 @@ class BenchmarkResult(Record):
         origin: the folder of images or the score file, for people.
         own: the user's own folder or file, where the benchmark is one.
         file: the file of scores or predictions that were made elsewhere.
+        samples: what its file of samples must be; None where there is none, and in older records.
         notes: lines for people: what no number says.
     """
 
@@ -163,6 +177,7 @@ class BenchmarkResult(Record):
     origin: str
     own: Located | None = None
     file: Located | None = None
+    samples: SamplesFile | None = None
     notes: tuple[str, ...] = ()
 
 

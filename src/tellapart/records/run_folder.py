@@ -14,9 +14,10 @@ from pydantic import ValidationError
 
 from tellapart.catalog import REFERENCES
 from tellapart.data.atomic import atomic_file
+from tellapart.data.rows import first_repeated
 from tellapart.data.validation import Problem
 from tellapart.errors import RunError
-from tellapart.records.result import SCHEMA, Located, Record, Result, Sample
+from tellapart.records.result import SCHEMA, BenchmarkResult, Located, Record, Result, Sample, SamplesFile
 
 __all__ = [
     "BESIDE",
@@ -109,7 +110,7 @@ def write_text_file(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(path) as draft:
-            draft.write_text(text, encoding="utf-8")
+            draft.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise RunError(f"cannot write {path}: {error.strerror}") from error
 
@@ -179,29 +180,63 @@ def _rank(folder: Path) -> tuple[int, str]:
     return REFERENCES.index(folder.name) if folder.name in REFERENCES else -1, folder.name
 
 
-def write_samples(folder: Path, benchmark: str, samples: Iterable[Sample]) -> None:
-    """Write `samples/<benchmark>.jsonl`, one item a line, in the benchmark's order."""
-    lines = (sample.model_dump_json() + "\n" for sample in samples)
-    write_text_file(samples_path(folder, benchmark), "".join(lines))
-
-
-def read_samples(folder: Path, benchmark: str) -> list[Sample]:
-    """Read every raw score and per-item outcome of one benchmark of a run.
+def write_samples(folder: Path, benchmark: str, samples: Iterable[Sample]) -> SamplesFile:
+    """Write `samples/<benchmark>.jsonl`, one item a line, in the benchmark's order; return what the record says of it.
 
     Raises:
-        RunError: the file is missing, or a line is not what the schema says.
+        RunError: it cannot be written.
+    """
+    text = "".join(sample.model_dump_json() + "\n" for sample in samples)
+    write_text_file(samples_path(folder, benchmark), text)
+    return _describe(text)
+
+
+def read_samples(folder: Path, benchmark: str, record: BenchmarkResult | None = None) -> list[Sample]:
+    """Read every raw score and per-item outcome of one benchmark of a run.
+
+    Args:
+        folder: the run's.
+        benchmark: its name in the record.
+        record: the benchmark's; read from the folder, if there is one, where it is not at hand.
+
+    Raises:
+        RunError: the file is missing, is not the one that the record was written with, or a line is not what the schema
+            says.
 
     >>> folder = getfixture("tmp_path")
-    >>> write_samples(folder, "demo", [Sample(id="a", cluster="a", scores=((0.9, 0.1),), outcomes={"pairwise": 1.0})])
-    >>> [(sample.id, sample.outcomes["pairwise"]) for sample in read_samples(folder, "demo")]
+    >>> _ = write_samples(folder, "demo", [Sample(id="a", cluster="a", scores=((0.9, 0.1),), outcomes={"acc": 1.0})])
+    >>> [(sample.id, sample.outcomes["acc"]) for sample in read_samples(folder, "demo")]
     [('a', 1.0)]
     """
     path = samples_path(folder, benchmark)
     text = _read(path, f"{path} is missing; the run was cut off, or the folder was copied in part")
     if not text.endswith("\n"):
         raise RunError(f"{path} is cut off in its last line; measure the run again, or copy the folder whole")
+    if record is None and (folder / RESULTS).is_file():
+        record = read_result(folder).benchmarks.get(benchmark)
+    if record is not None and record.samples is not None:
+        _expect_unchanged(path, _describe(text), record.samples)
     lines = text.split("\n")[:-1]  # not splitlines: a caption may hold U+2028
-    return [_validate(Sample, line, f"{path}:{number} {_UNREADABLE}") for number, line in enumerate(lines, start=1)]
+    samples = [_validate(Sample, line, f"{path}:{number} {_UNREADABLE}") for number, line in enumerate(lines, start=1)]
+    if twice := first_repeated((sample.unit, sample.id) for sample in samples):
+        raise RunError(
+            f"{path} holds {twice[0]} {twice[1]!r:.80} twice; measure the run again, or copy the folder anew"
+        )
+    return samples
+
+
+def _describe(text: str) -> SamplesFile:
+    return SamplesFile(lines=text.count("\n"), sha256=hashlib.sha256(text.encode()).hexdigest())
+
+
+def _expect_unchanged(path: Path, now: SamplesFile, then: SamplesFile) -> None:
+    if now == then:
+        return
+    what = f"has {now.lines} lines where the run wrote {then.lines}" if now.lines != then.lines else "was changed"
+    raise RunError(
+        f"{path} {what}: its SHA-256 is {now.sha256[:12]}, its record names {then.sha256[:12]}; measure the run again, "
+        "or copy the folder anew"
+    )
 
 
 def samples_path(folder: Path, benchmark: str) -> Path:
@@ -215,7 +250,7 @@ def samples_path(folder: Path, benchmark: str) -> Path:
 
 def _read(path: Path, missing: str) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes().decode()  # not read_text, which takes one end of a line for another
     except (FileNotFoundError, NotADirectoryError):
         raise RunError(missing) from None
     except (OSError, UnicodeDecodeError) as error:

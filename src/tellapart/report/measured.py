@@ -126,7 +126,7 @@ def samples_of(run: System, benchmark: str) -> list[Sample]:
             f"{run.folders[benchmark]} holds numbers of {benchmark} that another tool measured, without outcomes of "
             "items; measure the model with `tellapart run`, or leave that run out"
         )
-    return read_samples(run.folders[benchmark], benchmark)
+    return read_samples(run.folders[benchmark], benchmark, run.record(benchmark))
 
 
 @dataclass(frozen=True, slots=True)

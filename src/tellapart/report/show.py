@@ -71,7 +71,7 @@ def write_run_report(folder: Path, *, bundle: bool = False, outside: bool = Fals
         own = {name: record for name, record in result.benchmarks.items() if not is_imported(record)}
         if not own:
             continue
-        samples = {name: read_samples(each, name) for name in own}
+        samples = {name: read_samples(each, name, record) for name, record in own.items()}
         images = images or _Images(folder, result, bundle, outside)  # all the runs of a folder measured the same files
         runs.append(ReportRun(result.model_copy(update={"benchmarks": own}), samples, images.read))
     if images is None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.models.compute import stack_vectors
 from tellapart.models.content_hash import image_hashes, text_hash
 from tellapart.models.protocols import DualEncoder, Model, Vectors
 from tellapart.models.scoring import score
@@ -73,8 +74,8 @@ def encode(
     pairs = PairSet(name, covering, Path(), read=session.pictures)
     hash_of = image_hashes(pairs, store=session.store)
     keys = [hash_of[image] for image in images], [text_hash(text) for text in texts]
-    stored = session.store.vectors(model.fingerprint, {*keys[0], *keys[1]})
-    return np.stack([stored[key] for key in keys[0]]), np.stack([stored[key] for key in keys[1]])
+    rows = stack_vectors(session.store, model, [*keys[0], *keys[1]])
+    return rows[: len(images)], rows[len(images) :]
 
 
 def similarity_table(model: DualEncoder, images: Vectors, texts: Vectors) -> NDArray[np.float32]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import random
+import re
 import signal
 import subprocess
 import sys
@@ -194,6 +196,34 @@ def test_pairs_that_were_stopped_at_any_byte_go_on_to_the_same_file(recipe: Writ
     out.unlink()
     journal.write_bytes(last.replace(b'"recipe": "', b'"recipe": "0'))
     with pytest.raises(RunError, match="was begun with another recipe, other inputs or another version"):
+        write_caption_pairs(path, out)
+
+
+def test_a_damaged_line_of_the_journal_is_decided_again_and_said_once(
+    recipe: Write, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, out, seen = recipe(), tmp_path / "pairs.jsonl", list[bytes]()
+    journal = tmp_path / ".pairs.jsonl.journal"
+    write_caption_pairs(path, out, block=1, progress=lambda *_: seen.append(journal.read_bytes()))
+    whole, last, draw = out.read_bytes(), seen[-1], random.Random(0)
+    start = last.index(b"\n") + 1
+    for _ in range(40):
+        out.unlink()
+        caplog.clear()
+        data = bytearray(last)
+        data[draw.randrange(start, len(data))] ^= 1 << draw.randrange(8)
+        journal.write_bytes(data)
+        write_caption_pairs(path, out)
+        assert out.read_bytes() == whole
+        # A changed end of the last line is a line that was cut.
+        assert [re.sub(r":\d+ ", ":N ", message) for message in caplog.messages] in (
+            [],
+            [f"{journal}:N is damaged: 1 captions are decided again"],
+            [f"{journal}:N is damaged: 2 captions are decided again"],
+        )
+    out.unlink()
+    journal.write_bytes(b"no digest" + last)
+    with pytest.raises(RunError, match="or is damaged in its first line; delete it to begin anew"):
         write_caption_pairs(path, out)
 
 

@@ -1,13 +1,15 @@
 """Caption pairs without images: a JSONL file that the builders of images start from.
 
 Each line holds `id`, `caption_0`, `caption_1`, `cluster` and how the pair was made. Until the file is finished, every
-decided caption is a line of `.NAME.journal` beside it; the same call goes on after a Ctrl-C or a `kill -9`.
+decided caption is a line of `.NAME.journal` beside it; the same call goes on after a Ctrl-C or a `kill -9`. Each line
+of the journal has a digest: what is not as it was written is decided again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -32,6 +34,11 @@ from tellapart.errors import DataError, RunError
 __all__ = ["PairsWritten", "count_decided", "journal_of", "write_caption_pairs"]
 
 _BUILDER = "counterfactual-captions"
+
+#: Bytes before the row in a line of the journal: the first of its SHA-256's digits, and a space.
+_DIGEST = 17
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +95,7 @@ def write_caption_pairs(
                 raise RunError(
                     f"caption {group[0].id!r}: {rows}; what is done is kept in {journal}: run it again to go on"
                 )
-            file.write(b"".join(map(_line, rows)))
+            file.write(b"".join(map(_journal_line, rows)))
             file.flush()  # to the kernel, so that a killed process loses no whole line
             decided |= {row["id"]: row for row in rows}
             done += len(rows)
@@ -135,19 +142,24 @@ def _decide(captions: Sequence[SourceCaption], options: CaptionOptions, home: Pa
 
 
 def _read_journal(journal: Path, key: str) -> dict[str, dict[str, Any]]:
-    """Read the decided captions, without a last line that was cut; begin a journal where there is none."""
+    """Read the decided captions, without damaged lines and a last one that was cut; begin one where there is none."""
     whole = journal.read_bytes().rpartition(b"\n")[0] if journal.exists() else b""
     if not whole:
         journal.parent.mkdir(parents=True, exist_ok=True)
-        journal.write_bytes(_line({"recipe": key}))
+        journal.write_bytes(_journal_line({"recipe": key}))
         return {}
-    first, *rows = [json.loads(line) for line in whole.split(b"\n")]
-    if first != {"recipe": key}:
+    first, *lines = whole.split(b"\n")
+    if first + b"\n" != _journal_line({"recipe": key}):
         raise RunError(
-            f"{journal} was begun with another recipe, other inputs or another version; delete it to begin anew"
+            f"{journal} was begun with another recipe, other inputs or another version, or is damaged in its first "
+            "line; delete it to begin anew"
         )
     os.truncate(journal, len(whole) + 1)
-    return {row["id"]: row for row in rows}
+    rows = [json.loads(line[_DIGEST:]) if _is_whole(line) else None for line in lines]
+    if None in rows:
+        number, many = rows.index(None) + 2, rows.count(None)
+        _log.warning("%s:%d is damaged: %d captions are decided again", journal, number, many)
+    return {row["id"]: row for row in rows if row is not None}
 
 
 def _finish(out: Path, journal: Path, rows: list[dict[str, Any]], resumed: int) -> PairsWritten:
@@ -164,3 +176,17 @@ def _finish(out: Path, journal: Path, rows: list[dict[str, Any]], resumed: int) 
 
 def _line(row: dict[str, Any]) -> bytes:
     return json.dumps(row, ensure_ascii=False).encode() + b"\n"
+
+
+def _journal_line(row: dict[str, Any]) -> bytes:
+    """Return a row behind its digest."""
+    line = _line(row)
+    return _digest(line[:-1]) + line
+
+
+def _is_whole(line: bytes) -> bool:
+    return line[:_DIGEST] == _digest(line[_DIGEST:])
+
+
+def _digest(line: bytes) -> bytes:
+    return hashlib.sha256(line).hexdigest()[: _DIGEST - 1].encode() + b" "

@@ -1,0 +1,88 @@
+"""Lock files: one process at a time holds one, and the kernel releases it when that process ends, however it ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+__all__ = ["drop_lock", "holder_of", "take_lock"]
+
+
+def take_lock(path: Path) -> IO[bytes] | None:
+    """Lock a file, made if it does not exist, until it is closed or this process ends; None if it is held already.
+
+    The file holds this process' id. On a file system that has no locks every process gets one.
+
+    Raises:
+        OSError: the file cannot be made.
+
+    >>> path = getfixture("tmp_path") / "lock"
+    >>> with take_lock(path):
+    ...     print(take_lock(path))
+    None
+    """
+    while True:
+        file = path.open("a+b")
+        if not _lock(file):
+            file.close()
+            return None
+        with suppress(FileNotFoundError):
+            # Else its holder deleted it between the opening and the locking: this lock would be of no file.
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                file.truncate(0)
+                file.write(str(os.getpid()).encode())
+                file.flush()
+                return file
+        file.close()
+
+
+def drop_lock(path: Path, lock: IO[bytes]) -> None:
+    """Release a lock that this process holds, and delete its file.
+
+    >>> path = getfixture("tmp_path") / "lock"
+    >>> drop_lock(path, take_lock(path))
+    >>> path.exists()
+    False
+    """
+    with suppress(OSError):  # Windows deletes no open file
+        path.unlink()
+    lock.close()
+
+
+def holder_of(path: Path) -> str:
+    """Return the id of the process that wrote itself into a lock file; `?` where that cannot be read.
+
+    >>> path = getfixture("tmp_path") / "lock"
+    >>> with take_lock(path):
+    ...     holder_of(path) == str(os.getpid())
+    True
+    """
+    try:
+        return path.read_text(encoding="ascii").strip() or "?"
+    except (OSError, ValueError):
+        return "?"
+
+
+def _lock(file: IO[bytes]) -> bool:
+    if sys.platform == "win32":
+        import msvcrt
+
+        try:
+            # A byte behind all content, which stays readable.
+            file.seek(2**30)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a network's file system that has no locks
+        return True
+    return True

@@ -1,0 +1,144 @@
+"""One process at a time writes into a run folder; the others say so, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tellapart.benchmarks.find import load_pairs
+from tellapart.errors import RunError
+from tellapart.evaluation.resume import take_up
+from tellapart.evaluation.run import Settings, run, run_record
+from tellapart.evaluation.score_files import run_scores
+from tellapart.models.store import EmbeddingStore
+from tellapart.records.result import ModelRecord
+from tellapart.records.run_folder import beside, read_result
+
+RECORD = run_record(Path(), seed=0, command="")
+MODEL = ModelRecord(name="m", fingerprint="f")
+
+HOLDS = """
+import sys
+from pathlib import Path
+from tellapart.evaluation.resume import take_up
+from tellapart.evaluation.run import run_record
+from tellapart.records.result import ModelRecord
+with take_up(Path(sys.argv[1]), ModelRecord(name="other"), run_record(Path(), seed=0, command="")):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def another_process(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Let another process hold a run folder."""
+    command = [sys.executable, "-c", HOLDS, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def measure(folder: Path, *models: str) -> None:
+    run(Settings(models=models, limit="4"), folder, store=EmbeddingStore(None))
+
+
+def test_a_folder_that_another_process_writes_is_refused_with_its_id(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with another_process(out) as process:
+        message = (
+            rf"process {process.pid} is writing its run into .*run; wait until it has ended, or name another --out"
+        )
+        with pytest.raises(RunError, match=message):
+            measure(out, "oracle")
+    measure(out, "oracle")
+    assert read_result(out).model.name == "oracle"
+
+
+def test_a_score_file_waits_for_nobody_either(tmp_path: Path) -> None:
+    scores = tmp_path / "mine.jsonl"
+    places = [(item.id, i, t) for item in load_pairs("demo").items for i in range(2) for t in range(2)]
+    rows = [f'{{"label": "{name}_c{t}_i{i}", "score": {i == t:d}}}' for name, i, t in places]
+    scores.write_text("\n".join(rows))
+    with another_process(tmp_path / "run"), pytest.raises(RunError, match=r"process \d+ is writing its run into"):
+        run_scores({"demo": scores}, tmp_path / "run")
+
+
+def test_a_model_beside_another_is_kept_from_the_others_too(tmp_path: Path) -> None:
+    with another_process(beside(tmp_path / "run", "random")), pytest.raises(RunError, match="is writing its run into"):
+        measure(tmp_path / "run", "oracle", "random")
+
+
+def test_the_lock_goes_with_a_process_that_is_killed(tmp_path: Path) -> None:
+    with another_process(tmp_path / "run") as process:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert (tmp_path / "run" / ".lock").exists()
+    measure(tmp_path / "run", "oracle")
+    assert sorted(each.name for each in (tmp_path / "run").iterdir()) == ["results.json", "samples"]
+
+
+def test_one_process_takes_a_folder_up_twice_in_turn_but_not_at_once(tmp_path: Path) -> None:
+    for _ in range(2):
+        with take_up(tmp_path / "run", MODEL, RECORD) as result:
+            assert result.model == MODEL
+            with (
+                pytest.raises(RunError, match=f"process {os.getpid()} is writing its run into"),
+                take_up(tmp_path / "run", MODEL, RECORD),
+            ):
+                pass
+
+
+def test_a_folder_in_which_nothing_was_written_is_gone_again(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), take_up(tmp_path / "a" / "b", MODEL, RECORD):
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "a").mkdir()
+    with take_up(tmp_path / "a" / "b", MODEL, RECORD):
+        pass
+    assert [each.name for each in tmp_path.iterdir()] == ["a"]
+
+
+STARTS = """
+import sys, time
+from pathlib import Path
+from tellapart.evaluation.run import Settings, run
+from tellapart.errors import RunError
+from tellapart.models.store import EmbeddingStore
+settings = Settings(models=(sys.argv[2],), limit="40")
+sys.stdin.readline()
+try:
+    run(settings, Path(sys.argv[1]), store=EmbeddingStore(None))
+except RunError as error:
+    sys.exit(str(error))
+"""
+
+
+def test_of_two_runs_of_different_models_at_once_one_is_refused(tmp_path: Path) -> None:
+    runs = {
+        model: subprocess.Popen(
+            [sys.executable, "-c", STARTS, str(tmp_path / "run"), model],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for model in ("oracle", "random")
+    }
+    for process in runs.values():
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    errors = {model: process.communicate(timeout=120)[1] for model, process in runs.items()}
+    assert sorted(process.returncode for process in runs.values()) == [0, 1], errors
+    winner = next(model for model, process in runs.items() if process.returncode == 0)
+    assert read_result(tmp_path / "run").model.name == winner
+    (refusal,) = [error for error in errors.values() if error]
+    assert "is writing its run into" in refusal or "holds another run" in refusal
