@@ -66,8 +66,10 @@ def decode_text(data: bytes, where: object, *, error: type[TellapartError] = Dat
         raise error(f"{where}:{line}: is not UTF-8 (byte 0x{data[start]:02x}); save the file as UTF-8") from failure
 
 
-def parse_json(text: str, where: object, *, error: type[TellapartError] = DataError) -> Any:
+def parse_json(text: str, where: object, *, error: type[TellapartError] = DataError, nan: bool = False) -> Any:
     """Return what a JSON text holds, where it can be read in one way only.
+
+    With `nan`, NaN and the infinities are numbers: other tools write them.
 
     Raises:
         TellapartError: `error`: it is not JSON, repeats a key in one object, nests more than 100 levels, or holds a
@@ -81,7 +83,11 @@ def parse_json(text: str, where: object, *, error: type[TellapartError] = DataEr
     """
     try:
         content = json.loads(
-            text, object_pairs_hook=_distinct, parse_constant=_refuse, parse_float=_finite, parse_int=_integer
+            text,
+            object_pairs_hook=_distinct,
+            parse_constant=float if nan else _refuse,
+            parse_float=_finite,
+            parse_int=_integer,
         )
         check_tree(content)
     except json.JSONDecodeError as failure:
@@ -94,8 +100,8 @@ def parse_json(text: str, where: object, *, error: type[TellapartError] = DataEr
     return content
 
 
-def load_json(path: Path, *, error: type[TellapartError] = DataError) -> Any:
-    """Return what a JSON file holds.
+def load_json(path: Path, *, error: type[TellapartError] = DataError, nan: bool = False) -> Any:
+    """Return what a JSON file holds; `error` and `nan` as of `parse_json`.
 
     Raises:
         TellapartError: `error`: it cannot be read, is not UTF-8, or is not JSON as `parse_json` reads it.
@@ -103,7 +109,7 @@ def load_json(path: Path, *, error: type[TellapartError] = DataError) -> Any:
     >>> load_json(Path("examples/eqsim_ablation/smoke_scenes/card.json"))["name"]
     'smoke-scenes'
     """
-    return parse_json(decode_text(read_whole(path, error=error), path, error=error), path, error=error)
+    return parse_json(decode_text(read_whole(path, error=error), path, error=error), path, error=error, nan=nan)
 
 
 _TOO_DEEP = f"it nests more than {_MOST_LEVELS} levels"

@@ -95,7 +95,7 @@ def read_foreign(path: Path, model: str | None = None) -> ForeignResult:
     Raises:
         RunError: it cannot be read, is of neither tool, holds no number, or its model is not known.
     """
-    content = load_json(path, error=RunError)
+    content = load_json(path, error=RunError, nan=True)
     if isinstance(content, dict) and {"dataset", "model", "task", "metrics"} <= content.keys():
         return _clip_benchmark(path, content, model)
     if isinstance(content, dict) and {"task_name", "scores", "mteb_version"} <= content.keys():
