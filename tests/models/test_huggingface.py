@@ -122,6 +122,7 @@ def test_an_architecture_without_contrastive_heads_is_refused(tmp_path: Path) ->
     ("content", "message"),
     [
         ("{", "config.json: is not valid JSON"),
+        ("[" * 100_000, r"config.json: is not valid JSON \(it nests more than 100 levels\)"),
         ("[1]", "names no model_type"),
         ('{"hidden_size": 3}', "names no model_type"),
     ],
