@@ -23,6 +23,7 @@ from tellapart.benchmarks.refcoco import read_refcoco
 from tellapart.board.imported import read_imported
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.annotations import read_list
+from tellapart.data.images import pixel_hash
 from tellapart.data.rows import read_csv, read_jsonl
 from tellapart.data.scores import Scores
 from tellapart.evaluation.run import run_record
@@ -179,12 +180,12 @@ def _models(folder: Path) -> dict[str, Door]:
         (own / name).write_bytes((onnx / name).read_bytes())
     weights = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros(4, np.float32)}
     regions = folder / "regions.npz"
-    key = "0" * 64
-    np.savez(regions, **{f"{key}/features": np.ones((2, 4), np.float32), f"{key}/boxes": np.full((2, 4), 0.5)})
+    pixels = np.zeros((4, 4, 3), np.uint8)
+    key = pixel_hash(pixels)
+    np.savez(regions, **{f"{key}/features": np.ones((2, 5), np.float32), f"{key}/boxes": np.full((2, 4), 0.5)})
 
     def read_regions(path: Path) -> list[Any]:
-        file = RegionFile(path, 4)
-        return [file._read(f"{key}/{part}").tolist() for part in ("features", "boxes")]
+        return [array.tolist() for array in RegionFile(path, 5).inputs(pixels).values()]
 
     def read_tensors(path: Path, shapes_only: bool) -> Any:
         return {
@@ -192,7 +193,7 @@ def _models(folder: Path) -> dict[str, Door]:
             for name, value in read_state_dict(path, shapes_only=shapes_only).items()
         }
 
-    flat = {f"{key}/{part}": np.full((2, 4), 0.5, np.float32) for part in ("features", "boxes")}
+    flat = {f"{key}/features": np.ones((2, 5), np.float32), f"{key}/boxes": np.full((2, 4), 0.5, np.float32)}
     tensors = folder / "weights.safetensors"
     return {
         "image.onnx": _door(onnx / "image.onnx", read_graph),

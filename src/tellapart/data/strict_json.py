@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
@@ -37,7 +38,11 @@ def read_whole(path: Path, *, error: type[TellapartError] = DataError, most: int
     """
     try:
         with path.open("rb") as file:
-            data = file.read(most + 1)
+            # No more at once than the file says it has: memory for all that may be read would be taken at once.
+            block = min(os.fstat(file.fileno()).st_size, most) + 1
+            data = file.read(block)
+            while 0 < len(data) <= most and (more := file.read(block)):
+                data += more
     except (OSError, ValueError) as failure:
         raise error(f"{path}: cannot be read ({getattr(failure, 'strerror', None) or failure})") from failure
     if len(data) > most:

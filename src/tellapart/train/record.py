@@ -129,9 +129,8 @@ def read_record(folder: Path) -> TrainRecord:
     if not path.exists():
         raise RunError(f"{folder} has no record.json; name the folder of a finished `tellapart train`")
     text = decode_text(read_whole(path, error=RunError), path, error=RunError)
+    parse_json(text, path, error=RunError)  # pydantic's own reader takes a key twice
     try:
-        parse_json(text, path, error=RunError)  # pydantic's own reader takes a key twice
         return TrainRecord.model_validate_json(text)
-    except (ValidationError, RunError) as error:
-        what = Problem.first(error) if isinstance(error, ValidationError) else error
-        raise RunError(f"{path}: is damaged: {what}; train again with --resume") from error
+    except ValidationError as error:
+        raise RunError(f"{path}: is damaged: {Problem.first(error)}; train again with --resume") from error

@@ -97,7 +97,7 @@ def _half(fields: dict[str, str], where: str) -> dict[str, Any]:
 def _list(where: str, name: str, text: str) -> list[Any]:
     try:
         value = ast.literal_eval(text)  # a literal: nothing runs
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         value = None
     if not isinstance(value, list):
         raise DataError(f"{where}: column {name!r} is no list: {quote(text)}")
