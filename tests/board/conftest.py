@@ -104,6 +104,12 @@ def write_run() -> WriteRun:
 
 
 @pytest.fixture(scope="session")
+def module_write_run() -> WriteRun:
+    """As `write_run`, for fixtures that last longer."""
+    return written_run
+
+
+@pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two models far apart and one near the first, and a reference model."""
     folder = tmp_path_factory.mktemp("runs")

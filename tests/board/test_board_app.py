@@ -34,17 +34,43 @@ PAGES = [
     "/pareto/latency",
     "/pareto/parameters",
     "/pareto/training_images",
+    "/pareto/latency/shapes",
+    "/pareto/parameters/shapes+other",
     "/compare",
     "/compare/good/poor",
+    "/compare/good+near+poor",
     "/models/good",
     "/models/random",
     "/benchmarks/shapes",
     "/benchmarks/shapes/ranks",
     "/benchmarks/shapes/by/type/group_score",
+    "/benchmarks/shapes/map/type/group_score",
     "/benchmarks/shapes/items/pages/1",
     "/benchmarks/shapes/items/0",
 ]
 NO_TABLE = {"/compare", "/benchmarks/shapes/items/0"}
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/static/board.css", "/openapi.json", "/models/nobody"])
+def test_head_is_get_without_the_body(client: TestClient, path: str) -> None:
+    for more in ("", "?format=json"):
+        found, whole = client.head(path + more), client.get(path + more)
+        assert (found.status_code, found.content) == (whole.status_code, b"")
+        assert found.headers == whole.headers
+
+
+def test_the_form_of_pareto_and_of_several_models_leads_to_an_address(client: TestClient) -> None:
+    leads = {
+        "/pareto/latency?over=shapes&over=other": "/pareto/latency/shapes+other",
+        "/compare?a=good&b=poor": "/compare/good/poor",
+        "/compare?model=good&model=poor": "/compare/good/poor",
+        "/compare?model=good&model=near&model=poor": "/compare/good+near+poor",
+    }
+    for path, address in leads.items():
+        answer = client.get(path, follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (303, address)
+    assert client.get("/compare?model=good").status_code == 200
+    assert client.get("/pareto/latency?over=<b>").status_code == 422
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -253,7 +279,7 @@ def pages_with_tables(client: TestClient) -> list[str]:
     models = client.get("/compare?format=json").json()["models"]
     first, second = (model["slug"] for model in models[:2])
     return [
-        path.replace("good", first).replace("poor", second)
+        path.replace("near+", "").replace("+other", "").replace("good", first).replace("poor", second)
         for path in PAGES
         if path not in NO_TABLE | {"/models/random"}
     ]

@@ -21,6 +21,8 @@ PAGES = (
     "/models/good",
     "/compare",
     "/compare/good/poor",
+    "/compare/good+near+poor",
+    "/benchmarks/shapes/map/type/group_score",
     "/pareto/latency",
     "/ranks",
     "/models/nobody",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -297,3 +298,47 @@ def test_a_gallery_is_walked_through_and_its_pictures_are_shown(chromium, servin
         assert page.locator("h1").inner_text() == "Retrieval gallery: images to captions"
         page.close()
     assert problems == []
+
+
+@pytest.mark.parametrize("path", ["/", "/benchmarks/shapes"])
+def test_on_a_narrow_screen_the_column_that_sorts_and_the_name_stay_in_sight(visit, path: str) -> None:
+    page = visit(path, viewport={"width": 390, "height": 800})
+    for right in (0, 60, 10_000):
+        page.evaluate("right => document.querySelectorAll('.scroll').forEach(one => one.scrollLeft = right)", right)
+        boxes = page.eval_on_selector_all(
+            ".headline tbody tr:first-child > :is(th, .by)",
+            "all => all.map(one => { const b = one.getBoundingClientRect(); return [b.left, b.right]; })",
+        )
+        room = page.eval_on_selector(".scroll", "one => one.getBoundingClientRect().toJSON()")
+        assert boxes
+        for left, end in boxes:
+            assert room["left"] - 1 <= left
+            assert end <= room["right"] + 1
+    if path != "/":  # and there is room for one more column
+        name, by = boxes[0], boxes[1]
+        assert by[0] - name[1] > 40
+
+
+def test_a_list_of_items_shows_their_pictures_and_none_that_is_not_there(chromium, serving, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from tellapart.board.records import read_in
+    from tellapart.board.store import Store
+    from tellapart.cli.main import app
+
+    done = CliRunner().invoke(app, ["run", "-b", "demo", "-m", "random", "--out", str(tmp_path / "runs" / "demo")])
+    assert done.exit_code == 0, done.output
+    settings = BoardSettings(runs=(tmp_path / "runs",))
+    with Store("sqlite://") as store:
+        read_in(store, settings, pytest.fail)
+        with serving(create_app(settings, store)) as at:
+            page = chromium.new_page(viewport={"width": 390, "height": 800})
+            page.goto(f"{at}/benchmarks/demo/items/pages/1")
+            assert page.locator(".thumbs img").count() == 2 * page.locator("tbody tr").count() == 100
+            page.wait_for_function("document.querySelector('.thumbs img').naturalWidth > 0")
+            assert page.locator(".thumbs img").first.bounding_box()["height"] == 56
+            page.close()
+
+
+def test_a_list_of_items_without_pictures_has_no_column_for_them(visit) -> None:
+    assert visit("/benchmarks/shapes/items/pages/1").locator(".thumbs").count() == 0

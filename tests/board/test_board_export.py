@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import pytest
 
 from tellapart.board.export import export_site
-from tellapart.board.views.leaderboard import all_benchmarks
+from tellapart.board.views.overview import all_benchmarks
 from tellapart.errors import RunError
 
 

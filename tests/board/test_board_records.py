@@ -18,7 +18,8 @@ from tellapart.board.store import Store, database_url
 from tellapart.board.tables import Benchmark, Entry, Item, Model, Score, Source, Vector
 from tellapart.board.tiering import rank
 from tellapart.board.vectors import pack, unpack
-from tellapart.board.views.leaderboard import all_benchmarks, by_tag, leaderboard
+from tellapart.board.views.leaderboard import by_tag, leaderboard
+from tellapart.board.views.overview import all_benchmarks
 from tellapart.board.watch import Watch
 from tellapart.errors import DataError, RunError, StoreError
 from tellapart.records.run_folder import read_result, read_samples
@@ -122,7 +123,7 @@ def test_a_record_of_hidden_labels_needs_no_samples_and_joins_no_other_items(wri
     with Store("sqlite://") as store:
         read_in(store, BoardSettings(runs=(tmp_path,)), pytest.fail)
         with store.session() as session:
-            assert sorted(session.exec(select(Benchmark.slug)).all()) == ["shapes", "shapes-2"]
+            assert sorted(session.exec(select(Benchmark.name)).all()) == ["shapes", "shapes#00000000"]
             assert session.exec(select(Item.benchmark_id).distinct()).all() == [1]
 
 
@@ -132,7 +133,7 @@ def test_other_items_under_the_same_name_are_another_benchmark(write_run, tmp_pa
     with Store("sqlite://") as store:
         read_in(store, BoardSettings(runs=(tmp_path,)), pytest.fail)
         with store.session() as session:
-            assert sorted(session.exec(select(Benchmark.slug)).all()) == ["shapes", "shapes-2"]
+            assert sorted(session.exec(select(Benchmark.name)).all()) == ["shapes", "shapes#00000000"]
 
 
 def test_scores_made_elsewhere_join_the_benchmark_of_the_same_ids_on_trust(write_run, tmp_path: Path) -> None:

@@ -74,6 +74,28 @@ def test_without_scripts_a_user_looks_again_by_a_link(served: tuple[Any, str], c
     page.close()
 
 
+@pytest.mark.slow
+def test_what_was_sent_stands_with_its_score_or_the_reason_and_a_file_sent_again_is_answered(
+    served: tuple[Any, str], chromium: Any, tmp_path: Path
+) -> None:
+    made, at = served
+    (tmp_path / "scores.npz").write_bytes(made.npz(made.right(0.5)))
+    done = made.measured((tmp_path / "scores.npz").read_bytes(), model="half")
+    refused = made.measured(b"id,a", file="scores.csv", model="broken")
+    page = signed_in(chromium, made, at)
+    rows = {row.split("\t")[0]: row for row in page.locator("tbody tr").all_inner_texts()}
+    assert f"group score {100 * done['public']['values']['group_score']:.4g} %" in rows["half"]
+    assert refused["error"][:40] in rows["broken"]
+    page.goto(f"{at}/hidden/clocks")
+    page.get_by_label("The model's name").fill("another name")
+    page.get_by_label("The file").set_input_files(tmp_path / "scores.npz")
+    page.get_by_role("button", name="Send").click()
+    page.wait_for_url(f"{at}/submissions/{done['id']}?again=1")
+    assert "did not count again" in page.inner_text(".missing")
+    assert page.get_by_role("heading", level=1).inner_text() == "half"
+    page.close()
+
+
 @pytest.fixture
 def sent(served: tuple[Any, str]) -> dict[str, list[str]]:
     """A board with a file in every state; the paths of its pages for a user, and those of everybody."""
@@ -84,7 +106,8 @@ def sent(served: tuple[Any, str]) -> dict[str, list[str]]:
         made.measured(made.npz(np.zeros((23, 2, 2)), ids=[item["id"] for item in made.task()][:-1]))["state"]
         == "refused"
     )
-    seen = [made.see(made.send(good, user="ann", model=state)) for state in ("received", "measuring", "failed")]
+    files = {state: made.npz(made.right() + k) for k, state in enumerate(("received", "measuring", "failed"), start=1)}
+    seen = [made.see(made.send(data, user="ann", model=state)) for state, data in files.items()]
     with made.service.database.change() as rows:
         for one in seen:
             rows.execute("UPDATE submission SET state = ? WHERE id = ?", (one["model"], one["id"]))
@@ -92,6 +115,7 @@ def sent(served: tuple[Any, str]) -> dict[str, list[str]]:
     assert {one["state"] for one in mine} == {"done", "refused", "received", "measuring", "failed"}
     everybody = ["/hidden", "/hidden/clocks"]
     own = ["/submissions", *(f"/submissions/{one['id']}" for one in mine), "/submissions/none", "/hidden/none"]
+    own.append(f"/submissions/{made.send(good).json()['id']}?again=1")
     return {"ann": everybody + own, "": [*everybody, "/sign-in", "/submissions"]}
 
 

@@ -156,7 +156,10 @@ def test_a_file_that_did_not_count_or_failed_is_taken_again(board: MakeBoard) ->
     made.clock.now += 86_400
     failed = made.send(b"x").json()["id"]
     made.queue._end(failed, "failed", "the server's fault")
-    assert made.send(b"x").json()["id"] != failed
+    again = made.send(b"x").json()["id"]
+    assert again != failed
+    made.queue._end(again, "stopped", "it did not end")  # counts, and so does it when it comes again
+    assert made.send(b"x").status_code == 429
 
 
 @pytest.mark.slow

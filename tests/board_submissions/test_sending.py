@@ -52,7 +52,7 @@ def test_a_file_gets_the_numbers_that_tellapart_score_gives_it(
     values = np.random.default_rng(1).normal(size=(24, *shape)).astype(np.float32)
     write_scores(own_scores(made, values), tmp_path / "own.npz")
     run_scores({f"folder:{made.pairs}": tmp_path / "own.npz"}, tmp_path / "run")
-    own = {sample.id: sample for sample in read_samples(tmp_path / "run", f"folder:{made.pairs}")}
+    own = {sample.id: sample for sample in read_samples(tmp_path / "run", f"folder:{made.pairs.name}")}
     seen = made.measured(made.npz(values))
     assert seen["state"] == "done", seen["error"]
     assert seen["private"] is None

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 from sqlmodel import select
 from typer.testing import CliRunner
 
+from tellapart.board.app import create_app
 from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
@@ -80,6 +82,17 @@ def test_a_site_has_the_hidden_leaderboard_as_published_and_no_label(board: Make
     told = "".join(path.read_text() for path in site.rglob("*") if path.suffix in (".html", ".json", ".csv"))
     assert "private_rank" in told
     assert not [item["id"] for item in truth["items"] if item["id"] in told]
+
+
+def test_head_is_answered_on_the_pages_of_hidden_benchmarks_too(board: MakeBoard) -> None:
+    made = board(4)
+    with Store("sqlite://") as store:
+        client = TestClient(create_app(BoardSettings(), store, made.service))
+        for path in ("/hidden", "/hidden/clocks", "/sign-in", "/submissions", "/hidden/clocks/task.zip"):
+            found = client.head(path, headers=made.of("rita"))
+            whole = client.get(path, headers=made.of("rita"))
+            assert (found.status_code, found.content) == (whole.status_code, b"") == (200, b"")
+            assert found.headers["content-length"] == whole.headers["content-length"]
 
 
 def test_a_site_of_a_board_that_was_never_served_makes_no_state(made_set: Any, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tellapart.builders.builder import Made
 from tellapart.builders.item_filters import ItemFilter
+from tellapart.builders.pipeline import build
 from tellapart.builders.recipe_file import RecipeFile, open_builder, open_filters, open_selections, read_recipe_file
 from tellapart.builders.selections import Selection
 from tellapart.catalog import BUILDERS, FILTERS, SELECTIONS, load
@@ -15,6 +16,8 @@ from tellapart.data.item import Item
 from tellapart.errors import DataError, TellapartError, UnknownNameError
 
 RIGHT = 'name = "few"\nbuilder = "negatives"\n[options]\ncaptions = "c.csv"\nimages = "."\n'
+
+SERVED = RIGHT.replace("negatives", "language-negatives") + '[options.model]\nsource = "http://127.0.0.1:9/v1"\n'
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -87,6 +90,21 @@ def test_the_recipes_in_the_documents_are_right(name: str) -> None:
             r"selections\[0\]: key 'maximum': is missing",
         ),
         ("name = \n", DataError, "recipe.toml: is not TOML: Invalid value"),
+        (
+            'name = "few"\nbuilder = "scenes"\n[options]\nrenderer = "blender"\nblender_python = "./evil"\n',
+            DataError,
+            r"\[options\]: key 'blender_python' names a program, and a recipe may name none: set TELLAPART_BLENDER",
+        ),
+        (
+            SERVED + 'key_variable = "AWS_SECRET_ACCESS_KEY"\n',
+            DataError,
+            r"\[options\]: key 'model.key_variable' names an environment variable, .*: set TELLAPART_API_KEY to",
+        ),
+        (
+            SERVED + 'api_key = "sk-1"\n',
+            DataError,
+            r"\[options\]: key 'model.api_key' is a secret, and a recipe may hold none: set TELLAPART_API_KEY",
+        ),
     ],
 )
 def test_a_wrong_recipe_says_what_is_wrong(tmp_path: Path, wrong: str, error: type[TellapartError], says: str) -> None:
@@ -138,3 +156,18 @@ def test_another_package_adds_a_filter_and_a_selection(tmp_path: Path) -> None:
     items = [Item(id=name, images=("a.png",), texts=("A DOG", "a cat")) for name in "ab"]
     assert quiet.fault(Made(items[0], {})) == "a shouted caption"
     assert first.left_out(items, seed=0, home=tmp_path) == {"b": "not among the first"}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_program_beside_the_recipe_is_not_run(tmp_path: Path, workers: int) -> None:
+    program, ran = tmp_path / "evil", tmp_path / "ran"
+    program.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    program.chmod(0o755)
+    recipe = written(
+        tmp_path,
+        'name = "few"\nbuilder = "scenes"\n'
+        f'[options]\nrenderer = "blender"\nblender_python = "{program}"\n[options.items]\ncounting = 1\n',
+    )
+    with pytest.raises(DataError, match="names a program, and a recipe may name none"):
+        build(recipe, tmp_path / "set", workers=workers)
+    assert not ran.exists()

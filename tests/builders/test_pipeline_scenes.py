@@ -107,7 +107,7 @@ def test_scanned_objects_are_built_audited_and_told_in_the_provenance(tmp_path: 
     assert len(found.changes) == 3
 
 
-def test_options_that_cannot_be_met_are_refused(tmp_path: Path) -> None:
+def test_options_that_cannot_be_met_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scans = shelf(tmp_path / "scans")
     (scans / "Crate_Blue").rename(tmp_path / "away")
     start = Start(Scenes.Options(assets="scans", items={"attribute": 1}), 1, tmp_path)
@@ -115,8 +115,9 @@ def test_options_that_cannot_be_met_are_refused(tmp_path: Path) -> None:
         Scenes(start)
     with pytest.raises(DataError, match=r"held_out_every = 2: figure-14 holds nothing out; set it to 0"):
         Scenes(Start(Scenes.Options(held_out_every=2, items={}), 1, tmp_path))
+    monkeypatch.setenv("TELLAPART_BLENDER_PYTHON", "/no/such")
     with pytest.raises(DataError, match=r"/no/such: no such interpreter"):
-        Scenes(Start(Scenes.Options(renderer="blender", blender_python="/no/such", items={}), 1, tmp_path))
+        Scenes(Start(Scenes.Options(renderer="blender", items={}), 1, tmp_path))
 
 
 @pytest.mark.slow

@@ -149,11 +149,12 @@ def test_an_onnx_folder_is_a_model_like_any_other(command, made_set, tiny_encode
     name, model = f"folder:{made_set()}", f"onnx:{tiny_encoder.folder}"
     found = command("run", "-m", model, "-b", name, "--out", "a", "--json").json["runs"][0]
     assert (found["model"]["name"], found["model"]["kind"]) == ("tiny", "similarity")
-    assert found["benchmarks"][name]["images_encoded"] == 24
+    assert found["benchmarks"]["folder:set"]["images_encoded"] == 24
     again = command("run", "-m", model, "-b", name, "--out", "b", "--batch-size", "5", "--no-cache", "--json").json
-    assert again["runs"][0]["benchmarks"][name]["metrics"] == found["benchmarks"][name]["metrics"]
+    measured = [each["benchmarks"]["folder:set"]["metrics"] for each in (again["runs"][0], found)]
+    assert measured[0] == measured[1]
     third = command("run", "-m", model, "-b", name, "--out", "c", "--json").json["runs"][0]
-    assert third["benchmarks"][name]["images_encoded"] == 0
+    assert third["benchmarks"]["folder:set"]["images_encoded"] == 0
 
 
 def test_runs_on_other_items_never_share_a_table(command, made_set) -> None:
@@ -263,6 +264,7 @@ def test_a_wrong_value_is_one_line_that_helps(command, arguments: list[str], sai
         (["run", "-m"], "Option '-m' requires an argument"),
         (["run", "random"], "unexpected extra argument"),
         (["score", "winoground"], "Missing option '--scores'"),
+        (["export"], "Missing argument 'BENCHMARK'"),
         (["score"], "Missing option '--scores'"),
         (["compare"], "Missing argument 'RUN...'"),
         (["ls"], "Missing argument 'WHAT'"),
@@ -278,6 +280,81 @@ def test_a_wrong_use_is_one_line_that_says_what_is_wrong_and_which_help_to_read(
     owner = f" {arguments[0]}" if arguments[0] not in {"bogus", "rum"} else ""
     assert ran.err.endswith(f" see: tellapart{owner} --help\n")
     assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["run", "--limit", "2", "-m", "random", "--limit", "3"], "--limit"),
+        (["detect", "demo", "-m", "a", "--model", "b"], "--model"),
+        (["table", "r", "--costs", "a.csv", "--costs", "b.csv"], "--costs"),
+        (["plot", "pareto", "r", "--out", "a.svg", "--costs", "a.csv", "--costs", "b.csv"], "--costs"),
+        (["ls", "benchmarks", "--data", ".", "--data", "."], "--data"),
+        (["annotate", "agree", "study", "--scores", "a.npz", "--scores", "b.npz"], "--scores"),
+    ],
+)
+def test_an_option_of_one_value_is_not_taken_twice(command, arguments: list[str], option: str) -> None:
+    ran = command(*arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert re.fullmatch(rf"error: {option} is given twice; give it once; see: tellapart .* --help\n", ran.err), ran.err
+
+
+def test_options_that_may_be_repeated_and_switches_are_taken_twice(command, made_set) -> None:
+    name = f"folder:{made_set()}"
+    ran = command("run", "-m", "random", "-m", "oracle", "-b", name, "--out", "r", "--no-cache", "--no-cache", "--json")
+    assert [run["model"]["name"] for run in ran.json["runs"]] == ["random", "oracle"]
+
+
+def test_costs_are_an_error_where_nothing_shows_them(command, made_set) -> None:
+    command("run", "-m", "random", "-b", f"folder:{made_set()}", "--out", "r")
+    Path("costs.csv").write_text("model,milliseconds\nrandom,1\n")
+    for arguments, said in (
+        (("table", "r"), "--costs is shown by one layout; add --layout vlue-cost, or leave it out"),
+        (
+            ("plot", "tiers", "r", "--out", "a.svg"),
+            "--costs is of pareto; tiers shows no costs of models: leave it out",
+        ),
+    ):
+        ran = command(*arguments, "--costs", "costs.csv")
+        assert (ran.code, ran.out, ran.err) == (2, "", f"error: {said}\n")
+
+
+def test_costs_of_one_model_that_are_listed_twice_are_an_error(command, made_set) -> None:
+    name = f"folder:{made_set()}"
+    command("run", "-m", "random", "-b", name, "--out", "r")
+    Path("costs.csv").write_text("model,milliseconds\nrandom,1\nrandom,2\n")
+    command(
+        "time", "-m", "random", "-b", name, "--repeats", "1", "--warm-up", "1", "--batch-size", "2", "--out", "t.json"
+    )
+    timings = json.loads(Path("t.json").read_text())
+    timings["models"] *= 2
+    Path("t.json").write_text(json.dumps(timings))
+    for file, said in (
+        ("costs.csv", "costs.csv:3: random is listed twice"),
+        ("t.json", "t.json measured a model twice"),
+    ):
+        ran = command("plot", "pareto", "r", "--costs", file, "--out", "a.svg")
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err.startswith(f"error: {said}")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "-m", "random"],
+        ["score", "demo", "--scores", "a.csv"],
+        ["export", "demo", "--to", "a.csv"],
+        ["audit", "demo"],
+        ["time", "-m", "random"],
+        ["detect", "demo", "-m", "random"],
+        ["annotate", "export", "match", "demo", "--to", "study"],
+        ["ls", "benchmarks"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_data_folder_that_is_not_there_is_one_line(command, arguments: list[str]) -> None:
+    ran = command(*arguments, "--data", "gone")
+    assert (ran.code, ran.out, ran.err) == (2, "", "error: --data gone: there is no such folder\n")
 
 
 def test_a_group_of_commands_alone_prints_its_help_once(command) -> None:

@@ -108,4 +108,4 @@ def test_a_run_tells_which_model_and_benchmark_it_is_at(
     monkeypatch.setenv("TEST_SECONDS_PER_BATCH", "0.1")
     name = f"folder:{made_set(n=8)}"
     told = command("run", "-m", "slow", "-b", name, "--batch-size", "4", "--no-cache", "--out", "r")
-    assert re.search(rf"^\[0:00:0\d\] slow on {name}: images \d+ of 16 \(\d+ %\)", told.err, re.MULTILINE)
+    assert re.search(r"^\[0:00:0\d\] slow on folder:set: images \d+ of 16 \(\d+ %\)", told.err, re.MULTILINE)

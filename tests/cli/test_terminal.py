@@ -110,7 +110,7 @@ def test_a_run_on_a_terminal_shows_bars_and_ends_with_its_table(made_set, instal
         f"import os, sys; os.environ['TEST_SECONDS_PER_BATCH'] = '0.4'; sys.path.insert(0, {str(installed)!r});"
         f"sys.argv = ['tellapart', *{arguments!r}]; from tellapart.cli.main import main; main()"
     )
-    assert "slow on folder:/" in shown
+    assert "slow on folder:set" in shown
     assert "set: images" in shown
     assert re.search(r"(4|8|12|16|20|24|28)/32", shown)
     assert re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).rstrip().endswith("report.html")

@@ -156,11 +156,11 @@ def test_with_a_baseline_only_its_benchmarks_are_read(made_set: Make, installed:
     folders |= measured(tmp_path / "both", first, second, models=("random",))
     (part,) = measured(tmp_path / "part", second, models=("oracle",), limit="5").values()
     with pytest.raises(RunError, match="second is not the same in both runs"):
-        compare_models(folders | {"oracle": part})
-    found = compare_models(folders | {"oracle": part}, baseline="colours")
+        compare_models(systems(folders | {"oracle": part}))
+    found = compare_models(systems(folders | {"oracle": part}), baseline="colours")
     assert [(pair.a, pair.b) for pair in found.pairs] == [("random", "colours")]
     with pytest.raises(RunError, match=r"first and .*part share no benchmark: .*first has folder:.*part has folder:"):
-        compare_models({"colours": folders["colours"], "oracle": part}, baseline="oracle")
+        compare_models(systems({"colours": folders["colours"], "oracle": part}), baseline="oracle")
 
 
 def test_a_third_run_on_other_content_is_refused_also_where_the_first_is_on_trust(

@@ -326,6 +326,25 @@ def test_a_checkpoint_of_torch_loads_like_one_of_safetensors(
     assert loaded(elsewhere).fingerprint == encoders("clip").fingerprint
 
 
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_checkpoint_of_torch_is_not_opened_by_an_older_torch(
+    saved: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indexed: bool
+) -> None:
+    from safetensors.torch import load_file
+
+    elsewhere, ran = copied(saved("clip"), tmp_path), tmp_path / "ran"
+    names = list(load_file(elsewhere / "model.safetensors"))
+    torch.save({"logit_scale": _Payload(ran)}, elsewhere / "pytorch_model.bin")
+    (elsewhere / "model.safetensors").unlink()
+    if indexed:  # an index of safetensors may name any file
+        index = {"metadata": {}, "weight_map": dict.fromkeys(names, "pytorch_model.bin")}
+        (elsewhere / "model.safetensors.index.json").write_text(json.dumps(index))
+    monkeypatch.setattr(torch, "__version__", "2.9.1+cpu")
+    with pytest.raises(ModelError, match=r"its weights are a pickle, and one can run code in torch 2\.9\.1\+cpu"):
+        loaded(elsewhere)
+    assert not ran.exists()
+
+
 def test_files_laid_out_as_openai_s_are_on_the_hub_give_the_same_numbers(
     saved: Callable[[str], Path], encoders: Callable[[str], HuggingFaceDual], tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.torch_backend import (
     Runtime,
     fixed_batches,
+    guard_torch_load,
     import_torch,
     read_state_dict,
     runtime,
@@ -175,6 +177,51 @@ def test_what_is_no_state_dict_is_refused_in_one_line_and_runs_no_code(
         read_state_dict(tmp_path / name)
     assert "\n" not in str(caught.value)
     assert capsys.readouterr().out == ""
+
+
+OLD = ["2.4.0", "2.5.1+cu121", "2.6.0", "2.9.1", "2.10.0a0+b4e4ee8", "2.10.0rc1", "unknown"]
+
+
+@pytest.mark.parametrize("version", OLD)
+@pytest.mark.parametrize("suffix", [".pt", ".pth", ".bin", ".ckpt"])
+@pytest.mark.parametrize("shapes_only", [False, True])
+def test_a_pickle_is_not_opened_by_a_torch_that_may_run_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, suffix: str, shapes_only: bool
+) -> None:
+    torch.save(_state(), path := tmp_path / f"weights{suffix}")
+    monkeypatch.setattr(torch, "load", lambda *given, **more: pytest.fail("the pickle was opened"))
+    monkeypatch.setattr(torch, "__version__", version)
+    said = rf"weights{re.escape(suffix)}: its weights are a pickle.* torch {re.escape(version)} .*install torch 2\.10"
+    with pytest.raises(ModelError, match=said):
+        read_state_dict(path, shapes_only=shapes_only)
+
+
+@pytest.mark.parametrize("version", ["2.10.0", "2.10.1+cpu", "2.13.0+cu130", "3.0.0"])
+def test_a_pickle_is_read_by_a_torch_without_known_holes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    torch.save(_state(), tmp_path / "weights.pt")
+    monkeypatch.setattr(torch, "__version__", version)
+    assert _same(read_state_dict(tmp_path / "weights.pt"))
+
+
+def test_safetensors_are_read_by_any_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from safetensors.torch import save_file
+
+    save_file(_state(), tmp_path / "a.safetensors")
+    monkeypatch.setattr(torch, "__version__", "2.4.0")
+    assert _same(read_state_dict(tmp_path / "a.safetensors"))
+
+
+def test_a_library_s_own_loading_is_guarded_and_then_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.save(_state(), path := tmp_path / "shard.bin")
+    load = torch.load
+    with guard_torch_load("a/model"):
+        assert _same(torch.load(path, weights_only=True))
+        monkeypatch.setattr(torch, "__version__", "2.9.1")
+        with pytest.raises(ModelError, match=r"^a/model: its weights are a pickle"):
+            torch.load(path, weights_only=True)
+    assert torch.load is load
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:

@@ -249,14 +249,14 @@ def test_prompts_that_cancel_out_have_no_direction() -> None:
 def test_a_template_filled_in_and_a_runs_own_samples_are_read_again(
     command: Callable[..., Any], tiny_encoder: Any, folders: Path
 ) -> None:
-    name = f"classes:{folders}"
+    name, filed = f"classes:{folders}", f"classes:{folders.name}"
     ran = command("run", "-b", name, "-m", f"onnx:{tiny_encoder.folder}", "--out", "own", "--json")
     assert ran.code == 0, ran.err
-    own = ran.json["runs"][0]["benchmarks"][name]["metrics"]
+    own = ran.json["runs"][0]["benchmarks"][filed]["metrics"]
     samples = next(Path("own").rglob("*.jsonl"))
     ran = command("score", name, "--scores", samples, "--out", "again", "--json")
     assert ran.code == 0, ran.err
-    again = ran.json["runs"][0]["benchmarks"][name]["metrics"]
+    again = ran.json["runs"][0]["benchmarks"][filed]["metrics"]
     for metric in ("top1_accuracy", "mean_class_recall"):
         assert {key: own[metric][key] for key in ("value", "low", "high", "n")} == {
             key: again[metric][key] for key in ("value", "low", "high", "n")
@@ -268,7 +268,7 @@ def test_a_template_filled_in_and_a_runs_own_samples_are_read_again(
     filled[-1]["prediction"] = "a bowl, I think"
     Path("t.jsonl").write_text("\n".join(map(json.dumps, filled)))
     ran = command("score", name, "--scores", "t.jsonl", "--out", "filled", "--json")
-    record = ran.json["runs"][0]["benchmarks"][name]
+    record = ran.json["runs"][0]["benchmarks"][filed]
     assert record["metrics"]["top1_accuracy"]["value"] == pytest.approx(5 / 14)
     assert "1 of 14 predictions name no class, and count as wrong" in record["notes"]
     assert "top5_accuracy" not in record["metrics"]

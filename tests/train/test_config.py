@@ -114,6 +114,7 @@ def test_the_fingerprint_is_of_what_decides_the_weights_alone() -> None:
     assert settings.fingerprint("data") == changed(
         name="other", report={"benchmarks": ["demo"]}, log={"tensorboard": True}
     )
+    assert settings.fingerprint("data") == changed(data=VALUES["data"] | {"outside_images": True})
     others = {changed(seed=1), changed(loss={"name": "eqsim", "k": 5}), changed(batch={"size": 10})}
     assert len({settings.fingerprint("data"), settings.fingerprint("other"), *others}) == 5
 

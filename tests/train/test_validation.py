@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from training_sets import squares, table
 
+from tellapart.benchmarks.locations import Locations
 from tellapart.errors import DataError, UnknownNameError
 from tellapart.train.config import TrainConfig
+from tellapart.train.leaks import find_leaks
 from tellapart.train.rows import TrainingRow, TrainingRows, read_rows
 from tellapart.train.validation import left_over, metric_of, validation_set
+
+
+def test_a_set_that_is_validated_or_reported_on_has_images_outside_only_if_that_is_allowed(
+    tmp_path: Path, made_set: Callable[..., Path]
+) -> None:
+    folder = made_set("mine", n=2)
+    for image in (folder / "images").iterdir():
+        moved = image.rename(tmp_path / image.name)
+        image.symlink_to(moved)
+    name, allowed = f"folder:{folder}", Locations(outside=True)
+    rows = TrainingRows((TrainingRow(tmp_path / "0_0.png", "a"),))
+    for read in (lambda place: validation_set(name, (), place), lambda place: find_leaks(rows, [name], None, place)):
+        with pytest.raises(
+            DataError, match=r"leaves the pair set's folder through a link; .*outside_images of a train"
+        ):
+            read(Locations())
+        assert read(allowed)
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ __all__ = [
     "find_benchmark",
     "load_pairs",
     "load_pairs_or_folder",
+    "set_name",
     "tell_apart",
 ]
 
@@ -89,10 +90,25 @@ def find_again(name: str, own: Path | None, place: Locations) -> Benchmark:
     """
     if own is None:
         return find_benchmark(name, place)
-    prefixes, rest = "", name
+    return find_benchmark(f"{_parts(name)[0]}{own}", place)
+
+
+def set_name(typed: str) -> str:
+    """Return the name under which results are filed of what was typed, without reading it.
+
+    >>> set_name("folder:../A/my_pairs"), set_name("pairing:folder:my_pairs"), set_name("winoground")
+    ('folder:my_pairs', 'pairing:folder:my_pairs', 'winoground')
+    """
+    prefixes, path = _parts(typed)
+    return f"{prefixes}{Path(path).expanduser().resolve().name}" if prefixes and "/" in path else typed
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """Split a name into its prefixes and what comes after them."""
+    rest = name
     while prefix := next((each for each in _OWN if rest.startswith(each)), ""):
-        prefixes, rest = prefixes + prefix, rest.removeprefix(prefix)
-    return find_benchmark(f"{prefixes}{own}", place)
+        rest = rest.removeprefix(prefix)
+    return name.removesuffix(rest), rest
 
 
 def tell_apart(benchmarks: Sequence[Benchmark], fingerprint: Callable[[Benchmark], str]) -> list[Benchmark]:

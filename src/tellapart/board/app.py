@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from inspect import Parameter
 from typing import Annotated, Any, Literal
@@ -11,10 +11,11 @@ from typing import Annotated, Any, Literal
 from fastapi import FastAPI, HTTPException, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+from pydantic import Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from tellapart.board.downloads import as_csv, as_latex
-from tellapart.board.headers import SecurityHeaders
+from tellapart.board.headers import HeadRequests, SecurityHeaders
 from tellapart.board.links import PATTERNS, ServerLinks, path_of
 from tellapart.board.page_cache import CachedPage, PageCache, PageCacheMiddleware, preferred_format
 from tellapart.board.pictures import picture
@@ -56,9 +57,14 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 #: The parts of an address: names as `file_name` writes them, and numbers that every database can hold.
 _SLUG_PATTERN = r"^[A-Za-z0-9._-]+$"
 _SLUG = Annotated[str, Path(max_length=200, pattern=_SLUG_PATTERN)]
-_OPTIONAL_SLUG = Annotated[str | None, Query(max_length=200, pattern=_SLUG_PATTERN)]
+_SLUGS_PATTERN = r"^[A-Za-z0-9._+-]+$"
+_SLUGS = Annotated[str, Path(max_length=2000, pattern=_SLUGS_PATTERN, description="Addresses with + between them.")]
+_CHOSEN = Annotated[list[Annotated[str, Field(max_length=200, pattern=_SLUG_PATTERN)]], Query(max_length=100)]
 _NUMBER = Annotated[int, Path(ge=0, le=2**31 - 1)]
-_NUMBERS = {"position", "number", "page"}
+_KINDS = {**dict.fromkeys(("position", "number", "page"), _NUMBER), **dict.fromkeys(("models", "over"), _SLUGS)}
+
+#: Page with a form -> the names that it sends, each once or several times.
+_FORMS = {"choose": ("a", "b", "model"), "pareto": ("over",)}
 
 
 def create_app(settings: BoardSettings, store: Store, submissions: Submissions | None = None) -> FastAPI:
@@ -93,6 +99,7 @@ def create_app(settings: BoardSettings, store: Store, submissions: Submissions |
     _add_files(app, store)
     _add_errors(app, settings)
     app.add_middleware(PageCacheMiddleware, cache=cache, store=store)
+    app.add_middleware(HeadRequests)
     app.add_middleware(SecurityHeaders)
     return app
 
@@ -104,8 +111,9 @@ def _endpoint(
     names = [part[1:-1] for part in page.pattern.split("/") if part.startswith("{")]
 
     def answer(request: Request, format: Format | None = None, **args: Any) -> Response:  # noqa: A002
-        if page.name == "choose" and args.get("a") and args.get("b"):
-            return RedirectResponse(path_of("compare", a=args["a"], b=args["b"]), HTTPStatus.SEE_OTHER)
+        chosen = [slug for name in _FORMS.get(page.name, ()) for slug in args[name]]
+        if address := _address_of(page.name, chosen, args):
+            return RedirectResponse(address, HTTPStatus.SEE_OTHER)
         own = {name: args[name] for name in names}
         form = format or preferred_format(request.headers.get("accept", ""))
 
@@ -124,12 +132,22 @@ def _endpoint(
         return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
     parameters = [parameter("request", Request)]
-    parameters += [parameter(name, _NUMBER if name in _NUMBERS else _SLUG) for name in names]
-    if page.name == "choose":
-        parameters += [parameter(name, _OPTIONAL_SLUG, None) for name in "ab"]
+    parameters += [parameter(name, _KINDS.get(name, _SLUG)) for name in names]
+    parameters += [parameter(name, _CHOSEN, []) for name in _FORMS.get(page.name, ())]
     parameters.append(parameter("format", Format | None, None))
     answer.__signature__ = inspect.Signature(parameters, return_annotation=Response)  # type: ignore[attr-defined]
     return answer
+
+
+def _address_of(page: str, chosen: Sequence[str], args: Mapping[str, Any]) -> str:
+    """Return the address of what was chosen in a page's form; empty if it is this page itself."""
+    if page == "pareto" and chosen:
+        return path_of("pareto_over", cost=args["cost"], over="+".join(chosen))
+    if page == "choose" and len(chosen) == 2:
+        return path_of("compare", a=chosen[0], b=chosen[1])
+    if page == "choose" and len(chosen) > 2:
+        return path_of("compare_many", models="+".join(chosen))
+    return ""
 
 
 def _render(page: Page, view: View, form: str, settings: BoardSettings, *, hidden: bool) -> CachedPage:

@@ -48,17 +48,24 @@ def add_model(session: Session, model: Model) -> Model:
 def add_benchmark(session: Session, name: str, record: BenchmarkResult, samples: Sequence[Sample]) -> Benchmark:
     """Add a benchmark with its items, or return the one that has these items.
 
-    Scores computed elsewhere name only ids, and imported numbers only the benchmark: they join the one that fits.
+    Scores computed elsewhere name only ids, and imported numbers only the benchmark: they join the one that fits. Sets
+    of one name and other content are told apart by the start of their fingerprint, `folder:pairs#7f31c2aa`.
     """
+    set_name = name.partition("#")[0] if record.own else name
     digest = _items_digest(samples)
-    known = session.exec(select(Benchmark).where(Benchmark.name == name).order_by(col(Benchmark.id))).all()
+    whole = record.limited_from  # some of its items are no rival of all of them
+    like = col(Benchmark.name).startswith(f"{set_name}#", autoescape=True)
+    of_name = ((col(Benchmark.name) == set_name) | like, col(Benchmark.limited_from).is_not_distinct_from(whole))
+    known = session.exec(select(Benchmark).where(*of_name).order_by(col(Benchmark.id))).all()
     for benchmark in known:
         if _has_same_items(benchmark, record, digest):
             if samples and not benchmark.items_digest:
                 _fill(session, benchmark, record, samples, digest)
             return benchmark
-    slug = file_name(name) if not known else f"{file_name(name)}-{len(known) + 1}"
-    domain, rival, title = _catalogue_entry(name)
+    if known and whole is None:
+        name = f"{set_name}#{record.fingerprint.rpartition('-')[2][:8]}"
+    slug = file_name(name) if whole is None else f"{file_name(name)}-{len(samples)}-of-{whole}"
+    domain, rival, title = _catalogue_entry(set_name)
     benchmark = Benchmark(
         slug=_free_slug(slug, session.exec(select(Benchmark.slug)).all()),
         name=name,
@@ -66,6 +73,7 @@ def add_benchmark(session: Session, name: str, record: BenchmarkResult, samples:
         title=title or record.title,
         task=record.task,
         n=0,
+        limited_from=whole,
         domain=domain,
         rival=rival,
     )

@@ -94,6 +94,8 @@ class _Crawl:
             return self._picture(key, args)
         if page == "compare" and not self._compared.issuperset(args.values()):
             return False
+        if page == "compare_many" and not self._compared.issuperset(str(args["models"]).split("+")):
+            return False
         listed = {"items": PAGE, "gallery_page": QUERIES}
         if (page == "item" and args["position"] not in self._positions(str(args["slug"]))) or (
             page in listed and (int(args["page"]) - 1) * listed[page] >= max(1, self._most)

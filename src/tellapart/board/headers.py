@@ -1,4 +1,4 @@
-"""Middleware for every answer: headers that confine the browser to the board's own files, and one length a request."""
+"""Middleware for every answer: headers that confine the browser to the board, one length a request, HEAD as GET."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["HEADERS", "LOOPBACK", "SecurityHeaders"]
+__all__ = ["HEADERS", "LOOPBACK", "HeadRequests", "SecurityHeaders"]
 
 #: Names of this machine, for itself.
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -50,3 +50,21 @@ class SecurityHeaders:
         if "transfer-encoding" in request and "content-length" in request:
             app = PlainTextResponse("A request has one length.\n", 400, {"Connection": "close"})
         await app(scope, receive, send_with_headers)
+
+
+class HeadRequests:
+    """ASGI middleware that answers HEAD as GET, without the body: links are looked at that way, and monitors ask so."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_without_body(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        await self._app({**scope, "method": "GET"}, receive, send_without_body)

@@ -15,8 +15,8 @@ class Legend:
     """The signs of a table.
 
     Attributes:
-        marks: `interval`, `chance`, `tier`, `ties`, `gap` (a cell without a number), `imported`, `on trust`, and the
-            kinds of models without a rank: `reference`, `human`.
+        marks: `interval`, `chance`, `tier`, `ties`, `gap` (a cell without a number), `limited` (one of a part of the
+            items), `imported`, `on trust`, and the kinds of models without a rank: `reference`, `human`.
         rooms: for each column, the parts beside the value (`tier`, `interval`) that some of its cells have.
     """
 
@@ -51,6 +51,7 @@ def _marks_of(cells: Sequence[Cell | None]) -> set[str]:
         "interval": any(cell.low is not None and cell.high is not None for cell in measured),
         "chance": any(cell.chance is not None for cell in measured),
         "tier": any(cell.tier is not None for cell in measured),
+        "limited": any(cell.limited for cell in measured),
         "ties": any(cell.ties > 0 for cell in measured),
     }
     return {name for name, does in occurs.items() if does} | {cell.mark for cell in measured if cell.mark}

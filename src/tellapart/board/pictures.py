@@ -9,7 +9,6 @@ from pathlib import Path
 from sqlmodel import Session, col, select
 
 from tellapart.board.tables import Benchmark, Entry, Item
-from tellapart.board.views.view import one_by_slug
 from tellapart.errors import TellapartError, UnknownNameError
 from tellapart.records.result import Located, RunRecord
 from tellapart.report.image_sources import ImageSources
@@ -26,7 +25,9 @@ def picture(session: Session, slug: str, position: int, number: int) -> tuple[st
     Raises:
         UnknownNameError: there is no such benchmark, item or picture, or its file is missing.
     """
-    benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
+    benchmark = session.exec(select(Benchmark).where(Benchmark.slug == slug)).first()
+    if benchmark is None:
+        raise UnknownNameError(f"this board has no benchmark {slug[:200]!r}")
     item = session.get(Item, (benchmark.id, position)) if 0 <= position < benchmark.n else None
     if item is None or not 0 <= number < len(item.images):
         raise UnknownNameError(f"{benchmark.name} has no picture {number} of item {position}")
@@ -48,7 +49,7 @@ def _sources(session: Session, benchmark: Benchmark) -> Iterator[ImageSources]:
             own, circumstances = record.get("own"), RunRecord.model_validate(run)
             yield ImageSources(
                 folder=Path(folder),
-                benchmark=benchmark.name,
+                benchmark=benchmark.name if own else benchmark.name.partition("#")[0],
                 own=Located.model_validate(own) if own else None,
                 data=circumstances.data,
                 images=circumstances.images,

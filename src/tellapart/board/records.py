@@ -65,7 +65,8 @@ def read_in(store: Store, settings: BoardSettings, report: ReportProblem) -> int
         for number in sorted(touched):
             if (benchmark := session.get(Benchmark, number)) is not None:
                 _choose_headline(session, benchmark)
-                rank(session, benchmark)
+                if benchmark.limited_from is None:
+                    rank(session, benchmark)
         if fresh or gone:
             store.mark_changed(session)
     return len(fresh)

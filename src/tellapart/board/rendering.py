@@ -6,17 +6,19 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup, escape
 
 from tellapart.board.legend import Legend, make_legend
 from tellapart.board.links import Links
 from tellapart.board.settings import BoardSettings
-from tellapart.board.views.leaderboard import Leaderboard
+from tellapart.board.views.many import PairTest, RankedModel, SharedBenchmark
 from tellapart.board.views.model import ModelPage
 from tellapart.board.views.ranks import RankLine
+from tellapart.board.views.rows import Block, Column, Leaderboard, LeaderboardRow
 from tellapart.board.views.view import Cell, View
 from tellapart.report.charts import score_bar
 from tellapart.report.numbers import deviation, percent, thousands
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["asset", "environment", "render", "score", "scores"]
 
-_GAP = Markup('<td class="score none">–</td>')
+_GAP, _GAP_BY = Markup('<td class="score none">–</td>'), Markup('<td class="score none by">–</td>')
 
 
 def render(
@@ -48,7 +50,7 @@ def render(
     return page.render(view=view, board=settings, hidden=hidden, **where, **more)
 
 
-def score(cell: Cell | None, unit: str = "percent", room: Sequence[str] = ()) -> Markup:
+def score(cell: Cell | None, unit: str = "percent", room: Sequence[str] = (), *, by: bool = False) -> Markup:
     """Write a cell of a table; a dash for None.
 
     Args:
@@ -56,14 +58,16 @@ def score(cell: Cell | None, unit: str = "percent", room: Sequence[str] = ()) ->
         unit: `percent`, or `points` for a difference, which is not drawn.
         room: what other cells of the column have beside their value; it keeps its room, so that values are
             aligned.
+        by: the table is sorted by this column.
 
     >>> score(Cell(value=0.5, n=9, mark="imported"), "points")
     Markup('<td class="score"><span class="value">+50.00</span><span class="mark-trust">imported</span></td>')
     """
     if cell is None:
-        return _GAP
+        return _GAP_BY if by else _GAP
     value, low, high, has_bar = cell.value, cell.low, cell.high, unit != "points"
-    parts = [f'<td class="score"><span class="value">{100 * value:{".2f" if has_bar else "+.2f"}}</span>']
+    looks = f"score{' by' if by else ''}{' limited' if cell.limited else ''}"
+    parts = [f'<td class="{looks}"><span class="value">{100 * value:{".2f" if has_bar else "+.2f"}}</span>']
     if cell.tier is not None:
         parts.append(f' <span class="tier">T{cell.tier}</span>')
     elif "tier" in room:
@@ -77,18 +81,21 @@ def score(cell: Cell | None, unit: str = "percent", room: Sequence[str] = ()) ->
     if cell.ties:
         neutral = "" if cell.tie_neutral is None else f"{percent(cell.tie_neutral)} tie-neutral, "
         parts.append(f'<span class="tie">{neutral}{thousands(cell.ties)} tied</span>')
-    if cell.mark:
-        parts.append(f'<span class="mark-trust">{escape(cell.mark)}</span>')
+    marks = filter(None, (cell.mark, cell.limited))
+    parts += (f'<span class="mark-trust">{escape(mark)}</span>' for mark in marks)
     return Markup(f"{''.join(parts)}</td>")  # noqa: S704  (numbers, and a mark that was escaped)
 
 
-def scores(cells: Sequence[Cell | None], units: Sequence[str], rooms: Sequence[Sequence[str]]) -> Markup:
-    """Write a row's cells; each column has its unit and its room.
+def scores(
+    cells: Sequence[Cell | None], units: Sequence[str], rooms: Sequence[Sequence[str]], by: int | None = None
+) -> Markup:
+    """Write a row's cells; each column has its unit and its room, and by one of them the table is sorted.
 
     >>> scores([None, Cell(value=0.5, n=9)], ["percent", "points"], [(), ()])
     Markup('<td class="score none">–</td><td class="score"><span class="value">+50.00</span></td>')
     """
-    return Markup("").join(map(score, cells, units, rooms))
+    columns = enumerate(zip(cells, units, rooms, strict=True))
+    return Markup("").join(score(*column, by=k == by) for k, column in columns)
 
 
 def asset(name: str) -> bytes:
@@ -125,13 +132,16 @@ def environment(folder: Path | None = None) -> Environment:
         "about_metric": _about_metric,
         "around": _around,
         "decimals": _decimals,
+        "groups_of": _groups_of,
         "deviation": deviation,
         "labels_of": _labels_of,
         "legend_of": _legend_of,
         "percent": percent,
+        "references_of": _references_of,
         "score": score,
         "scores": scores,
         "shorten": _shorten,
+        "test_of": _test_of,
         "thousands": thousands,
     }
     return templates
@@ -143,6 +153,26 @@ def _legend_of(view: Leaderboard | ModelPage) -> Legend:
     rows = (*view.rows, *view.references)
     columns = [[row.cells[k] for row in rows] for k in range(len(view.columns))]
     return make_legend(columns, (row.model.kind for row in rows))
+
+
+def _references_of(view: Leaderboard, block: Block) -> list[LeaderboardRow]:
+    """Return the people and the reference models that have a number in a block."""
+    return [row for row in view.references if block.has(row)]
+
+
+def _test_of(on: SharedBenchmark, a: RankedModel, b: RankedModel) -> PairTest | None:
+    """Return the test of one model less another; None for the other way round, which the table leaves out."""
+    return next((test for test in on.tests if (test.a, test.b) == (a.title, b.title)), None)
+
+
+class _Group(NamedTuple):
+    name: str
+    size: int
+
+
+def _groups_of(columns: Sequence[Column]) -> list[_Group]:
+    """Return the runs of neighbouring columns of one family; columns of no family are one run, too."""
+    return [_Group(name, len(list(run))) for name, run in groupby(columns, lambda column: column.group)]
 
 
 def _around(page: int, pages: int) -> list[int | None]:

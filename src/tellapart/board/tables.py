@@ -103,6 +103,7 @@ class Benchmark(BoardTable, table=True):
 
     Attributes:
         items_digest: of ids and clusters; empty where no items are known.
+        limited_from: the whole benchmark's number of items, where this is a part of it (`--limit`).
         headline: the metrics of the leaderboard.
         domain, rival: VLUE's domains, from the catalogue.
     """
@@ -117,9 +118,15 @@ class Benchmark(BoardTable, table=True):
     images_each: int | None = None
     texts_each: int | None = None
     n: int
+    limited_from: int | None = None
     headline: list[str] = Field(default_factory=list, sa_type=JSON)
     domain: str = ""
     rival: str = ""
+
+    @property
+    def part(self) -> str:
+        """How much of the whole it is, in words; empty for the whole."""
+        return "" if self.limited_from is None else f"{self.n:,} of {self.limited_from:,} items"
 
 
 class Entry(BoardTable, table=True):

@@ -29,12 +29,14 @@ class WorkerPlan:
         home: the folder that its paths are relative to.
         fingerprint: of the recipe and all it reads; items name it.
         sources: `sources_of` the builder in the process that started the build.
+        insecure: whether a server of another machine may be asked over plain http.
     """
 
     recipe: str
     home: Path
     fingerprint: str
     sources: tuple[tuple[str, str], ...]
+    insecure: bool = False
 
 
 def sources_of(builder: Builder) -> tuple[tuple[str, str], ...]:
@@ -82,7 +84,7 @@ def attempt(candidate: Candidate, plan: WorkerPlan) -> Outcome:
 def _open(plan: WorkerPlan) -> tuple[RecipeFile, Builder, list[tuple[str, ItemFilter]]]:
     """Open a plan's builder and filters once a process: a builder may hold a model."""
     recipe = RecipeFile.model_validate_json(plan.recipe)
-    builder = open_builder(recipe, plan.home)
+    builder = open_builder(recipe, plan.home, insecure=plan.insecure)
     here, there = dict(sources_of(builder)), dict(plan.sources)
     for name in sorted({*here, *there}):
         if here.get(name) != there.get(name):

@@ -51,11 +51,19 @@ Outcome = Made | Rejected | Failed
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A builder's arguments: its validated options, the recipe's seed, and the folder that paths are relative to."""
+    """A builder's arguments.
+
+    Attributes:
+        options: of the recipe, validated.
+        seed: of the recipe.
+        home: the folder that paths are relative to.
+        insecure: whether the user, on the command line, lets a server of another machine be asked over plain http.
+    """
 
     options: Any
     seed: int
     home: Path
+    insecure: bool = False
 
 
 class Builder(Protocol):

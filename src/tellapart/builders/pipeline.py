@@ -59,6 +59,7 @@ def build(
     executor: Executor | None = None,
     limit: int | None = None,
     progress: Progress | None = None,
+    insecure: bool = False,
 ) -> BuildResult:
     """Build the pair set of a recipe; outcomes that an earlier build of it journalled are reused.
 
@@ -69,16 +70,18 @@ def build(
         executor: does the work in place of processes, such as a `RayExecutor`.
         limit: try only the first so many candidates.
         progress: called after each candidate.
+        insecure: let a server of another machine that the recipe names be asked over plain http.
 
     Raises:
-        DataError: the recipe is not valid, an input cannot be read, every candidate was rejected, or the folder holds
-            something else.
+        DataError: the recipe is not valid or names a program or a secret, an input cannot be read, every candidate was
+            rejected, or the folder holds something else.
+        ModelError: a model cannot be loaded, or a server of another machine would be asked over plain http.
         UnknownNameError: no such builder, filter or selection.
         RunError: the journal is of another recipe or in use; more candidates failed than the recipe allows; the
             executor cannot be reached, or has other inputs.
         MissingDependencyError: the builder needs a package that is not installed.
     """
-    opened, report = _open(recipe), progress or _ignore_progress
+    opened, report = _open(recipe, insecure), progress or _ignore_progress
     candidates = _candidates(opened.builder, opened.recipe.builder)[:limit]
     if (out / "card.json").is_file():
         return _existing_set(out, opened.fingerprint, len(candidates))
@@ -113,17 +116,18 @@ class _OpenedRecipe:
     inputs: Mapping[str, str]
     models: Mapping[str, str]
     fingerprint: str
+    insecure: bool
 
 
-def _open(path: Path) -> _OpenedRecipe:
+def _open(path: Path, insecure: bool) -> _OpenedRecipe:
     recipe, home = read_recipe_file(path), path.parent
-    builder, selections = open_builder(recipe, home), open_selections(recipe, str(path))
+    builder, selections = open_builder(recipe, home, insecure=insecure), open_selections(recipe, str(path))
     inputs, models = dict(builder.inputs), dict(builder.models)
     for index, (_, selection) in enumerate(selections):
         inputs |= {f"selections[{index}]: {name}": value for name, value in selection.inputs(home).items()}
         models |= {f"selections[{index}]: {name}": value for name, value in selection.models(home).items()}
     fingerprint = recipe.fingerprint(inputs, models, metadata.version("tellapart"))
-    return _OpenedRecipe(recipe, home, builder, selections, inputs, models, fingerprint)
+    return _OpenedRecipe(recipe, home, builder, selections, inputs, models, fingerprint, insecure)
 
 
 def _candidates(builder: Builder, name: str) -> list[Candidate]:
@@ -147,7 +151,9 @@ def _decide(
     resumed = done = len(candidates) - len(waiting)
     # Absolute: another machine's processes have a working folder of their own.
     home, recipe = opened.home.absolute(), opened.recipe.model_dump_json()
-    task = partial(attempt, plan=WorkerPlan(recipe, home, opened.fingerprint, sources_of(opened.builder)))
+    task = partial(
+        attempt, plan=WorkerPlan(recipe, home, opened.fingerprint, sources_of(opened.builder), opened.insecure)
+    )
     report("candidates", done, len(candidates))
     for _ in range(opened.recipe.retries + 1):
         failed: list[Candidate] = []

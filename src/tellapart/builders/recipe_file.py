@@ -1,5 +1,8 @@
 """The recipe of a pair set: one TOML file that names a builder, its options, filters and selections.
 
+A recipe may come from a stranger: it names files, models and servers, and never a program or a secret. Those are of the
+user's environment (docs/trust.md).
+
 name = "kitchen"                 # of the set
 builder = "negatives"            # `tellapart ls builders`
 seed = 1
@@ -25,6 +28,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -38,6 +42,18 @@ from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, UnknownNameError
 
 __all__ = ["RecipeFile", "open_builder", "open_filters", "open_selections", "read_recipe_file"]
+
+#: Options that recipes had, or that one may think they have, and what the user sets in their place.
+_OF_THE_USER: Mapping[str, str] = MappingProxyType(
+    {
+        "blender_python": "names a program, and a recipe may name none: set TELLAPART_BLENDER_PYTHON to a Python that "
+        "has bpy, and take the key out",
+        "key_variable": "names an environment variable, and a recipe may name none: set TELLAPART_API_KEY to the "
+        "server's key, and take it out",
+        "api_key": "is a secret, and a recipe may hold none: set TELLAPART_API_KEY to the server's key, and take it "
+        "out",
+    }
+)
 
 
 class RecipeFile(BaseModel):
@@ -75,10 +91,12 @@ def read_recipe_file(path: Path) -> RecipeFile:
     """Read a recipe from a TOML file, and check its builder's options, its filters and its selections.
 
     Raises:
-        DataError: the file cannot be read or is not TOML, or holds an unknown key or a value out of range.
+        DataError: the file cannot be read or is not TOML, holds an unknown key or a value out of range, or names a
+            program or a secret.
         UnknownNameError: no such builder, filter or selection.
     """
     recipe = validate_table(RecipeFile, read_toml(path), str(path))
+    _refuse_keys_of_the_user(recipe.options, f"{path}: [options]")
     try:
         builder_type = _builder_type(recipe)
     except UnknownNameError as error:
@@ -89,8 +107,13 @@ def read_recipe_file(path: Path) -> RecipeFile:
     return recipe
 
 
-def open_builder(recipe: RecipeFile, home: Path) -> Builder:
-    """Make the builder that a recipe names; paths in its options are relative to `home`.
+def open_builder(recipe: RecipeFile, home: Path, *, insecure: bool = False) -> Builder:
+    """Make the builder that a recipe names.
+
+    Args:
+        recipe: as read.
+        home: the folder that paths in its options are relative to.
+        insecure: let a server of another machine be asked over plain http.
 
     Raises:
         DataError: an option is unknown or out of range, or an input cannot be read.
@@ -98,7 +121,7 @@ def open_builder(recipe: RecipeFile, home: Path) -> Builder:
     """
     builder_type = _builder_type(recipe)
     options = validate_table(builder_type.Options, recipe.options, f"{recipe.name}: [options]")
-    return builder_type(Start(options, recipe.seed, home))
+    return builder_type(Start(options, recipe.seed, home, insecure))
 
 
 def open_filters(recipe: RecipeFile, where: str) -> list[tuple[str, ItemFilter]]:
@@ -139,6 +162,15 @@ def _open_each(kind: str, tables: Sequence[Mapping[str, JsonValue]], where: str)
         options = {key: value for key, value in table.items() if key != "name"}
         opened.append((name, validate_table(load(kind, name), options, at)))
     return opened
+
+
+def _refuse_keys_of_the_user(table: Mapping[str, JsonValue], where: str, inside: str = "") -> None:
+    """Say of a program or a secret where it belongs, at any depth of the options."""
+    for key, value in table.items():
+        if key in _OF_THE_USER:
+            raise DataError(f"{where}: key {inside + key!r} {_OF_THE_USER[key]}")
+        if isinstance(value, Mapping):
+            _refuse_keys_of_the_user(value, where, f"{inside}{key}.")
 
 
 def _builder_type(recipe: RecipeFile) -> BuilderType:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tellapart.cli.once import OnceCommand
 from tellapart.cli.options import BenchmarkName, Data, Images, Json, Outside, print_json
 
 __all__ = ["app"]
@@ -19,7 +20,7 @@ def _annotate() -> None:
     """Human studies: surveys as pages, for Label Studio or as spreadsheets, their answers, and how people agree."""
 
 
-@app.command("export")
+@app.command("export", cls=OnceCommand)
 def export_command(
     survey: Annotated[str, typer.Argument(help="A survey (`tellapart annotate ls`).")],
     benchmark: BenchmarkName,
@@ -83,7 +84,7 @@ def export_command(
     return typer.echo(f"then: tellapart annotate import {to} ANSWERS...")
 
 
-@app.command("import")
+@app.command("import", cls=OnceCommand)
 def import_command(
     study: Annotated[Path, typer.Argument(help="The study's folder.")],
     files: Annotated[
@@ -135,7 +136,7 @@ def import_command(
     return None
 
 
-@app.command("agree")
+@app.command("agree", cls=OnceCommand)
 def agree_command(
     studies: Annotated[list[Path], typer.Argument(help="Study folders with answers, of one pair set.")],
     groups: Annotated[
@@ -168,7 +169,7 @@ def agree_command(
     return None
 
 
-@app.command("ls")
+@app.command("ls", cls=OnceCommand)
 def ls_command(as_json: Json = False) -> None:
     """List the surveys."""
     from tellapart.annotate.surveys import SURVEYS

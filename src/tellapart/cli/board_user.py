@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tellapart.cli.options import Json, print_json
 from tellapart.errors import DataError
 
 # A command's docstring is its help; its examples are in the tests.
@@ -18,6 +19,7 @@ def user_command(
     board: Annotated[Path, typer.Option("--board", help="The board file (TOML), with hidden benchmarks.")],
     role: Annotated[str, typer.Option("--role", help="reader, submitter or admin.")] = "submitter",
     days: Annotated[float, typer.Option("--days", help="Days until the token expires.")] = 365,
+    as_json: Json = False,
 ) -> None:
     """Add a user to a board with hidden benchmarks and print a token; an existing user gets another token."""
     from tellapart.board.submissions.hidden import read_hidden
@@ -38,4 +40,6 @@ def user_command(
                 f"{name} has the role {current}, not {role}; name --role {current}, or another user"
             ) from refused
     id_, token = accounts.issue(name, days=days, by="command line")
-    typer.echo(f"token {id_} of {name}, shown this once: {token}")
+    if as_json:
+        return print_json({"user": name, "role": role, "token_id": id_, "token": token})
+    return typer.echo(f"token {id_} of {name}, shown this once: {token}")

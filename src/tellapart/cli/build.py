@@ -43,6 +43,10 @@ def build_command(
     ray_gpus: Annotated[
         float, typer.Option("--ray-gpus", min=0.0, help="What each worker there takes of a GPU.")
     ] = 0.0,
+    insecure: Annotated[
+        bool,
+        typer.Option("--insecure", help="Ask a server that the recipe names over plain http on another machine, too."),
+    ] = False,
     card: Annotated[bool, typer.Option("--card", help="Audit the set; card.html and card.md into its folder.")] = False,
     open_card: Annotated[bool, typer.Option("--open", help="The same, and show card.html in a browser.")] = False,
     quiet: Quiet = False,
@@ -65,7 +69,15 @@ def build_command(
     folder = out or Path("sets") / read_recipe_file(recipe).name
     with interruptible(partial(_kept, folder), quiet=quiet) as progress:
         update = progress.callback(folder.name)
-        built = build(recipe, folder, workers=workers or 1, executor=executor, limit=limit, progress=update)
+        built = build(
+            recipe,
+            folder,
+            workers=workers or 1,
+            executor=executor,
+            limit=limit,
+            progress=update,
+            insecure=insecure,
+        )
         page = audit_folder(folder, progress.callback("audit")) if card or open_card else None
     if imagefolder is not None:
         write_imagefolder(read_pair_set(folder), imagefolder)

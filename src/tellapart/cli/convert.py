@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tellapart.cli.options import Json, print_json
 from tellapart.report.interchange.formats import FORMATS
 
 __all__ = ["convert_command"]
@@ -20,14 +21,16 @@ def convert_command(
         typer.Option("--card", help="A model card on disk, whose text with the results put in is written."),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write there instead of printing.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Write a run's results for model cards on the hub, or as lm-evaluation-harness does."""
     from tellapart.records.run_folder import read_result, write_text_file
     from tellapart.report.interchange.formats import convert
 
     text = convert(read_result(run), to, card)
-    if out is None:
-        typer.echo(text, nl=False)
-    else:
+    if out is not None:
         write_text_file(out, text)
-        print(f"written: {out}")
+    if as_json:
+        print_json({"format": to, **({"text": text} if out is None else {"out": str(out)})})
+    else:
+        typer.echo(text if out is None else f"written: {out}", nl=out is not None)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tellapart.cli.invocation import command_line
+from tellapart.cli.options import Json, print_json
 
 __all__ = ["import_command"]
 
@@ -18,10 +19,14 @@ def import_command(
     ],
     out: Annotated[Path, typer.Option("--out", help="The run folder to make.")],
     model: Annotated[str | None, typer.Option("--model", help="The model's name, if the files do not say it.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Take results of CLIP_benchmark or mteb as a run: shown, drawn and tabulated, marked, and never compared."""
     from tellapart.report.interchange.imported import import_results
     from tellapart.report.numbers import plain
 
     result = import_results(files, out, command=command_line(), model=model)
-    print(f"{plain(result.model.name)}: {', '.join(map(plain, result.benchmarks))}; run: {out}")
+    if as_json:
+        print_json({"out": str(out), "model": result.model.name, "benchmarks": list(result.benchmarks)})
+    else:
+        print(f"{plain(result.model.name)}: {', '.join(map(plain, result.benchmarks))}; run: {out}")

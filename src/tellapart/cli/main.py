@@ -21,6 +21,7 @@ from tellapart.cli.gap import gap_command
 from tellapart.cli.import_results import import_command
 from tellapart.cli.ls import ls_command
 from tellapart.cli.mine import mine_command
+from tellapart.cli.once import OnceCommand
 from tellapart.cli.plot import plot_command
 from tellapart.cli.run import run_command
 from tellapart.cli.score import score_command
@@ -64,7 +65,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "ls": ls_command,
 }
 for _name, _command in _COMMANDS.items():
-    app.command(_name)(_command)
+    app.command(_name, cls=OnceCommand)(_command)
 app.add_typer(annotate_app, name="annotate")
 app.add_typer(board_app, name="board")
 

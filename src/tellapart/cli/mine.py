@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tellapart.cli.invocation import interruptible, kept_embeddings, open_store
-from tellapart.cli.options import Cache, Device, Outside, Quiet
+from tellapart.cli.options import Cache, Device, Json, Outside, Quiet, print_json
 
 __all__ = ["mine_command"]
 
@@ -42,6 +42,7 @@ def mine_command(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of what is drawn.")] = 0,
     cache: Cache = None,
     quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Find hard negatives among the training images and captions themselves.
 
@@ -67,4 +68,9 @@ def mine_command(
             judge = find_deferred(scorer, ModelOptions(device=device, reading=reading), store)
             mined = coarse_to_fine(source, features, judge, store=store, settings=settings, progress=update)
     write_rows(out, mined, root, outside=outside)
-    print(f"{len(mined):,} rows in {out}; their image paths are relative to {root} (data.images of a training file)")
+    if as_json:
+        print_json({"out": str(out), "rows": len(mined), "images": str(root)})
+    else:
+        print(
+            f"{len(mined):,} rows in {out}; their image paths are relative to {root} (data.images of a training file)"
+        )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tellapart.cli.options import Labels, Sort, labels_of
+from tellapart.cli.options import Json, Labels, Sort, labels_of, print_json
 from tellapart.report.plots.prepare import KINDS
 
 __all__ = ["plot_command"]
@@ -38,6 +38,7 @@ def plot_command(
     label: Labels = None,
     sort: Sort = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the tests behind tiers.")] = 0,
+    as_json: Json = False,
 ) -> None:
     """Draw a picture for a paper: vector, legible in grey and to colour-blind eyes, the same bytes each time."""
     from tellapart.report.plots.prepare import PlotSettings, prepare_plot
@@ -55,4 +56,7 @@ def plot_command(
         sort=sort,
     )
     write_picture(out, prepare_plot(kind, runs, settings))
-    print(f"picture: {out}")
+    if as_json:
+        print_json({"kind": kind, "out": str(out)})
+    else:
+        print(f"picture: {out}")

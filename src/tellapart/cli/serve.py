@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tellapart.cli.board_user import user_command
+from tellapart.cli.once import OnceCommand
+from tellapart.cli.options import Json, print_json
 from tellapart.errors import RunError, require
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["board_app"]
 
 board_app = typer.Typer(help="The board's records as a static site; its users.", no_args_is_help=True)
-board_app.command("user")(user_command)
+board_app.command("user", cls=OnceCommand)(user_command)
 
 Runs = Annotated[
     list[Path] | None,
@@ -101,7 +103,7 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-@board_app.command("export")
+@board_app.command("export", cls=OnceCommand)
 def export_command(
     out: Annotated[Path, typer.Option("--out", help="The site's folder; made if it is not there.")],
     runs: Runs = None,
@@ -114,6 +116,7 @@ def export_command(
         int,
         typer.Option("--comparisons", min=0, help="Models that are compared, each with each: the first page's best."),
     ] = 25,
+    as_json: Json = False,
 ) -> None:
     """Write the board as a static site: it opens from the disk, and any web server can hold it."""
     require("fastapi", extra="board")
@@ -125,7 +128,10 @@ def export_command(
         _open_board(runs, board, database, submissions) as (settings, store),
     ):
         pages = export_site(store, settings, out, submissions=submissions, most_items=items, most_compared=comparisons)
-    typer.echo(f"{pages:,} pages; open {out / 'index.html'}")
+    if as_json:
+        print_json({"out": str(out), "pages": pages})
+    else:
+        typer.echo(f"{pages:,} pages; open {out / 'index.html'}")
 
 
 @contextmanager

@@ -20,7 +20,7 @@ def show_command(
     as_json: Json = False,
 ) -> None:
     """Print a run's tables again, and make its report anew."""
-    if _show_training(run, as_json=as_json):
+    if _show_training(run, outside=outside, as_json=as_json):
         return
     show_run(run, bundle=bundle, outside=outside, as_json=as_json)
 
@@ -45,7 +45,7 @@ def show_run(folder: Path, *, bundle: bool = False, outside: bool = False, as_js
         print(f"warning: {warning}", file=sys.stderr)
 
 
-def _show_training(folder: Path, *, as_json: bool) -> bool:
+def _show_training(folder: Path, *, outside: bool, as_json: bool) -> bool:
     """Show a folder that `tellapart train` wrote; return whether it is one."""
     from tellapart.report.training import print_seeds, print_trained, seeds_json, trained_json
     from tellapart.report.training_page import write_training_report
@@ -54,7 +54,7 @@ def _show_training(folder: Path, *, as_json: bool) -> bool:
 
     if (folder / RECORD).is_file():
         record = read_record(folder)
-        shown = record, write_training_report(folder, record)
+        shown = record, write_training_report(folder, record, outside=outside)
         print_json(trained_json(*shown)) if as_json else print_trained(*shown)
     elif any(folder.glob(f"seed-*/{RECORD}")):
         seeds = read_seeds(folder)

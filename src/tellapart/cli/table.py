@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tellapart.cli.options import Labels, Sort, labels_of
+from tellapart.cli.options import Labels, Sort, labels_of, print_json
 from tellapart.errors import RunError
 from tellapart.report.paper_tables.layouts import LAYOUTS
 
@@ -69,4 +69,4 @@ def table_command(
         typer.echo(text, nl=False)
     else:
         write_text_file(out, text)
-        print(f"table: {out}")
+        print_json({"out": str(out)}) if as_json else print(f"table: {out}")

@@ -63,7 +63,7 @@ def train_command(
                 settings, config.parent, out, resume=resume, limit=limit, allow_leak=allow_leak, progress=update
             )
             if finished.record is not None:
-                write_training_report(out, finished.record)
+                write_training_report(out, finished.record, outside=settings.data.outside_images)
             return finished
 
         if seeds is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tellapart.benchmarks.find import set_name
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import Scores
 from tellapart.errors import RunError
@@ -41,7 +42,7 @@ def remeasure(folder: Path, benchmark: str) -> Tabulated:
     Raises:
         RunError: the folder is no run, or did not measure that benchmark.
     """
-    result = read_result(folder)
+    result, benchmark = read_result(folder), set_name(benchmark)
     if benchmark not in result.benchmarks:
         raise RunError(f"{folder} did not measure {benchmark!r}; it holds {', '.join(result.benchmarks) or 'nothing'}")
     record = result.benchmarks[benchmark]

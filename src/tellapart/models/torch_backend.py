@@ -23,10 +23,12 @@ __all__ = [
     "exact_batches",
     "fixed_batches",
     "forward",
+    "guard_torch_load",
     "import_torch",
     "parameter_count",
     "positions_by_key",
     "read_state_dict",
+    "refuse_unsafe_pickle",
     "runtime",
     "weights_fingerprint",
 ]
@@ -37,6 +39,9 @@ Key = TypeVar("Key", bound=Hashable)
 #: Schemas that torchvision's Python files expect of its C++ library at import.
 _OPERATORS = ("nms", "qnms")
 _SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+
+#: The first torch that closes both known ways around `weights_only`: CVE-2025-32434 (2.6), CVE-2026-24747 (2.10).
+_SAFE_TORCH = "2.10"
 
 #: The size that `exact_batches` sets, while it lasts.
 _exact: ContextVar[int | None] = ContextVar("exact", default=None)
@@ -166,7 +171,8 @@ def read_state_dict(path: Path | str, *, shapes_only: bool = False) -> dict[str,
         shapes_only: read no numbers; the tensors lie on torch's device `meta`.
 
     Raises:
-        ModelError: the file is missing, damaged, of another kind, or would run code when loaded.
+        ModelError: the file is missing, damaged, of another kind, or would run code when loaded; or it is a pickle, and
+            torch is older than 2.10.
         MissingDependencyError: torch or safetensors is not installed.
     """
     path = Path(path)
@@ -193,8 +199,54 @@ def _read_safetensors(path: Path, shapes_only: bool) -> Any:
         raise ModelError(f"{path} is no safetensors file: {first_line(error)}") from error
 
 
+def refuse_unsafe_pickle(source: object) -> None:
+    """Refuse weights in a pickle where torch's guard against code in it (`weights_only`) has known holes.
+
+    Args:
+        source: the file or the model, for the message.
+
+    Raises:
+        ModelError: torch is older than 2.10, a preview of it, or does not say its version.
+        MissingDependencyError: torch is not installed.
+    """
+    installed = str(import_torch().__version__)
+    version = require("packaging.version", extra="models")
+    try:
+        safe = version.Version(installed) >= version.Version(_SAFE_TORCH)
+    except version.InvalidVersion:
+        safe = False
+    if not safe:
+        raise ModelError(
+            f"{source}: its weights are a pickle, and one can run code in torch {installed} although it is asked for "
+            f"tensors alone (CVE-2025-32434, CVE-2026-24747); install torch {_SAFE_TORCH} or later, or name weights "
+            "in .safetensors"
+        )
+
+
+@contextmanager
+def guard_torch_load(source: object) -> Iterator[None]:
+    """Put `refuse_unsafe_pickle` before every `torch.load` of a library, for as long as this lasts.
+
+    A model's folder decides which files a library opens: an index of safetensors may name a pickle as its shard, and an
+    adapter beside it may be one. So the call is guarded, not the names of files.
+    """
+    torch = import_torch()
+    load = torch.load
+
+    def guarded(*arguments: Any, **options: Any) -> Any:
+        refuse_unsafe_pickle(source)
+        return load(*arguments, **options)
+
+    torch.load = guarded  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        torch.load = load  # type: ignore[attr-defined]
+
+
 def _read_torch(path: Path, shapes_only: bool) -> Any:
     torch = import_torch()
+    refuse_unsafe_pickle(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # on a TorchScript archive torch warns, then raises

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.benchmarks.find import set_name
 from tellapart.errors import RunError
 from tellapart.records import systems
 from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, Value
@@ -57,7 +58,7 @@ def pick_benchmark(runs: Sequence[System], name: str | None) -> tuple[str, list[
     known = list(dict.fromkeys(each for run in runs for each in run.result.benchmarks))
     if name is None and len(known) > 1:
         raise RunError(f"these runs measured {', '.join(known)}; choose one with --benchmark")
-    chosen = name or next(iter(known), None)
+    chosen = set_name(name) if name else next(iter(known), None)
     own = [run for run in runs if chosen in run.result.benchmarks]
     if chosen is None or not own:
         raise RunError(f"no run measured {chosen or 'anything'!r}; they hold {', '.join(known) or 'nothing'}")

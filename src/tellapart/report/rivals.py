@@ -23,8 +23,8 @@ ALPHA = 0.05
 #: Models that are tested: the first by the main metric, every two of them.
 MOST_TESTED = 8
 
-#: Clusters times tests, beyond which fewer models are tested: sign flips of so many take about a minute.
-_MOST_FLIPPED = 1_000_000
+#: Clusters times tests, beyond which fewer models are tested: resampling so many takes about a minute and a half.
+_MOST_FLIPPED = 250_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,10 @@ def rivals_of(section: Section, *, seed: int = 0) -> Rivals:
     ranking = tuple(sorted(own_models(section), key=lambda entry: (-entry.record.metrics[main].value, entry.model)))
     metrics = [name for name in section.headline if _is_testable(name)]
     tested = ranking[: _most_tested(section, len(metrics))]
+    if len(tested) < 2:
+        return Rivals(ranking)
     shared = _shared(section, tested, metrics)
-    if len(tested) < 2 or not shared.outcomes:
+    if not shared.outcomes:
         return Rivals(ranking)
     pairs = list(combinations(range(len(tested)), 2))
     systems = [System(entry.label, {}, entry.run.result) for entry in tested]

@@ -30,17 +30,22 @@ __all__ = ["PAGE", "difference_bar", "write_training_report"]
 PAGE = "report.html"
 
 
-def write_training_report(folder: Path, record: TrainRecord) -> Path:
+def write_training_report(folder: Path, record: TrainRecord, *, outside: bool = False) -> Path:
     """Write `report.html` and the curves of a training run's folder anew; return the page's path.
 
     The run folder of what was measured before and after, `report/`, gets a report of its own, which shows the items.
+
+    Args:
+        folder: the training run's.
+        record: its record.
+        outside: images may lie outside of the folders of their sets, as of `Locations`.
 
     Raises:
         RunError: the log is missing or damaged, the run folder's records are, or a file cannot be written.
     """
     files = RunFiles(folder)
     if (files.report / RESULTS).is_file():
-        write_run_report(files.report)
+        write_run_report(files.report, outside=outside)
     write_curves(files, record.sweep)
     charts = [_Figure(chart) for chart in log_charts(files.log_path)]
     if record.sweep is not None:

@@ -74,12 +74,12 @@ def run_sweep(
             progress=progress,
         )
         results = read_result(folder / "report").benchmarks
-        curve[alpha] = tuple(_objective(results[name]) for name in settings.benchmarks)
+        curve[alpha] = tuple(map(_objective, results.values()))
     best = best_alpha(curve)
     for alpha in curve:
         if alpha != best:
             shutil.rmtree(out / f"alpha-{alpha:.2f}" / "model")
-    sweep = Sweep(settings.benchmarks, curve, best, names[best])
+    sweep = Sweep(tuple(results), curve, best, names[best])
     write_text_file(out / "curve.json", json.dumps(asdict(sweep), indent=1, allow_nan=False) + "\n")
     return sweep
 

@@ -9,15 +9,21 @@ import pytest
 
 from tellapart.builders.negatives import chat_server
 from tellapart.builders.negatives.chat import ChatOptions, ChatReply, Message
+from tellapart.builders.negatives.chat_server import HOST, KEY
 from tellapart.builders.negatives.open_chat import open_chat
 from tellapart.errors import ModelError
 
 HELLO = [Message("system", "Be short."), Message("user", "a dog — é")]
 
 
+ELSEWHERE = "http://models.example/v1"
+
+
 @pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def own_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_server, "_PAUSE", 0.01)
+    for name in (KEY, HOST, "http_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
 
 
 def options(server: Any, **changes: Any) -> ChatOptions:
@@ -25,9 +31,9 @@ def options(server: Any, **changes: Any) -> ChatOptions:
 
 
 def test_a_request_says_all_that_the_recipe_says(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TEST_CHAT_KEY", "secret-1")
+    monkeypatch.setenv(KEY, "secret-1")
     server.write = lambda body: body["messages"][-1]["content"].upper()
-    chat = open_chat(options(server, key_variable="TEST_CHAT_KEY", temperature=0.5, max_tokens=7))
+    chat = open_chat(options(server, temperature=0.5, max_tokens=7))
     assert chat(HELLO, 2**40 + 5) == ChatReply("A DOG — É")
     assert server.asked == [
         {
@@ -79,14 +85,17 @@ def test_a_server_that_is_too_slow_or_away_is_named(server: Any) -> None:
 def test_a_refusal_is_told_and_one_that_all_would_get_is_asked_for_once(server: Any, status: int, asked: int) -> None:
     server.statuses = [status] * 9
     chat = open_chat(options(server))
-    says = rf"refuses the request: HTTP {status} .*not now.*; check the address, the model's name 'small' and the key"
+    says = rf"refuses the request: HTTP {status} .*not now.*; check the .* name 'small' and the key: {KEY} is not set$"
     for _ in range(2):
         with pytest.raises(ModelError, match=says):
             chat(HELLO, 1)
     assert len(server.asked) == asked
 
 
-@pytest.mark.parametrize("address", ["http://me:secret@127.0.0.1/v1", "http://127.0.0.1/v1?key=secret", "http:///v1"])
+@pytest.mark.parametrize(
+    "address",
+    ["http://me:secret@127.0.0.1/v1", "http://127.0.0.1/v1?key=secret", "https://models.example/v1#secret"],
+)
 def test_an_address_that_would_be_recorded_with_a_secret_is_refused(address: str) -> None:
     with pytest.raises(ModelError, match=r"the address of a server is http\(s\)://HOST") as refused:
         open_chat(ChatOptions(source=address, name="small"))
@@ -94,10 +103,10 @@ def test_an_address_that_would_be_recorded_with_a_secret_is_refused(address: str
 
 
 def test_a_redirect_does_not_take_the_key_elsewhere(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TEST_CHAT_KEY", "secret-1")
+    monkeypatch.setenv(KEY, "secret-1")
     server.statuses, server.headers = [302], {"Location": f"{server.url}/elsewhere"}
     with pytest.raises(ModelError, match="refuses the request: HTTP 302"):
-        open_chat(options(server, key_variable="TEST_CHAT_KEY"))(HELLO, 1)
+        open_chat(options(server))(HELLO, 1)
     assert len(server.asked) == 1
 
 
@@ -123,16 +132,78 @@ def test_a_reply_that_was_cut_off_says_so_and_none_is_empty(server: Any) -> None
     assert open_chat(options(server))(HELLO, 1) == ChatReply("")
 
 
-def test_what_a_recipe_lacks_is_said_before_anything_is_asked(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TEST_CHAT_KEY", raising=False)
-    with pytest.raises(
-        ModelError, match="its key is read from the environment variable TEST_CHAT_KEY, which is not set"
-    ):
-        open_chat(options(server, key_variable="TEST_CHAT_KEY"))
+def test_what_a_recipe_lacks_is_said_before_anything_is_asked(server: Any) -> None:
     with pytest.raises(ModelError, match="is a server; say which of its models with the key 'name'"):
         open_chat(options(server, name=""))
-    with pytest.raises(
-        ModelError, match="models/chat is a local model; the keys 'name' and 'key_variable' are a server's"
-    ):
+    with pytest.raises(ModelError, match="models/chat is a local model; the key 'name' is a server's"):
         open_chat(ChatOptions(source="models/chat", name="small"))
     assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http:///v1", "http://[::1/v1", "http://127.0.0.1:a/v1", "http://local\thost/v1", "http://a\\@127.0.0.1/v1"],
+)
+def test_what_is_no_address_is_refused_in_one_line(address: str) -> None:
+    with pytest.raises(ModelError, match=r"^'http:.* is no address of a server; expected https://HOST"):
+        open_chat(ChatOptions(source=address, name="small"))
+
+
+@pytest.mark.parametrize(
+    "host", ["models.example", "192.168.0.7", "localhost.example", "10.0.0.1", "127.0.0.1.example"]
+)
+def test_another_machine_is_not_asked_over_plain_http(host: str) -> None:
+    for scheme in ("http", "HTTP"):
+        with pytest.raises(ModelError, match=rf"{host} is another machine, .*write https:// .*http with --insecure"):
+            open_chat(ChatOptions(source=f"{scheme}://{host}/v1", name="small"))
+    for source in (f"https://{host}/v1", f"HTTPS://{host}:8443/v1"):
+        assert open_chat(ChatOptions(source=source, name="small")).models == {"small": f"as served by {source}"}
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9", "127.0.0.1", "127.8.9.10:9", "[::1]:9"])
+def test_this_machine_is_asked_over_plain_http(host: str) -> None:
+    assert open_chat(ChatOptions(source=f"http://{host}/v1", name="small")).models
+
+
+def test_what_is_for_this_machine_passes_no_proxy(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    server.write = lambda body: "NONE"
+    assert open_chat(options(server, tries=1))(HELLO, 1).text == "NONE"
+
+
+def test_a_key_goes_to_no_host_that_only_the_recipe_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY, "secret-1")
+    with pytest.raises(ModelError, match=rf"the key in {KEY} would go there; .*{HOST}=models.example") as refused:
+        open_chat(ChatOptions(source="https://models.example/v1", name="small"))
+    assert "secret-1" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("owner", "sent"), [("models.example", "Bearer secret-1"), ("other.example", None)])
+def test_a_key_goes_to_the_host_that_the_user_names(
+    server: Any, monkeypatch: pytest.MonkeyPatch, owner: str, sent: str | None
+) -> None:
+    monkeypatch.setenv(KEY, "secret-1")
+    monkeypatch.setenv(HOST, owner)
+    monkeypatch.setenv("http_proxy", server.url.removesuffix("/v1"))  # stands in for the way to that host
+    server.write, server.statuses = lambda body: "NONE", [200, 401]
+    chat = open_chat(options(server, source=ELSEWHERE), insecure=True)
+    assert chat(HELLO, 1).text == "NONE"
+    with pytest.raises(ModelError, match="was sent" if sent else rf"the key: that in {KEY} is kept for {owner}$"):
+        chat(HELLO, 1)
+    assert server.keys == [sent, sent]
+    assert server.asked[0]["path"] == f"{ELSEWHERE}/chat/completions"
+
+
+def test_a_key_of_another_host_is_not_sent_to_this_machine(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY, "secret-1")
+    monkeypatch.setenv(HOST, "models.example")
+    server.write = lambda body: "NONE"
+    open_chat(options(server))(HELLO, 1)
+    assert server.keys == [None]
+
+
+def test_a_key_with_the_end_of_a_line_in_it_is_refused(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY, "secret-1\nX-Other: 1")
+    with pytest.raises(ModelError, match=rf"{KEY} holds a character that no key has") as refused:
+        open_chat(options(server))
+    assert "secret-1" not in str(refused.value)

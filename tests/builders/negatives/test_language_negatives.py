@@ -151,3 +151,19 @@ def test_the_recipe_of_the_manual_can_be_read(name: str) -> None:
     recipe = read_recipe_file(RECIPES / f"{name}.toml")
     assert recipe.builder == name
     assert json.loads(recipe.model_dump_json())["options"]["captions"] == "captions.csv"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_another_machine_is_asked_over_plain_http_only_where_the_command_line_says_so(
+    server: Any, captions: Write, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.setenv("http_proxy", server.url.removesuffix("/v1"))  # stands in for the way to that machine
+    home = captions(ROWS[:1])
+    recipe = written(home, server, 'kinds = ["swap_obj"]')
+    recipe.write_text(recipe.read_text().replace(server.url, "http://models.example/v1"))
+    refused = command("build", recipe, "--out", home / "set", "--workers", workers)
+    assert (refused.code, server.asked) == (2, [])
+    assert "models.example is another machine" in refused.err
+    assert not (home / "set").exists()
+    assert command("build", recipe, "--out", home / "set", "--workers", workers, "--insecure").code == 0
+    assert len(server.asked) == 1

@@ -197,3 +197,21 @@ def test_another_vocabulary_may_not_take_a_name(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match=r"vocabulary\('demmo'\): no such vocabulary; there are demo, figure-14"):
         vocabulary("demmo")
     assert Asset("A", tmp_path, tmp_path, "0" * 64, "z").shape == "A@0000000000"
+
+
+def test_a_texture_of_another_format_is_handed_to_no_other_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from PIL import EpsImagePlugin, Image
+
+    program, ran = tmp_path / "bin" / "gs", tmp_path / "ran"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)  # looked for anew
+    write_asset(tmp_path, "Brick", (255, 0, 0), (0.4, 0.2, 0.1), flat=True)
+    Image.new("RGB", (4, 4)).save(tmp_path / "Brick" / "texture.png", "EPS")
+    with pytest.raises(DataError, match=r"texture\.png: is not a readable picture: .*save the texture again as PNG"):
+        register(read_asset(tmp_path, "Brick"))
+    assert not ran.exists()

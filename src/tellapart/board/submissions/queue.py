@@ -62,7 +62,7 @@ ORDER BY state != 'validated', coalesce(files, 0), submission.rowid LIMIT 1
 _OF_SIZE = "SELECT 1 FROM submission WHERE user = ? AND benchmark = ? AND bytes BETWEEN ? AND ? LIMIT 1"
 _SAME = f"""
 SELECT id, state FROM submission WHERE user = ? AND benchmark = ? AND sha256 = ? AND substr(file, -length(?)) = ?
-AND ({_UNDER_WAY} OR state IN ('done', 'stopped') OR (state = 'refused' AND created >= ?)) ORDER BY rowid LIMIT 1
+AND ({_UNDER_WAY} OR state = 'done' OR (state = 'refused' AND created >= ?)) ORDER BY rowid LIMIT 1
 """  # noqa: S608  (constants)
 
 

@@ -12,7 +12,8 @@ from tellapart.board.entries import HIDDEN
 from tellapart.board.settings import BoardSettings
 from tellapart.board.tables import Benchmark, Entry, Item, Model, Vector
 from tellapart.board.vectors import unpack
-from tellapart.board.views.leaderboard import all_benchmarks
+from tellapart.board.views.many import MOST_TOGETHER
+from tellapart.board.views.overview import all_benchmarks
 from tellapart.board.views.view import (
     BenchmarkHead,
     Link,
@@ -32,6 +33,9 @@ __all__ = ["MOST", "ChoosePage", "ComparisonPage", "DifferingItems", "choose_pag
 
 #: Items listed for each side, and models between which every pair is linked: a static site writes a page for each.
 MOST = 25
+
+#: Letters of the models' addresses together: in a static site they are the name of a folder.
+_LONGEST = 240
 
 
 class DifferingItems(View):
@@ -72,15 +76,17 @@ class ComparisonPage(View):
 
 
 class ChoosePage(View):
-    """A choice of two models to compare.
+    """A choice of models to compare.
 
     Attributes:
         models: those with outcomes of their own.
         pairs: links to comparisons of each with each; of the best by the first page where they are many.
+        together: a link to the comparison of the best three or more of them at once.
     """
 
     models: tuple[ModelHead, ...]
     pairs: tuple[tuple[Link, ...], ...]
+    together: Link | None = None
 
 
 def choose_page(session: Session, settings: BoardSettings, *, most: int = MOST) -> ChoosePage:
@@ -105,7 +111,13 @@ def choose_page(session: Session, settings: BoardSettings, *, most: int = MOST) 
         )
         for k, a in enumerate(linked[:-1])
     )
-    return ChoosePage(title="Compare two models", models=heads, pairs=pairs)
+    rivals = [head for head in heads if head.kind == "model"]
+    best = _best(session, settings, rivals if len(rivals) > 2 else heads, MOST_TOGETHER)
+    while len("+".join(head.slug for head in best)) > _LONGEST:
+        best = best[:-1]
+    several = "+".join(head.slug for head in best)
+    together = Link(text=f"{len(best)} models together", page="compare_many", args={"models": several})
+    return ChoosePage(title="Compare models", models=heads, pairs=pairs, together=together if len(best) > 2 else None)
 
 
 def _best(session: Session, settings: BoardSettings, heads: Sequence[ModelHead], most: int) -> tuple[ModelHead, ...]:
@@ -148,8 +160,8 @@ def comparison_page(session: Session, _settings: BoardSettings, a: str, b: str) 
         except RunError as error:
             refused.append(str(error))
             continue
-        names = {benchmark.name for benchmark in benchmarks.values()}
-        tests += [row for row in rows if row.benchmark in names]
+        names = {each.name: benchmark_head(each).label for each in benchmarks.values()}
+        tests += [row.model_copy(update={"benchmark": names[row.benchmark]}) for row in rows if row.benchmark in names]
         differs += [_differing_items(session, benchmark, own[k], other[k]) for k, benchmark in benchmarks.items()]
     if tests:
         adjusted = holm([row.p for row in tests])
@@ -181,7 +193,7 @@ def _differing_items(session: Session, benchmark: Benchmark, a: Entry, b: Entry)
         ).all()
     )
     return DifferingItems(
-        title=benchmark.title,
+        title=benchmark_head(benchmark).title,
         benchmark=benchmark_head(benchmark),
         only_a=tuple((k, names[k]) for k in listed[0]),
         only_b=tuple((k, names[k]) for k in listed[1]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
+from tellapart.board.pictures import picture
 from tellapart.board.settings import BoardSettings
 from tellapart.board.tables import RAW, Benchmark, Entry, Item, TaskOutput, Vector
 from tellapart.board.vectors import unpack
@@ -41,15 +43,20 @@ __all__ = [
 #: Items on one page of the list.
 PAGE = 50
 
+#: Pictures of one item in the list.
+THUMBNAILS = 2
+
 
 class ItemRow(View):
     """One item of the list.
 
     Attributes:
+        images: how many of its pictures a list shows; 0 where they are not on this machine.
         failed: the number of models that do not get it right; None where only reference models were measured.
     """
 
     position: int
+    images: int = 0
     texts: tuple[str, ...]
     tags: dict[str, str]
     failed: int | None
@@ -156,8 +163,9 @@ def items_page(session: Session, _settings: BoardSettings, slug: str, page: int)
     order = np.argsort(-failed, kind="stable")[PAGE * (page - 1) : PAGE * page].tolist()
     of_page = (Item.benchmark_id == benchmark.id, col(Item.position).in_(order))
     items = {item.position: item for item in session.exec(select(Item).where(*of_page)).all()}
+    shown = THUMBNAILS if _has_pictures(session, slug, [items[k] for k in order]) else 0
     return ItemsPage(
-        title=f"{benchmark.title}: items",
+        title=f"{benchmark_head(benchmark).title}: items",
         benchmark=benchmark_head(benchmark),
         page=page,
         pages=pages,
@@ -166,6 +174,7 @@ def items_page(session: Session, _settings: BoardSettings, slug: str, page: int)
             ItemRow(
                 title=items[k].name,
                 position=k,
+                images=min(shown, len(items[k].images)),
                 texts=tuple(items[k].texts),
                 tags=items[k].tags,
                 failed=int(failed[k]) if models else None,
@@ -173,6 +182,18 @@ def items_page(session: Session, _settings: BoardSettings, slug: str, page: int)
             for k in order
         ),
     )
+
+
+def _has_pictures(session: Session, slug: str, items: Sequence[Item]) -> bool:
+    """Return whether the pictures of a list are on this machine: those of its first item that has any."""
+    first = next((item for item in items if item.images), None)
+    if first is None:
+        return False
+    try:
+        picture(session, slug, first.position, 0)
+    except UnknownNameError:
+        return False
+    return True
 
 
 def item_page(session: Session, _settings: BoardSettings, slug: str, position: int) -> ItemPage:

@@ -95,7 +95,7 @@ class ModelPage(View):
         ]
         for on in self.on:
             for name, c in on.metrics.items():
-                rows.append((on.benchmark.name, name, c.value, c.low, c.high, c.chance, c.n, c.ties, c.tier))
+                rows.append((on.benchmark.label, name, c.value, c.low, c.high, c.chance, c.n, c.ties, c.tier))
         return Table(title=self.title, rows=tuple(rows))
 
 
@@ -158,9 +158,9 @@ def _on(session: Session, entry: Entry, benchmark: Benchmark) -> OnBenchmark:
     }
     worst_by, worst = _worst(session, entry, benchmark)
     return OnBenchmark(
-        title=benchmark.title,
+        title=benchmark_head(benchmark).title,
         benchmark=benchmark_head(benchmark),
-        metrics={s.metric: Cell(**s.model_dump(include=set(Cell.model_fields))) for s in scores if not s.deviation},
+        metrics={s.metric: _cell(s, benchmark) for s in scores if not s.deviation},
         deviations=deviations,
         curves=_curves(session, entry, list(deviations)),
         worst=worst,
@@ -172,6 +172,10 @@ def _on(session: Session, entry: Entry, benchmark: Benchmark) -> OnBenchmark:
         run=_run(entry),
         gallery=has_gallery(session, entry, benchmark),
     )
+
+
+def _cell(score: Score, benchmark: Benchmark) -> Cell:
+    return Cell(**score.model_dump(include=set(Cell.model_fields)), limited=benchmark.part)
 
 
 def _run(entry: Entry) -> dict[str, str]:

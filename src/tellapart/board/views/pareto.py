@@ -6,18 +6,19 @@ Source: VLUE section 3.3 and Figure 2.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from sqlmodel import Session, select
 
 from tellapart.board.settings import BoardSettings
 from tellapart.board.tables import Model
-from tellapart.board.views.leaderboard import all_benchmarks
+from tellapart.board.views.overview import all_benchmarks
+from tellapart.board.views.rows import Leaderboard
 from tellapart.board.views.view import Link, ModelHead, Table, View
 from tellapart.errors import UnknownNameError
 from tellapart.stats.pareto import pareto_front
 
-__all__ = ["COSTS", "ParetoPage", "Point", "Tick", "pareto_page"]
+__all__ = ["COSTS", "OverChoice", "ParetoPage", "Point", "Tick", "choose_benchmarks", "pareto_page"]
 
 #: Address -> (its name, the unit on the axis, that unit in the unit of the column).
 COSTS = {
@@ -54,19 +55,38 @@ class Tick(View):
     at: float
 
 
+class OverChoice(View):
+    """A benchmark over which performance can be taken; the title is its name.
+
+    Attributes:
+        models: of those with this cost, how many have a number there.
+        chosen: it is in the mean.
+    """
+
+    slug: str
+    models: int
+    chosen: bool
+
+
 class ParetoPage(View):
     """Performance against one cost.
 
     Attributes:
+        cost, key: in words, and in addresses.
         over: `benchmark: metric` for each number in the mean that is the performance.
+        benchmarks: all that two models or more have, and which of them are in the mean.
+        alone: links to the same drawing over each of them alone.
         points: cheapest first.
         line: the front, as SVG points.
         left_out: models without this cost, or not measured on all of `over`.
     """
 
     cost: str
+    key: str
     unit: str
     over: tuple[str, ...]
+    benchmarks: tuple[OverChoice, ...]
+    alone: tuple[Link, ...]
     points: tuple[Point, ...]
     line: str
     left_out: tuple[str, ...]
@@ -83,48 +103,115 @@ class ParetoPage(View):
         return Table(title=self.title, rows=(head, *rows))
 
 
-def pareto_page(session: Session, settings: BoardSettings, cost: str) -> ParetoPage:
+def pareto_page(session: Session, settings: BoardSettings, cost: str, over: str = "") -> ParetoPage:
     """Draw performance, the mean over benchmarks, against a cost; reference models and people are not in it.
 
+    Args:
+        session: on the database.
+        settings: the board's: its `performance` is what the mean is taken over if nothing else is asked for.
+        cost: one of `COSTS`.
+        over: addresses of benchmarks with `+` between them; chosen by `choose_benchmarks` if there are none.
+
     Raises:
-        UnknownNameError: there is no such cost.
+        UnknownNameError: there is no such cost or benchmark.
     """
     if cost not in COSTS:
         raise UnknownNameError(f"no cost {cost[:200]!r}; there are {', '.join(COSTS)}")
     what, unit, scale = COSTS[cost]
     board = all_benchmarks(session, settings)
-    over = [
-        k
-        for k, c in enumerate(board.columns)
-        if c.link and (not settings.performance or c.title in settings.performance)
+    slugs = {str(column.link.args["slug"]): k for k, column in enumerate(board.columns) if column.link}
+    costs = {
+        slug: each for slug, each in session.exec(select(Model.slug, getattr(Model, cost))).all() if each is not None
+    }
+    have = [
+        {k for k in slugs.values() if (cell := row.cells[k]) and not cell.limited}
+        for row in board.rows
+        if row.model.slug in costs
     ]
-    costs = dict(session.exec(select(Model.slug, getattr(Model, cost))).all())
-    measured, left_out = [], []
-    for row in board.rows:
-        cells = [row.cells[k] for k in over]
-        if costs[row.model.slug] is None or not cells or None in cells:
-            left_out.append(row.model.label)
-            continue
-        values = [cell.value for cell in cells if cell]
-        measured.append((row.model, math.fsum(values) / len(values), round(costs[row.model.slug] / scale, 9)))
-    measured.sort(key=lambda one: (one[2], -one[1], one[0].label))
+    chosen = _read_choice(over, slugs) if over else _named(settings, board) or choose_benchmarks(have)
+    measured = _measure(board, chosen, {slug: round(each / scale, 9) for slug, each in costs.items()})
+    shown = {model.slug for model, _, _ in measured}
     points, across, up = _draw(measured)
     front = [point for point in points if point.front]
+    counts = {k: sum(k in own for own in have) for k in slugs.values()}
+    offered = {slug: k for slug, k in slugs.items() if counts[k] > 1 or k in chosen}
+    page, args = ("pareto_over", {"over": over}) if over else ("pareto", {})
     return ParetoPage(
         title=f"Performance against {what}",
         cost=what,
+        key=cost,
         unit=unit,
-        over=tuple(f"{board.columns[k].title}: {board.columns[k].about.split(';')[0]}" for k in over),
+        over=tuple(f"{board.columns[k].title}: {board.columns[k].about.split(';')[0]}" for k in chosen),
+        benchmarks=tuple(
+            OverChoice(title=board.columns[k].title, slug=slug, models=counts[k], chosen=k in chosen)
+            for slug, k in offered.items()
+        ),
+        alone=tuple(
+            Link(
+                text=board.columns[k].title, page="pareto_over", args={"cost": cost, "over": slug}, current=over == slug
+            )
+            for slug, k in offered.items()
+        ),
         points=points,
         line=" ".join(f"{p.x},{p.y}" for p in front),
-        left_out=tuple(left_out),
+        left_out=tuple(row.model.label for row in board.rows if row.model.slug not in shown),
         choices=tuple(
-            Link(text=text, page="pareto", args={"cost": key}, current=key == cost)
+            Link(text=text, page=page, args={"cost": key, **args}, current=key == cost)
             for key, (text, _, _) in COSTS.items()
         ),
         across=across,
         up=up,
     )
+
+
+def _measure(
+    board: Leaderboard, chosen: Sequence[int], costs: Mapping[str, float]
+) -> list[tuple[ModelHead, float, float]]:
+    """Return (model, performance, cost) of the models that have a cost and a number in every column, cheapest first."""
+    measured = []
+    for row in board.rows:
+        values = [cell.value for k in chosen if (cell := row.cells[k]) and not cell.limited]
+        if row.model.slug in costs and values and len(values) == len(chosen):
+            measured.append((row.model, math.fsum(values) / len(values), costs[row.model.slug]))
+    return sorted(measured, key=lambda one: (one[2], -one[1], one[0].label))
+
+
+def choose_benchmarks(have: Sequence[Collection[int]]) -> list[int]:
+    """Return the columns over which a mean says most: models that have all of them, times columns, is largest.
+
+    Columns are added one by one, each time the one that most of the models left have; of equal products the one of more
+    models counts.
+
+    Args:
+        have: for each model, the columns in which it has a number.
+
+    >>> choose_benchmarks([{0, 1}, {0}, {0}, {2}]), choose_benchmarks([{0, 1}] * 3 + [{0}] * 2)
+    ([0], [0, 1])
+    """
+    chosen: list[int] = []
+    best: tuple[int, int, list[int]] = (0, 0, [])
+    left, columns = list(have), sorted(set().union(*have))
+    while columns and left:
+        add = max(columns, key=lambda k: (sum(k in own for own in left), -k))
+        columns.remove(add)
+        chosen.append(add)
+        left = [own for own in left if add in own]
+        area = len(left) * len(chosen)
+        if (area, len(left)) > best[:2]:
+            best = (area, len(left), list(chosen))
+    return sorted(best[2])
+
+
+def _read_choice(over: str, slugs: Mapping[str, int]) -> list[int]:
+    asked = list(dict.fromkeys(over.split("+")))
+    if unknown := [slug for slug in asked if slug not in slugs]:
+        raise UnknownNameError(f"no benchmark {unknown[0][:200]!r} with a number of a ranked model")
+    return sorted(slugs[slug] for slug in asked)
+
+
+def _named(settings: BoardSettings, board: Leaderboard) -> list[int]:
+    """Return the columns that the board file names."""
+    return [k for k, column in enumerate(board.columns) if column.link and column.title in settings.performance]
 
 
 def _draw(

@@ -5,12 +5,14 @@ Source: EqBen Figures 1 and 7.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlmodel import Session
 
 from tellapart.board.settings import BoardSettings
-from tellapart.board.views.leaderboard import Leaderboard, all_benchmarks, leaderboard
+from tellapart.board.views.leaderboard import leaderboard
+from tellapart.board.views.overview import all_benchmarks
+from tellapart.board.views.rows import Leaderboard, LeaderboardRow
 from tellapart.board.views.view import Link, ModelHead, Table, View
 
 __all__ = ["RankLine", "RanksPage", "benchmark_ranks", "ranks_page"]
@@ -24,7 +26,7 @@ class RankLine(View):
     Attributes:
         ranks: one for each column, equal values sharing one; None where it was not measured.
         change: its last place less its first: positive where it falls.
-        segments: SVG points of the unbroken parts of its line.
+        segments: SVG points of the unbroken parts of its line; none for a model with one place, which is not drawn.
         starts: (x, y) of the first place of each part.
         ends: (x, y) of each place.
     """
@@ -32,17 +34,23 @@ class RankLine(View):
     model: ModelHead
     ranks: tuple[int | None, ...]
     change: int | None
-    segments: tuple[str, ...]
-    starts: tuple[tuple[float, float], ...]
-    ends: tuple[tuple[float, float], ...]
+    segments: tuple[str, ...] = ()
+    starts: tuple[tuple[float, float], ...] = ()
+    ends: tuple[tuple[float, float], ...] = ()
 
 
 class RanksPage(View):
-    """Places of models over columns."""
+    """Places of models over columns.
+
+    Attributes:
+        lines: a row each; those with two places or more are drawn.
+        drawn: the columns of the drawing: those in which it has two models or more.
+    """
 
     columns: tuple[str, ...]
     links: tuple[Link | None, ...]
     lines: tuple[RankLine, ...]
+    drawn: tuple[str, ...]
     width: float
     height: float
 
@@ -71,21 +79,39 @@ def _page(title: str, board: Leaderboard) -> RanksPage:
     columns = [
         k for k, column in enumerate(board.columns) if column.link or not any(each.link for each in board.columns)
     ]
-    places = [_places([cell.value if (cell := row.cells[k]) else None for row in board.rows]) for k in columns]
-    lines = [
-        _line(row.model, [column[k] for column in places])
-        for k, row in enumerate(board.rows)
-        if any(c[k] for c in places)
-    ]
-    lines.sort(key=lambda line: ([rank or len(lines) + 1 for rank in line.ranks], line.model.label))
+    places = [_places([_value(row, k) for row in board.rows]) for k in columns]
+    ranks = {row.model: tuple(column[k] for column in places) for k, row in enumerate(board.rows)}
+    ranks = {model: own for model, own in ranks.items() if any(own)}
+    models, shown = _choose_drawn(ranks)
+    lines = [_line(model, own, shown if model in models else []) for model, own in ranks.items()]
+    last = len(lines) + 1  # after all places; `sort` empties the list while it works
+    lines.sort(key=lambda line: (not line.segments, [rank or last for rank in line.ranks], line.model.label))
+    lowest = max((y for line in lines for _, y in line.ends), default=0.0)
     return RanksPage(
         title=title,
         columns=tuple(board.columns[k].title for k in columns),
         links=tuple(board.columns[k].link for k in columns),
         lines=tuple(lines),
-        width=STEP * max(0, len(columns) - 1),
-        height=ROW * (len(lines) + 1),
+        drawn=tuple(board.columns[columns[k]].title for k in shown),
+        width=STEP * max(0, len(shown) - 1),
+        height=lowest + ROW,
     )
+
+
+def _value(row: LeaderboardRow, column: int) -> float | None:
+    cell = row.cells[column]
+    return None if cell is None or cell.limited else cell.value
+
+
+def _choose_drawn(ranks: Mapping[ModelHead, Sequence[int | None]]) -> tuple[set[ModelHead], list[int]]:
+    """Return the models and the columns of the drawing: each has two places or more of the other."""
+    models, columns = set(ranks), list(range(max(map(len, ranks.values()), default=0)))
+    while True:
+        kept = {model for model in models if sum(ranks[model][k] is not None for k in columns) > 1}
+        left = [k for k in columns if sum(ranks[model][k] is not None for model in kept) > 1]
+        if (kept, left) == (models, columns):
+            return kept, left
+        models, columns = kept, left
 
 
 def _places(values: Sequence[float | None]) -> list[int | None]:
@@ -95,8 +121,10 @@ def _places(values: Sequence[float | None]) -> list[int | None]:
     return [None if value is None else best[value] for value in values]
 
 
-def _line(model: ModelHead, ranks: Sequence[int | None]) -> RankLine:
-    points = [None if rank is None else (STEP * k, ROW * rank) for k, rank in enumerate(ranks)]
+def _line(model: ModelHead, ranks: Sequence[int | None], shown: Sequence[int]) -> RankLine:
+    """Return a model's line through the columns that are drawn; without a drawing if there are none."""
+    drawn = [ranks[k] for k in shown]
+    points = [None if rank is None else (STEP * k, ROW * rank) for k, rank in enumerate(drawn)]
     segments, starts = [], []
     run: list[tuple[float, float]] = []
     for point in [*points, None]:

@@ -78,6 +78,7 @@ class BenchmarkHead(_Frozen):
         n: the number of items; 0 where unknown.
         metric: the one that ranks it.
         has_items: its items are in the database, and have pages.
+        part: `20 of 300 items` where it is a part of a benchmark, else empty.
     """
 
     slug: str
@@ -87,6 +88,12 @@ class BenchmarkHead(_Frozen):
     n: int
     metric: str
     has_items: bool = False
+    part: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its name, and how much of it was measured where that is a part."""
+        return f"{self.name} ({self.part})" if self.part else self.name
 
 
 class Cell(_Frozen):
@@ -95,6 +102,7 @@ class Cell(_Frozen):
     Attributes:
         tier: shared by models that the items cannot tell apart; None if they were not tested.
         mark: `imported` where the number was published elsewhere, `on trust` where the scores were computed elsewhere.
+        limited: `20 of 300 items` where the number is over a part of the benchmark; it has no place among the others.
     """
 
     value: float
@@ -106,6 +114,7 @@ class Cell(_Frozen):
     tie_neutral: float | None = None
     tier: int | None = None
     mark: str = ""
+    limited: str = ""
 
 
 def one_by_slug(session: Session, table: Any, slug: str, noun: str) -> Any:
@@ -144,9 +153,10 @@ def benchmark_head(benchmark: Benchmark) -> BenchmarkHead:
     return BenchmarkHead(
         slug=benchmark.slug,
         name=benchmark.name,
-        title=benchmark.title,
+        title=f"{benchmark.title} ({benchmark.part})" if benchmark.part else benchmark.title,
         task=benchmark.task,
         n=benchmark.n,
         metric=main_metric(benchmark.headline),
         has_items=bool(benchmark.items_digest),
+        part=benchmark.part,
     )

@@ -25,7 +25,7 @@ from tellapart.errors import DataError, ModelError, first_line, require
 from tellapart.models.hub import reach_hub
 from tellapart.models.huggingface.files import quiet, silent
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch_backend import import_torch, runtime
+from tellapart.models.torch_backend import guard_torch_load, import_torch, runtime
 
 __all__ = ["PIPELINES", "DiffusionCheckpoint", "DiffusionModel", "open_checkpoint", "quiet_diffusion"]
 
@@ -98,7 +98,7 @@ class DiffusionCheckpoint:
         options: dict[str, Any] = {"use_safetensors": True, "local_files_only": True, "variant": self.variant or None}
         parts: dict[str, Any] = {}
         try:
-            with quiet_diffusion():
+            with quiet_diffusion(), guard_torch_load(self.folders["pipeline"]):
                 for part, name in (("unet", "UNet2DConditionModel"), ("vae", "AutoencoderKL")):
                     if part in self.folders:
                         folder = self.folders[part]

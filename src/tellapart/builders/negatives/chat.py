@@ -51,13 +51,12 @@ class Chat(Protocol):
 
 
 class ChatOptions(BaseModel):
-    """The recipe's `[options.model]`.
+    """The recipe's `[options.model]`; a server's key is not among them, but in the user's environment.
 
     Attributes:
         source: a folder or a hub id of a causal model of transformers, or the address of a server that speaks OpenAI's
-            chat completions (`http://localhost:8000/v1`).
+            chat completions (`http://localhost:8000/v1`; https if it is another machine's).
         name: of the model on the server; only for a server.
-        key_variable: the environment variable that holds the server's key; empty for a server that wants none.
         temperature: 0 takes the likeliest token, above it tokens are drawn, with a seed of the candidate's own.
         max_tokens: of a reply; one that is cut off is rejected.
         timeout: seconds that a server may take to answer.
@@ -69,7 +68,6 @@ class ChatOptions(BaseModel):
 
     source: str = Field(min_length=1)
     name: str = ""
-    key_variable: str = ""
     temperature: float = Field(default=0.0, ge=0.0, le=2.0)
     max_tokens: int = Field(default=120, ge=1)
     timeout: float = Field(default=120.0, gt=0.0)
@@ -80,4 +78,4 @@ class ChatOptions(BaseModel):
     @property
     def served(self) -> bool:
         """Whether the model is a server's."""
-        return self.source.startswith(("http://", "https://"))
+        return self.source.lower().startswith(("http://", "https://"))

@@ -1,7 +1,11 @@
-"""A client of chat models on servers with OpenAI's chat completions: vLLM, llama.cpp, Ollama, or a provider."""
+"""A client of chat models on servers with OpenAI's chat completions: vLLM, llama.cpp, Ollama, or a provider.
+
+The recipe, which may come from a stranger, names the server; the user's environment holds the key and says whose it is.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import time
@@ -14,7 +18,10 @@ from urllib.parse import urlsplit
 from tellapart.builders.negatives.chat import ChatOptions, ChatReply, Message
 from tellapart.errors import ModelError
 
-__all__ = ["ServedChat"]
+__all__ = ["HOST", "KEY", "ServedChat"]
+
+KEY, HOST = "TELLAPART_API_KEY", "TELLAPART_API_HOST"
+"""The environment variables with the key of a server, and with the name of the host that it is for."""
 
 #: Statuses after which the same request may succeed: too many requests, a server in trouble, or (0) no answer at all.
 _PASSING = frozenset({0, 408, 409, 429, 500, 502, 503, 504})
@@ -32,28 +39,25 @@ class ServedChat:
     With temperature 0, or with a server that honours `seed`, the reply is the same each time. Other servers may answer
     otherwise; the journal keeps each candidate's outcome, so none is asked for twice.
 
+    Args:
+        options: of the recipe.
+        insecure: ask a server of another machine over plain http, too.
+
     Raises:
-        ModelError: the variable for the key is not set, or the address holds a password or a query, which would appear
-            in every record of the set.
+        ModelError: the address is of another machine and not https, or holds a password or a query, which would appear
+            in every record of the set; nobody said that the key of the environment is this server's.
     """
 
-    def __init__(self, options: ChatOptions) -> None:
+    def __init__(self, options: ChatOptions, *, insecure: bool = False) -> None:
         self._options, self._refusal = options, ""
         self._base = options.source.rstrip("/")
-        address = urlsplit(self._base)
-        if address.username or address.password or address.query or not address.hostname:
-            raise ModelError(
-                "the address of a server is http(s)://HOST[:PORT]/PATH, without a password or a query, for it is "
-                "recorded; name the variable that holds the key with the key 'key_variable'"
-            )
+        host = _read_host(self._base, insecure)
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if options.key_variable:
-            key = os.environ.get(options.key_variable, "").strip()
-            if not key:
-                variable = f"the environment variable {options.key_variable}"
-                raise ModelError(f"{self._base}: its key is read from {variable}, which is not set")
+        if key := _key_for(host):
             self._headers["Authorization"] = f"Bearer {key}"
-        self._open = urllib.request.build_opener(_EveryStatus).open
+        # What is for this machine goes through no proxy: that would be another machine, reached over plain http.
+        proxies = [urllib.request.ProxyHandler({})] if _is_here(host) else []
+        self._open = urllib.request.build_opener(_EveryStatus, *proxies).open
 
     @property
     def models(self) -> Mapping[str, str]:
@@ -87,7 +91,7 @@ class ServedChat:
             if status not in _PASSING:
                 refusal = (
                     f"{self._base} refuses the request: {problem}; check the address, the model's name "
-                    f"{options.name!r} and the key"
+                    f"{options.name!r} and the key: {self._key_facts()}"
                 )
                 self._refusal = refusal if status in _FINAL else ""
                 raise ModelError(refusal)
@@ -95,6 +99,11 @@ class ServedChat:
                 time.sleep(min(wait or _PAUSE * 2**attempt, _LONGEST))
         tries = f"{options.tries} tries" if options.tries > 1 else "one try"
         raise ModelError(f"{self._base}: no reply in {tries}: {problem}")
+
+    def _key_facts(self) -> str:
+        if "Authorization" in self._headers:
+            return f"that in {KEY} was sent"
+        return f"that in {KEY} is kept for {os.environ[HOST].strip()}" if os.environ.get(KEY) else f"{KEY} is not set"
 
     def _post(self, data: bytes) -> tuple[int, bytes, float]:
         """Return the status (0: no answer), the body or the error, and the seconds that the server asks to wait."""
@@ -121,6 +130,54 @@ class ServedChat:
         if text is not None and not isinstance(text, str):
             raise ModelError(f"{self._base} answers no text: {json.dumps(text):.200}")
         return ChatReply(text or "", cut=reason == "length")
+
+
+def _read_host(base: str, insecure: bool) -> str:
+    """Return the host of a server's address, in lower case; raise where it may not be asked."""
+    try:
+        address = urlsplit(base)
+        whole = bool(address.hostname) and (address.port is None or address.port > 0)
+    except ValueError:  # brackets without an IPv6 address, a port that is no number
+        whole = False
+    # urlsplit passes over characters that the request would not, and then they name two hosts.
+    if not whole or not base.isprintable() or " " in base or "\\" in base:
+        raise ModelError(f"{base!r:.200} is no address of a server; expected https://HOST[:PORT]/PATH")
+    if address.username or address.password or address.query or address.fragment:
+        raise ModelError(
+            "the address of a server is http(s)://HOST[:PORT]/PATH, without a password, a query or a fragment, for it "
+            f"is recorded; a key belongs into the environment variable {KEY}"
+        )
+    host = str(address.hostname)
+    if address.scheme != "https" and not _is_here(host) and not insecure:
+        raise ModelError(
+            f"{base}: {host} is another machine, and over http all on the way can read the captions and the key; write "
+            "https:// into the recipe, or allow http with --insecure"
+        )
+    return host
+
+
+def _is_here(host: str) -> bool:
+    """Whether a host is this machine by its name alone, whoever answers questions about names."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _key_for(host: str) -> str:
+    """Return the key of the environment if it is this host's, or else an empty text.
+
+    The recipe names the host: without the user's word for it, a stranger's recipe could collect the key.
+    """
+    key, owner = (os.environ.get(name, "").strip() for name in (KEY, HOST))
+    if not (key.isascii() and key.isprintable()):
+        raise ModelError(f"{KEY} holds a character that no key has, such as the end of a line; set it again")
+    if key and not owner and not _is_here(host):
+        raise ModelError(
+            f"the recipe names {host}, and the key in {KEY} would go there; if it is that server's key, set "
+            f"{HOST}={host}, or else unset {KEY}"
+        )
+    return key if owner.lower() in {"", host} else ""
 
 
 class _EveryStatus(urllib.request.HTTPErrorProcessor):

@@ -57,7 +57,7 @@ class FalseCaptionBuilder(Generic[Options]):
 
     def __init__(self, start: Start) -> None:
         self._options: Options = start.options
-        self._seed, self._home = start.seed, start.home
+        self._seed, self._home, self._insecure = start.seed, start.home, start.insecure
         self._images = ImageFolder(start.home / self._options.images)
         path = start.home / self._options.captions
         self._captions = read_captions(path, with_images=True)

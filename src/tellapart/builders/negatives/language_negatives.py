@@ -54,7 +54,7 @@ class LanguageNegatives(FalseCaptionBuilder[LanguageNegativesOptions]):
 
     Raises:
         DataError: the captions cannot be read, a row lacks a column, or an id appears twice.
-        ModelError: the model cannot be loaded.
+        ModelError: the model cannot be loaded, or its server may not be asked.
     """
 
     Options = LanguageNegativesOptions
@@ -75,7 +75,8 @@ class LanguageNegatives(FalseCaptionBuilder[LanguageNegativesOptions]):
         model = self._options.model
         beside = self._home / model.source
         local = not model.served and beside.is_dir()
-        return open_chat(model.model_copy(update={"source": str(beside)}) if local else model)
+        chosen = model.model_copy(update={"source": str(beside)}) if local else model
+        return open_chat(chosen, insecure=self._insecure)
 
     @property
     def models(self) -> Mapping[str, str]:

@@ -8,12 +8,16 @@ from tellapart.errors import ModelError
 __all__ = ["open_chat"]
 
 
-def open_chat(options: ChatOptions) -> Chat:
+def open_chat(options: ChatOptions, *, insecure: bool = False) -> Chat:
     """Open a chat model.
 
+    Args:
+        options: of the recipe.
+        insecure: ask a server of another machine over plain http, too.
+
     Raises:
-        ModelError: a server without a model's name, or a folder with one; the key's variable is not set; the weights
-            are not those of a causal model.
+        ModelError: a server without a model's name, or a folder with one; a server that may not be asked, or not with
+            the key of the environment; the weights are not those of a causal model.
         MissingDependencyError: a local model needs torch and transformers.
     """
     if options.served:
@@ -21,12 +25,12 @@ def open_chat(options: ChatOptions) -> Chat:
 
         if not options.name:
             raise ModelError(f"{options.source} is a server; say which of its models with the key 'name'")
-        return ServedChat(options)
+        return ServedChat(options, insecure=insecure)
     from tellapart.builders.negatives.chat_local import LocalChat
 
-    if options.name or options.key_variable:
+    if options.name:
         raise ModelError(
-            f"{options.source} is a local model; the keys 'name' and 'key_variable' are a server's, whose source "
-            "begins with http:// or https://"
+            f"{options.source} is a local model; the key 'name' is a server's, whose source begins with http:// or "
+            "https://"
         )
     return LocalChat.load(options)

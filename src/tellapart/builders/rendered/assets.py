@@ -31,6 +31,7 @@ _LAYOUTS: tuple[tuple[str, str], ...] = (
 )
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+()&', -]*")
 _LARGEST_TEXTURE = 1024
+_FORMATS = ("PNG", "JPEG", "WEBP")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,8 @@ def _read_linear(path: Path) -> NDArray[np.float32]:
     from PIL import Image
 
     try:
-        with Image.open(path) as image:
+        # Pillow tells formats by the bytes, and hands some to other programs (EPS to Ghostscript).
+        with Image.open(path, formats=_FORMATS) as image:
             picture = image.convert("RGB")
             picture.thumbnail((_LARGEST_TEXTURE, _LARGEST_TEXTURE), Image.Resampling.BOX)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning) as broken:

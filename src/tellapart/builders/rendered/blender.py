@@ -1,8 +1,8 @@
 """Blender as the renderer: the same scene, drawn by Cycles in a process of another interpreter.
 
-Blender's Python module is GPL-3.0 and needs numpy before 2, so it is neither a dependency nor imported: the recipe's
-`blender_python` or the variable `TELLAPART_BLENDER_PYTHON` names an interpreter that has it, and `blender_worker` runs
-there.
+Blender's Python module is GPL-3.0 and needs numpy before 2, so it is neither a dependency nor imported: the variable
+`TELLAPART_BLENDER_PYTHON` names an interpreter that has it, and `blender_worker` runs there. The variable is the
+user's: a recipe or a scene file, which may come from a stranger, names no program.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ __all__ = ["VARIABLE", "Blender"]
 VARIABLE = "TELLAPART_BLENDER_PYTHON"
 """The environment variable that names the interpreter."""
 
-_FIX = f"name a Python that has bpy (pip install bpy) as blender_python or in {VARIABLE}"
+_FIX = f"name a Python that has bpy (pip install bpy) in {VARIABLE}"
 _FLOOR = np.array([[-30, -30, 0], [30, -30, 0], [30, 30, 0], [-30, 30, 0]], dtype=np.float64)
 _SQUARE = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], dtype=np.float32)
 
 
 class Blender:
     """Blender's Cycles in a worker process, started when it is first needed and ended with this one.
+
+    Args:
+        python: the interpreter, from the user's command line; that of the environment if empty.
 
     Raises:
         DataError: no interpreter is named, it has no `bpy`, or it failed.

@@ -177,7 +177,7 @@ def scene_of_item(item: Item, side: int) -> SceneFile:
 
 
 def load_renderer(name: RendererName, blender_python: str = "") -> Renderer:
-    """Return the renderer of that name."""
+    """Return the renderer of that name; `blender_python` comes from the user's command line, never from a file."""
     return Blender(blender_python) if name == "blender" else MITSUBA
 
 

@@ -46,8 +46,7 @@ class Scenes:
             assets: a folder of scanned objects in place of a vocabulary; none if empty.
             names: their names, a TOML or CSV file.
             up: the axis of the assets that points up.
-            renderer: `mitsuba` or `blender`.
-            blender_python: for Blender, an interpreter that has bpy.
+            renderer: `mitsuba` or `blender`, whose interpreter the user's TELLAPART_BLENDER_PYTHON names.
         """
 
         vocabulary: Literal["demo", "figure-14"] = "figure-14"
@@ -55,11 +54,10 @@ class Scenes:
         names: str = ""
         up: Up = "z"
         renderer: RendererName = "mitsuba"
-        blender_python: str = ""
 
     def __init__(self, start: Start) -> None:
         options: Scenes.Options = start.options
-        self._renderer = load_renderer(options.renderer, options.blender_python)
+        self._renderer = load_renderer(options.renderer)
         self._versions = dict(self._renderer.versions)
         self._inputs: Mapping[str, str] = {}
         chosen = options.vocabulary if not options.assets else self._read_assets(start, options)

@@ -16,7 +16,7 @@ from tellapart.data.scores import join_names
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError, first_sentence, require
 from tellapart.models.hub import fetch_file, reach_hub
-from tellapart.models.torch_backend import Runtime, import_torch
+from tellapart.models.torch_backend import Runtime, guard_torch_load, import_torch
 
 __all__ = [
     "config_facts",
@@ -248,8 +248,10 @@ def _loading(source: str, failure: str, advice: str) -> Iterator[None]:
     local = Path(source).expanduser().is_dir()
     try:
         reached = nullcontext() if local else reach_hub(require("huggingface_hub", extra="models"))
-        with reached, quiet(downloads=not local):
+        with reached, quiet(downloads=not local), guard_torch_load(source):
             yield
+    except ModelError:  # of the guard
+        raise
     except pickle.UnpicklingError as error:  # torch's reason takes a paragraph
         raise ModelError(
             f"{source} {failure}: its weights are a pickle with more than tensors in it, and loading them could run "

@@ -71,6 +71,8 @@ def lay_out(folders: Sequence[Path], layout: str | None = None, settings: TableS
     if layout is not None and layout not in LAYOUTS:
         hint = nearest(layout, LAYOUTS) or ";"
         raise UnknownNameError(f"no layout {layout!r}{hint} the layouts are {', '.join(LAYOUTS)}")
+    if settings.costs is not None and layout != "vlue-cost":
+        raise RunError("--costs is shown by one layout; add --layout vlue-cost, or leave it out")
     runs = gather(folders, settings.labels)
     if layout is None:
         return _own_table(runs, settings)
@@ -87,11 +89,14 @@ def lay_out(folders: Sequence[Path], layout: str | None = None, settings: TableS
 
 def _own_table(runs: Sequence[System], settings: TableSettings) -> PaperTable:
     """Lay out one benchmark as its paper does, or several as a column each."""
+    from tellapart.benchmarks.find import set_name
     from tellapart.report.measured import sort_runs
     from tellapart.report.paper_tables.benchmark_table import benchmark_table
     from tellapart.report.paper_tables.many_benchmarks import many_benchmarks_table
 
-    measured = settings.benchmarks or tuple(name for run in runs for name in run.result.benchmarks)
+    measured = tuple(map(set_name, settings.benchmarks)) or tuple(
+        name for run in runs for name in run.result.benchmarks
+    )
     benchmarks = tuple(dict.fromkeys(measured))
     with_tiers, seed, sort = settings.with_tiers, settings.seed, settings.sort
     if len(benchmarks) > 1:

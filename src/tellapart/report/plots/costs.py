@@ -66,7 +66,10 @@ def read_costs(path: Path, which: str = "latency") -> Costs:
         *most, last = COSTS
         raise RunError(f"no cost {which!r}; use {', '.join(most)} or {last}, or a CSV file of your own")
     what, read = COSTS[which]
-    costs = {timing.model.name: read(timing) for timing in read_timings(path).models}
+    timings = read_timings(path).models
+    costs = {timing.model.name: read(timing) for timing in timings}
+    if len(costs) < len(timings):
+        raise RunError(f"{path} measured a model twice; it has {', '.join(timing.model.name for timing in timings)}")
     if missing := [name for name, cost in costs.items() if cost is None]:
         raise RunError(f"{path} does not say the {which} of {', '.join(missing)}")
     return Costs(what, {name: cost for name, cost in costs.items() if cost is not None})

@@ -77,6 +77,8 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
 
     if kind not in KINDS:
         raise UnknownNameError(f"no picture {kind!r}{nearest(kind, KINDS) or ';'} the kinds are {', '.join(KINDS)}")
+    if settings.costs is not None and kind != "pareto":
+        raise RunError(f"--costs is of pareto; {kind} shows no costs of models: leave it out")
     if kind == "cost":
         costs = read_batch_costs(paths)
         return lambda: draw_batches(costs)

@@ -1,0 +1,139 @@
+"""A heat map of one benchmark: a row for each value of a tag, a column for each model, one metric."""
+
+from __future__ import annotations
+
+from sqlmodel import Session
+
+from tellapart.board.settings import BoardSettings
+from tellapart.board.tables import Benchmark
+from tellapart.board.views.leaderboard import find_metric, find_tag, metrics_of, tags_of
+from tellapart.board.views.rows import make_row, place_rows, read_heads, read_scores
+from tellapart.board.views.view import BenchmarkHead, Cell, Link, ModelHead, Table, View, benchmark_head, one_by_slug
+from tellapart.records.run_folder import file_name
+
+__all__ = ["HeatCell", "HeatMap", "HeatRow", "heat_map"]
+
+
+class HeatCell(View):
+    """One number of the map; the title says it in full.
+
+    Attributes:
+        shade: 0 (nothing right) to 10 (everything).
+        above_chance: its interval lies above what guessing gets; None where one of the two is not known.
+        limited: as `Cell` has it.
+    """
+
+    value: float
+    n: int
+    shade: int
+    above_chance: bool | None
+    limited: str = ""
+
+
+class HeatRow(View):
+    """One value of the tag, or all items; the title is the value.
+
+    Attributes:
+        n: the items of most models there.
+        cells: one for each model; None where it has no number.
+    """
+
+    n: int
+    cells: tuple[HeatCell | None, ...]
+
+
+class HeatMap(View):
+    """A benchmark's numbers by the values of a tag and by model.
+
+    Attributes:
+        metric: of all numbers.
+        models: the best over all items first; people and reference models last.
+        rows: a value each, that of most items first; all items last.
+        choices, metrics: links to the same map by other tags, and by other metrics.
+    """
+
+    benchmark: BenchmarkHead
+    tag: str
+    metric: str
+    models: tuple[ModelHead, ...]
+    rows: tuple[HeatRow, ...]
+    choices: tuple[Link, ...]
+    metrics: tuple[Link, ...]
+
+    def table(self) -> Table:
+        """Return values by models, as fractions."""
+        head = (self.tag, "items", *(model.label for model in self.models))
+        rows = ((row.title, row.n, *(cell.value if cell else None for cell in row.cells)) for row in self.rows)
+        return Table(title=self.title, rows=(head, *rows))
+
+
+def heat_map(session: Session, _settings: BoardSettings, slug: str, tag: str, metric: str) -> HeatMap:
+    """Show a benchmark's numbers by the values of a tag and by model.
+
+    Args:
+        session: on the database.
+        slug: the benchmark.
+        tag, metric: as `file_name` writes them.
+
+    Raises:
+        UnknownNameError: there is no such benchmark, tag or metric.
+    """
+    benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
+    metric_name, tag_name = find_metric(session, benchmark, metric), find_tag(session, benchmark, tag)
+    of: dict[str, dict[int, Cell]] = {}
+    for score in read_scores(session, [benchmark], tag_name, [metric_name]):
+        if score.value_of:  # a macro average has none
+            of.setdefault(score.value_of, {})[score.model] = score.cell
+    whole = {score.model: score.cell for score in read_scores(session, [benchmark], "", [metric_name])}
+    heads = read_heads(session)
+    rows = [make_row(heads[model], [whole.get(model)]) for model in {model for row in of.values() for model in row}]
+    ranked = place_rows(rows, 0)
+    others = sorted((row for row in rows if row.model.kind != "model"), key=lambda row: (row.model.kind, row.title))
+    models = [row.model for row in (*ranked, *others)]
+    ids = {head.slug: model for model, head in heads.items()}
+    order = sorted(of, key=lambda value: (-max(cell.n for cell in of[value].values()), value))
+    own = {"slug": slug, "metric": file_name(metric_name)}
+    return HeatMap(
+        title=f"{benchmark_head(benchmark).title}: {metric_name} by {tag_name}",
+        benchmark=benchmark_head(benchmark),
+        tag=tag_name,
+        metric=metric_name,
+        models=tuple(models),
+        rows=tuple(
+            HeatRow(
+                title=name,
+                n=max((cell.n for cell in row.values()), default=0),
+                cells=tuple(_heat_cell(row.get(ids[model.slug]), f"{model.label}, {name}") for model in models),
+            )
+            for name, row in [*((value, of[value]) for value in order), ("all items", whole)]
+        ),
+        choices=tuple(
+            Link(text=each, page="map", args={**own, "tag": file_name(each)}, current=each == tag_name)
+            for each in tags_of(session, benchmark)
+        ),
+        metrics=tuple(
+            Link(
+                text=each,
+                page="map",
+                args={"slug": slug, "tag": file_name(tag_name), "metric": file_name(each)},
+                current=each == metric_name,
+            )
+            for each in metrics_of(session, benchmark)
+        ),
+    )
+
+
+def _heat_cell(cell: Cell | None, where: str) -> HeatCell | None:
+    if cell is None:
+        return None
+    interval = "" if cell.low is None or cell.high is None else f" [{100 * cell.low:.1f}, {100 * cell.high:.1f}]"
+    known = cell.low is not None and cell.chance is not None
+    part = f", {cell.limited}" if cell.limited else ""
+    return HeatCell(
+        title=f"{where}: {100 * cell.value:.2f} %{interval}, {cell.n:,} items{part}",
+        value=cell.value,
+        n=cell.n,
+        shade=round(10 * min(1.0, max(0.0, cell.value))),
+        above_chance=(cell.low or 0.0) > (cell.chance or 0.0) if known else None,
+        limited=cell.limited,
+    )

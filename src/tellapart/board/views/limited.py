@@ -1,0 +1,42 @@
+"""Records of a part of a benchmark's items (`--limit`): shown where the whole one stands, and no rival of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlmodel import Session, col, select
+
+from tellapart.board.tables import Benchmark
+
+__all__ = ["Part", "find_parts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of a benchmark's items.
+
+    Attributes:
+        shown_on: the benchmark on whose page it stands: the whole one, or the largest part where no model has all.
+        n: its items.
+        text: as a page says it: `20 of 300 items`.
+    """
+
+    shown_on: int
+    n: int
+    text: str
+
+
+def find_parts(session: Session) -> Mapping[int, Part]:
+    """Return every benchmark that is a part of one, by its id."""
+    parts = session.exec(select(Benchmark).where(col(Benchmark.limited_from).is_not(None))).all()
+    names = {part.name for part in parts}
+    of_name = (col(Benchmark.limited_from).is_(None), col(Benchmark.name).in_(names))
+    wholes = session.exec(select(Benchmark).where(*of_name).order_by(col(Benchmark.id))).all() if names else []
+    found = {}
+    for part in parts:
+        same = [each for each in wholes if each.name == part.name]
+        rivals = [each for each in same if each.n == part.limited_from] or same
+        largest = max((each for each in parts if each.name == part.name), key=lambda each: (each.n, -(each.id or 0)))
+        found[part.id or 0] = Part((rivals[0] if rivals else largest).id or 0, part.n, part.part)
+    return found

@@ -1,0 +1,213 @@
+"""The comparison of several models: each with each on the same items, corrected for all tests of the page; tiers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlmodel import Session, col, select
+
+from tellapart.board.entries import HIDDEN
+from tellapart.board.settings import BoardSettings
+from tellapart.board.tables import Benchmark, Entry, Item, Model, Vector
+from tellapart.board.vectors import unpack
+from tellapart.board.views.view import (
+    BenchmarkHead,
+    ModelHead,
+    Table,
+    View,
+    benchmark_head,
+    main_metric,
+    model_head,
+    one_by_slug,
+)
+from tellapart.errors import UnknownNameError
+from tellapart.stats.clusters import ClusterTotals, is_binary
+from tellapart.stats.multiple import holm
+from tellapart.stats.paired import mcnemar_p, sign_flip_p
+from tellapart.stats.tiers import tiers
+
+__all__ = ["MOST_TOGETHER", "ManyPage", "PairTest", "RankedModel", "SharedBenchmark", "compare_many"]
+
+#: Models that are compared at once: every pair of them is tested on every benchmark.
+MOST_TOGETHER = 8
+
+#: Sign flips of a test: the smallest p that they give, times the tests of ten benchmarks, is well below 5 %.
+_FLIPS = 25_000
+
+
+class PairTest(View):
+    """One model less another, on the items that all of the page's models on that benchmark have.
+
+    Attributes:
+        difference: of the means.
+        p, p_holm: two-sided, and corrected over all tests of the page.
+        test: `exact McNemar` where items are independent and right or wrong, else `cluster sign flips`.
+    """
+
+    a: str
+    b: str
+    difference: float
+    p: float
+    p_holm: float
+    test: str
+
+
+class RankedModel(View):
+    """One model on a benchmark; tier and mean are over the items that all of them have."""
+
+    model: ModelHead
+    value: float
+    tier: int
+
+
+class SharedBenchmark(View):
+    """A benchmark that two or more of the models were measured on, by the metric that ranks it.
+
+    Attributes:
+        n: the items.
+        models: the best first.
+        tests: of each with each of those after it.
+    """
+
+    benchmark: BenchmarkHead
+    n: int
+    models: tuple[RankedModel, ...]
+    tests: tuple[PairTest, ...]
+
+
+class ManyPage(View):
+    """Several models.
+
+    Attributes:
+        on: the benchmarks, those of most of the models first.
+        refused: reasons why a benchmark has no test.
+    """
+
+    models: tuple[ModelHead, ...]
+    on: tuple[SharedBenchmark, ...]
+    refused: tuple[str, ...]
+
+    def table(self) -> Table:
+        """Return the tests, a row each."""
+        numbers = ("difference", "p", "p_holm", "test")
+        rows = []
+        for each in self.on:
+            own = (each.benchmark.label, each.benchmark.metric, each.n)
+            rows += [(*own, test.a, test.b, *(getattr(test, number) for number in numbers)) for test in each.tests]
+        return Table(title=self.title, rows=(("benchmark", "metric", "n", "a", "b", *numbers), *rows))
+
+
+def compare_many(session: Session, _settings: BoardSettings, models: str) -> ManyPage:
+    """Compare several models, each with each, on every benchmark that two of them were measured on.
+
+    Args:
+        session: on the database.
+        models: their addresses with `+` between them.
+
+    Raises:
+        UnknownNameError: there is no such model, or they are fewer than two or more than `MOST_TOGETHER`.
+    """
+    slugs = list(dict.fromkeys(models.split("+")))
+    if not 1 < len(slugs) <= MOST_TOGETHER:
+        raise UnknownNameError(f"{len(slugs)} models are asked for; choose 2 to {MOST_TOGETHER} of them")
+    chosen: list[Model] = [one_by_slug(session, Model, slug, "model") for slug in slugs]
+    of_chosen = col(Entry.model_id).in_([model.id for model in chosen])
+    entries: dict[int, dict[int, Entry]] = {}
+    for entry in session.exec(select(Entry).where(of_chosen)).all():
+        entries.setdefault(entry.benchmark_id, {})[entry.model_id] = entry
+    found, refused = [], []
+    for number, own in sorted(entries.items(), key=lambda one: (-len(one[1]), one[0])):
+        benchmark = session.get_one(Benchmark, number)
+        if len(own) < 2:
+            continue
+        there = [model for model in chosen if model.id in own]
+        shared = _compare_on(session, benchmark, [(model, own[model.id or 0]) for model in there])
+        if shared is None:
+            hidden = benchmark.fingerprint.startswith(HIDDEN)
+            why = "its labels are hidden" if hidden else "imported numbers have no items to test"
+            refused.append(f"{benchmark.name}: {why}.")
+        else:
+            found.append(shared)
+    if not found and not refused:
+        refused.append("No two of these models were measured on a benchmark in common.")
+    return ManyPage(
+        title=f"{len(chosen)} models together",
+        models=tuple(map(model_head, chosen)),
+        on=_correct(found),
+        refused=tuple(refused),
+    )
+
+
+def _compare_on(
+    session: Session, benchmark: Benchmark, entries: Sequence[tuple[Model, Entry]]
+) -> SharedBenchmark | None:
+    """Compare the models with outcomes of single items; None if they are fewer than two."""
+    metric = main_metric(benchmark.headline)
+    vectors = {model.label: session.get(Vector, (entry.id, metric)) for model, entry in entries}
+    values = {name: unpack(vector.data).astype(np.float64) for name, vector in vectors.items() if vector}
+    if len(values) < 2:
+        return None
+    names = session.exec(
+        select(Item.cluster).where(Item.benchmark_id == benchmark.id).order_by(col(Item.position))
+    ).all()
+    has = ~np.isnan(np.column_stack(list(values.values()))).any(axis=1)  # items of another unit have no value
+    outcomes = {name: column[has] for name, column in values.items()}
+    clusters = np.array(names)[has]
+    independent = len(np.unique(clusters)) == len(clusters)
+    heads = {model.label: model_head(model) for model, _ in entries}
+    ranked = [
+        RankedModel(title=name, model=heads[name], value=mean, tier=tier.rank)
+        for tier in tiers(outcomes, None if independent else clusters)
+        for name, mean in zip(tier.names, tier.means, strict=True)
+    ]
+    return SharedBenchmark(
+        title=benchmark_head(benchmark).title,
+        benchmark=benchmark_head(benchmark),
+        n=int(has.sum()),
+        models=tuple(ranked),
+        tests=_test_pairs([one.title for one in ranked], outcomes, None if independent else clusters),
+    )
+
+
+def _test_pairs(
+    names: Sequence[str], outcomes: Mapping[str, NDArray[np.float64]], clusters: NDArray[np.str_] | None
+) -> tuple[PairTest, ...]:
+    """Test each model with each after it, all pairs at once; without clusters if items are independent."""
+    table = np.column_stack([outcomes[name] for name in names])
+    pairs = np.array(list(combinations(range(len(names)), 2)))
+    totals = ClusterTotals.of("compare_many", table, clusters)
+    sums = totals.sums.sum(axis=0)
+    differences = totals.means(sums[pairs[:, 0]] - sums[pairs[:, 1]], totals.items)
+    exact = clusters is None and is_binary(table)
+    if exact:
+        right = table.T @ table  # (model, model): items that both got right
+        only = right.diagonal()[:, None] - right
+        p_values = mcnemar_p(only[pairs[:, 0], pairs[:, 1]], only[pairs[:, 1], pairs[:, 0]])
+    else:
+        observed = np.abs(sums[pairs[:, 0]] - sums[pairs[:, 1]])
+        p_values = sign_flip_p(totals.sums, pairs, observed, resamples=_FLIPS)
+    return tuple(
+        PairTest(
+            title=f"{names[a]} less {names[b]}",
+            a=names[a],
+            b=names[b],
+            difference=float(difference),
+            p=float(p),
+            p_holm=float(p),
+            test="exact McNemar" if exact else "cluster sign flips",
+        )
+        for (a, b), difference, p in zip(pairs.tolist(), differences, p_values, strict=True)
+    )
+
+
+def _correct(found: Sequence[SharedBenchmark]) -> tuple[SharedBenchmark, ...]:
+    """Correct every p for all tests of the page (Holm)."""
+    every = [test.p for each in found for test in each.tests]
+    adjusted = iter(holm(every).tolist() if every else [])
+    return tuple(
+        each.model_copy(update={"tests": tuple(t.model_copy(update={"p_holm": next(adjusted)}) for t in each.tests)})
+        for each in found
+    )

@@ -1,0 +1,127 @@
+"""The first page: all benchmarks side by side, by family, those that most models were measured on first."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from sqlmodel import Session, col, select
+
+from tellapart.board.settings import BoardSettings
+from tellapart.board.tables import Benchmark
+from tellapart.board.views.families import arrange_benchmarks, family_of
+from tellapart.board.views.limited import Part, find_parts
+from tellapart.board.views.rows import Block, Column, Leaderboard, arrange_rows, make_row, read_heads, read_scores
+from tellapart.board.views.view import Cell, Link, main_metric
+
+__all__ = ["MEAN", "all_benchmarks"]
+
+#: The head of the column that averages benchmarks.
+MEAN = "mean"
+
+
+def all_benchmarks(session: Session, settings: BoardSettings) -> Leaderboard:
+    """Show all benchmarks side by side, each by the metric that ranks it, and the mean of models measured on all.
+
+    Benchmarks that no ranked model was measured on are folded into a list. Families of benchmarks that share no model
+    are tables of their own; the one of most models comes first.
+    """
+    parts = find_parts(session)
+    every = [b for b in session.exec(select(Benchmark).order_by(col(Benchmark.id))) if _is_shown(b.id or 0, parts)]
+    heads, table = read_heads(session), _read_table(session, every)
+    contestants = {model: own for model, own in table.items() if heads[model].kind == "model"}
+    measured = {id_ for own in contestants.values() for id_ in own} or {b.id or 0 for b in every}
+    folded = sorted((b for b in every if b.id not in measured), key=lambda b: (b.name, b.id))
+    columns: dict[int, Column] = {}
+    blocks = []
+    for number, own in enumerate(_separate([b for b in every if b.id in measured], contestants), start=1):
+        meant = [b for b in every if b.name in settings.performance] or own
+        with_mean = _with_mean(own, meant, -number, table, contestants) if any(b in own for b in meant) else None
+        start = len(columns)
+        columns |= with_mean or _columns(own)
+        blocks.append(Block(title=own[0].name, first=start, last=len(columns), sorted_by=start))
+    rows = [make_row(heads[model], [own.get(key) for key in columns]) for model, own in table.items()]
+    board = arrange_rows(rows, tuple(columns.values()), blocks, title=settings.title, about=settings.about)
+    return board.model_copy(update={"folded": tuple(map(_link, folded))})
+
+
+def _with_mean(
+    own: Sequence[Benchmark],
+    meant: Sequence[Benchmark],
+    key: int,
+    table: Mapping[int, dict[int, Cell]],
+    contestants: Mapping[int, Mapping[int, Cell]],
+) -> dict[int, Column]:
+    """Return the columns of a block with its mean, whose cells are added to the table.
+
+    The mean comes first, and so sorts the block, unless most of its models have none and would have no place.
+    """
+    models = [model for model, row in contestants.items() if any(b.id in row for b in own)]
+    for row in table.values():
+        cells = [row.get(b.id or 0) for b in meant]
+        values = [cell.value for cell in cells if cell and not cell.limited]
+        if 1 < len(values) == len(meant):
+            row[key] = Cell(value=math.fsum(values) / len(values), n=0)
+    have = sum(key in table[model] for model in models)
+    over = ", ".join(b.name for b in meant)
+    mean = {key: Column(title=MEAN, about=f"over {over}; only for models measured on all of them")} if have else {}
+    return mean | _columns(own) if 2 * have >= len(models) else _columns(own) | mean
+
+
+def _separate(benchmarks: Sequence[Benchmark], contestants: Mapping[int, Mapping[int, Cell]]) -> list[list[Benchmark]]:
+    """Return benchmarks in order, apart where no model and no family joins them; those of most models first."""
+    names = [b.name for b in benchmarks]
+    families = {b.id: family_of(b.name, names) for b in benchmarks}
+    groups: list[tuple[set[str], int]] = [({family}, 0) for family in dict.fromkeys(families.values())]
+    for own in contestants.values():
+        met = [group for group in groups if group[0] & {families[id_] for id_ in own}]
+        groups = [group for group in groups if group not in met]
+        groups.append((set().union(*(group[0] for group in met)), 1 + sum(group[1] for group in met)))
+    full = Counter(id_ for own in contestants.values() for id_, cell in own.items() if not cell.limited)
+    ordered = _in_order(benchmarks, full)
+    found = [([b for b in ordered if families[b.id] in group], models) for group, models in groups]
+    return [own for own, _ in sorted(found, key=lambda one: (-one[1], ordered.index(one[0][0])))] if ordered else []
+
+
+def _is_shown(benchmark: int, parts: Mapping[int, Part]) -> bool:
+    """Return whether a benchmark has a column: a part of one has none beside the whole."""
+    part = parts.get(benchmark)
+    return part is None or part.shown_on == benchmark
+
+
+def _read_table(session: Session, benchmarks: Sequence[Benchmark]) -> dict[int, dict[int, Cell]]:
+    """Return model -> benchmark -> the number that ranks it there."""
+    mains = {b.id: main_metric(b.headline) for b in benchmarks}
+    table: dict[int, dict[int, Cell]] = {}
+    for score in read_scores(session, benchmarks, "", sorted(set(mains.values()))):
+        if mains[score.benchmark] == score.metric:
+            table.setdefault(score.model, {})[score.benchmark] = score.cell
+    return table
+
+
+def _in_order(benchmarks: Sequence[Benchmark], measured: Counter[int]) -> list[Benchmark]:
+    most: dict[str, int] = {}
+    for b in benchmarks:
+        most[b.name] = max(most.get(b.name, 0), measured[b.id or 0])
+    places = {name: k for k, (_, name) in enumerate(arrange_benchmarks(most))}
+    return sorted(benchmarks, key=lambda b: (places[b.name], -measured[b.id or 0], b.id))
+
+
+def _columns(benchmarks: Sequence[Benchmark]) -> dict[int, Column]:
+    """Return a column for each benchmark, by its id; those of a family of several are grouped under its name."""
+    names = [b.name for b in benchmarks]
+    families = [family_of(name, names) for name in names]
+    return {
+        b.id or 0: Column(
+            title=b.name,
+            about=f"{main_metric(b.headline)}; {b.title}",
+            link=_link(b),
+            group=family if families.count(family) > 1 else "",
+        )
+        for b, family in zip(benchmarks, families, strict=True)
+    }
+
+
+def _link(benchmark: Benchmark) -> Link:
+    return Link(text=benchmark.name, page="benchmark", args={"slug": benchmark.slug})

@@ -1,0 +1,233 @@
+"""Rows of a leaderboard: numbers of the database as cells, models in their places."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import sqlalchemy
+from pydantic import TypeAdapter
+from sqlmodel import Session
+
+from tellapart.board.tables import Benchmark, Entry, Model, Score
+from tellapart.board.views.limited import Part, find_parts
+from tellapart.board.views.view import BenchmarkHead, Cell, Link, ModelHead, Table, View
+
+__all__ = [
+    "Block",
+    "Column",
+    "Leaderboard",
+    "LeaderboardRow",
+    "ModelScore",
+    "arrange_rows",
+    "make_row",
+    "place_rows",
+    "read_heads",
+    "read_scores",
+]
+
+_CELL = ("value", "low", "high", "chance", "n", "ties", "tie_neutral", "tier", "mark")
+_CELLS = TypeAdapter(list[Cell])
+
+
+class Column(View):
+    """One column.
+
+    Attributes:
+        unit: `percent`, or `points` for a difference of percentages.
+        group: the family of benchmarks to which it belongs with its neighbours; empty if it stands alone.
+        link: of its head, if it has one.
+    """
+
+    unit: str = "percent"
+    about: str = ""
+    group: str = ""
+    link: Link | None = None
+
+
+class LeaderboardRow(View):
+    """One model; a cell for each column, None where it was not measured."""
+
+    model: ModelHead
+    cells: tuple[Cell | None, ...]
+    rank: int | None = None
+
+
+class Block(View):
+    """A table of a leaderboard: some of its columns, and the models that have numbers in them.
+
+    Attributes:
+        first, last: its columns, from one to before the other.
+        first_row, last_row: its rows, likewise.
+        sorted_by: the column by which its rows are sorted, counted from the leaderboard's first.
+    """
+
+    first: int
+    last: int
+    first_row: int = 0
+    last_row: int = 0
+    sorted_by: int = 0
+
+    def has(self, row: LeaderboardRow) -> bool:
+        """Return whether a row has a number in its columns."""
+        return any(cell is not None for cell in row.cells[self.first : self.last])
+
+
+class Leaderboard(View):
+    """A leaderboard.
+
+    Attributes:
+        blocks: its tables; one, unless no model was measured on the benchmarks of two.
+        rows: those of each block, the best model first.
+        references: people, then reference models; they have no rank.
+        chance: of each column.
+        maps: links to its heat maps, one for each tag.
+        folded: benchmarks that have no column, since no ranked model was measured on them.
+        choices, metrics: links to other columns for the same benchmark, and to other metrics.
+        tested: at least one column's models were tested against each other.
+    """
+
+    benchmark: BenchmarkHead | None = None
+    about: str = ""
+    columns: tuple[Column, ...]
+    blocks: tuple[Block, ...]
+    rows: tuple[LeaderboardRow, ...]
+    references: tuple[LeaderboardRow, ...]
+    chance: tuple[float | None, ...]
+    maps: tuple[Link, ...] = ()
+    folded: tuple[Link, ...] = ()
+    choices: tuple[Link, ...] = ()
+    metrics: tuple[Link, ...] = ()
+    tested: bool = False
+
+    def table(self) -> Table:
+        """Return models by columns, as fractions; a tier beside each, and what was measured on a part of the items."""
+        every = (*self.rows, *self.references)
+        has_parts = any(cell is not None and cell.limited for row in every for cell in row.cells)
+        titles = [column.title for column in self.columns]  # each block may have a mean of its own
+        names = [
+            each if titles.count(each) == 1 else f"{each} {titles[:k].count(each) + 1}" for k, each in enumerate(titles)
+        ]
+        head: list[str] = ["model", "kind", *(["limited"] if has_parts else [])]
+        for name in names:
+            head += [name, f"{name} low", f"{name} high", f"{name} tier"]
+        rows: list[tuple[str | float | None, ...]] = [tuple(head)]
+        for row in every:
+            cells = [(c.value, c.low, c.high, c.tier) if c else (None,) * 4 for c in row.cells]
+            limited = (
+                f"{one.title}: {c.limited}" for one, c in zip(self.columns, row.cells, strict=True) if c and c.limited
+            )
+            said = ["; ".join(limited)] if has_parts else []
+            rows.append((row.model.label, row.model.kind, *said, *(part for cell in cells for part in cell)))
+        return Table(title=self.title, rows=tuple(rows))
+
+
+def place_rows(rows: Sequence[LeaderboardRow], by: int) -> tuple[LeaderboardRow, ...]:
+    """Return models in their order by a column, with their ranks.
+
+    A model without a number there, or with one of a part of the items, comes after those that have it: the one with
+    most numbers first. It has no rank.
+    """
+    contestants = sorted((row for row in rows if row.model.kind == "model"), key=lambda row: _key(row, by))
+    ranked = []
+    for k, row in enumerate(contestants, start=1):
+        cell = row.cells[by] if row.cells else None
+        ranked.append(row.model_copy(update={"rank": (cell.tier or k) if cell and not cell.limited else None}))
+    return tuple(ranked)
+
+
+def _key(row: LeaderboardRow, by: int) -> tuple[bool, int, int, float, str]:
+    full = [k for k, cell in enumerate(row.cells) if cell is not None and not cell.limited]
+    some = by if by in full else next(iter(full), next((k for k, c in enumerate(row.cells) if c), 0))
+    cell = row.cells[some] if row.cells else None
+    order = (0, 0) if by in full else (-len(full), some)
+    return (by not in full, *order, -cell.value if cell else 0.0, row.model.label)
+
+
+def arrange_rows(
+    rows: Sequence[LeaderboardRow], columns: Sequence[Column], blocks: Sequence[Block], *, title: str, about: str
+) -> Leaderboard:
+    """Make a leaderboard: each block's models in their places, then people and reference models.
+
+    Args:
+        rows: of all models, unordered; a block's models are those with a number in its columns.
+        columns: of all blocks.
+        blocks: without their rows.
+        title, about: the page's.
+    """
+    every: list[LeaderboardRow] = []
+    placed = []
+    for block in blocks:
+        own = place_rows([row for row in rows if block.has(row) or len(blocks) == 1], block.sorted_by)
+        placed.append(block.model_copy(update={"first_row": len(every), "last_row": len(every) + len(own)}))
+        every += own
+    others = [row for row in rows if row.model.kind != "model"]
+    others.sort(key=lambda row: (row.model.kind, _key(row, blocks[0].sorted_by if blocks else 0)))
+    return Leaderboard(
+        title=title,
+        about=about,
+        columns=tuple(columns),
+        blocks=tuple(placed),
+        rows=tuple(every),
+        references=tuple(others),
+        chance=tuple(_chance(rows, column) for column in range(len(columns))),
+        tested=any(cell is not None and cell.tier is not None for row in rows for cell in row.cells),
+    )
+
+
+def _chance(rows: Sequence[LeaderboardRow], column: int) -> float | None:
+    return next((cell.chance for row in rows if (cell := row.cells[column]) and cell.chance is not None), None)
+
+
+class ModelScore(NamedTuple):
+    """One number of a model on a benchmark, by a metric; over all items, or over those of a tag's value."""
+
+    model: int
+    benchmark: int
+    value_of: str
+    metric: str
+    cell: Cell
+
+
+def read_scores(
+    session: Session, benchmarks: Sequence[Benchmark], tag: str, metrics: Sequence[str]
+) -> list[ModelScore]:
+    """Return the numbers of some benchmarks over one tag, as cells; those of a part of the items before the whole.
+
+    Of a model's numbers with one benchmark, value and metric the last is the one that counts.
+    The query names all three columns of the index `score_of`, since an entry has hundreds of numbers, and reads plain
+    rows instead of objects, since a page shows thousands.
+    """
+    parts, wanted = find_parts(session), [benchmark.id or 0 for benchmark in benchmarks]
+    score, entry = Score.__table__.c, Entry.__table__.c  # type: ignore[attr-defined]
+    mark = sqlalchemy.case((~entry.on_trust, ""), (entry.folder != "", "on trust"), else_="imported")
+    numbers = [score[name] for name in _CELL[:-1]]
+    query = (
+        sqlalchemy.select(entry.model_id, score.benchmark_id, score.value_of, score.metric, *numbers, mark)
+        .where(entry.id == score.entry_id, score.tag == tag, score.metric.in_(metrics))
+        .where(score.benchmark_id.in_([*wanted, *(id_ for id_, part in parts.items() if part.shown_on in wanted)]))
+    )
+    rows = session.connection().execute(query).all()
+    cells = _CELLS.validate_python([dict(zip(_CELL, row[4:], strict=True)) for row in rows])
+    found = [ModelScore(row[0], row[1], row[2], row[3], cell) for row, cell in zip(rows, cells, strict=True)]
+    if not parts:
+        return found
+    found.sort(key=lambda one: (one.benchmark not in parts, parts[one.benchmark].n if one.benchmark in parts else 0))
+    return [_mark_part(one, parts[one.benchmark], wanted) if one.benchmark in parts else one for one in found]
+
+
+def _mark_part(score: ModelScore, part: Part, wanted: Collection[int]) -> ModelScore:
+    own = part.shown_on if part.shown_on in wanted else score.benchmark
+    return score._replace(benchmark=own, cell=score.cell.model_copy(update={"limited": part.text}))
+
+
+def read_heads(session: Session) -> dict[int, ModelHead]:
+    """Return every model's name and address, by its id."""
+    model = Model.__table__.c  # type: ignore[attr-defined]
+    rows = session.connection().execute(sqlalchemy.select(model.id, model.slug, model.label, model.kind))
+    return {number: ModelHead(slug=slug, label=label, kind=kind) for number, slug, label, kind in rows}
+
+
+def make_row(head: ModelHead, cells: Sequence[Cell | None]) -> LeaderboardRow:
+    """Return a model's row, before it has a place."""
+    return LeaderboardRow(title=head.label, model=head, cells=tuple(cells))

@@ -1,0 +1,100 @@
+"""A run of a part of the items (`--limit`): marked wherever its number stands, and no rival of a whole one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tellapart.board.app import create_app
+from tellapart.board.records import read_in
+from tellapart.board.settings import BoardSettings
+from tellapart.board.store import Store
+
+PART = "20 of 60 items"
+
+
+def limited(write_run: Any, folder: Path, model: str, *, skill: float, n: int = 20) -> None:
+    """Write a run of some of the 60 items of `shapes`."""
+    write_run(folder, model, skill=skill, n=n, fingerprint=f"{n:02}" * 32)
+    record = json.loads((folder / "results.json").read_text())
+    record["benchmarks"]["shapes"]["limited_from"] = 60
+    (folder / "results.json").write_text(json.dumps(record))
+
+
+@pytest.fixture(params=["whole first", "part first"])
+def client(request: Any, write_run: Any, tmp_path: Path) -> Any:
+    """`both` has a whole run and a part, `quick` a part alone, `slow` a whole one alone."""
+    names = ("1", "2") if request.param == "whole first" else ("2", "1")
+    write_run(tmp_path / names[0] / "both", "both", skill=1.0)
+    write_run(tmp_path / names[0] / "slow", "slow", skill=0.5, seed=1)
+    for model in ("both", "quick"):
+        limited(write_run, tmp_path / names[1] / model, model, skill=9.0)
+    settings = BoardSettings(runs=(tmp_path,))
+    with Store("sqlite://") as store:
+        read_in(store, settings, pytest.fail)
+        yield TestClient(create_app(settings, store))
+
+
+def cells(found: dict[str, Any]) -> dict[str, tuple[int | None, str]]:
+    by = found["blocks"][0]["sorted_by"]
+    return {row["title"]: (row["rank"], row["cells"][by]["limited"]) for row in found["rows"]}
+
+
+@pytest.mark.parametrize("path", ["/", "/benchmarks/shapes", "/benchmarks/shapes/by/type/group_score"])
+def test_the_whole_one_is_the_models_entry_and_a_part_is_marked_and_has_no_place(client: Any, path: str) -> None:
+    found = client.get(f"{path}?format=json").json()
+    assert {name: said for name, (_, said) in cells(found).items()} == {"both": "", "slow": "", "quick": PART}
+    assert [row["title"] for row in found["rows"]][-1] == "quick"  # though it is right on all of its items
+    assert cells(found)["quick"][0] is None
+    assert len(found["columns"]) == {"/": 1, "/benchmarks/shapes": 3}.get(path, 4)
+    page = client.get(path).text
+    assert '<td class="score by limited">' in page or '<td class="score limited">' in page
+    assert f'<span class="mark-trust">{PART}</span>' in page
+    assert PART in client.get(f"{path}?format=csv").text
+
+
+def test_a_part_has_a_page_a_name_and_no_tiers_of_its_own(client: Any) -> None:
+    found = client.get("/benchmarks/shapes-20-of-60?format=json").json()
+    assert found["title"] == f"Title of shapes ({PART})"
+    assert cells(found) == {"both": (None, PART), "quick": (None, PART)}
+    assert all(cell["tier"] is None for row in found["rows"] for cell in row["cells"])
+    assert client.get("/benchmarks/shapes-2").status_code == 404
+
+
+def test_a_part_takes_no_place_and_no_part_in_rankings_and_means(client: Any) -> None:
+    assert {line["title"] for line in client.get("/ranks?format=json").json()["lines"]} == {"both", "slow"}
+
+
+def test_a_models_page_and_its_heat_map_say_which_numbers_are_of_a_part(client: Any) -> None:
+    found = client.get("/models/both?format=json").json()
+    assert {on["benchmark"]["part"] for on in found["on"]} == {"", PART}
+    for on in found["on"]:
+        assert {cell["limited"] for cell in on["metrics"].values()} == {on["benchmark"]["part"]}
+    assert PART in client.get("/models/quick").text
+    page = client.get("/benchmarks/shapes/map/type/group_score?format=json").json()
+    assert [model["label"] for model in page["models"]][-1] == "quick"
+    assert {cell["limited"] for row in page["rows"] for cell in row["cells"][:2]} == {""}
+    assert {row["cells"][2]["limited"] for row in page["rows"]} == {PART}
+
+
+def test_a_whole_run_and_a_part_are_not_tested_against_each_other(client: Any) -> None:
+    refused = client.get("/compare/slow/quick?format=json").json()
+    assert refused["tests"] == []
+    tests = client.get("/compare/both/quick?format=json").json()["tests"]
+    assert {test["benchmark"] for test in tests} == {f"shapes ({PART})"}
+
+
+def test_where_no_model_has_all_items_the_largest_part_has_the_column(write_run: Any, tmp_path: Path) -> None:
+    limited(write_run, tmp_path / "small", "one", skill=1.0)
+    limited(write_run, tmp_path / "large", "one", skill=1.0, n=40)
+    limited(write_run, tmp_path / "other", "two", skill=1.0)
+    settings = BoardSettings(runs=(tmp_path,))
+    with Store("sqlite://") as store:
+        read_in(store, settings, pytest.fail)
+        found = TestClient(create_app(settings, store)).get("/?format=json").json()
+    assert cells(found) == {"one": (None, "40 of 60 items"), "two": (None, PART)}
+    assert [column["link"]["args"]["slug"] for column in found["columns"]] == ["shapes-40-of-60"]

@@ -1,0 +1,93 @@
+"""Every command takes `--json`, and then prints one JSON document on standard output and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from tellapart.cli.main import app
+
+#: Commands that print no result: the board runs until it is stopped.
+WITHOUT = ("serve",)
+
+
+def commands_of(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, set[str]]]:
+    """Every command below a group, by the words that call it, with the names of its options."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands_of(command, (*path, name))
+        else:
+            yield " ".join([*path, name]), {each for option in command.params for each in option.opts}
+
+
+COMMANDS = dict(commands_of(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_takes_json_or_is_known_to_print_no_result(name: str) -> None:
+    assert ("--json" in COMMANDS[name]) is (name not in WITHOUT)
+
+
+def test_what_takes_no_json_is_a_command() -> None:
+    assert set(WITHOUT) <= set(COMMANDS)
+
+
+@pytest.fixture
+def workplace(command: Callable[..., Any], made_set: Callable[..., Path], tmp_path: Path) -> Path:
+    """A folder with all that the commands below read: a set, runs of two models, their costs, another tool's file."""
+    made_set("pairs", n=4)
+    ran = command("run", "-m", "random", "-m", "oracle", "-b", "folder:pairs", "--out", "runs/r", "--no-cache")
+    assert ran.code == 0, ran.err
+    Path("costs.csv").write_text("model,milliseconds\nrandom,1\noracle,2\n")
+    rows = [f"item-{k},{i},{t},{(k * 7 + i * 3 + t) % 5}" for k in range(4) for i in range(2) for t in range(2)]
+    Path("scores.csv").write_text("\n".join(["id,image,text,score", *rows]) + "\n")
+    held = {"dataset": "winoground", "model": "theirs", "pretrained": "x", "task": "image_caption_selection"}
+    metrics = {"image_acc": 0.125, "text_acc": 0.0625, "acc": 0.03125}
+    Path("theirs.json").write_text(json.dumps({**held, "metrics": metrics, "language": "en"}))
+    (tmp_path / "board.toml").write_text(
+        '[submissions]\nstate = "state"\n[[hidden]]\nname = "secret"\npairs = "pairs"\nmetrics = ["group_score"]\n'
+        "total = 1\nlargest_share = 1000.0\n"
+    )
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keys"),
+    [
+        (("ls", "models"), None),
+        (("export", "folder:pairs", "--to", "pairs.csv"), {"to", "pairs"}),
+        (("show", "runs/r"), {"out", "report", "warnings", "answer", "runs"}),
+        (("score", "folder:pairs", "--scores", "scores.csv", "--out", "s"), {"out", "report", "runs"}),
+        (("compare", "runs/r", "runs/r/beside/oracle"), None),
+        (("time", "-m", "random", "-b", "folder:pairs", "--repeats", "1", "--warm-up", "1", "--batch-size", "2"), None),
+        (("audit", "pairs", "--to", "card"), {"findings"}),
+        (("annotate", "ls"), None),
+        (("annotate", "export", "match", "folder:pairs", "--to", "study"), {"to", "survey", "units", "tasks"}),
+        (("mine", "pairs", "-m", "demo-encoder", "--nearest", "1", "--out", "mined.jsonl"), {"out", "rows", "images"}),
+        (("plot", "bars", "runs/r", "--out", "a.svg"), {"kind", "out"}),
+        (("table", "runs/r"), None),
+        (("table", "runs/r", "--out", "table.json"), {"out"}),
+        (("import", "theirs.json", "--out", "theirs"), {"out", "model", "benchmarks"}),
+        (("convert", "runs/r", "--to", "lm-eval"), {"format", "text"}),
+        (("convert", "runs/r", "--to", "lm-eval", "--out", "lm.json"), {"format", "out"}),
+        (("board", "export", "--runs", "runs", "--out", "site"), {"out", "pages"}),
+        (("board", "user", "ann", "--board", "board.toml"), {"user", "role", "token_id", "token"}),
+    ],
+    ids=lambda value: "-".join(value[:2]) if isinstance(value, tuple) else "",
+)
+def test_a_command_prints_one_document_and_nothing_else(
+    command: Callable[..., Any], workplace: Path, arguments: tuple[str, ...], keys: set[str] | None
+) -> None:
+    ran = command(*arguments, "--json")
+    assert ran.code == 0, ran.err
+    document = json.loads(ran.out)
+    if keys is not None:
+        assert keys <= set(document)
+    for key in ("out", "to"):
+        if key in (keys or ()):
+            assert (workplace / document[key]).exists()
