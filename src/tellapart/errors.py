@@ -7,7 +7,9 @@ to do next. The command line prints the message alone and exits with 2.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
 __all__ = [
     "DataError",
@@ -21,16 +23,24 @@ __all__ = [
     "UnknownNameError",
     "first_line",
     "first_sentence",
+    "quote",
     "require",
+    "shorten",
 ]
+
+#: The longest message of an error: some readers list ids, and a stranger's id may be a book.
+_LONGEST = 2000
 
 
 class TellapartError(Exception):
-    """The root of every error raised on purpose.
+    """The root of every error raised on purpose; of a message beyond 2,000 characters the middle is left out.
 
-    >>> issubclass(DataError, TellapartError)
-    True
+    >>> issubclass(DataError, TellapartError), len(str(DataError("x" * 300_000)))
+    (True, 2000)
     """
+
+    def __init__(self, *values: object) -> None:
+        super().__init__(*(_without_middle(value) if isinstance(value, str) else value for value in values))
 
 
 class DataError(TellapartError):
@@ -85,6 +95,61 @@ def first_sentence(error: BaseException) -> str:
     'too big'
     """
     return first_line(error)[:200].partition(". ")[0]
+
+
+def shorten(text: str, limit: int = 80) -> str:
+    """Return a text, or the beginning of a longer one.
+
+    >>> shorten("photos/1.png"), shorten("a" * 300_000, 8)
+    ('photos/1.png', 'aaaaa...')
+    """
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def quote(value: Any, limit: int = 60) -> str:
+    """Return the beginning of a value's `repr`, without building the whole: lists that share lists may have no end.
+
+    >>> quote({"label": ["a", 7]}), quote("a" * 300_000, 12), quote([[1] * 10**6] * 10**6, 12)
+    ("{'label': ['a', 7]}", "'aaaaaaaaaaa", '[[1, 1, 1, 1')
+    """
+    text = ""
+    for piece in _pieces(value, limit):
+        text += piece
+        if len(text) > limit:
+            break
+    return text[:limit]
+
+
+def _pieces(value: Any, limit: int) -> Iterator[str]:
+    """Yield a value's `repr` in parts, none of them much longer than the limit."""
+    if type(value) in (str, bytes, bytearray):
+        yield repr(value[: limit + 1])
+    elif type(value) is int and value.bit_length() > 4 * limit:  # Python refuses to write 5,000 digits
+        yield f"an integer of {value.bit_length():,} bits"
+    elif type(value) in (list, tuple):
+        yield "[" if type(value) is list else "("
+        for place, each in enumerate(value):
+            yield ", " if place else ""
+            yield from _pieces(each, limit)
+        yield "]" if type(value) is list else ",)" if len(value) == 1 else ")"
+    elif type(value) is dict:
+        yield "{"
+        for place, (key, each) in enumerate(value.items()):
+            yield ", " if place else ""
+            yield from _pieces(key, limit)
+            yield ": "
+            yield from _pieces(each, limit)
+        yield "}"
+    else:
+        yield repr(value)
+
+
+def _without_middle(message: str) -> str:
+    """Cut a message down; its end, which says what to do, stays."""
+    if len(message) <= _LONGEST:
+        return message
+    head, mark = _LONGEST // 2, " [...] "
+    return message[:head] + mark + message[len(message) - (_LONGEST - head - len(mark)) :]
 
 
 def require(module: str, *, extra: str) -> ModuleType:

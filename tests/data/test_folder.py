@@ -108,8 +108,11 @@ BAD_LINES = {
     "nan": (b'{"id": NaN}', r"is not valid JSON \(NaN is not a JSON number\)"),
     "minus infinity": (b'{"provenance": {"score": -Infinity}}', r"-Infinity is not a JSON number"),
     "beyond a double": (b'{"provenance": {"score": 1e999}}', r"1e999 is too large a number"),
-    "more digits than python reads": (b'{"id": ' + b"9" * 5000 + b"}", r"is not valid JSON \(Exceeds the limit"),
-    "deeper than python reads": (b'{"id": ' + b"[" * 200_000, r"is not valid JSON \(maximum recursion depth"),
+    "more digits than python reads": (
+        b'{"id": ' + b"9" * 5000 + b"}",
+        r"\(9{60} is too large a number",
+    ),
+    "deeper than python reads": (b'{"id": ' + b"[" * 200_000, r"is not valid JSON \(it nests more than 100 levels"),
     "key twice": (b'{"id": "a", "id": "b"}', r"key 'id' is repeated in one object"),
     "key twice inside": (b'{"tags": {"x": "1", "x": "2"}}', r"key 'x' is repeated in one object"),
     "latin-1": ('{"id": "caf\u00e9"}'.encode("latin-1"), r"is not UTF-8 \(byte 0xe9\); save the file as UTF-8"),
@@ -215,10 +218,10 @@ def test_a_list_without_pairs_is_refused(folder: Folder, text: str) -> None:
 def test_a_list_that_cannot_be_read_is_refused(folder: Folder, record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
     home = folder([record()])
 
-    def refuse(path: Path) -> bytes:
+    def refuse(path: Path, _mode: str) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(DataError, match=r"/pairs\.jsonl: cannot be read \(Permission denied\)$"):
         read_pair_set(home)
 

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.locations import Locations
 from tellapart.errors import DataError
+from tellapart.evaluation.evaluate import prepare
 from tellapart.evaluation.export import export
+from tellapart.models.store import EmbeddingStore
 
 
 def test_pairs_and_tasks_are_written_alike(command, tmp_path: Path) -> None:
@@ -41,3 +44,22 @@ def test_numbers_of_a_shorter_file_are_said_not_to_compare(command, tmp_path: Pa
     Path("p.json").write_text(json.dumps([{"id": 0, "prediction": True}]))
     ran = command("score", "nlvr2", "--scores", "p.json", "--data", tmp_path, "--out", "run")
     assert "these files hold 1 records; nlvr2 as published holds 6,967" in ran.out
+    assert json.loads(Path("run/results.json").read_text())["benchmarks"]["nlvr2"]["published_items"] == 6_967
+    assert "not the published files of nlvr2, which hold 6,967 records: p (does not compare)" in (
+        " ".join(command("table", "run").out.split())
+    )
+    assert "these files hold 1 records; nlvr2 as published holds 6,967" in Path("run/report.html").read_text()
+
+
+def test_a_shorter_file_can_be_asked_to_be_an_error(command, tmp_path: Path) -> None:
+    rows = [{"sentence": "Both show a dog.", "images": ["a.png", "b.png"], "label": "True"}]
+    (tmp_path / "nlvr2_test.json").write_text(json.dumps(rows))
+    Path("p.json").write_text(json.dumps([{"id": 0, "prediction": True}]))
+    said = "these files hold 1 records; nlvr2 as published holds 6,967; fetch them anew, or leave out --strict"
+    given = ("--data", str(tmp_path), "--out", "run", "--strict")
+    ran = command("score", "nlvr2", "--scores", "p.json", *given)
+    assert ran.code == 2
+    assert said in ran.err
+    with pytest.raises(DataError, match=said):
+        prepare(find_benchmark("nlvr2", Locations(tmp_path)), store=EmbeddingStore(None), strict=True)
+    assert not Path("run").exists()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -115,7 +116,10 @@ def test_jsonl_that_lacks_or_repeats_or_adds_scores_is_refused(file: Path) -> No
 def test_a_score_that_is_not_finite_in_float32_is_refused(file: Path, score: str) -> None:
     rows = lines()
     rows[3] = f'{{"label": "0_c1_i1", "score": {score}}}'
-    refused(file.with_suffix(".jsonl"), "\n".join(rows), r"1 scores are not finite in float32: 0_c1_i1 \(line 4\)")
+    said = r"1 scores are not finite in float32: 0_c1_i1 \(line 4\)"
+    if "e" not in score or "y" in score:
+        said = rf"scores\.jsonl:4: is not valid JSON \({score} is not a JSON number\)"
+    refused(file.with_suffix(".jsonl"), "\n".join(rows), said)
     table = f"id,image,text,score\n0,1,0,{score.replace('Infinity', 'inf')}\n"
     refused(file.with_suffix(".csv"), table, r"1 scores are not finite in float32: 0_c0_i1 \(line 2\)")
 
@@ -123,16 +127,20 @@ def test_a_score_that_is_not_finite_in_float32_is_refused(file: Path, score: str
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ('{"label": "0_c0_i0", "score": 1', r"scores\.jsonl:2: is not JSON: "),
-        ("[" * 100_000, r"scores\.jsonl:2: is not JSON: "),
+        ('{"label": "0_c0_i0", "score": 1', r"scores\.jsonl:2: is not valid JSON "),
+        ("[" * 100_000, r"scores\.jsonl:2: is not valid JSON "),
         ("[1, 2]", r'scores\.jsonl:2: expected \{"label": "ID_c0_i0", "score": 0\.5\}; got \[1, 2\]'),
         ('{"label": "0_c0_i0"}', r"scores\.jsonl:2: expected .*; got"),
         ('{"label": "0_i0_c0", "score": 1}', r"scores\.jsonl:2: field 'label': expected ID_c0_i0; got '0_i0_c0'"),
         ('{"label": 7, "score": 1}', r"scores\.jsonl:2: field 'label': expected ID_c0_i0; got 7"),
         ('{"label": "0_c0_i0", "score": "high"}', r"scores\.jsonl:2: field 'score': expected a number; got 'high'"),
-        ('{"label": "0_c0_i0", "score": true}', r"scores\.jsonl:2: field 'score': expected a number; got 'True'"),
-        ('{"label": "0_c0_i0", "score": null}', r"scores\.jsonl:2: field 'score': expected a number; got 'None'"),
-        (f'{{"label": "0_c0_i0", "score": 1{"0" * 400}}}', r"scores\.jsonl:2: field 'score': expected a number"),
+        ('{"label": "0_c0_i0", "score": true}', r"scores\.jsonl:2: field 'score': expected a number; got True"),
+        ('{"label": "0_c0_i0", "score": null}', r"scores\.jsonl:2: field 'score': expected a number; got None"),
+        (f'{{"label": "0_c0_i0", "score": 1{"0" * 400}}}', r"scores\.jsonl:2: is not valid JSON \(10{59} is too large"),
+        ('{"label": "0_c0_i0", "score": 1, "score": 2}', r"scores\.jsonl:2: .*key 'score' is repeated in one object"),
+        ('{"label": "0_c0_i0", "score": "1_0"}', r"scores\.jsonl:2: field 'score': expected a number; got '1_0'"),
+        ('{"label": "0_c0_i0", "score": "\uff11"}', r"scores\.jsonl:2: field 'score': expected a number; got '\uff11'"),
+        ('{"label": "' + "a" * 300_000 + '", "score": 1}', r"scores\.jsonl:2: field 'label': .* got 'a{59}$"),
     ],
 )
 def test_a_bad_json_line_is_an_error_with_its_number(file: Path, row: str, message: str) -> None:
@@ -147,11 +155,16 @@ def test_a_bad_json_line_is_an_error_with_its_number(file: Path, row: str, messa
         ("id,image,text,score\n0,0,0\n", r"scores\.csv:2: expected 4 columns; got 3"),
         ("id,image,text,score\n0,0,0,1\n0,-1,0,1\n", r"scores\.csv:3: field 'image': expected 0, 1\.\.\.; got '-1'"),
         ("id,image,text,score\n0,0,one,1\n", r"scores\.csv:2: field 'text': expected 0, 1\.\.\.; got 'one'"),
+        ("id,image,text,score\n0,0,0,1_0\n", r"scores\.csv:2: field 'score': expected a number; got '1_0'"),
+        ("id,image,text,score\n0,0,0,\uff11\n", r"scores\.csv:2: field 'score': expected a number; got '\uff11'"),
         ("id,image,text,score\n0,0,0,\n", r"scores\.csv:2: field 'score': expected a number; got ''"),
         ('id,image,text,score\n"0,0,0,1\n', r"scores\.csv:2: is not CSV: unexpected end of data"),
         ("id,image,text,score\n0,0,0,1\n0,0,0,1\n", r"1 scores occur twice in the file: 0_c0_i0 \(line 3\)"),
         ("id,image,text,score\n7,0,0,1\n", r"1 scores are of no item of this benchmark .*: 7_c0_i0 \(line 2\)"),
-        (b"id,image,text,score\n0,0,0,1\n\xe9,0,0,1\n", r"scores\.csv:3: is not UTF-8 \(byte 0xe9\); save it as UTF-8"),
+        (
+            b"id,image,text,score\n0,0,0,1\n\xe9,0,0,1\n",
+            r"scores\.csv:3: is not UTF-8 \(byte 0xe9\); save the file",
+        ),
     ],
 )
 def test_a_bad_csv_line_is_an_error_with_its_number(file: Path, content: str | bytes, message: str) -> None:
@@ -207,9 +220,11 @@ def test_an_npz_that_unpacks_to_a_gigabyte_is_refused_before_it_does(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tellapart.data.npz._MAX_ARRAY_BYTES", 1 << 20)
-    bomb = zipped(ids=b"", scores=bytes(5 << 20))
+    plain = io.BytesIO()
+    np.save(plain, np.array(["0", "1"]))
+    bomb = zipped(ids=plain.getvalue(), scores=bytes(5 << 20))
     assert len(bomb) < 10_000
-    refused(file.with_suffix(".npz"), bomb, r"scores\.npy unpacks to 5,242,880 bytes; at most 1,048,576 are read")
+    refused(file.with_suffix(".npz"), bomb, r"'scores\.npy' unpacks to 5,242,880 bytes; at most 1,048,576 are read")
 
 
 def test_an_array_whose_header_claims_terabytes_is_refused(file: Path) -> None:
@@ -223,6 +238,60 @@ def test_an_array_whose_header_claims_terabytes_is_refused(file: Path) -> None:
     refused(file.with_suffix(".npz"), content, r"an array of shape \(1000000000000, 2, 2\) is cut off")
 
 
+def crafted(header: bytes) -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"(((",
+        b"{[]: 1}",
+        b"(" * 9_000,
+        b"[" * 9_000,
+        b"{'descr': '<f8', 'fortran_order': False, 'shape': (" + b"9" * 5_000 + b",)}",
+        b"{'descr': '<f8', 'fortran_order': False, 'shape': (" + b"9" * 300 + b", 2, 2)}",
+        b"{'descr': '<f8', 'fortran_order': False, 'shape': (-1, -1, 2)}",
+        b"{'descr': '<U0', 'fortran_order': False, 'shape': (1000000000000, 2, 2)}",
+        b"{'descr': [('a', '<f8')] * 9, 'fortran_order': False, 'shape': ()}",
+        b"",
+        b"\0",
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_a_crafted_header_is_one_line(file: Path, header: bytes) -> None:
+    ids = io.BytesIO()
+    np.save(ids, np.array(["0", "1"]))
+    content = zipped(ids=ids.getvalue(), scores=crafted(header))
+    refused(file.with_suffix(".npz"), content, r"\A.*/scores\.npz is not an npz file of plain arrays: [^\n]{1,400}\Z")
+
+
+def test_an_array_named_twice_is_refused(file: Path) -> None:
+    arrays: dict[str, bytes] = {}
+    for name, array in (("ids", np.array(["0", "1"])), ("scores", GOOD), ("kind", np.array("logit"))):
+        stream = io.BytesIO()
+        np.save(stream, array)
+        arrays[name] = stream.getvalue()
+    for names in (("scores.npy", "scores.npy"), ("scores", "scores.npy"), ("ids.npy", "ids"), ("kind", "kind.npy")):
+        stream = io.BytesIO()
+        members = ["ids.npy", "scores.npy", *names]
+        with zipfile.ZipFile(stream, "w") as archive, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for member in dict.fromkeys(members) if names[0] != names[1] else members:
+                archive.writestr(member, arrays[member.removesuffix(".npy")])
+        refused(file.with_suffix(".npz"), stream.getvalue(), "it holds two arrays of one name, '(scores|ids|kind)'")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_an_archive_packed_as_numpy_does_not_is_refused_before_it_reserves_memory(file: Path, method: int) -> None:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", method) as archive:
+        for name, array in (("ids", np.array(["0", "1"])), ("scores", GOOD)):
+            with archive.open(f"{name}.npy", "w") as member:
+                np.save(member, array)
+    refused(file.with_suffix(".npz"), stream.getvalue(), "'ids.npy' is packed as numpy does not")
+
+
 def test_probabilities_outside_their_range_are_refused_with_the_files_name(file: Path) -> None:
     path = file.with_suffix(".jsonl")
     path.write_text("\n".join(lines(_1_c0_i0=1.5)))
@@ -234,7 +303,7 @@ def test_probabilities_outside_their_range_are_refused_with_the_files_name(file:
 
 def test_files_that_cannot_be_read_or_written_are_named(tmp_path: Path) -> None:
     scores = Scores(("a",), [[[0.25, 0.5]]], "logit")
-    with pytest.raises(ScoreError, match=r"gone\.csv cannot be read: No such file or directory"):
+    with pytest.raises(ScoreError, match=r"gone\.csv: cannot be read \(No such file or directory\)"):
         read_scores(tmp_path / "gone.csv", ids=["a"], shape=(1, 2))
     with pytest.raises(ScoreError, match=r"read from \.npz, \.csv or \.jsonl files; got '\.json'"):
         read_scores(tmp_path / "a.json", ids=["a"], shape=(1, 2))

@@ -120,7 +120,12 @@ def test_an_architecture_without_contrastive_heads_is_refused(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("{", "config.json is no JSON"), ("[1]", "names no model_type"), ('{"hidden_size": 3}', "names no model_type")],
+    [
+        ("{", "config.json: is not valid JSON"),
+        ("[" * 100_000, r"config.json: is not valid JSON \(it nests more than 100 levels\)"),
+        ("[1]", "names no model_type"),
+        ('{"hidden_size": 3}', "names no model_type"),
+    ],
 )
 def test_a_configuration_that_is_none_is_refused(content: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(content)

@@ -201,7 +201,7 @@ def test_a_wrong_configuration_is_an_error_that_names_the_field(
 def test_a_configuration_that_is_no_json_is_an_error_with_its_line(tiny_encoder: Any) -> None:
     path = tiny_encoder.folder / "config.json"
     path.write_text('{\n "name": "x",\n "image_size": ,\n}')
-    with pytest.raises(ModelError, match=r"config\.json:3: is not JSON: Expecting value \(column 16\)"):
+    with pytest.raises(ModelError, match=r"config\.json: is not valid JSON \(Expecting value at line 3, column 16\)"):
         OnnxDualEncoder.load(tiny_encoder.folder)
     path.write_bytes(b'{\n "name": "caf\xe9"}')
     with pytest.raises(ModelError, match=r"config\.json:2: is not UTF-8"):

@@ -80,9 +80,13 @@ def test_an_interruption_leaves_no_draft(tmp_path: Path, monkeypatch: pytest.Mon
     [
         ('{"schema": 2, "news": 1}', r"results.json has schema 2, this version reads 1; update tellapart"),
         ('{"schema": 1}', r"results.json is not a record this version reads: field 'run': is missing"),
-        ("not json", r"results.json is not a record this version reads: invalid JSON"),
+        ("not json", r"results.json: is not valid JSON \(Expecting value at column 1\)"),
+        ('{"schema": ' + "[" * 100_000, r"results.json: is not valid JSON \(it nests more than 100 levels\)"),
+        ('{"schema": 1, "schema": 1}', r"results.json: is not valid JSON \(key 'schema' is repeated in one object\)"),
+        ('{"schema": NaN}', r"results.json: is not valid JSON \(NaN is not a JSON number\)"),
+        ('{"schema": ' + "9" * 5_000 + "}", r"results.json: is not valid JSON \(9{60} is too large a number\)"),
         ("[]", r"results.json is not a record this version reads: input should be an object"),
-        ("", r"results.json is not a record this version reads: invalid JSON"),
+        ("", r"results.json: is not valid JSON \(Expecting value at column 1\)"),
     ],
 )
 def test_a_record_that_is_none_is_refused_by_field(tmp_path: Path, text: str, said: str) -> None:
@@ -102,7 +106,7 @@ def test_an_unknown_field_is_refused(tmp_path: Path) -> None:
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_bytes(b"\xff\xfe{}")
-    with pytest.raises(RunError, match=r"results.json cannot be read: 'utf-8' codec"):
+    with pytest.raises(RunError, match=r"results.json:1: is not UTF-8 \(byte 0xff\)"):
         read_result(tmp_path)
 
 
@@ -175,6 +179,14 @@ def test_samples_of_an_older_record_are_read_and_an_item_twice_is_refused(tmp_pa
     assert len(read_samples(tmp_path, "demo")) == 2
     write_samples(tmp_path, "demo", [sample("a"), sample("b"), sample("a")])
     with pytest.raises(RunError, match=r"demo\.jsonl holds item 'a' twice; measure the run again"):
+        read_samples(tmp_path, "demo")
+
+
+def test_a_key_that_is_repeated_in_a_line_is_named(tmp_path: Path) -> None:
+    write_samples(tmp_path, "demo", [sample("a"), sample("b")])
+    path = tmp_path / "samples" / "demo.jsonl"
+    path.write_text(path.read_text().replace('"id":"b"', '"id":"c","id":"b"'))
+    with pytest.raises(RunError, match=r"demo.jsonl:2: is not valid JSON \(key 'id' is repeated in one object\)"):
         read_samples(tmp_path, "demo")
 
 

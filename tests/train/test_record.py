@@ -171,7 +171,7 @@ def test_a_hostile_name_ends_no_cell_and_no_line(run: tuple[Path, FinishedRun]) 
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("{", r"record.json: is damaged: invalid JSON"), ("{}", "record.json: is damaged: field 'config': is missing")],
+    [("{", r"record.json: is not valid JSON"), ("{}", "record.json: is damaged: field 'config': is missing")],
 )
 def test_a_record_that_is_damaged_is_said(tmp_path: Path, content: str, said: str) -> None:
     (tmp_path / "record.json").write_text(content)

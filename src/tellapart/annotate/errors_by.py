@@ -13,7 +13,7 @@ from tellapart.annotate.agreement import Estimate, Record, usable
 from tellapart.annotate.survey import Study, Survey, SurveyAnswer, SurveyUnit
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_object
-from tellapart.errors import DataError, MetricError
+from tellapart.errors import DataError, MetricError, quote
 from tellapart.stats.intervals import interval_for
 
 __all__ = ["HUMAN", "ErrorRate", "Errors", "errors_by", "frequency_correlation", "label_frequency", "read_groups"]
@@ -117,7 +117,7 @@ def read_groups(path: Path) -> dict[str, list[str]]:
     groups = read_object(path)
     for name, own in groups.items():
         if not isinstance(own, list) or not own or not all(isinstance(word, str) for word in own):
-            raise DataError(f"{path}: group {name!r}: expected a list of words, got {own!r:.60}")
+            raise DataError(f"{path}: group {name!r}: expected a list of words, got {quote(own)}")
     return {name: [word.lower() for word in own] for name, own in groups.items()}
 
 

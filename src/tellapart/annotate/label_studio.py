@@ -14,13 +14,13 @@ import base64
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote as percent_encode
 from xml.etree import ElementTree
 
 from tellapart.annotate.presentation import ImageFile, TaskPart, choice_names, field_labels, task_parts, tasks_of
 from tellapart.annotate.replies import Reply
 from tellapart.annotate.survey import Ask, Study, Survey, letters
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 
 __all__ = ["configuration", "data_uri", "local_file", "read_export", "tasks_json"]
 
@@ -91,7 +91,7 @@ def local_file(picture: ImageFile, prefix: str) -> str:
     >>> local_file(ImageFile("0.png", "image/png", b""), "my study")
     '/data/local-files/?d=my%20study/images/0.png'
     """
-    return f"/data/local-files/?d={quote(f'{prefix}/images/{picture.name}')}"
+    return f"/data/local-files/?d={percent_encode(f'{prefix}/images/{picture.name}')}"
 
 
 def tasks_json(study: Study, annotator: str, address: Callable[[TaskPart], str]) -> str:
@@ -132,7 +132,7 @@ def read_export(rows: Any, path: str, fields: Collection[str]) -> Iterator[Reply
     for number, row in enumerate(rows):
         where = f"{path}: task {number}"
         if not isinstance(row, Mapping):
-            raise DataError(f"{where}: expected an object, got {row!r:.60}")
+            raise DataError(f"{where}: expected an object, got {quote(row)}")
         if "annotations" in row:
             yield from _full(row, where)
         elif reply := _minimal(row, where, fields):
@@ -147,12 +147,12 @@ def _full(row: Mapping[str, Any], where: str) -> Iterator[Reply]:
         )
     for annotation in annotations:
         if not isinstance(annotation, Mapping) or not isinstance(annotation.get("result"), list):
-            raise DataError(f"{where}: expected annotations with a list `result`, got {annotation!r:.60}")
+            raise DataError(f"{where}: expected annotations with a list `result`, got {quote(annotation)}")
         controls: dict[str, Any] = {}
         for part in annotation["result"]:
             name = part.get("from_name") if isinstance(part, Mapping) else None
             if not isinstance(name, str) or not isinstance(part.get("value"), Mapping):
-                raise DataError(f"{where}: expected results with `from_name` and `value`, got {part!r:.60}")
+                raise DataError(f"{where}: expected results with `from_name` and `value`, got {quote(part)}")
             sizes = {key: part[key] for key in ("original_width", "original_height") if key in part}
             controls.setdefault(name, []).append({**part["value"], **sizes})
         cancelled = bool(annotation.get("was_cancelled") or annotation.get("skipped"))
@@ -198,7 +198,9 @@ def _box(part: Mapping[str, Any], name: str, where: str) -> tuple[float, ...]:
     needed = ("x", "y", "width", "height", "original_width", "original_height")
     sides = [part.get(key) for key in needed]
     if any(isinstance(side, bool) or not isinstance(side, int | float) for side in sides):
-        raise DataError(f"{where}: field {name!r}: expected a choice, a text or a rectangle, got {dict(part)!r:.80}")
+        raise DataError(
+            f"{where}: field {name!r}: expected a choice, a text or a rectangle, got {quote(dict(part), 80)}"
+        )
     if part.get("rotation"):
         raise DataError(f"{where}: field {name!r}: the box is turned by {part['rotation']} degrees; draw it upright")
     x, y, width, height, wide, high = (float(side) for side in sides if side is not None)

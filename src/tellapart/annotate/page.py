@@ -19,7 +19,7 @@ from tellapart.annotate.presentation import ImageFile, TaskPart, choice_names, f
 from tellapart.annotate.replies import Reply
 from tellapart.annotate.survey import Ask, Study, Survey
 from tellapart.data.images import decode
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 
 __all__ = ["PagePicture", "page", "page_picture", "read_page_answers"]
 
@@ -155,7 +155,7 @@ def read_page_answers(content: Mapping[str, Any], where: str) -> Iterator[Reply]
     if content.get("tellapart_answers") != _FORMAT:
         raise DataError(
             f"{where}: expected answers of version {_FORMAT} (`tellapart_answers`), as an annotator's page saves them; "
-            f"got {content.get('tellapart_answers')!r:.60}"
+            f"got {quote(content.get('tellapart_answers'))}"
         )
     study, rows = content.get("study"), content.get("answers")
     if not isinstance(study, str) or not isinstance(rows, list):
@@ -165,7 +165,7 @@ def read_page_answers(content: Mapping[str, Any], where: str) -> Iterator[Reply]
         known = row if isinstance(row, Mapping) else {}
         task, values, skipped = known.get("task"), known.get("values", {}), known.get("skipped", False)
         if not isinstance(task, str) or not isinstance(values, Mapping) or not isinstance(skipped, bool):
-            raise DataError(f"{place}: expected `task` with `values` or `skipped`, got {row!r:.60}")
+            raise DataError(f"{place}: expected `task` with `values` or `skipped`, got {quote(row)}")
         if skipped and values:
             raise DataError(f"{place}: task {task} is both skipped and answered; save the page's answers again")
         yield Reply(place, study, task, dict(values), skipped)

@@ -15,7 +15,7 @@ from typing import Any
 from tellapart.annotate.survey import AnnotatorTask, Ask, Study, Survey, SurveyAnswer, SurveyUnit, letters
 from tellapart.data.rows import read_json
 from tellapart.data.scores import join_names
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 from tellapart.tasks.predictions import box
 
 __all__ = ["Reply", "decode_replies", "field_names", "read_allowed"]
@@ -151,7 +151,7 @@ def _values(ask: Ask, unit: SurveyUnit, task: AnnotatorTask, reply: Reply, where
                 raise DataError(f"{where}: field {name!r} has no answer")
             continue
         if isinstance(raw, list) and ask.control != "box":
-            raise DataError(f"{where}: field {name!r}: {len(raw)} answers {raw!r:.60}; give one")
+            raise DataError(f"{where}: field {name!r}: {len(raw)} answers {quote(raw)}; give one")
         # A text for each option is filed under the option, whatever its letter was.
         key = name if names == (ask.name,) else f"{ask.name}_{task.order[names.index(name)]}"
         try:
@@ -170,7 +170,7 @@ def _read_value(raw: Any, ask: Ask, task: AnnotatorTask) -> str | list[float]:
             raise ValueError(f"the box {sides} has no area")
         return sides
     if not isinstance(raw, str):
-        raise ValueError(f"expected a text, got {raw!r:.60}")
+        raise ValueError(f"expected a text, got {quote(raw)}")
     return raw.strip()
 
 
@@ -180,5 +180,5 @@ def _choice(raw: Any, ask: Ask, task: AnnotatorTask) -> str:
     known = {**(lettered if ask.options else {}), **{choice.lower(): choice for choice in ask.choices}}
     if choice not in known:
         choices = ", ".join([*(map(str.upper, lettered) if ask.options else ()), *ask.choices])
-        raise ValueError(f"{raw!r:.60} is none of the choices; there are {choices}")
+        raise ValueError(f"{quote(raw)} is none of the choices; there are {choices}")
     return known[choice]

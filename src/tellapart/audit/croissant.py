@@ -16,7 +16,7 @@ from typing import Any
 from tellapart.audit.datasheet import answers
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.rows import read_jsonl
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 
 __all__ = ["LISTING", "croissant", "missing"]
 
@@ -131,7 +131,7 @@ def _of_card(card: Mapping[str, Any]) -> dict[str, Any]:
         properties["license"] = f"https://spdx.org/licenses/{properties['license']}"
     creators = card.get("creators") or []
     if not isinstance(creators, list) or not all(isinstance(name, str) for name in creators):
-        raise DataError(f"card.json: field 'creators': expected a list of names, got {creators!r:.60}")
+        raise DataError(f"card.json: field 'creators': expected a list of names, got {quote(creators)}")
     if creators:
         properties["creator"] = [{"@type": "sc:Person", "name": name} for name in creators]
     for answer in answers(card):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tellapart.catalog import nearest
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 
 __all__ = ["QUESTIONS", "DatasheetAnswer", "DatasheetQuestion", "answers", "with_questions"]
 
@@ -149,13 +149,13 @@ def answers(card: Mapping[str, Any]) -> list[DatasheetAnswer]:
     """
     datasheet = card.get("datasheet", {})
     if not isinstance(datasheet, Mapping):
-        raise DataError(f"card.json: field 'datasheet': expected an object of answers, got {datasheet!r:.60}")
+        raise DataError(f"card.json: field 'datasheet': expected an object of answers, got {quote(datasheet)}")
     known = [question.key for question in QUESTIONS]
     for key, value in datasheet.items():
         if key not in known:
-            raise DataError(f"card.json: field 'datasheet': no question {key!r:.60}{nearest(key, known)}")
+            raise DataError(f"card.json: field 'datasheet': no question {quote(key)}{nearest(key, known)}")
         if value is not None and not isinstance(value, str):
-            raise DataError(f"card.json: field 'datasheet.{key}': expected a text or null, got {value!r:.60}")
+            raise DataError(f"card.json: field 'datasheet.{key}': expected a text or null, got {quote(value)}")
     replies = []
     for question in QUESTIONS:
         fallback = card.get(question.card) if question.card else None

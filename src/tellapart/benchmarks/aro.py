@@ -29,7 +29,7 @@ from tellapart.benchmarks.image_sources import FolderImages, crop_images, crop_r
 from tellapart.benchmarks.locations import Locations, first_file
 from tellapart.data.annotations import expect_count, make_item, read_list, row_of, string
 from tellapart.data.pairset import PairSet
-from tellapart.errors import DataError, ScoreError
+from tellapart.errors import DataError, ScoreError, quote
 
 __all__ = ["ATTRIBUTION", "COCO_ORDER", "FLICKR_ORDER", "RELATION", "original_choice"]
 
@@ -96,7 +96,7 @@ def _order_fields(row: Mapping[str, Any], where: str) -> dict[str, Any]:
     image, options = string(row, "image", where), row.get("caption_options")
     if not isinstance(options, list) or len(options) != 5:
         raise DataError(
-            f"{where}: field 'caption_options': expected the caption and four permutations, got {options!r:.60}"
+            f"{where}: field 'caption_options': expected the caption and four permutations, got {quote(options)}"
         )
     named = {f"caption_options[{k}]": text for k, text in enumerate(options)}
     return {"images": (image,), "texts": tuple(string(named, name, where) for name in named), "cluster": image}

@@ -16,7 +16,7 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.data.classification import ClassificationSet, ClassifiedImage, check_templates
 from tellapart.data.images import IMAGE_SUFFIXES
 from tellapart.data.scores import join_names
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 
 __all__ = ["PREFIX", "class_folder_benchmark", "own_names", "own_templates", "read_class_folders"]
 
@@ -74,7 +74,7 @@ def own_names(folder: Path, known: Sequence[str], file: str = "classes.txt") -> 
     for number, line in _lines(path):
         key, _, called = line.partition("\t" if "\t" in line else " ")
         if not called.strip():
-            raise DataError(f"{path}:{number}: expected a folder's name, a tab and the class's name; got {line!r:.60}")
+            raise DataError(f"{path}:{number}: expected a folder's name, a tab and the class's name; got {quote(line)}")
         if key in own or key not in known:
             raise DataError(f"{path}:{number}: {key!r} {'is repeated' if key in own else 'is no class here'}")
         own[key] = called.strip()

@@ -15,7 +15,7 @@ from tellapart.benchmarks.demo import DEMO
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations, first_file
 from tellapart.data.classification import ClassificationSet, ClassifiedImage
-from tellapart.errors import DataError, require
+from tellapart.errors import DataError, quote, require
 from tellapart.models.torch_backend import import_torch
 
 __all__ = ["CALTECH101", "DEMO_OBJECTS", "FOOD101", "IMAGENET", "read_demo_objects", "read_food101"]
@@ -68,7 +68,7 @@ def read_food101(folder: Path) -> ClassificationSet:
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
     if wrong := next((line for line in lines if len(line.split("/")) != 2), None):
-        raise DataError(f"{path}: expected lines such as apple_pie/1011328; got {wrong!r:.60}")
+        raise DataError(f"{path}: expected lines such as apple_pie/1011328; got {quote(wrong)}")
     folders = sorted({line.split("/")[0] for line in lines})
     called = own_names(folder, folders)
     return ClassificationSet(
@@ -127,7 +127,7 @@ def _things(things: object) -> object:
     match things:
         case [[[str() as kind, *_], *_], *_]:
             return kind
-    raise DataError(f"demo: expected the things of each picture; got {things!r:.60}")
+    raise DataError(f"demo: expected the things of each picture; got {quote(things)}")
 
 
 CALTECH101 = Benchmark(

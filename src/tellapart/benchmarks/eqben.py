@@ -29,7 +29,7 @@ from tellapart.data.annotations import expect_count, make_item, read_list, row_o
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_json
-from tellapart.errors import DataError, MetricError
+from tellapart.errors import DataError, MetricError, quote
 from tellapart.metrics.per_item import mean
 
 __all__ = ["EQBEN", "SUBSETS", "paper_average", "paper_table"]
@@ -153,7 +153,7 @@ def _private(info: Any, where: str) -> tuple[int, str, str]:
     if type(count) is not int or not known:  # a bool is an int, too
         raise DataError(
             f"{where}: field 'private_info': expected a dataset of {', '.join(SUBSETS)}, a name of c0i0, c0i1, c1i0, "
-            f"c1i1 and a whole sample_cnt; got {dict(info)!r:.120}"
+            f"c1i1 and a whole sample_cnt; got {quote(dict(info), 120)}"
         )
     return count, str(dataset), str(corner)
 
@@ -189,7 +189,7 @@ def _read_mixed(path: Path) -> list[Item]:
         dataset = string(row, "image0", where).partition("/")[0]
         if dataset not in SUBSETS:
             raise DataError(
-                f"{where}: field 'image0': expected a path below {', '.join(SUBSETS)}; got {row['image0']!r:.80}"
+                f"{where}: field 'image0': expected a path below {', '.join(SUBSETS)}; got {quote(row['image0'], 80)}"
             )
         items.append(_winoground_row(row, where, dataset, str(number), None))
     return items

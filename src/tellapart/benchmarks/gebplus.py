@@ -11,7 +11,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import one_file
 from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
 from tellapart.data.moments import Moment, MomentSet
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 
 __all__ = ["GEBC_TEST", "GEBC_VAL", "read_moments"]
 
@@ -66,7 +66,7 @@ def _moment(video: str, content: object, where: str) -> Moment:
         )
     parts = f"Subject: {row.subject} //Status_Before: {row.status_before} //Status_After: {row.status_after}"
     if row.caption != parts:
-        raise DataError(f"{where}: field 'caption': {row.caption!r:.60} is not made of subject, before and after")
+        raise DataError(f"{where}: field 'caption': {quote(row.caption)} is not made of subject, before and after")
     texts = (row.subject, row.status_before, row.status_after)
     return Moment(row.boundary_id, video, float(row.timestamp), *texts, row.label, float(row.next_timestamp))
 

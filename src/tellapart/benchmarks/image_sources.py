@@ -14,7 +14,7 @@ import numpy as np
 
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.images import check_reference, decode, leaves, resolve
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 
 __all__ = ["FolderImages", "ZipImages", "crop_images", "crop_reference", "own_images"]
 
@@ -70,7 +70,7 @@ class FolderImages:
         """
         check_reference(reference, outside=True)
         if not self._outside and leaves(reference):
-            raise DataError(f"{reference!r:.200} leaves the pair set's folder; {_ALLOW}")
+            raise DataError(f"{quote(reference, 200)} leaves the pair set's folder; {_ALLOW}")
         own = PurePosixPath(reference)
         try:
             for name in dict.fromkeys([reference, *(str(own.with_suffix(suffix)) for suffix in self._suffixes)]):
@@ -78,14 +78,14 @@ class FolderImages:
                     if (folder / name).is_file():
                         return self._allowed(folder, name)
         except OSError as error:  # no permission, too long a name...
-            raise DataError(f"{reference!r:.200} in {self._roots[0]} cannot be read ({error})") from error
+            raise DataError(f"{quote(reference, 200)} in {self._roots[0]} cannot be read ({error})") from error
         where = " or ".join(map(str, self._roots))
-        raise DataError(f"no image {reference!r:.200} in {where}; name the folder that holds it with --images")
+        raise DataError(f"no image {quote(reference, 200)} in {where}; name the folder that holds it with --images")
 
     def _allowed(self, folder: Path, name: str) -> Path:
         path = resolve(folder, name, outside=True)
         if not self._outside and not path.is_relative_to(folder.resolve()):
-            raise DataError(f"{name!r:.200} leaves the pair set's folder through a link; {_ALLOW}")
+            raise DataError(f"{quote(name, 200)} leaves the pair set's folder through a link; {_ALLOW}")
         return path
 
     def __call__(self, reference: str) -> bytes:

@@ -8,7 +8,8 @@ import pickletools
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tellapart.errors import DataError
+from tellapart.data.strict_json import read_whole
+from tellapart.errors import DataError, first_line
 
 __all__ = ["read_plain_pickle"]
 
@@ -21,6 +22,16 @@ _PLAIN = frozenset(
     EMPTY_LIST APPEND APPENDS LIST EMPTY_DICT SETITEM SETITEMS DICT EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3
     """.split()  # noqa: SIM905  (a list of names reads better so)
 )
+
+#: How many values an instruction takes from the stack: None are those down to a mark.
+_TAKES: dict[str, int | None] = {"TUPLE": None, "LIST": None, "DICT": None, "APPENDS": None, "SETITEMS": None}
+_TAKES |= {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3, "APPEND": 1, "SETITEM": 2}
+_MAKES = {"TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "LIST", "DICT"}
+
+#: Real files nest a handful of levels, and share texts, not lists.
+_MOST_LEVELS, _MOST_COPIES = 100, 10
+
+_OPEN = -1
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -39,19 +50,78 @@ def read_plain_pickle(path: Path) -> Any:
     Raises:
         DataError: the file cannot be read, is no pickle, or holds something else than plain data.
     """
+    data = read_whole(path)
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    try:
-        for operation, argument, _ in pickletools.genops(data):
-            if operation.name not in _PLAIN:
-                raise DataError(
-                    f"{path}: holds {operation.name}, which is no plain data; a file that runs code is not read"
-                )
-            # The standard reader reserves memory up to the highest place that is named.
-            if operation.name in ("PUT", "LONG_BINPUT") and int(argument or 0) > len(data):
-                raise ValueError(f"place {argument} in a file of {len(data)} bytes")
-        return _PlainUnpickler(io.BytesIO(data), encoding="latin-1").load()
-    except (ValueError, LookupError, TypeError, AttributeError, EOFError, pickle.UnpicklingError) as error:
-        raise DataError(f"{path}: is no complete pickle of plain data ({error})") from error
+        _check_instructions(path, data)
+        content = _PlainUnpickler(io.BytesIO(data), encoding="latin-1").load()
+        _check_size(content, _MOST_COPIES * len(data))
+    except DataError:
+        raise
+    except Exception as error:  # damaged pickles fail anywhere, with any exception
+        raise DataError(f"{path}: is no complete pickle of plain data ({first_line(error)})") from error
+    return content
+
+
+def _check_instructions(path: Path, data: bytes) -> None:
+    """Go through the instructions, following none; of what they would build only how deep tuples nest is kept."""
+    depths: list[int | None] = []  # of each value on the reader's stack; None is a mark
+    places: dict[Any, int] = {}
+    for operation, argument, _ in pickletools.genops(data):
+        name = operation.name
+        if name not in _PLAIN:
+            raise DataError(f"{path}: holds {name}, which is no plain data; a file that runs code is not read")
+        # The standard reader reserves memory up to the highest place that is named.
+        if name in ("PUT", "LONG_BINPUT") and int(argument or 0) > len(data):
+            raise ValueError(f"place {argument} in a file of {len(data)} bytes")
+        if name == "MARK":
+            depths.append(None)
+        elif name in _TAKES:
+            count = _TAKES[name]
+            taken = _pop_to_mark(depths) if count is None else [depths.pop() or 0 for _ in range(count)]
+            if name in _MAKES:
+                depths.append(1 + max(taken, default=0) if name.startswith("TUPLE") else 0)
+        elif name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
+            places[len(places) if name == "MEMOIZE" else argument] = depths[-1] or 0
+        elif name not in ("PROTO", "FRAME", "STOP"):
+            depths.append(places.get(argument, 0) if name in ("GET", "BINGET", "LONG_BINGET") else 0)
+        # A tuple in a tuple and so on ends the program where it becomes a key: Python hashes it without a limit.
+        if depths and (depths[-1] or 0) > _MOST_LEVELS:
+            raise ValueError(f"it nests more than {_MOST_LEVELS} tuples")
+
+
+def _pop_to_mark(depths: list[int | None]) -> list[int]:
+    taken: list[int] = []
+    while (depth := depths.pop()) is not None:
+        taken.append(depth)
+    return taken
+
+
+def _check_size(content: object, most: int) -> None:
+    """Refuse lists that hold themselves, or one another so often that to walk through them takes days.
+
+    Raises:
+        ValueError: written out without sharing, the content has more than `most` parts or 100 levels, or no end.
+    """
+    sizes: dict[int, int] = {}
+    levels: dict[int, int] = {}
+    waiting = [(content, False)]
+    while waiting:
+        value, seen = waiting.pop()
+        parts = _parts(value)
+        if seen:  # its parts are known by now
+            sizes[id(value)] = 1 + sum(sizes.get(id(part), 1) for part in parts)
+            levels[id(value)] = 1 + max((levels.get(id(part), 0) for part in parts), default=0)
+            if sizes[id(value)] > most or levels[id(value)] > _MOST_LEVELS:
+                raise ValueError(f"written out it has more than {most:,} parts, or more than {_MOST_LEVELS} levels")
+        elif sizes.get(id(value)) == _OPEN:
+            raise ValueError("a list holds itself")
+        elif id(value) not in sizes:
+            sizes[id(value)] = _OPEN
+            waiting.append((value, True))
+            waiting += [(part, False) for part in parts if isinstance(part, dict | list | tuple)]
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    return [*value] if isinstance(value, list | tuple) else []

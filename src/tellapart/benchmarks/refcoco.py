@@ -87,7 +87,10 @@ def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
         boxes_of_phrases += [
             Box(str(one.sent_id), one.sent, image.file_name, (x, y, width, height), size) for one in ref.sentences
         ]
-    return BoxSet("refcoco+", tuple(boxes_of_phrases))
+    try:
+        return BoxSet("refcoco+", tuple(boxes_of_phrases))
+    except DataError as error:
+        raise DataError(f"{refs}: {error}") from error
 
 
 def _load(place: Locations, *, name: str, splits: tuple[str, ...]) -> BoxSet:

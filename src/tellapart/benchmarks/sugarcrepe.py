@@ -25,6 +25,7 @@ from tellapart.data.annotations import expect_count, make_item, read_mapping, ro
 from tellapart.data.choices import Choice, ChoiceSet
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.errors import quote
 
 __all__ = ["SUBSETS", "SUGARCREPE", "SUGARCREPE_CHOICE", "same_words"]
 
@@ -59,7 +60,7 @@ def _load(place: Locations) -> PairSet:
     for subset, published in SUBSETS.items():
         path = find_files(folder, f"{subset}.json")[0]
         read = [
-            _item(subset, key, row, f"{path}: item {key!r:.40}")
+            _item(subset, key, row, f"{path}: item {quote(key, 40)}")
             for key, row in read_mapping(path).items()
             if key != "accuracy"
         ]

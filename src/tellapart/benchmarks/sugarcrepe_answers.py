@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 from pydantic import Field
 
 from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 
 __all__ = ["CaptionChoice", "read_answers", "read_both_orders"]
 
@@ -56,7 +56,7 @@ def read_answers(path: Path) -> dict[str, CaptionChoice]:
     answers = {key: _answer(value, f"{path}: item {key!r}") for key, value in content.items()}
     share = sum(answer.choice == 1 for answer in answers.values()) / len(answers)
     if stated is not None and not (isinstance(stated, float | int) and abs(stated - share) <= 0.5e-4):
-        raise DataError(f"{path}: field {_STATED!r}: {stated!r:.60}, but the items give {share:.4f}")
+        raise DataError(f"{path}: field {_STATED!r}: {quote(stated)}, but the items give {share:.4f}")
     return answers
 
 
@@ -83,6 +83,6 @@ def _answer(value: object, where: str) -> CaptionChoice:
     item = check_row(_Item, value, where)
     chosen = item.answer.multiple_choice_answer
     if item.correct != (chosen == item.caption):
-        raise DataError(f"{where}: field 'correct': {item.correct} contradicts the answer {chosen!r:.60}")
+        raise DataError(f"{where}: field 'correct': {item.correct} contradicts the answer {quote(chosen)}")
     choice = 1 if item.correct else -1 if chosen == item.negative_caption else 0
     return CaptionChoice(item.filename, (item.caption, item.negative_caption), choice)

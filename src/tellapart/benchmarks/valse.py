@@ -19,7 +19,7 @@ from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.data.annotations import expect_count, make_item, read_mapping, row_of, string
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 from tellapart.metrics.per_item import mean
 
 __all__ = ["INSTRUMENTS", "VALSE"]
@@ -47,7 +47,7 @@ def _load(place: Locations) -> PairSet:
         path = find_files(folder, f"{instrument}.json")[0]
         rows = read_mapping(path)
         expect_count(path, len(rows), published)
-        all_items = [_item(instrument, key, row, f"{path}: item {key!r:.60}") for key, row in rows.items()]
+        all_items = [_item(instrument, key, row, f"{path}: item {quote(key)}") for key, row in rows.items()]
         valid = [item for item in all_items if item is not None]
         expect_count(path, len(valid), passing, what="items that two annotators agree on")
         items += valid
@@ -60,7 +60,7 @@ def _item(instrument: str, key: str, value: object, where: str) -> Item | None:
     row = row_of(value, where)
     votes = row.get("mturk")
     if not isinstance(votes, Mapping) or not isinstance(votes.get("caption"), int):
-        raise DataError(f"{where}: field 'mturk.caption': expected a number of annotators, got {votes!r:.60}")
+        raise DataError(f"{where}: field 'mturk.caption': expected a number of annotators, got {quote(votes)}")
     if votes["caption"] < 2:
         return None
     image, dataset = string(row, "image_file", where), string(row, "dataset", where)

@@ -23,7 +23,7 @@ from tellapart.data.annotations import expect_count, make_item, string
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet
 from tellapart.data.rows import read_jsonl
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 
 __all__ = ["WINOGROUND"]
 
@@ -57,7 +57,7 @@ def _load(place: Locations) -> PairSet:
 def _item(row: Mapping[str, Any], where: str, *images: str) -> Item:
     number = str(row.get("id", ""))
     if number not in _IDS:
-        raise DataError(f"{where}: field 'id': expected a number from 0 to {_ITEMS - 1}, got {row.get('id')!r:.60}")
+        raise DataError(f"{where}: field 'id': expected a number from 0 to {_ITEMS - 1}, got {quote(row.get('id'))}")
     return make_item(
         where,
         id=number,
@@ -69,7 +69,7 @@ def _item(row: Mapping[str, Any], where: str, *images: str) -> Item:
 
 def _tag(value: object, tag: str, where: str) -> str:
     if not isinstance(value, str | int) or isinstance(value, bool):
-        raise DataError(f"{where}: field {tag!r}: expected text or a number, got {value!r:.60}")
+        raise DataError(f"{where}: field {tag!r}: expected text or a number, got {quote(value)}")
     return str(value)
 
 

@@ -14,7 +14,7 @@ from tellapart.catalog import nearest
 from tellapart.data.images import check_reference, resolve
 from tellapart.data.item import Item
 from tellapart.data.rows import read_csv, read_jsonl
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 
 __all__ = ["CaptionPair", "ImageFolder", "SourceCaption", "file_digest", "read_caption_pairs", "read_captions"]
 
@@ -206,12 +206,12 @@ def _pair(row: Mapping[str, Any], where: str) -> CaptionPair:
         raise DataError(f"{where}: column {columns[0]!r} cannot name a file: {error}") from error
     tags = row.get("tags") or {column.removeprefix("tag:"): row[column] for column in row if column.startswith("tag:")}
     if not isinstance(tags, dict) or not all(isinstance(value, str) for value in tags.values()):
-        raise DataError(f"{where}: column 'tags': expected an object of strings, got {tags!r:.60}")
+        raise DataError(f"{where}: column 'tags': expected an object of strings, got {quote(tags)}")
     image = row.get("image_0", "") if columns is _PAIR_COLUMNS else ""
     cluster = row.get("cluster") or _coco_image(name)
     if not isinstance(image, str) or not isinstance(cluster, str):
         raise DataError(
-            f"{where}: columns 'image_0' and 'cluster': expected strings, got {image!r:.60} and {cluster!r:.60}"
+            f"{where}: columns 'image_0' and 'cluster': expected strings, got {quote(image)} and {quote(cluster)}"
         )
     if "." not in image:  # COCO-Counterfactuals names the picture it made, not one that was given
         image = ""
@@ -228,7 +228,7 @@ def _coco_image(name: str) -> str:
 
 def _check_image(reference: Any, column: str, where: str) -> None:
     if not isinstance(reference, str):
-        raise DataError(f"{where}: column {column!r}: expected a path, got {reference!r:.60}")
+        raise DataError(f"{where}: column {column!r}: expected a path, got {quote(reference)}")
     try:
         check_reference(reference)
     except DataError as error:

@@ -97,7 +97,11 @@ def read_recipe_file(path: Path) -> RecipeFile:
     """
     recipe = validate_table(RecipeFile, read_toml(path), str(path))
     _refuse_keys_of_the_user(recipe.options, f"{path}: [options]")
-    validate_table(_builder_type(recipe).Options, recipe.options, f"{path}: [options]")
+    try:
+        builder_type = _builder_type(recipe)
+    except UnknownNameError as error:
+        raise UnknownNameError(f"{path}: {error}") from error
+    validate_table(builder_type.Options, recipe.options, f"{path}: [options]")
     open_filters(recipe, str(path))
     open_selections(recipe, str(path))
     return recipe

@@ -27,6 +27,7 @@ __all__ = [
     "Reading",
     "Seed",
     "Sort",
+    "Strict",
     "labels_of",
     "print_json",
 ]
@@ -84,6 +85,12 @@ Reading = Annotated[
     typer.Option(
         "--reading", help="Which of a model's readings is scored: itc, itm, itm_logit, vqa, yes_no, likelihood, ..."
     ),
+]
+
+
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", help="Refuse files that hold another number of records than the benchmark as published."),
 ]
 
 

@@ -25,6 +25,7 @@ from tellapart.cli.options import (
     Quiet,
     Reading,
     Seed,
+    Strict,
 )
 from tellapart.cli.show import show_run
 
@@ -66,6 +67,7 @@ def run_command(
         ),
     ] = None,
     seed: Seed = 0,
+    strict: Strict = False,
     cache: Cache = None,
     no_cache: NoCache = False,
     out: Out = None,
@@ -93,6 +95,7 @@ def run_command(
         reading=reading,
         regions=regions,
         seed=seed,
+        strict=strict,
     )
     folder = out or new_run_folder()
     command = command_line()

@@ -8,7 +8,7 @@ from typing import Annotated, cast, get_args
 import typer
 
 from tellapart.cli.invocation import command_line, new_run_folder
-from tellapart.cli.options import Bundle, Data, Images, Json, Out, Outside, Seed
+from tellapart.cli.options import Bundle, Data, Images, Json, Out, Outside, Seed, Strict
 from tellapart.cli.show import show_run
 
 __all__ = ["score_command"]
@@ -37,6 +37,7 @@ def score_command(
     images: Images = None,
     outside: Outside = False,
     seed: Seed = 0,
+    strict: Strict = False,
     out: Out = None,
     bundle: Bundle = False,
     as_json: Json = False,
@@ -59,6 +60,7 @@ def score_command(
         name=name,
         seed=seed,
         command=command_line(),
+        strict=strict,
         place=Locations(data, images, outside),
     )
     show_run(folder, bundle=bundle, outside=outside, as_json=as_json)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from tellapart.data.item import Item
 from tellapart.data.rows import read_json
 from tellapart.data.validation import Problem
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 
 __all__ = ["AnnotationRow", "check_row", "expect_count", "make_item", "read_list", "read_mapping", "row_of", "string"]
 
@@ -102,7 +102,7 @@ def row_of(value: Any, where: str) -> Mapping[str, Any]:
     {'caption': 'a cat'}
     """
     if not isinstance(value, Mapping):
-        raise DataError(f"{where}: expected an object {{...}}, got {value!r:.60}")
+        raise DataError(f"{where}: expected an object {{...}}, got {quote(value)}")
     return value
 
 
@@ -117,7 +117,7 @@ def string(row: Mapping[str, Any], field: str, where: str) -> str:
     """
     value = row.get(field)
     if not isinstance(value, str) or not value.strip():
-        problem = f"expected text, got {value!r:.60}" if field in row else "is missing"
+        problem = f"expected text, got {quote(value)}" if field in row else "is missing"
         raise DataError(f"{where}: field {field!r}: {problem}")
     return value
 
@@ -158,4 +158,4 @@ def _kind(content: Any) -> str:
     if isinstance(content, dict | list) and not content:
         return "an empty one"
     names = {dict: "an object", list: "a list", str: "a string", type(None): "null"}
-    return names.get(type(content), f"{content!r:.60}")
+    return names.get(type(content), quote(content))

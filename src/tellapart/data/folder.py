@@ -19,7 +19,7 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_csv, read_jsonl, read_object
 from tellapart.data.validation import Problem
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 
 __all__ = ["LISTINGS", "read_pair_set", "write_pair_set"]
 
@@ -63,7 +63,7 @@ def read_pair_set(folder: Path, name: str | None = None, find: Callable[[str], P
         except DataError as error:
             raise DataError(f"{where}: {error}") from error
         if item.id in lines:
-            raise DataError(f"{where}: field 'id': {item.id!r:.200} is in {lines[item.id]} already")
+            raise DataError(f"{where}: field 'id': {quote(item.id, 200)} is in {lines[item.id]} already")
         items.append(item)
         lines[item.id] = where
     if not items:
@@ -105,7 +105,7 @@ def write_pair_set(
     """
     pairs = PairSet(folder.name, tuple(items), folder)
     _check_images(pairs.items, images)
-    rows = [_json(item.model_dump(), f"item {item.id!r:.200}") for item in pairs.items]
+    rows = [_json(item.model_dump(), f"item {quote(item.id, 200)}") for item in pairs.items]
     listing, about = b"".join(rows), _json(dict(card), "the card", indent=1)
     with atomic_folder(folder) as draft:
         for done, reference in enumerate(images):
@@ -123,7 +123,7 @@ def write_pair_set(
 def _own(find: Callable[[str], Path], row: Mapping[str, Any]) -> Item:
     for key in row:
         if key not in _FIELDS:
-            raise DataError(f"unknown key {key!r:.60}{nearest(key, _FIELDS)} (an item has {', '.join(_FIELDS)})")
+            raise DataError(f"unknown key {quote(key)}{nearest(key, _FIELDS)} (an item has {', '.join(_FIELDS)})")
     return _item(find, row, {})
 
 
@@ -138,7 +138,7 @@ def _item(find: Callable[[str], Path], row: Mapping[str, Any], sources: Mapping[
         item = Item.model_validate(dict(row))
     except ValidationError as error:
         field, _, message, value = Problem.first(error)
-        raise DataError(f"field {sources.get(field, field)!r:.200}: {message}{value}") from error
+        raise DataError(f"field {quote(sources.get(field, field), 200)}: {message}{value}") from error
     for k, reference in enumerate(item.images):
         field = f"images[{k}]"
         try:
@@ -158,13 +158,13 @@ def _check_images(items: Iterable[Item], images: Mapping[str, bytes]) -> None:
     for reference in images:
         check_reference(reference)
         if normpath(reference) != reference:
-            raise DataError(f"image {reference!r:.200}: write the path as {normpath(reference)!r:.200}")
+            raise DataError(f"image {quote(reference, 200)}: write the path as {quote(normpath(reference), 200)}")
     used: set[str] = set()
     for item in items:
         for k, reference in enumerate(item.images):
             if reference not in images:
                 raise DataError(
-                    f"item {item.id!r:.200}: field 'images[{k}]': no bytes are given for {reference!r:.200}"
+                    f"item {quote(item.id, 200)}: field 'images[{k}]': no bytes are given for {quote(reference, 200)}"
                 )
             used.add(reference)
     if unused := [reference for reference in images if reference not in used]:

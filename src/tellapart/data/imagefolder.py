@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from tellapart.data.images import IMAGE_SUFFIXES
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 
 __all__ = ["fields_of"]
 
@@ -60,7 +60,7 @@ def _cells(row: Mapping[str, Any], noun: str) -> list[tuple[str, Any]]:
         return [(column, row[column]) for column in _numbered_columns(row, noun) or _single_columns(row, noun)]
     values = row[listed]
     if not isinstance(values, list) or not values:
-        raise DataError(f"field {listed!r}: expected a list of one or more, got {values!r:.60}")
+        raise DataError(f"field {listed!r}: expected a list of one or more, got {quote(values)}")
     return [(f"{listed}[{k}]", value) for k, value in enumerate(values)]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.exif import orientation, turn_upright
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 
 if TYPE_CHECKING:
     from PIL import Image, ImageFile
@@ -56,7 +56,7 @@ def check_reference(reference: str, *, outside: bool = False) -> None:
     Traceback (most recent call last):
     tellapart.errors.DataError: '../cat.png' leaves the pair set's folder; images must lie inside it
     """
-    quoted = f"{reference!r:.200}"
+    quoted = quote(reference, 200)
     if "://" in reference:
         raise DataError(f"{quoted} is an address; save the image in the pair set's folder and refer to the file")
     if not outside and leaves(reference):
@@ -96,7 +96,9 @@ def resolve(root: Path, reference: str, *, outside: bool = False) -> Path:
         if not path.is_file():
             raise DataError(f"no image {reference!r} in {root}")
     except (OSError, RuntimeError, ValueError) as error:  # no permission, too long a name, links in a circle...
-        raise DataError(f"{reference!r:.200} in {root} cannot be read ({type(error).__name__}: {error})") from error
+        raise DataError(
+            f"{quote(reference, 200)} in {root} cannot be read ({type(error).__name__}: {error})"
+        ) from error
     return path
 
 

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import io
 import math
+import warnings
 import zipfile
-import zlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.errors import ScoreError
+from tellapart.data.strict_json import first_repeated, read_whole
+from tellapart.errors import ScoreError, first_line, quote
 
-__all__ = ["read_arrays"]
+__all__ = ["open_arrays", "read_arrays"]
 
 #: The largest array that an npz file may unpack to: 250,000 items of 2x2 doubles are 8 MB, 5,000 images by 25,000
 #: captions in float32 half a gigabyte.
 _MAX_ARRAY_BYTES = 1 << 30
+
+#: How numpy packs arrays.
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 def read_arrays(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
     """Return those of the named arrays that the file holds, and unpack no others.
 
     Raises:
-        ScoreError: the file cannot be read, is not an npz file of plain arrays, or one of them unpacks to more than
-            1 GiB.
+        ScoreError: the file cannot be read, is not an npz file of plain arrays, holds two arrays of one name, or one
+            of them unpacks to more than 1 GiB.
 
     >>> from tempfile import NamedTemporaryFile
     >>> with NamedTemporaryFile(suffix=".npz") as file:
@@ -35,32 +39,62 @@ def read_arrays(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
     ...     read_arrays(Path(file.name), ["scores"])
     {'scores': array([0.9, 0.1])}
     """
+    data = read_whole(path, error=ScoreError)
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ScoreError(f"{path} cannot be read: {error.strerror or error}") from error
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            entries = [entry for entry in archive.infolist() if entry.filename.removesuffix(".npy") in names]
-            for entry in entries:
-                if entry.file_size > _MAX_ARRAY_BYTES:
-                    raise ScoreError(
-                        f"{path}: {entry.filename} unpacks to {entry.file_size:,} bytes; at most {_MAX_ARRAY_BYTES:,} "
-                        "are read"
-                    )
-            return {entry.filename.removesuffix(".npy"): _array(archive.read(entry)) for entry in entries}
-    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-        raise ScoreError(f"{path} is not an npz file of plain arrays: {error}") from error
+        with zipfile.ZipFile(io.BytesIO(data)) as archive, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python's parser warns of odd headers, which are refused
+            entries = _entries(archive)
+            return {name: _array(archive, entry) for name, entry in entries.items() if name in names}
+    except Exception as error:  # damaged archives and headers fail anywhere, with any exception
+        raise ScoreError(f"{path} is not an npz file of plain arrays: {first_line(error)}") from error
 
 
-def _array(data: bytes) -> NDArray[Any]:
+def open_arrays(path: Path) -> tuple[list[str], Callable[[str], NDArray[Any]]]:
+    """Return the names of an npz file's arrays, and a function that reads one of them; the file stays open.
+
+    Both may raise anything: the caller names the file, and which of its arrays.
+
+    >>> path = getfixture("tmp_path") / "a.npz"
+    >>> np.savez(path, scores=[0.9, 0.1], notes=["x"])
+    >>> names, read = open_arrays(path)
+    >>> names, read("scores").tolist()
+    (['scores', 'notes'], [0.9, 0.1])
+    """
+    archive = zipfile.ZipFile(path)
+    entries = _entries(archive)
+    return [*entries], lambda name: _array(archive, entries[name])
+
+
+def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """Return the archive's members by the name of their array: `scores` and `scores.npy` are one."""
+    members = archive.infolist()
+    names = [member.filename.removesuffix(".npy") for member in members]
+    if (twice := first_repeated(names)) is not None:
+        raise ValueError(f"it holds two arrays of one name, {quote(twice)}; numpy would take either")
+    return dict(zip(names, members, strict=True))
+
+
+def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray[Any]:
+    if entry.file_size > _MAX_ARRAY_BYTES:
+        raise ValueError(
+            f"{quote(entry.filename)} unpacks to {entry.file_size:,} bytes; at most {_MAX_ARRAY_BYTES:,} are read"
+        )
+    if entry.compress_type not in _METHODS:  # others reserve the memory that the file asks for
+        raise ValueError(f"{quote(entry.filename)} is packed as numpy does not; write it with numpy.savez_compressed")
+    data = archive.read(entry)
     stream = io.BytesIO(data)
     version = np.lib.format.read_magic(stream)
     header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = header(stream)
-    # A header may claim terabytes, which numpy would allocate before it reads.
-    if not dtype.hasobject and math.prod(shape) * dtype.itemsize > len(data):
-        raise ValueError(f"an array of shape {shape} is cut off")
+    try:
+        shape, _, dtype = header(stream)
+    except Exception as error:
+        raise ValueError(f"the header of {quote(entry.filename)} is damaged ({first_line(error)})") from error
+    # A header may claim terabytes, which numpy would allocate before it reads; or items of no bytes, without end.
+    claimed = math.prod(shape) * (dtype.itemsize or 1)
+    if min(shape, default=0) < 0 or (not dtype.hasobject and claimed > len(data)):
+        raise ValueError(f"an array of shape {quote(shape)} is cut off")
     stream.seek(0)
     array: NDArray[Any] = np.load(stream, allow_pickle=False)
+    if stream.read(1):
+        raise ValueError(f"{quote(entry.filename)} goes on behind its array")
     return array

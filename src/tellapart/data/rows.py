@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-import math
 import re
 import tomllib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Never, TypeVar
+from typing import Any
 
-from tellapart.errors import DataError
+from tellapart.data.strict_json import check_tree, decode_text, first_repeated, load_json, parse_json, read_whole
+from tellapart.errors import DataError, first_line, quote
 
-__all__ = ["first_repeated", "read_csv", "read_json", "read_jsonl", "read_object", "read_toml"]
+__all__ = ["read_csv", "read_json", "read_jsonl", "read_object", "read_toml"]
 
-T = TypeVar("T")
+#: As `read_whole` reads at most, and configurations at most.
+_MOST_BYTES, _MOST_TOML_BYTES = 1 << 30, 1 << 22
+
+_MOST_TABLES = 10_000
+_TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
+_LONG_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){60}""", re.ASCII)
 
 #: A quoted field, in which a mark parts nothing.
 _QUOTED = re.compile(r'"[^"]*"')
@@ -50,7 +53,7 @@ def read_json(path: Path) -> Any:
     >>> read_json(Path("examples/eqsim_ablation/smoke_scenes/card.json"))["name"]
     'smoke-scenes'
     """
-    return _parse(_text(path), str(path))
+    return load_json(path)
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -74,10 +77,17 @@ def read_toml(path: Path) -> dict[str, Any]:
     >>> read_toml(Path("pyproject.toml"))["project"]["name"]
     'tellapart'
     """
+    text = _text(path, _MOST_TOML_BYTES)
     try:
-        return tomllib.loads(_text(path))
-    except tomllib.TOMLDecodeError as broken:
-        raise DataError(f"{path}: is not TOML: {broken}") from broken
+        _check_toml(text)
+        content = tomllib.loads(text)
+        check_tree(content)
+        _check_integers(content)
+    except RecursionError as broken:
+        raise DataError(f"{path}: is not TOML: it nests too many levels") from broken
+    except ValueError as broken:  # a TOMLDecodeError, or a number of thousands of digits
+        raise DataError(f"{path}: is not TOML: {first_line(broken)}") from broken
+    return content
 
 
 def read_csv(
@@ -115,7 +125,7 @@ def read_csv(
             elif not header:
                 header = row
                 if name := first_repeated(header):
-                    raise DataError(f"{path}:{line}: column {name!r} is repeated in the header")
+                    raise DataError(f"{path}:{line}: column {quote(name)} is repeated in the header")
             elif row:
                 if len(row) != len(header):
                     raise DataError(f"{path}:{line}: has {len(row)} fields where the header has {len(header)}")
@@ -131,59 +141,29 @@ def _delimiter(text: str) -> str:
     return next((mark for mark in ",;\t" if mark in header), ",")
 
 
-def _text(path: Path) -> str:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        # A mark at the start is cut off before decoding, and positions count from behind it.
-        start = error.start + len(data) - len(error.object)
-        line = data.count(b"\n", 0, start) + 1
-        raise DataError(f"{path}:{line}: is not UTF-8 (byte 0x{data[start]:02x}); save the file as UTF-8") from error
-
-
-def _parse(text: str, where: str) -> Any:
-    try:
-        return json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse, parse_float=_finite)
-    except json.JSONDecodeError as error:
-        column = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
-        raise DataError(f"{where}: is not valid JSON ({error.msg} at {column})") from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: is not valid JSON ({error})") from error
+def _text(path: Path, most: int = _MOST_BYTES) -> str:
+    return decode_text(read_whole(path, most=most), path)
 
 
 def _object(text: str, where: str) -> dict[str, Any]:
-    content = _parse(text, where)
+    content = parse_json(text, where)
     if not isinstance(content, dict):
-        raise DataError(f"{where}: expected an object {{...}}, got {text.strip()!r:.60}")
+        raise DataError(f"{where}: expected an object {{...}}, got {quote(text.strip())}")
     return content
 
 
-def first_repeated(values: Iterable[T]) -> T | None:
-    """Return the first value that occurs more than once, or None.
-
-    >>> first_repeated(["a", "b", "a"])
-    'a'
-    """
-    return next((value for value, count in Counter(values).items() if count > 1), None)
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) != len(pairs):
-        raise ValueError(f"key {first_repeated(key for key, _ in pairs)!r:.60} is repeated in one object")
-    return content
+def _check_toml(text: str) -> None:
+    """Refuse what the reader of TOML takes minutes for: its time grows with the square of tables and parts of a key."""
+    if len(_TABLE.findall(text)) > _MOST_TABLES:
+        raise ValueError(f"it has more than {_MOST_TABLES:,} tables")
+    if _LONG_KEY.search(text):
+        raise ValueError("a key has more than 60 parts")
 
 
-def _refuse(constant: str) -> Never:
-    raise ValueError(f"{constant} is not a JSON number")
-
-
-def _finite(number: str) -> float:
-    value = float(number)
-    if not math.isfinite(value):
-        raise ValueError(f"{number:.60} is too large a number")
-    return value
+def _check_integers(content: Any) -> None:
+    """Hold integers to the 64 bits that TOML gives them."""
+    if isinstance(content, dict | list):
+        for each in content.values() if isinstance(content, dict) else content:
+            _check_integers(each)
+    elif isinstance(content, int) and not -(1 << 63) <= content < 1 << 63:
+        raise ValueError(f"{quote(content)} is too large an integer: 64 bits hold no larger")

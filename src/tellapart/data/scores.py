@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.errors import ScoreError
+from tellapart.errors import ScoreError, quote, shorten
 
 __all__ = ["ScoreKind", "Scores", "join_names"]
 
@@ -23,7 +23,7 @@ def join_names(ids: Sequence[str], limit: int = 10) -> str:
     >>> join_names(["a", "b", "c"], limit=2)
     'a, b and 1 more'
     """
-    names = ", ".join(ids[:limit])
+    names = ", ".join(map(shorten, ids[:limit]))
     return names if len(ids) <= limit else f"{names} and {len(ids) - limit} more"
 
 
@@ -92,7 +92,7 @@ def _as_float32(values: Any) -> NDArray[np.float32]:
 
 def _check(ids: tuple[str, ...], values: NDArray[np.float32], kind: ScoreKind) -> None:
     if kind not in get_args(ScoreKind):
-        raise ScoreError(f"score kind {kind!r} is unknown; use one of {', '.join(get_args(ScoreKind))}")
+        raise ScoreError(f"score kind {quote(kind)} is unknown; use one of {', '.join(get_args(ScoreKind))}")
     if values.ndim != 3 or 0 in values.shape[1:]:
         raise ScoreError(
             f"scores must be an array (item, image, text); got {values.ndim} dimensions, shape {values.shape}"
@@ -100,7 +100,7 @@ def _check(ids: tuple[str, ...], values: NDArray[np.float32], kind: ScoreKind) -
     if len(ids) != len(values):
         raise ScoreError(f"{len(ids)} ids for {len(values)} rows of scores; give one id for each item")
     if other := [item for item in ids if not isinstance(item, str)]:
-        raise ScoreError(f"item ids must be strings; got {other[0]!r}")
+        raise ScoreError(f"item ids must be strings; got {quote(other[0])}")
     if repeated := [item for item, count in Counter(ids).items() if count > 1]:
         raise ScoreError(f"item ids must be distinct; repeated: {join_names(repeated)}")
     if bad := _failing(ids, np.isfinite(values)):

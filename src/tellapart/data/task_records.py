@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from tellapart.data.rows import first_repeated
 from tellapart.data.scores import join_names
+from tellapart.data.strict_json import first_repeated
 from tellapart.errors import DataError
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from tellapart.catalog import nearest
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote, shorten
 
 __all__ = ["Problem", "validate_table"]
 
@@ -57,11 +57,11 @@ class Problem(NamedTuple):
         """Return the first problem of an error."""
         problem = error.errors(include_url=False)[0]
         parts = [part for part in problem["loc"] if part != "[key]"]
-        field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
+        field = "".join(f"[{part}]" if isinstance(part, int) else f".{shorten(part)}" for part in parts).lstrip(".")
         empty = problem["type"] in {"too_short", "string_too_short"} and not problem["input"]
-        own = problem["msg"].removeprefix("Value error, ")
+        own = shorten(problem["msg"].removeprefix("Value error, "), 400)
         message = "is empty" if empty else _WORDS.get(problem["type"], own[:1].lower() + own[1:])
-        value = "" if problem["type"] == "missing" else f", got {problem['input']!r:.60}"
+        value = "" if problem["type"] == "missing" else f", got {quote(problem['input'])}"
         return cls(field, problem["type"], message, value)
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ def validate_table(model: type[Model], values: Any, where: str) -> Model:
     for key in values if isinstance(values, Mapping) else ():
         if key not in model.model_fields:
             hint = nearest(key, model.model_fields) or ";"
-            raise DataError(f"{where}: unknown key {key!r}{hint} the keys are {', '.join(model.model_fields)}")
+            raise DataError(f"{where}: unknown key {quote(key)}{hint} the keys are {', '.join(model.model_fields)}")
     try:
         return model.model_validate(values)
     except ValidationError as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.data.progress import Progress
-from tellapart.errors import MetricError, RunError
+from tellapart.errors import DataError, MetricError, RunError
 from tellapart.evaluation.tabulate import tabulate_units
 from tellapart.models.deferred import Deferred
 from tellapart.models.protocols import Model
@@ -99,11 +99,12 @@ class Prepared:
         return self.task.fingerprint_for(self.records, self.session)
 
 
-def prepare(benchmark: Benchmark, *, store: EmbeddingStore, limit: str | None = None) -> Prepared:
+def prepare(benchmark: Benchmark, *, store: EmbeddingStore, limit: str | None = None, strict: bool = False) -> Prepared:
     """Load a benchmark's records. No image is opened yet: the first model that reads one decodes it.
 
     Raises:
-        DataError: they are missing or not what their format says, or the task is unknown.
+        DataError: they are missing or not what their format says, or the task is unknown; with `strict`, they are not
+            as many as the benchmark as published holds.
         RunError: the limit is no number or share of records.
 
     >>> from tellapart.benchmarks.find import find_benchmark
@@ -115,11 +116,12 @@ def prepare(benchmark: Benchmark, *, store: EmbeddingStore, limit: str | None = 
     everything = benchmark.records()
     available = task.size(everything)
     records = everything if limit is None else task.select(everything, chosen(available, limit))
+    _expect_published(benchmark, available, strict)
     pictures = benchmark.read_image(everything) or _no_image
     return Prepared(benchmark, task, records, available, Session(pictures=pictures, store=store))
 
 
-def prepare_listed(benchmark: Benchmark) -> Prepared:
+def prepare_listed(benchmark: Benchmark, *, strict: bool = False) -> Prepared:
     """Load what must be known of a benchmark to measure predictions made elsewhere; of pairs no image is needed.
 
     Raises:
@@ -127,6 +129,7 @@ def prepare_listed(benchmark: Benchmark) -> Prepared:
     """
     task = find_task(benchmark.task, benchmark.name)
     records = task.listed(benchmark)
+    _expect_published(benchmark, task.size(records), strict)
     session = Session(pictures=_no_image, store=EmbeddingStore(None))
     return Prepared(benchmark, task, records, task.size(records), session)
 
@@ -200,6 +203,7 @@ def evaluate_predictions(ready: Prepared, predictions: Any, *, origin: str, seed
         by=table.by,
         macro=table.macro,
         curves=table.curves,
+        published_items=None if ready.available == benchmark.items else benchmark.items,
         limited_from=ready.available if task.size(ready.records) < ready.available else None,
         notes=(*_unlike_published(ready), *task.notes(ready.records, predictions)),
         **fields,
@@ -217,10 +221,16 @@ def _unlike_published(ready: Prepared) -> tuple[str, ...]:
     """Warn where the user's file is not as long as the published one: its numbers are not the benchmark's."""
     if ready.available == ready.benchmark.items:
         return ()
-    return (
-        f"these files hold {ready.available:,} records; {ready.benchmark.name} as published holds "
-        f"{ready.benchmark.items:,}: the numbers do not compare with published ones",
-    )
+    return (f"{_counts(ready.benchmark, ready.available)}: the numbers do not compare with published ones",)
+
+
+def _expect_published(benchmark: Benchmark, available: int, strict: bool) -> None:
+    if strict and available != benchmark.items:
+        raise DataError(f"{_counts(benchmark, available)}; fetch them anew, or leave out --strict")
+
+
+def _counts(benchmark: Benchmark, available: int) -> str:
+    return f"these files hold {available:,} records; {benchmark.name} as published holds {benchmark.items:,}"
 
 
 def _samples(units: Units) -> Iterator[Sample]:

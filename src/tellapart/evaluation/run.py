@@ -46,6 +46,7 @@ class Settings:
         reading: which of a model's readings is scored; the family's own if None.
         regions: a file of regions that a detector found, for models that read those.
         seed: of the bootstrap and of models that draw.
+        strict: refuse files that hold another number of records than the benchmark as published.
         place: where the benchmarks' files are.
 
     >>> Settings().benchmarks
@@ -62,6 +63,7 @@ class Settings:
     reading: str | None = None
     regions: Path | None = None
     seed: int = 0
+    strict: bool = False
     place: Locations = field(default_factory=Locations)
 
 
@@ -110,7 +112,7 @@ def run(
             now = run_record(folder, seed=settings.seed, command=command, settings=settings, place=settings.place)
             results.append(held.enter_context(take_up(folder, record, now)))
         for benchmark in benchmarks:
-            ready = prepare(benchmark, store=store, limit=settings.limit)
+            ready = prepare(benchmark, store=store, limit=settings.limit, strict=settings.strict)
             for row, (model, folder) in enumerate(zip(models, folders, strict=True)):
                 report = progress(f"{records[row].name} on {benchmark.name}") if progress else None
                 results[row] = _advance(results[row], model, ready, folder, report)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.scores import ScoreKind
@@ -39,6 +40,7 @@ def run_scores(
     name: str | None = None,
     seed: int = 0,
     command: str = "",
+    strict: bool = False,
     place: Locations | None = None,
 ) -> Path:
     """Measure files of one model into one run folder; the files of a later call join them there.
@@ -53,6 +55,7 @@ def run_scores(
         name: the model's; a single file's name by default.
         seed: of the bootstrap.
         command: the command line, for the record.
+        strict: refuse a benchmark's files that hold another number of records than it does as published.
         place: the folders of the benchmarks' files: ids and tags, and the report's captions and images.
 
     Raises:
@@ -62,7 +65,7 @@ def run_scores(
     if name is None and len(files) != 1:
         raise RunError(f"--scores of {', '.join(files) or 'no benchmark'}: say whose they are with --name")
     model = ModelRecord(name=name or next(iter(files.values())).stem)
-    read = [_read(benchmark, path, out, kind, place) for benchmark, path in files.items()]
+    read = [_read(find_benchmark(benchmark, place), path, out, kind, strict) for benchmark, path in files.items()]
     with take_up(out, model, run_record(out, seed=seed, command=command, place=place)) as held:
         result = held
         for each in read:
@@ -76,8 +79,8 @@ def run_scores(
     return out
 
 
-def _read(name: str, path: Path, out: Path, kind: ScoreKind | None, place: Locations | None) -> _ScoreFile:
-    ready = prepare_listed(find_benchmark(name, place))
+def _read(benchmark: Benchmark, path: Path, out: Path, kind: ScoreKind | None, strict: bool) -> _ScoreFile:
+    ready = prepare_listed(benchmark, strict=strict)
     read = partial(ready.task.read, kind=kind) if ready.task.kinds else ready.task.read
     return _ScoreFile(ready, read(path, ready.records), path, locate(path, out, hashed=True))
 

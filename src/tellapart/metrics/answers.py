@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tellapart.data.scores import join_names
-from tellapart.errors import MetricError
+from tellapart.errors import MetricError, quote
 
 __all__ = ["exact_match", "group_accuracy", "label_accuracy"]
 
@@ -90,7 +90,7 @@ def _read(noun: str, values: Sequence[bool | str]) -> NDArray[np.bool_]:
     wrong = [row for row, value in enumerate(values) if not isinstance(value, bool | np.bool_) and value not in _LABELS]
     if wrong:
         raise MetricError(
-            f"label_accuracy: {noun} {wrong[0]} is {values[wrong[0]]!r:.60}; {len(wrong)} are neither 'True' nor "
+            f"label_accuracy: {noun} {wrong[0]} is {quote(values[wrong[0]])}; {len(wrong)} are neither 'True' nor "
             "'False'"
         )
     return np.array([_LABELS[value] if isinstance(value, str) else bool(value) for value in values], np.bool_)

@@ -20,7 +20,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.errors import MetricError
+from tellapart.errors import MetricError, quote
 
 __all__ = ["Variant", "clean_punctuation", "clean_words", "soft_accuracy"]
 
@@ -125,7 +125,7 @@ def soft_accuracy(
     for row, (prediction, people) in enumerate(zip(predictions, answers, strict=True)):
         if isinstance(people, str) or len(people) < 2:
             raise MetricError(
-                f"soft_accuracy: question {row} has {people!r:.60} for answers; it leaves one person out, so it needs "
+                f"soft_accuracy: question {row} has {quote(people)} for answers; it leaves one person out, so it needs "
                 "two or more: with one gold answer use exact_match"
             )
         values[row] = _leave_one_out(*_normalise(prediction, people, variant))

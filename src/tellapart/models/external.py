@@ -28,12 +28,16 @@ from numpy.typing import NDArray
 from tellapart.data.atomic import atomic_file
 from tellapart.data.npz import read_arrays
 from tellapart.data.scores import ScoreKind, Scores, join_names
-from tellapart.errors import ScoreError
+from tellapart.data.strict_json import decode_text, parse_json, read_whole
+from tellapart.errors import ScoreError, quote
 
 __all__ = ["RawScores", "created_ties", "read_raw_scores", "read_scores", "round_scores", "write_scores"]
 
 _COLUMNS = ["id", "image", "text", "score"]
 _LABEL = re.compile(r"(?P<id>.+)_c(?P<text>\d+)_i(?P<image>\d+)", re.DOTALL | re.ASCII)
+
+#: What is written as a number: Python's `float` takes `1_0` and the digits of every script, too.
+_NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)\s*", re.ASCII | re.IGNORECASE)
 _SUFFIXES = (".npz", ".csv", ".jsonl")
 
 #: The largest float32, as a double: a larger score cannot be represented.
@@ -103,12 +107,9 @@ def read_raw_scores(path: Path | str, *, ids: Sequence[str], shape: tuple[int, i
         raise ScoreError(f"{path}: scores are read from .npz, .csv or .jsonl files; got {path.suffix!r}")
     if path.suffix == ".npz":
         return _read_npz(path, ids, shape)
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ScoreError(f"{path} cannot be read: {error.strerror or error}") from error
+    text = decode_text(read_whole(path, error=ScoreError), path, error=ScoreError)
     table = _Table(path, ids, shape)
-    for row in (_csv_rows if path.suffix == ".csv" else _jsonl_rows)(path, _text(path, data)):
+    for row in (_csv_rows if path.suffix == ".csv" else _jsonl_rows)(path, text):
         table.add(*row)
     return RawScores(table.complete(), None)
 
@@ -156,27 +157,16 @@ def _refuse(path: Path, names: Sequence[str], how: str, *, total: int | None = N
         raise ScoreError(f"{path}: {len(names)}{of} scores {how}: {join_names(names)}")
 
 
-def _text(path: Path, data: bytes) -> str:
-    try:
-        return data.decode("utf-8-sig")  # spreadsheets write a byte order mark
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ScoreError(f"{path}:{line}: is not UTF-8 (byte {data[error.start]:#04x}); save it as UTF-8") from error
-
-
 def _jsonl_rows(path: Path, text: str) -> Iterator[_Row]:
     for line, row in enumerate(text.split("\n"), start=1):  # not splitlines: an id may hold U+2028
         if not row.strip():
             continue
-        try:
-            record = json.loads(row)
-        except (ValueError, RecursionError) as error:  # a JSONDecodeError, or a number of thousands of digits
-            raise ScoreError(f"{path}:{line}: is not JSON: {error}") from error
+        record = parse_json(row, f"{path}:{line}", error=ScoreError)
         if not isinstance(record, dict) or not {"label", "score"} <= record.keys():
             raise ScoreError(f'{path}:{line}: expected {{"label": "ID_c0_i0", "score": 0.5}}; got {row[:80]}')
         label = _LABEL.fullmatch(record["label"]) if isinstance(record["label"], str) else None
         if label is None:
-            raise ScoreError(f"{path}:{line}: field 'label': expected ID_c0_i0; got {record['label']!r}")
+            raise ScoreError(f"{path}:{line}: field 'label': expected ID_c0_i0; got {quote(record['label'])}")
         yield line, label["id"], _index(label["image"]), _index(label["text"]), _number(path, line, record["score"])
 
 
@@ -185,7 +175,7 @@ def _csv_rows(path: Path, text: str) -> Iterator[_Row]:
     try:
         header = next(reader, [])
         if header[: len(_COLUMNS)] != _COLUMNS:
-            raise ScoreError(f"{path}:1: expected the header {','.join(_COLUMNS)}; got {','.join(header)!r}")
+            raise ScoreError(f"{path}:1: expected the header {','.join(_COLUMNS)}; got {quote(','.join(header))}")
         for row in reader:
             if not row:
                 continue
@@ -194,7 +184,7 @@ def _csv_rows(path: Path, text: str) -> Iterator[_Row]:
             item, image, column, score = row[: len(_COLUMNS)]
             for name, value in (("image", image), ("text", column)):
                 if not re.fullmatch(r"\d+", value, re.ASCII):
-                    raise ScoreError(f"{path}:{reader.line_num}: field {name!r}: expected 0, 1...; got {value!r}")
+                    raise ScoreError(f"{path}:{reader.line_num}: field {name!r}: expected 0, 1...; got {quote(value)}")
             yield reader.line_num, item, _index(image), _index(column), _number(path, reader.line_num, score)
     except csv.Error as error:
         raise ScoreError(f"{path}:{reader.line_num}: is not CSV: {error}") from error
@@ -205,12 +195,11 @@ def _index(digits: str) -> int:
 
 
 def _number(path: Path, line: int, value: object) -> float:
-    try:
-        if isinstance(value, (str, int, float)) and not isinstance(value, bool):
-            return float(value)
-    except (ValueError, OverflowError):
-        pass
-    raise ScoreError(f"{path}:{line}: field 'score': expected a number; got {str(value)[:80]!r}")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return float(value)
+    raise ScoreError(f"{path}:{line}: field 'score': expected a number; got {quote(value)}")
 
 
 def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> RawScores:

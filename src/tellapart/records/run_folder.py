@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Iterable
@@ -14,9 +13,9 @@ from pydantic import ValidationError
 
 from tellapart.catalog import REFERENCES
 from tellapart.data.atomic import atomic_file
-from tellapart.data.rows import first_repeated
+from tellapart.data.strict_json import decode_text, first_repeated, parse_json, read_whole
 from tellapart.data.validation import Problem
-from tellapart.errors import RunError
+from tellapart.errors import RunError, quote
 from tellapart.records.result import SCHEMA, BenchmarkResult, Located, Record, Result, Sample, SamplesFile
 
 __all__ = [
@@ -146,19 +145,14 @@ def read_record(path: Path, record: type[R], *, missing: str, refusal: str) -> R
     Raises:
         RunError: no such file, one of another schema, or one that is not what the schema says.
     """
+    refusal = f"{path} {refusal}"
     text = _read(path, missing)
+    content = parse_json(text, path, error=RunError)
     # The schema first: a newer record may hold fields that this version would call a mistake.
-    if (schema := _schema(text)) is not None and schema != SCHEMA:
-        raise RunError(f"{path} has schema {schema}, this version reads {SCHEMA}; update tellapart")
-    return _validate(record, text, f"{path} {refusal}")
-
-
-def _schema(text: str) -> int | None:
-    try:
-        schema = json.loads(text)["schema"]
-    except (ValueError, TypeError, KeyError):
-        return None  # no record at all, which its model reports
-    return schema if isinstance(schema, int) else None
+    schema = content.get("schema") if isinstance(content, dict) else None
+    if isinstance(schema, int) and schema != SCHEMA:
+        raise RunError(f"{path} has schema {quote(schema)}, this version reads {SCHEMA}; update tellapart")
+    return _validate(record, text, refusal)
 
 
 def find_runs(folder: Path) -> list[Path]:
@@ -217,10 +211,14 @@ def read_samples(folder: Path, benchmark: str, record: BenchmarkResult | None = 
     if record is not None and record.samples is not None:
         _expect_unchanged(path, _describe(text), record.samples)
     lines = text.split("\n")[:-1]  # not splitlines: a caption may hold U+2028
-    samples = [_validate(Sample, line, f"{path}:{number} {_UNREADABLE}") for number, line in enumerate(lines, start=1)]
+    samples = []
+    for number, line in enumerate(lines, start=1):
+        refusal = f"{path}:{number} {_UNREADABLE}"
+        parse_json(line, f"{path}:{number}", error=RunError)  # pydantic's own reader takes the last value of a key
+        samples.append(_validate(Sample, line, refusal))
     if twice := first_repeated((sample.unit, sample.id) for sample in samples):
         raise RunError(
-            f"{path} holds {twice[0]} {twice[1]!r:.80} twice; measure the run again, or copy the folder anew"
+            f"{path} holds {twice[0]} {quote(twice[1])} twice; measure the run again, or copy the folder anew"
         )
     return samples
 
@@ -249,12 +247,9 @@ def samples_path(folder: Path, benchmark: str) -> Path:
 
 
 def _read(path: Path, missing: str) -> str:
-    try:
-        return path.read_bytes().decode()  # not read_text, which takes one end of a line for another
-    except (FileNotFoundError, NotADirectoryError):
-        raise RunError(missing) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from error
+    if not path.exists():
+        raise RunError(missing)
+    return decode_text(read_whole(path, error=RunError), path, error=RunError)
 
 
 def _validate(record: type[R], text: str, refusal: str) -> R:

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tellapart.errors import RunError
+from tellapart.errors import RunError, first_line
 from tellapart.records.run_folder import write_text_file
 
 if TYPE_CHECKING:
@@ -100,8 +100,8 @@ def log_charts(path: Path) -> list[TrainingChart]:
                 curves.setdefault(name.removeprefix("validation_"), []).append((record["step"], factor * record[name]))
     except OSError as error:
         raise RunError(f"{path}: cannot be read as a log ({error.strerror})") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunError(f"{path}: is damaged ({error}); go on with --resume, which mends it") from error
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise RunError(f"{path}: is damaged ({first_line(error)}); go on with --resume, which mends it") from error
     # The total first, then its parts by name: sets have no order.
     ordered = {name: _thin(losses[name]) for name in sorted(losses, key=lambda name: (name != "total", name))}
     last = max((line[-1][0] for line in [*losses.values(), *values.values()]), default=0.0)

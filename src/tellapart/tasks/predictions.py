@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -21,8 +20,9 @@ from numpy.typing import NDArray
 from tellapart.data.npz import read_arrays
 from tellapart.data.rows import read_csv, read_json, read_jsonl
 from tellapart.data.scores import join_names
+from tellapart.data.strict_json import parse_json
 from tellapart.data.task_records import align
-from tellapart.errors import DataError, ScoreError
+from tellapart.errors import DataError, ScoreError, quote
 
 __all__ = ["align_file", "box", "finite_numbers", "label", "read_matrix", "read_predictions", "text"]
 
@@ -48,7 +48,7 @@ def label(value: Any) -> bool:
         return value
     read = _LABELS.get(str(value).strip().lower()) if isinstance(value, str | int) else None
     if read is None:
-        raise ValueError(f"a label is true or false; got {value!r:.60}")
+        raise ValueError(f"a label is true or false; got {quote(value)}")
     return read
 
 
@@ -65,7 +65,7 @@ def text(value: Any) -> str:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    raise ValueError(f"a prediction here is a text; got {value!r:.60}")
+    raise ValueError(f"a prediction here is a text; got {quote(value)}")
 
 
 def box(value: Any) -> tuple[float, float, float, float]:
@@ -78,11 +78,11 @@ def box(value: Any) -> tuple[float, float, float, float]:
     ((1.0, 2.0, 3.0, 4.0), (1.0, 2.0, 3.0, 4.0))
     """
     try:
-        sides = finite_numbers(json.loads(value) if isinstance(value, str) else value, most=_LARGEST)
-    except json.JSONDecodeError:
+        sides = finite_numbers(parse_json(value, "a box") if isinstance(value, str) else value, most=_LARGEST)
+    except DataError:
         sides = None
     if sides is None or len(sides) != 4:
-        raise ValueError(f"a box is [x, y, width, height] in pixels; got {value!r:.60}")
+        raise ValueError(f"a box is [x, y, width, height] in pixels; got {quote(value)}")
     x, y, width, height = sides
     return x, y, width, height
 

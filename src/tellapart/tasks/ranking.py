@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tellapart.data.choices import Ranking, RankingSet
 from tellapart.data.item import Item
 from tellapart.data.rows import read_jsonl
-from tellapart.errors import ScoreError
+from tellapart.errors import ScoreError, quote
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ranking_agreement import agreement_with_people, movement
@@ -100,7 +100,7 @@ def _numbers(row: Mapping[str, Any], key: str, size: int | None, where: str) -> 
     if numbers is None or (size is not None and len(numbers) != size):
         raise ScoreError(
             f"{where}: field {key!r}: expected {size or 'some'} finite numbers, one a candidate; "
-            f"got {row.get(key)!r:.60}"
+            f"got {quote(row.get(key))}"
         )
     return tuple(numbers)
 

@@ -178,8 +178,10 @@ def read_checkpoint(checkpoint: Path, module: nn.Module, optimiser: Optimizer) -
         values = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
         history = [(int(step), float(value)) for step, value in values["history"]]
         return TrainingState(values["step"], values["best"], values["best_step"], history)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{checkpoint / 'state.json'}: is damaged ({error}); delete {checkpoint} and go on") from error
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        raise RunError(
+            f"{checkpoint / 'state.json'}: is damaged ({first_line(error)}); delete {checkpoint} and go on"
+        ) from error
 
 
 def _complete(folder: Path) -> list[Path]:

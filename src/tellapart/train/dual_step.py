@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 from tellapart.train.batch_order import draw_choices
 from tellapart.train.config import TrainConfig
 from tellapart.train.losses.batch import Batch, LossParts
@@ -63,7 +63,7 @@ def negative_settings(config: TrainConfig, rows: TrainingRows) -> tuple[int, str
         number, row = next((n, row) for n, row in enumerate(rows.rows) if not row.counterparts)
         raise DataError(
             f'loss {config.loss["name"]!r} with negative_images = "{images}": row {number} ({row.image.name}: '
-            f"{row.caption!r:.60}) has no hard counterpart; give negative_images in its file, or set "
+            f"{quote(row.caption)}) has no hard counterpart; give negative_images in its file, or set "
             'data.negative_images = "none"'
         )
     return captions, images

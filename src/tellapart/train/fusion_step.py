@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tellapart.errors import DataError, ModelError
+from tellapart.errors import DataError, ModelError, quote
 from tellapart.models.fusion.family import Tensors, pad_tokens
 from tellapart.train.batch_order import draw_choices
 from tellapart.train.config import MatchingConfig, TrainConfig
@@ -74,7 +74,7 @@ def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig
     for number, row in enumerate(rows.rows if matching.source == "rows" else ()):
         if len(row.counterparts) < count:
             raise DataError(
-                f"matching.negatives: {count} for each pair, and row {number} ({row.image.name}: {row.caption!r:.60}) "
+                f"matching.negatives: {count} for each pair, and row {number} ({row.image.name}: {quote(row.caption)}) "
                 f"has {len(row.counterparts)} hard counterparts; mine more (`tellapart mine`), or lower "
                 "matching.negatives"
             )

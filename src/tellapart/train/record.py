@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
+from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.data.validation import Problem
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, MetricComparison
@@ -125,12 +126,11 @@ def read_record(folder: Path) -> TrainRecord:
         RunError: there is none, or it is not what it must be.
     """
     path = folder / RECORD
+    if not path.exists():
+        raise RunError(f"{folder} has no record.json; name the folder of a finished `tellapart train`")
+    text = decode_text(read_whole(path, error=RunError), path, error=RunError)
+    parse_json(text, path, error=RunError)  # pydantic's own reader takes a key twice
     try:
-        return TrainRecord.model_validate_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise RunError(f"{folder} has no record.json; name the folder of a finished `tellapart train`") from error
-    except OSError as error:
-        raise RunError(f"{path}: cannot be read ({error.strerror})") from error
-    except (ValidationError, UnicodeDecodeError) as error:
-        what = Problem.first(error) if isinstance(error, ValidationError) else error
-        raise RunError(f"{path}: is damaged: {what}; train again with --resume") from error
+        return TrainRecord.model_validate_json(text)
+    except ValidationError as error:
+        raise RunError(f"{path}: is damaged: {Problem.first(error)}; train again with --resume") from error

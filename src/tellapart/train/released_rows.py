@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ast
 import csv
+import io
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tellapart.data.rows import read_csv
-from tellapart.errors import DataError
+from tellapart.data.strict_json import decode_text, read_whole
+from tellapart.errors import DataError, quote
 
 __all__ = ["csv_rows", "tsv_rows"]
 
@@ -29,12 +31,10 @@ def tsv_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
     Source: Yuksekonul et al. (2023), the released `train_neg_clip.tsv` and `valid_neg_clip.tsv`.
     """
+    text = decode_text(read_whole(path), path)
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            lines = list(csv.DictReader(file, delimiter="\t"))
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    except (UnicodeDecodeError, csv.Error) as error:
+        lines = list(csv.DictReader(io.StringIO(text, newline=""), delimiter="\t"))
+    except csv.Error as error:
         raise DataError(f"{path}: is not NegCLIP's TSV: {error}") from error
     for number, fields in enumerate(lines):
         where = f"{path}:{number + 2}"
@@ -97,8 +97,8 @@ def _half(fields: dict[str, str], where: str) -> dict[str, Any]:
 def _list(where: str, name: str, text: str) -> list[Any]:
     try:
         value = ast.literal_eval(text)  # a literal: nothing runs
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         value = None
     if not isinstance(value, list):
-        raise DataError(f"{where}: column {name!r} is no list: {text!r:.60}")
+        raise DataError(f"{where}: column {name!r} is no list: {quote(text)}")
     return value

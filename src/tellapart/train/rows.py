@@ -27,7 +27,7 @@ from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 from tellapart.records.run_folder import write_text_file
 from tellapart.train.released_rows import csv_rows, tsv_rows
 
@@ -237,18 +237,18 @@ def _letters(text: str) -> str:
 def _row(where: str, fields: dict[str, Any], find: Callable[[str], Path], number: int, count: int) -> TrainingRow:
     for name in ("image", "caption"):
         if not isinstance(fields.get(name), str) or not fields[name].strip():
-            raise DataError(f"{where}: field {name!r} must be a text, got {fields.get(name)!r:.60}")
+            raise DataError(f"{where}: field {name!r} must be a text, got {quote(fields.get(name))}")
     try:
         image = find(fields["image"])
     except DataError as error:
         raise DataError(f"{where}: field 'image': {error}") from error
     negatives = fields.get("negative_captions", [])
     if not isinstance(negatives, list) or not all(isinstance(text, str) and text.strip() for text in negatives):
-        raise DataError(f"{where}: field 'negative_captions' must be a list of texts, got {negatives!r:.60}")
+        raise DataError(f"{where}: field 'negative_captions' must be a list of texts, got {quote(negatives)}")
     others = fields.get("negative_images", [])
     if not isinstance(others, list) or not all(type(other) is int and 0 <= other < count for other in others):
         raise DataError(
-            f"{where}: field 'negative_images' must be a list of row numbers below {count}, got {others!r:.60}"
+            f"{where}: field 'negative_images' must be a list of row numbers below {count}, got {quote(others)}"
         )
     return TrainingRow(
         image=image,

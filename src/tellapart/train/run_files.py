@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tellapart.errors import RunError
+from tellapart.errors import RunError, first_line
 from tellapart.records.run_folder import write_text_file
 from tellapart.train.checkpoint import latest_checkpoint
 from tellapart.train.trackers import Tracker
@@ -63,8 +63,8 @@ class RunFiles:
             owner = json.loads(path.read_text(encoding="utf-8"))["fingerprint"]
         except FileNotFoundError:
             owner = None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RunError(f"{path}: is damaged ({error}); train to a new folder with --out") from error
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise RunError(f"{path}: is damaged ({first_line(error)}); train to a new folder with --out") from error
         if owner is None:
             if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
                 raise RunError(f"{self.folder} holds something already; train to a new folder with --out")
@@ -97,7 +97,12 @@ class RunFiles:
         for line in self.log_path.read_text(encoding="utf-8").splitlines():
             try:
                 before = json.loads(line)["step"] <= step
-            except (ValueError, KeyError, TypeError):  # the line that was being written when the run was killed
+            except (
+                ValueError,
+                KeyError,
+                TypeError,
+                RecursionError,
+            ):  # the line that was being written when the run was killed
                 continue
             lines += [line + "\n"] if before else []
         write_text_file(self.log_path, "".join(lines))

@@ -66,7 +66,7 @@ def test_what_is_not_json_and_items_of_other_builders_are_refused(tmp_path: Path
     with pytest.raises(DataError, match=r"scene.json: no such scene; write one with python -m .*\.scene_file export"):
         read_scene_file(tmp_path / "scene.json")
     (tmp_path / "scene.json").write_text("{")
-    with pytest.raises(DataError, match=r"scene.json: invalid JSON"):
+    with pytest.raises(DataError, match=r"scene.json: is not valid JSON"):
         read_scene_file(tmp_path / "scene.json")
     with pytest.raises(DataError, match=r"item 'a': its provenance holds no scene \(missing 'camera'\)"):
         scene_of_item(Item(id="a", images=("a.png",), texts=("x", "y")), 0)

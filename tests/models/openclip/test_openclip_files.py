@@ -245,7 +245,7 @@ def test_a_folder_without_a_configuration_and_a_file_that_is_none_are_refused(tm
     with pytest.raises(ModelError, match=r"has no open_clip_config.json"):
         find_model(f"local-dir:{tmp_path}")
     (tmp_path / "open_clip_config.json").write_text("{")
-    with pytest.raises(ModelError, match=r"open_clip_config.json cannot be read"):
+    with pytest.raises(ModelError, match=r"open_clip_config.json: is not valid JSON"):
         find_model(f"local-dir:{tmp_path}")
     with pytest.raises(ModelError, match=r"gone.pt is no file; name a checkpoint file"):
         find_model(f"open_clip:ViT-B-32-quickgelu@{tmp_path / 'gone.pt'}")

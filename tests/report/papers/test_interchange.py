@@ -230,7 +230,7 @@ def test_what_is_imported_can_be_shown_drawn_and_tabulated_but_not_tested(tmp_pa
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("no", "is no JSON file"),
+        ("no", "is not valid JSON"),
         ("[]", "is neither a result of CLIP_benchmark"),
         ('{"mteb_dataset_name": "x"}', "nor of mteb 1.11 or newer"),
         (

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_object
-from tellapart.errors import DataError, ScoreError, TellapartError
+from tellapart.errors import DataError, ScoreError, TellapartError, first_line
 from tellapart.models.external import read_scores
 
 __all__ = ["read_published", "read_sent"]
@@ -53,8 +53,8 @@ def _check_archive(path: Path, ids: int, shape: tuple[int, int], longest_id: int
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-        raise ScoreError(f"{path} is not an npz file: {error}") from error
+    except Exception as error:  # damaged archives fail anywhere, with any exception
+        raise ScoreError(f"{path} is not an npz file: {first_line(error)}") from error
     if len(members) > _MOST_MEMBERS:
         raise ScoreError(f"{path} holds {len(members)} members; ids, scores and kind are three")
     # Room for any honest way to write them: twice the doubles of the scores, four times the UTF-32 of the ids.

@@ -27,6 +27,7 @@ from tellapart.builders.rendered.scene import Camera, Ground, Light, Scene, Thin
 from tellapart.builders.rendered.solids import Vector
 from tellapart.data.folder import read_pair_set
 from tellapart.data.item import Item
+from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.data.validation import Problem
 from tellapart.errors import DataError, UnknownNameError
 
@@ -124,12 +125,14 @@ def read_scene_file(path: Path) -> SceneFile:
     Raises:
         DataError: the file is missing or not JSON, or a field is missing, unknown, out of range or of an unknown name.
     """
-    try:
-        read = _File.model_validate_json(path.read_bytes())
-    except FileNotFoundError as missing:
+    if not path.exists():
         raise DataError(
             f"{path}: no such scene; write one with python -m tellapart.builders.rendered.scene_file export"
-        ) from missing
+        )
+    text = decode_text(read_whole(path), path)
+    parse_json(text, path)  # pydantic's own reader takes a key twice
+    try:
+        read = _File.model_validate_json(text)
     except ValidationError as invalid:
         raise DataError(f"{path}: {Problem.first(invalid)}; correct it, or export the scene again") from invalid
     if read.ground.floor not in FLOORS:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tellapart.benchmarks.plain_pickle import read_plain_pickle
 from tellapart.data.annotations import read_mapping
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 
 __all__ = ["RELATIONS", "ObjectInFrame", "Relations", "person_boxes", "read_scene_graphs"]
 
@@ -99,7 +99,7 @@ def person_boxes(path: Path) -> Mapping[str, list[Box]]:
         if not isinstance(boxes, list):
             raise DataError(f"{where}: expected an object with a list 'bbox'")
         if entry.get("bbox_mode", "xyxy") != "xyxy":
-            raise DataError(f"{where}: field 'bbox_mode': expected 'xyxy', got {entry['bbox_mode']!r:.40}")
+            raise DataError(f"{where}: field 'bbox_mode': expected 'xyxy', got {quote(entry['bbox_mode'], 40)}")
         persons[name] = [_box(box, where) for box in boxes]
     return persons
 
@@ -118,7 +118,7 @@ def _read_object(number: int, row: Any, where: str) -> ObjectInFrame | None:
     if not isinstance(row, dict) or not isinstance(row.get("class"), str) or not row["class"]:
         raise DataError(f"{where}: expected an object with 'class', 'visible', 'bbox' and three relationships")
     if not isinstance(row.get("visible"), bool):
-        raise DataError(f"{where}: field 'visible': expected true or false, got {row.get('visible')!r:.40}")
+        raise DataError(f"{where}: field 'visible': expected true or false, got {quote(row.get('visible'), 40)}")
     relations = {
         kind: _labels(row.get(f"{kind}_relationship"), f"{where}: field '{kind}_relationship'") for kind in RELATIONS
     }
@@ -135,13 +135,13 @@ def _labels(value: Any, where: str) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list | tuple) or not all(isinstance(label, str) for label in value):
-        raise DataError(f"{where}: expected a list of labels or null, got {value!r:.60}")
+        raise DataError(f"{where}: expected a list of labels or null, got {quote(value)}")
     return tuple(dict.fromkeys(label.lower().replace("_", "").replace(" ", "") for label in value))
 
 
 def _box(value: Any, where: str) -> Box:
     numbers = value if isinstance(value, list | tuple) else ()
     if len(numbers) != 4 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
-        raise DataError(f"{where}: field 'bbox': expected four numbers, got {value!r:.60}")
+        raise DataError(f"{where}: field 'bbox': expected four numbers, got {quote(value)}")
     first, second, third, fourth = (float(number) for number in numbers)
     return first, second, third, fourth

@@ -20,7 +20,7 @@ from tellapart.builders.video.frame_pairs import FramePair, VideoPairs, differin
 from tellapart.catalog import nearest
 from tellapart.data.images import check_reference
 from tellapart.data.rows import read_csv, read_jsonl
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 
 __all__ = ["TimestampedCaptions"]
 
@@ -181,7 +181,7 @@ def _seconds(row: Mapping[str, Any], column: str, where: str) -> float:
     except (TypeError, ValueError):
         seconds = math.nan
     if not (math.isfinite(seconds) and seconds >= 0):
-        raise DataError(f"{where}: column {column!r}: expected seconds from 0, got {value!r:.60}")
+        raise DataError(f"{where}: column {column!r}: expected seconds from 0, got {quote(value)}")
     return seconds
 
 

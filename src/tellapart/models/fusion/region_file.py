@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
@@ -15,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.images import decode, pixel_hash, resolve
-from tellapart.errors import DataError, ModelError, first_sentence, require
+from tellapart.data.npz import open_arrays
+from tellapart.errors import DataError, MissingDependencyError, ModelError, first_sentence, require
 from tellapart.models.huggingface.images import Prepared
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch_backend import bucket
@@ -27,9 +26,6 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 #: Regions are padded, masked, to a multiple of this: detectors give 36, or 10 to 100.
 _STEP = 4
-
-#: Raised while a damaged file is read.
-_DAMAGED = (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error)
 
 
 class RegionFile:
@@ -54,7 +50,9 @@ class RegionFile:
             self._sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         try:
             names, self._read_array = _OPENERS[path.suffix](path)
-        except _DAMAGED as error:
+        except MissingDependencyError:
+            raise
+        except Exception as error:  # zip's and safetensors' errors share no other base class
             raise ModelError(f"{path} is no {path.suffix} file of plain arrays: {first_sentence(error)}") from error
         keys, known = dict.fromkeys(name.rpartition("/")[0] for name in names), set(names)
         missing = [f"{key}/{part}" for key in keys for part in _PARTS if f"{key}/{part}" not in known]
@@ -115,7 +113,7 @@ class RegionFile:
             if array.dtype.kind != "f":
                 raise TypeError(f"expected floats, got {array.dtype}")
             return np.asarray(array, np.float32)
-        except (*_DAMAGED, TypeError) as error:
+        except Exception as error:  # as above, and headers of any dtype
             raise ModelError(f"{self.path}: {name} cannot be read: {first_sentence(error)}") from error
 
     def _check(self, key: str, features: NDArray[np.float32], boxes: NDArray[np.float32]) -> None:
@@ -141,18 +139,8 @@ Arrays = tuple[list[str], Callable[[str], NDArray[Any]]]  # names, and a functio
 
 def _open_safetensors(path: Path) -> Arrays:
     library = require("safetensors", extra="models")
-    try:
-        file = library.safe_open(path, framework="numpy")
-    except library.SafetensorError as error:  # shares no base class with what other readers raise
-        raise ValueError(str(error)) from error
+    file = library.safe_open(path, framework="numpy")
     return list(file.keys()), file.get_tensor
 
 
-def _open_npz(path: Path) -> Arrays:
-    file = np.load(path, allow_pickle=False)
-    if not isinstance(file, np.lib.npyio.NpzFile):
-        raise ValueError("it holds one array, not arrays by name")
-    return file.files, file.__getitem__
-
-
-_OPENERS: dict[str, Callable[[Path], Arrays]] = {".npz": _open_npz, ".safetensors": _open_safetensors}
+_OPENERS: dict[str, Callable[[Path], Arrays]] = {".npz": open_arrays, ".safetensors": _open_safetensors}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tellapart.errors import ModelError
+from tellapart.errors import ModelError, quote
 from tellapart.models.generative.reader import Ask, PromptedAnswer, fit
 
 __all__ = ["ChatFormat", "TokenizedAnswer"]
@@ -101,7 +101,7 @@ class ChatFormat:
         """
         mark = None if self.image_token is None else self.tokenizer.convert_ids_to_tokens(self.image_token)
         if mark and mark in text:
-            raise ModelError(f"{self.source}: the text {text!r:.60} holds {mark!r}, the model's mark for an image")
+            raise ModelError(f"{self.source}: the text {quote(text)} holds {mark!r}, the model's mark for an image")
 
     def _tokenize(self, question: PromptedAnswer) -> TokenizedAnswer:
         rendered = self.render(1, question.prompt)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.data.scores import join_names
+from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError, first_sentence, require
 from tellapart.models.hub import fetch_file, reach_hub
 from tellapart.models.torch_backend import Runtime, guard_torch_load, import_torch
@@ -81,10 +82,7 @@ def read_config(source: str) -> dict[str, Any]:
         MissingDependencyError: huggingface_hub is not installed.
     """
     path = _file(source, "config.json")
-    try:
-        config = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise ModelError(f"{source}: config.json is no JSON: {error}") from error
+    config = load_json(path, error=ModelError)
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         raise ModelError(
             f"{source}: config.json names no model_type; expected the configuration of a model of transformers"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +11,9 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tellapart.catalog import nearest
+from tellapart.data.strict_json import decode_text, parse_json
 from tellapart.data.validation import Problem
-from tellapart.errors import ModelError
+from tellapart.errors import ModelError, quote
 from tellapart.models.onnx.file_format import external_tensors
 
 __all__ = ["CONFIG", "FILES", "PREPROCESSING", "ModelFolder", "OnnxConfig", "read_folder"]
@@ -122,15 +122,10 @@ def _read(folder: Path, name: str) -> bytes:
 
 
 def _parse(path: Path, data: bytes) -> OnnxConfig:
+    text = decode_text(data, path, error=ModelError)
+    parse_json(text, path, error=ModelError)  # pydantic's own reader takes a key twice, and names no line
     try:
-        text = data.decode()
-        json.loads(text)  # for the line number, which pydantic's own message buries
         return OnnxConfig.model_validate_json(text)
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ModelError(f"{path}:{line}: is not UTF-8; save it as UTF-8") from error
-    except json.JSONDecodeError as error:
-        raise ModelError(f"{path}:{error.lineno}: is not JSON: {error.msg} (column {error.colno})") from error
     except ValidationError as error:
         raise ModelError(f"{path}: {_explain(error)}") from error
 
@@ -141,7 +136,7 @@ def _explain(error: ValidationError) -> str:
         return str(first)
     known = OnnxConfig.model_fields
     hint = nearest(first.field, known) or f"; known are {', '.join(known)}"
-    return f"unknown field {first.field!r}{hint}"
+    return f"unknown field {quote(first.field)}{hint}"
 
 
 def _refuse_external_data(path: Path, data: bytes) -> None:
@@ -151,6 +146,6 @@ def _refuse_external_data(path: Path, data: bytes) -> None:
         raise ModelError(f"{path} is not an ONNX model: {error}") from error
     if outside:
         raise ModelError(
-            f"{path} keeps {len(outside)} tensors in other files (the first: {outside[0]!r}), which may lie anywhere "
-            "and which no hash covers; save it as one file: onnx.save_model(..., save_as_external_data=False)"
+            f"{path} keeps {len(outside)} tensors in other files (the first: {quote(outside[0])}), which may lie "
+            "anywhere and which no hash covers; save it as one file: onnx.save_model(..., save_as_external_data=False)"
         )

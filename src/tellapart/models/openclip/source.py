@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.catalog import nearest
+from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError, UnknownNameError, require
 from tellapart.models.hub import fetch_file
 from tellapart.models.torch_backend import import_torch
@@ -239,12 +240,9 @@ def _repository(name: str, repository: str) -> Source:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        config = json.loads(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise ModelError(f"{path.parent} has no {CONFIG}; expected a folder as open_clip saves it") from error
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{path} cannot be read: {error}") from error
+    if not path.exists():
+        raise ModelError(f"{path.parent} has no {CONFIG}; expected a folder as open_clip saves it")
+    config = load_json(path, error=ModelError)
     if not isinstance(config, dict) or not isinstance(config.get("model_cfg"), dict):
         raise ModelError(f"{path} has no 'model_cfg'; expected the configuration of an open_clip model")
     return config

@@ -166,6 +166,8 @@ def _about(record: BenchmarkResult, value: Value) -> dict[str, Any]:
         facts |= {"items": value.n, "clusters": value.clusters, "ties": value.ties}
     if record.limited_from is not None:
         facts["limited_from"] = record.limited_from
+    if record.published_items is not None:
+        facts["published_items"] = record.published_items
     if value.chance is not None:
         facts["chance"] = value.chance
     if is_imported(record):
@@ -178,6 +180,8 @@ def _note(record: BenchmarkResult, value: Value) -> str:
         return "; ".join(record.notes)
     cut = "" if record.limited_from is None else f" of {record.limited_from}"
     parts = [f"{value.n}{cut} items, a tie is never right"]
+    if record.published_items is not None:
+        parts.append(f"not the published files, which hold {record.published_items} records")
     if value.low is not None and value.high is not None:
         parts.append(
             f"{value.level:.0%} interval {percent(value.low)} to {percent(value.high)} percent ({value.method})"

@@ -16,7 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tellapart.errors import RunError
+from tellapart.data.strict_json import load_json
+from tellapart.errors import RunError, first_line
 
 __all__ = ["ForeignResult", "Part", "read_foreign"]
 
@@ -94,12 +95,7 @@ def read_foreign(path: Path, model: str | None = None) -> ForeignResult:
     Raises:
         RunError: it cannot be read, is of neither tool, holds no number, or its model is not known.
     """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RunError(f"{path} cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise RunError(f"{path} is no JSON file: {error}") from error
+    content = load_json(path, error=RunError, nan=True)
     if isinstance(content, dict) and {"dataset", "model", "task", "metrics"} <= content.keys():
         return _clip_benchmark(path, content, model)
     if isinstance(content, dict) and {"task_name", "scores", "mteb_version"} <= content.keys():
@@ -177,8 +173,8 @@ def _mteb_model(path: Path) -> str:
     if meta.is_file():
         try:
             name = json.loads(meta.read_text(encoding="utf-8")).get("name")
-        except (OSError, ValueError, AttributeError) as error:
-            raise RunError(f"{meta} cannot be read: {error}; say --model NAME") from error
+        except (OSError, ValueError, AttributeError, RecursionError) as error:
+            raise RunError(f"{meta} cannot be read: {first_line(error)}; say --model NAME") from error
         if name:
             return str(name)
     folder = path.absolute().parent.parent.name

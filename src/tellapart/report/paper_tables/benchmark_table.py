@@ -16,7 +16,7 @@ from tellapart.report.paper_tables.row_layout import (
     with_authors_rule,
 )
 
-__all__ = ["BOLD", "DAGGER", "IMPORTED_BESIDE", "benchmark_table", "can_be_tested"]
+__all__ = ["BOLD", "DAGGER", "IMPORTED_BESIDE", "benchmark_table", "can_be_tested", "unlike_published"]
 
 #: What the marks of a table with models down mean.
 BOLD = "bold: the best of its column, if it is above chance"
@@ -55,10 +55,29 @@ def benchmark_table(
     counts = [max(value.ties for value in record.metrics.values()) for record in records]
     tied = [f"{run.label} {thousands(count)}" for run, count in zip(own, counts, strict=True) if count]
     notes += [f"items with ties, which are never right: {', '.join(tied)}"] if tied else []
+    notes += unlike_published(own, [benchmark])
     chance = TableRow("chance", layout.chance(records[0]), plain=True)
     rows += [chance] if any(cell.value is not None for cell in chance.cells) else []
     title = ", ".join(filter(None, (plain(benchmark), max(map(items_text, records), key=len), "percent")))
     return mark_best(stack_groups(PaperTable(title, ("model",), layout.columns, tuple(rows), notes=tuple(notes))))
+
+
+def unlike_published(runs: Sequence[System], benchmarks: Sequence[str]) -> list[str]:
+    """Say which models were measured on files that hold another number of records than the published ones."""
+    counts = {
+        benchmark: [
+            (run.label, record.published_items)
+            for run in runs
+            if (record := run.result.benchmarks.get(benchmark)) and record.published_items is not None
+        ]
+        for benchmark in benchmarks
+    }
+    return [
+        f"not the published files of {benchmark}, which hold {thousands(own[0][1])} records: "
+        f"{', '.join(label for label, _ in own)} (does not compare)"
+        for benchmark, own in counts.items()
+        if own
+    ]
 
 
 def can_be_tested(runs: Sequence[System], benchmark: str) -> bool:

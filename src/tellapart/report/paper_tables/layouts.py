@@ -94,7 +94,9 @@ def _own_table(runs: Sequence[System], settings: TableSettings) -> PaperTable:
     from tellapart.report.paper_tables.benchmark_table import benchmark_table
     from tellapart.report.paper_tables.many_benchmarks import many_benchmarks_table
 
-    measured = tuple(map(set_name, settings.benchmarks)) or tuple(name for run in runs for name in run.result.benchmarks)
+    measured = tuple(map(set_name, settings.benchmarks)) or tuple(
+        name for run in runs for name in run.result.benchmarks
+    )
     benchmarks = tuple(dict.fromkeys(measured))
     with_tiers, seed, sort = settings.with_tiers, settings.seed, settings.sort
     if len(benchmarks) > 1:

@@ -10,7 +10,7 @@ from tellapart.records.result import BenchmarkResult
 from tellapart.records.systems import System
 from tellapart.report.measured import first_metrics, pick_benchmark
 from tellapart.report.numbers import is_imported, items_text, plain, thousands
-from tellapart.report.paper_tables.benchmark_table import BOLD, DAGGER, IMPORTED_BESIDE, can_be_tested
+from tellapart.report.paper_tables.benchmark_table import BOLD, DAGGER, IMPORTED_BESIDE, can_be_tested, unlike_published
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow, mark_best
 from tellapart.report.paper_tables.row_layout import RowLayout, mark_tiers, paper_layout, plain_layout
 from tellapart.tasks.registry import main_metric
@@ -60,7 +60,7 @@ def many_benchmarks_table(
         rows = _sorted(rows, [*benchmarks, *([_AVERAGE] if average else [])], sort)
     rows += [chance] if any(cell.value is not None for cell in chance.cells) else []
     title = f"{', '.join(map(plain, benchmarks))}, percent"
-    notes = tuple(_notes(columns, average=average))
+    notes = (*_notes(columns, average=average), *unlike_published(runs, benchmarks))
     return mark_best(PaperTable(title, ("model",), tuple(headings), tuple(rows), notes=notes))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tellapart.errors import RunError
 from tellapart.records.result import Value
 from tellapart.records.systems import System
 from tellapart.report.numbers import items_text, plain
+from tellapart.report.paper_tables.benchmark_table import unlike_published
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow, mark_best
 from tellapart.report.plots.costs import Costs
 
@@ -70,7 +71,7 @@ def tasks_table(runs: Sequence[System]) -> PaperTable:
     benchmarks = [benchmark for lines in _TASKS.values() for _, benchmark, _ in lines]
     measured = _measured_rows(rows, benchmarks)
     columns = tuple(TableColumn("", model) for model in models)
-    notes = ("bold: the best of its row; OOD: out of domain", *_limited(runs, benchmarks))
+    notes = ("bold: the best of its row; OOD: out of domain", *_deviations(runs, benchmarks))
     return mark_best(PaperTable("VLUE, percent", ("task", "metric"), columns, measured, best_of="row", notes=notes))
 
 
@@ -89,7 +90,7 @@ def captions_table(runs: Sequence[System]) -> PaperTable:
     benchmarks = [benchmark for benchmark, _ in _CAPTIONS.values()]
     measured = _measured_rows(rows, benchmarks)
     columns = tuple(TableColumn("", name) for name in _CAPTIONS)
-    notes = ("bold: the best of its column; OOD: out of domain", *_limited(runs, benchmarks))
+    notes = ("bold: the best of its column; OOD: out of domain", *_deviations(runs, benchmarks))
     return mark_best(PaperTable("VLUE captions, times 100", ("model",), columns, measured, notes=notes))
 
 
@@ -116,7 +117,7 @@ def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
     measured = _measured_rows(rows, benchmarks)
     columns = (TableColumn("", "performance"), TableColumn("", costs.what))
     what = "bold: the best of its column; performance: the mean of NLVR2 and VQA out of domain, percent"
-    notes = (what, *_limited(runs, benchmarks))
+    notes = (what, *_deviations(runs, benchmarks))
     table = PaperTable("VLUE, performance and cost", ("model",), columns, measured, notes=notes)
     return mark_best(table, lowest=(1,))
 
@@ -133,15 +134,15 @@ def _numbers(runs: Sequence[System]) -> _Numbers:
     }
 
 
-def _limited(runs: Sequence[System], benchmarks: Iterable[str]) -> list[str]:
-    """Say which numbers of the table are of a part of their benchmark."""
+def _deviations(runs: Sequence[System], benchmarks: Sequence[str]) -> list[str]:
+    """Say which numbers of the table are of a part of their benchmark, or of other files than the published ones."""
     cut = [
         f"{benchmark} {items_text(record)} ({run.label})"
         for benchmark in dict.fromkeys(benchmarks)
         for run in runs
         if (record := run.result.benchmarks.get(benchmark)) and record.limited_from is not None
     ]
-    return [f"limited: {', '.join(cut)}"] if cut else []
+    return [*([f"limited: {', '.join(cut)}"] if cut else []), *unlike_published(runs, benchmarks)]
 
 
 def _cell(value: Value | None) -> TableCell:

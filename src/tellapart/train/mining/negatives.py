@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tellapart.data.annotations import make_item
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 from tellapart.models.deferred import Deferred
 from tellapart.models.embeddings import embeddings
 from tellapart.models.protocols import Model
@@ -126,7 +126,7 @@ def coarse_to_fine(
                 chosen.append(other)
         if len(chosen) < settings.negatives:
             raise DataError(
-                f"training row {number} ({row.caption!r:.60}): there are {len(chosen)} different captions of other "
+                f"training row {number} ({quote(row.caption)}): there are {len(chosen)} different captions of other "
                 f"images, and {settings.negatives} negatives are asked for; ask for fewer"
             )
         mined.append(

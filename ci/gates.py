@@ -1,0 +1,171 @@
+"""Damaged files at every door: one line or the same content, never a traceback, a hang, or 2 GB.
+
+    python ci/gates.py --inputs 20000 --out bench/records/gates.json
+
+Each input is a valid file of one of the formats of `doors.py`, damaged in one of its ways; seed and number make it, so
+that any one can be made again: `--only NUMBER` reads one and prints what comes of it. Inputs are read in processes
+forked for a hundred each; one that says nothing for ten seconds is ended and counted. Where a flipped bit makes one
+valid number of another, no reader of a plain text can know: such files count as `other`; cut and doubled files, keys
+and members given twice that are accepted as something else, where the reader knows what there must be, are `silent`.
+(A CSV file that was cut inside its last field ends in a shorter field; many files end without a line's end.)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import select
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.append(str(Path(__file__).parent))
+
+from doors import Door, damage, open_doors
+
+from tellapart.errors import TellapartError
+
+__all__ = ["BAD", "try_input"]
+
+#: What must not happen.
+BAD = ("traceback", "hang", "memory", "crash", "silent", "text")
+
+#: Damage that a reader who knows what there must be can always see.
+_SEEN = ("cut", "double", "key twice", "members")
+
+_PATIENCE, _MOST_MEMORY, _BATCH = 10.0, 2 << 30, 100
+
+
+def try_input(doors: dict[str, Door], seed: int, number: int) -> dict[str, Any]:
+    """Damage one file and read it; return its door, the damage and what came of it."""
+    drawn = random.Random(f"{seed}:{number}")
+    name = drawn.choice(sorted(doors))
+    door = doors[name]
+    way, data = damage(door, drawn)
+    door.path.write_bytes(data)
+    tried: dict[str, Any] = {"number": number, "door": name, "way": way}
+    try:
+        content = door.read()
+        door.path.write_bytes(door.valid)
+        if repr(content) == repr(door.read()):
+            return tried | {"outcome": "same"}
+        seen = way in _SEEN and not (way == "cut" and door.path.suffix == ".csv")
+        return tried | {"outcome": "silent" if door.whole and seen else "other"}
+    except TellapartError as error:
+        said = str(error)
+        one_line = "\n" not in said and len(said) <= 2_000
+        named = door.path.name in said or str(door.path.parent) in said
+        outcome = "refused" if one_line and named else "text"
+        return tried | {"outcome": outcome, "said": said[:300]}
+    except BaseException as error:
+        return tried | {"outcome": "traceback", "said": f"{type(error).__name__}: {error!s:.300}"}
+    finally:
+        door.path.write_bytes(door.valid)
+
+
+def _run_batch(doors: dict[str, Door], seed: int, numbers: range) -> list[dict[str, Any]]:
+    """Read a batch in forks of this process, a new one after each input that ended the last one."""
+    done: list[dict[str, Any]] = []
+    while len(done) < len(numbers):
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            _work(doors, seed, numbers[len(done) :], writing)
+        os.close(writing)
+        ended = _collect(reading, done, len(numbers))
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reading)
+        if len(done) < len(numbers):
+            number = numbers[len(done)]
+            drawn = random.Random(f"{seed}:{number}")
+            name = drawn.choice(sorted(doors))
+            done.append({"number": number, "door": name, "way": damage(doors[name], drawn)[0], "outcome": ended})
+            doors[name].path.write_bytes(doors[name].valid)
+    return done
+
+
+def _work(doors: dict[str, Door], seed: int, numbers: range, writing: int) -> None:
+    # Far above what is allowed: only so that an input cannot take the machine down.
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (used + 3 * _MOST_MEMORY, used + 3 * _MOST_MEMORY))
+    for number in numbers:
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+        started = time.monotonic()
+        tried = try_input(doors, seed, number)
+        tried["seconds"] = time.monotonic() - started
+        tried["peak"] = _peak()
+        if tried["peak"] > _MOST_MEMORY:
+            tried["outcome"] = "memory"
+        os.write(writing, json.dumps(tried).encode() + b"\n")
+    os._exit(0)
+
+
+def _peak() -> int:
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+
+
+def _collect(reading: int, done: list[dict[str, Any]], most: int) -> str:
+    rest = b""
+    while len(done) < most:
+        if not select.select([reading], [], [], _PATIENCE)[0]:
+            return "hang"
+        block = os.read(reading, 1 << 16)
+        if not block:
+            return "crash"
+        *lines, rest = (rest + block).split(b"\n")
+        done += map(json.loads, lines)
+    return ""
+
+
+def main() -> int:
+    """Run the inputs, print the counts, and write the record; 1 where any came to something bad."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--inputs", type=int, default=20_000)
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--only", type=int)
+    options.add_argument("--out", type=Path)
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        doors = open_doors(Path(scratch))
+        for door in doors.values():
+            door.read()  # also imports what it needs, once for all forks
+        if given.only is not None:
+            print(json.dumps(try_input(doors, given.seed, given.only), indent=1))
+            return 0
+        tried: list[dict[str, Any]] = []
+        for start in range(0, given.inputs, _BATCH):
+            tried += _run_batch(doors, given.seed, range(start, min(start + _BATCH, given.inputs)))
+    bad = [one for one in tried if one["outcome"] in BAD]
+    for one in bad[:50]:
+        print(json.dumps({**one, "said": one.get("said", "").replace(scratch, "")}))
+    record = {
+        "inputs": given.inputs,
+        "seed": given.seed,
+        "outcomes": dict.fromkeys(BAD, 0) | dict(sorted(Counter(one["outcome"] for one in tried).items())),
+        "slowest_seconds": round(max(one.get("seconds", _PATIENCE) for one in tried), 2),
+        "largest_bytes": max(one.get("peak", 0) for one in tried),
+        "doors": {
+            name: dict(sorted(Counter(one["outcome"] for one in tried if one["door"] == name).items()))
+            for name in sorted(doors)
+        },
+    }
+    print(json.dumps(record, indent=1))
+    if given.out:
+        given.out.write_text(json.dumps(record, indent=1) + "\n")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

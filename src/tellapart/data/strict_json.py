@@ -1,0 +1,171 @@
+"""The door for JSON and text: what a file holds, or one line that names it; nothing else is raised."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections import Counter
+from collections.abc import Iterable
+from itertools import chain
+from pathlib import Path
+from typing import Any, Never, TypeVar
+
+from tellapart.errors import DataError, TellapartError, quote
+
+__all__ = ["check_tree", "decode_text", "first_repeated", "load_json", "parse_json", "read_whole"]
+
+T = TypeVar("T")
+
+#: Annotation files are tens of megabytes, the largest of a published benchmark 800.
+_MOST_BYTES = 1 << 30
+
+#: Real files nest a handful of levels; what works through them calls itself once a level.
+_MOST_LEVELS = 100
+
+#: A double holds any integer of so many digits.
+_MOST_DIGITS = 300
+
+
+def read_whole(path: Path, *, error: type[TellapartError] = DataError, most: int = _MOST_BYTES) -> bytes:
+    """Return a file's bytes; of a pipe or a device without end no more are read than `most`.
+
+    Raises:
+        TellapartError: `error`: it cannot be read, or holds more than `most` bytes.
+
+    >>> read_whole(Path("pyproject.toml"))[:7]
+    b'[build-'
+    """
+    try:
+        with path.open("rb") as file:
+            # No more at once than the file says it has: memory for all that may be read would be taken at once.
+            block = min(os.fstat(file.fileno()).st_size, most) + 1
+            data = file.read(block)
+            while 0 < len(data) <= most and (more := file.read(block)):
+                data += more
+    except (OSError, ValueError) as failure:
+        raise error(f"{path}: cannot be read ({getattr(failure, 'strerror', None) or failure})") from failure
+    if len(data) > most:
+        raise error(f"{path}: holds more than {most:,} bytes, which is more than such a file has; is it the right one?")
+    return data
+
+
+def decode_text(data: bytes, where: object, *, error: type[TellapartError] = DataError) -> str:
+    """Return UTF-8 bytes as text, without the mark that spreadsheets put before it.
+
+    Raises:
+        TellapartError: `error`: they are not UTF-8; the line is named.
+
+    >>> decode_text(b"a,b", "a.csv")
+    'a,b'
+    >>> decode_text(bytes([97, 10, 233]), "a.csv")
+    Traceback (most recent call last):
+    tellapart.errors.DataError: a.csv:2: is not UTF-8 (byte 0xe9); save the file as UTF-8
+    """
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as failure:
+        # A mark at the start is cut off before decoding, and positions count from behind it.
+        start = failure.start + len(data) - len(failure.object)
+        line = data.count(b"\n", 0, start) + 1
+        raise error(f"{where}:{line}: is not UTF-8 (byte 0x{data[start]:02x}); save the file as UTF-8") from failure
+
+
+def parse_json(text: str, where: object, *, error: type[TellapartError] = DataError, nan: bool = False) -> Any:
+    """Return what a JSON text holds, where it can be read in one way only.
+
+    With `nan`, NaN and the infinities are numbers: other tools write them.
+
+    Raises:
+        TellapartError: `error`: it is not JSON, repeats a key in one object, nests more than 100 levels, or holds a
+            number that JSON does not have (NaN, Infinity), that is too large (1e999).
+
+    >>> parse_json('{"label": "0_c0_i0", "score": 0.5}', "scores.jsonl:1")
+    {'label': '0_c0_i0', 'score': 0.5}
+    >>> parse_json('{"score": 0.5, "score": 0.6}', "scores.jsonl:1")
+    Traceback (most recent call last):
+    tellapart.errors.DataError: scores.jsonl:1: is not valid JSON (key 'score' is repeated in one object)
+    """
+    try:
+        content = json.loads(
+            text,
+            object_pairs_hook=_distinct,
+            parse_constant=float if nan else _refuse,
+            parse_float=_finite,
+            parse_int=_integer,
+        )
+        check_tree(content)
+    except json.JSONDecodeError as failure:
+        column = f"line {failure.lineno}, column {failure.colno}" if failure.lineno > 1 else f"column {failure.colno}"
+        raise error(f"{where}: is not valid JSON ({failure.msg} at {column})") from failure
+    except RecursionError as failure:
+        raise error(f"{where}: is not valid JSON ({_TOO_DEEP})") from failure
+    except ValueError as failure:
+        raise error(f"{where}: is not valid JSON ({failure})") from failure
+    return content
+
+
+def load_json(path: Path, *, error: type[TellapartError] = DataError, nan: bool = False) -> Any:
+    """Return what a JSON file holds; `error` and `nan` as of `parse_json`.
+
+    Raises:
+        TellapartError: `error`: it cannot be read, is not UTF-8, or is not JSON as `parse_json` reads it.
+
+    >>> load_json(Path("examples/eqsim_ablation/smoke_scenes/card.json"))["name"]
+    'smoke-scenes'
+    """
+    return parse_json(decode_text(read_whole(path, error=error), path, error=error), path, error=error, nan=nan)
+
+
+_TOO_DEEP = f"it nests more than {_MOST_LEVELS} levels"
+
+
+def check_tree(content: object) -> None:
+    """Check that lists and objects that share nothing nest no more than 100 levels.
+
+    Raises:
+        ValueError: they do.
+
+    >>> check_tree({"a": [1, {"b": 2}]}) is None
+    True
+    """
+    level = [content] if isinstance(content, dict | list) else []
+    for _ in range(_MOST_LEVELS):
+        parts = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [part for part in chain.from_iterable(parts) if isinstance(part, dict | list)]
+        if not level:
+            return
+    raise ValueError(_TOO_DEEP)
+
+
+def first_repeated(values: Iterable[T]) -> T | None:
+    """Return the first value that occurs more than once, or None.
+
+    >>> first_repeated(["a", "b", "a"])
+    'a'
+    """
+    return next((value for value, count in Counter(values).items() if count > 1), None)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        raise ValueError(f"key {quote(first_repeated(key for key, _ in pairs))} is repeated in one object")
+    return content
+
+
+def _refuse(constant: str) -> Never:
+    raise ValueError(f"{constant} is not a JSON number")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"{number:.60} is too large a number")
+    return value
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"{digits:.60} is too large a number")
+    return int(digits)

@@ -1,0 +1,162 @@
+"""Files from strangers: whatever is in them, reading ends soon, in content or in one line that names the file."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tellapart.benchmarks.plain_pickle import read_plain_pickle
+from tellapart.data.rows import read_csv, read_json, read_jsonl, read_toml
+from tellapart.data.strict_json import read_whole
+from tellapart.errors import DataError, ModelError, quote
+
+sys.path.append(str(Path(__file__).parents[2] / "ci"))
+
+
+@pytest.fixture(scope="module")
+def doors(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    pytest.importorskip("torch")
+    pytest.importorskip("safetensors")
+    from doors import open_doors
+
+    return open_doors(tmp_path_factory.mktemp("doors"))
+
+
+def test_every_door_reads_its_own_file(doors: Any) -> None:
+    assert len(doors) > 20
+    for door in doors.values():
+        assert repr(door.read()) == repr(door.read())
+
+
+@settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 10**6))
+def test_a_damaged_file_is_one_line_or_read(doors: Any, seed: int) -> None:
+    _try(doors, seed)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=10_000, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 10**9))
+def test_ten_thousand_damaged_files_are_one_line_or_read(doors: Any, seed: int) -> None:
+    _try(doors, seed)
+
+
+def _try(doors: Any, seed: int) -> None:
+    from gates import BAD, try_input
+
+    started = time.monotonic()
+    tried = try_input(doors, seed, 0)
+    assert tried["outcome"] not in BAD, tried
+    assert time.monotonic() - started < 10, tried
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("a = " + "9" * 5_000, "is not TOML: Exceeds the limit"),
+        ("a = 99999999999999999999", "is not TOML: 99999999999999999999 is too large an integer"),
+        ("a = " + "[" * 100_000, "is not TOML: it nests too many levels"),
+        ("a = " + "[" * 150 + "]" * 150, "is not TOML: it nests more than 100 levels"),
+        ("a" + ".a" * 100_000 + " = 1", "is not TOML: a key has more than 60 parts"),
+        ("".join(f"[a{k}]\n" for k in range(20_000)), "is not TOML: it has more than 10,000 tables"),
+        ("a = 1\n" * (1 << 20), "holds more than 4,194,304 bytes"),
+        ("a = 1\na = 2", "is not TOML: Cannot overwrite a value"),
+    ],
+    ids=range(8),
+)
+def test_toml_that_has_no_end_is_one_line(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text(content)
+    started = time.monotonic()
+    with pytest.raises(DataError, match=rf"recipe\.toml: {said}"):
+        read_toml(path)
+    assert time.monotonic() - started < 5
+
+
+def test_a_long_word_in_toml_takes_no_time(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(f'a = "{"a" * 2_000_000}"\n')
+    started = time.monotonic()
+    assert len(read_toml(tmp_path / "a.toml")["a"]) == 2_000_000
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"a":' * 100_000, "[" * 150 + "]" * 150])
+def test_nested_json_is_one_line(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(content)
+    with pytest.raises(DataError, match=r"a\.json: is not valid JSON \(it nests more than 100 levels\)$"):
+        read_json(path)
+    path.write_text("[" * 100 + "]" * 100)
+    assert json.dumps(read_json(path)) == "[" * 100 + "]" * 100
+
+
+def test_a_file_without_end_is_not_read_to_its_end() -> None:
+    with pytest.raises(DataError, match=r"/dev/zero: holds more than 1,000 bytes"):
+        read_whole(Path("/dev/zero"), most=1_000)
+
+
+def test_what_is_quoted_of_a_file_is_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    for content in ('"' + "x" * 300_000 + '"', '{"a": 1, "a": 2}'.replace("a", "x" * 300_000)):
+        path.write_text(content)
+        with pytest.raises(DataError) as caught:
+            list(read_jsonl(path))
+        assert len(str(caught.value)) < 400
+    (tmp_path / "a.csv").write_text(",".join(["x" * 100_000] * 2))
+    with pytest.raises(DataError, match="is repeated in the header") as caught:
+        list(read_csv(tmp_path / "a.csv"))
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("value", [{"a": [1, (2,), ()], "b": None}, [], {}, (1, 2), "it's", b"a", 1.5, True, {"x": {}}])
+def test_what_is_short_is_quoted_as_python_writes_it(value: object) -> None:
+    assert quote(value) == repr(value)
+
+
+def test_what_shares_itself_is_quoted_at_once() -> None:
+    shared: list[Any] = ["x"]
+    for _ in range(100):
+        shared = [shared] * 10
+    shared.append(shared)
+    assert quote(shared, 60).startswith("[[[[[")
+    assert len(quote({"a": shared, "b": "x" * 10**6}, 200)) == 200
+    assert quote(10**5_000) == "an integer of 16,610 bits"
+    assert str(ModelError("a" * 2_000 + "; name another --out")).endswith("aaa; name another --out")
+
+
+def test_a_pickle_of_lists_that_share_lists_is_refused(tmp_path: Path) -> None:
+    shared: list[Any] = ["x"]
+    for _ in range(30):
+        shared = [shared] * 10
+    itself: list[Any] = []
+    itself.append(itself)
+    path = tmp_path / "refs.p"
+    for content in (shared, [{"ann_id": shared}], itself):
+        path.write_bytes(pickle.dumps(content))
+        started = time.monotonic()
+        with pytest.raises(
+            DataError, match=r"refs\.p: is no complete pickle of plain data \((written out|a list holds)"
+        ):
+            read_plain_pickle(path)
+        assert time.monotonic() - started < 5
+    path.write_bytes(pickle.dumps([one := ["x"], one, {"a": one}]))
+    assert read_plain_pickle(path) == [["x"], ["x"], {"a": ["x"]}]
+
+
+@pytest.mark.parametrize("between", [b"", b"K\x01\x86", b"\x94"])
+def test_a_pickle_whose_key_is_a_million_tuples_is_refused_before_it_is_built(tmp_path: Path, between: bytes) -> None:
+    path = tmp_path / "refs.p"
+    one = {b"": b"\x85", b"K\x01\x86": b"K\x01\x86", b"\x94": b"\x85\x94"}[between]
+    path.write_bytes(b"\x80\x04})" + one * 1_000_000 + b"K\x01s.")
+    with pytest.raises(
+        DataError, match=r"refs\.p: is no complete pickle of plain data \(it nests more than 100 tuples"
+    ):
+        read_plain_pickle(path)
