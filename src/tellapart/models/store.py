@@ -30,6 +30,9 @@ __all__ = ["EmbeddingStore", "StoreCounts", "default_store_path"]
 
 Key = TypeVar("Key", bound=tuple[str, ...])
 
+#: Vectors that are read at once to see whether they are whole: all of a benchmark's may not fit into memory.
+_BLOCK = 256
+
 _log = logging.getLogger(__name__)
 
 
@@ -102,9 +105,12 @@ class EmbeddingStore:
 
     def missing_vectors(self, model: str, contents: Iterable[str]) -> list[str]:
         """Return the contents that have no vector yet, or a damaged one, in the order given."""
-        contents = list(contents)
-        stored = self._vector_data(model, contents)
-        return [content for content in contents if content not in stored]
+        contents, missing = list(contents), []
+        for start in range(0, len(contents), _BLOCK):
+            block = contents[start : start + _BLOCK]
+            stored = self._vector_data(model, block)
+            missing += [content for content in block if content not in stored]
+        return missing
 
     def put_vectors(self, model: str, vectors: Mapping[str, NDArray[np.float32]]) -> None:
         """Keep vectors, float32 `(dimensions,)` each, in one transaction.
