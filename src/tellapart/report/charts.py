@@ -18,6 +18,7 @@ from tellapart.errors import RunError
 from tellapart.metrics.equivariance import histogram
 from tellapart.records.result import BenchmarkResult, Sample
 from tellapart.records.run_folder import write_text_file
+from tellapart.report.items import shared_outcomes
 from tellapart.report.numbers import is_deviation
 
 if TYPE_CHECKING:
@@ -126,10 +127,11 @@ class Plot:
 
 def deviations(record: BenchmarkResult, samples: Sequence[Sample]) -> dict[str, NDArray[np.float64]]:
     """Return the equivariance deviations that every item has: metric -> float64 `(item,)`."""
+    of_all = shared_outcomes(samples)
     return {
         name: np.array([sample.outcomes[name] for sample in samples])
         for name, value in record.metrics.items()
-        if is_deviation(value) and all(name in sample.outcomes for sample in samples)
+        if is_deviation(value) and name in of_all
     }
 
 

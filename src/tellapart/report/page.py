@@ -14,11 +14,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tellapart.records.run_folder import write_text_file
+from tellapart.records.result import Sample
+from tellapart.records.run_folder import file_name, write_text_file
 from tellapart.report import numbers
 from tellapart.report.answers import TaskExamples, examples
 from tellapart.report.charts import score_bar
-from tellapart.report.items import item_table, model_table
+from tellapart.report.items import MOST_ITEMS, ends, item_table, model_table
 from tellapart.report.pictures import Album, album
 from tellapart.report.sections import ReportRun, Section, label_runs, sections
 from tellapart.tasks.registry import METRICS
@@ -60,9 +61,10 @@ def render(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET)
     views = []
     for position, section in enumerate(all_sections):
         # What one benchmark does not use of its share goes to those after it.
-        pictures = _pictures(section, image_budget_bytes // (len(all_sections) - position))
+        browsed = ends(section.worst(), MOST_ITEMS) if section.record.shape else []
+        pictures = _pictures(section, browsed, image_budget_bytes // (len(all_sections) - position))
         image_budget_bytes -= pictures.size
-        views.append(_View(section, pictures))
+        views.append(_View(section, pictures, sorted(browsed)))
     names = label_runs([run.result.model.name for run in runs])
     data = {"models": names, "sections": [view.data() for view in views if view.section.record.shape]}
     return (
@@ -78,10 +80,11 @@ def render(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET)
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A section and its pictures, as the template reads them."""
+    """A section, its pictures, and the positions of the items to browse, as the template reads them."""
 
     section: Section
     album: Album
+    browsed: Sequence[int]
 
     @property
     def examples(self) -> tuple[TaskExamples, ...]:
@@ -93,9 +96,9 @@ class _View:
 
     @property
     def tags(self) -> dict[str, dict[str, int]]:
-        """Tag -> value -> items, for the filters."""
+        """Tag -> value -> items to browse, for the filters."""
         count: dict[str, dict[str, int]] = {}
-        for sample in self.section.samples:
+        for sample in self._of(self.section.samples):
             for tag, value in sample.tags.items():
                 values = count.setdefault(tag, {})
                 values[value] = values.get(value, 0) + 1
@@ -103,20 +106,26 @@ class _View:
             tag: dict(sorted(values.items())) for tag, values in sorted(count.items()) if len(values) <= MOST_VALUES
         }
 
+    def _of(self, samples: Sequence[Sample]) -> list[Sample]:
+        return [samples[position] for position in self.browsed]
+
     def data(self) -> dict[str, Any]:
+        """Return what the page's script reads."""
         section = self.section
+        outcomes = section.outcomes
         return {
             "anchor": section.anchor,
             "name": section.name,
             "shape": section.record.shape,
-            "headline": [name for name in section.headline if name in section.outcomes],
-            "items": item_table(section.samples, self.album.index),
+            "headline": [name for name in section.headline if name in outcomes],
+            "items": item_table(self._of(section.samples), self.album.index),
             "models": [
                 {
                     "model": entry.model,
                     "kind": entry.record.kind,
                     **model_table(
-                        entry.samples, [name for name in section.outcomes if name in entry.samples[0].outcomes]
+                        self._of(entry.samples),
+                        [name for name in outcomes if name in entry.samples[0].outcomes],
                     ),
                 }
                 for entry in section.entries
@@ -124,7 +133,7 @@ class _View:
         }
 
 
-def _pictures(section: Section, budget: int) -> Album:
+def _pictures(section: Section, browsed: Sequence[int], budget: int) -> Album:
     read = next((entry.run.read_image for entry in section.entries if entry.run.read_image), None)
     if read is None:
         return Album((), {}, 0, ())
@@ -132,7 +141,7 @@ def _pictures(section: Section, budget: int) -> Album:
     if section.record.shape is None:
         items = [row.images for table in examples(section) for row in table.rows]
     else:
-        items = (section.samples[position].images for position in section.worst())
+        items = (section.samples[position].images for position in browsed)
     return album(items, partial(read, section.name), budget)
 
 
@@ -150,6 +159,7 @@ def _environment() -> Environment:
         "asset": _asset,
         "json": _json,
         "score_bar": score_bar,
+        "file_name": file_name,
         "metrics": METRICS,
         **{name: getattr(numbers, name) for name in ("deviation", "interval", "is_deviation", "percent", "thousands")},
     }

@@ -10,7 +10,7 @@ import numpy as np
 from tellapart.errors import RunError
 from tellapart.records.result import BenchmarkResult, Result, Sample
 from tellapart.report.charts import Plot, Trace, deviations, plot, share_a_scale
-from tellapart.report.items import margins, worst_first
+from tellapart.report.items import margins, shared_outcomes, worst_first
 from tellapart.report.numbers import is_deviation
 from tellapart.tasks.registry import headline
 
@@ -81,12 +81,7 @@ class Section:
     @property
     def outcomes(self) -> tuple[str, ...]:
         """The metrics by which an item is right or wrong for some model, headline first."""
-        names = {
-            name: None
-            for entry in self.entries
-            for name, value in entry.record.metrics.items()
-            if not is_deviation(value) and all(name in sample.outcomes for sample in entry.samples)
-        }
+        names = {name: None for entry in self.entries for name in _shares(entry)}
         first = [name for name in self.headline if name in names]
         return (*first, *(name for name in names if name not in first))
 
@@ -106,6 +101,12 @@ class Section:
         """Return the items' positions, every model's worst first."""
         scores = (np.array([sample.scores for sample in entry.samples], np.float32) for entry in self.entries)
         return worst_first([margins(values) for values in scores])
+
+
+def _shares(entry: ModelEntry) -> list[str]:
+    """Return the metrics of a model by which every item is right or wrong."""
+    of_all = shared_outcomes(entry.samples)
+    return [name for name, value in entry.record.metrics.items() if name in of_all and not is_deviation(value)]
 
 
 def sections(runs: Sequence[ReportRun]) -> tuple[Section, ...]:

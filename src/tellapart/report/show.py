@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tellapart.catalog import REFERENCES
+from tellapart.data.many_objects import collector_paused
 from tellapart.errors import DataError
 from tellapart.evaluation.check import Gate
 from tellapart.evaluation.compare import Comparison
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 
+@collector_paused()
 def write_run_report(folder: Path) -> Path | None:
     """Make `report.html` of a run folder anew, from its records and samples, and return its path.
 
