@@ -58,6 +58,7 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/coverage.py
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/speed.py
+	$(BIN)/python bench/score_full.py
 	$(BIN)/python bench/board.py
 
 # An image-text model with real knowledge, and real photos, from what package registries carry (54 MB); tests use it if it is there.

@@ -3,8 +3,9 @@
     python tests/metrics/make_ptb_golden.py [FOLDER OF ANNOTATION FILES]
 
 Needs Java and `pip install pycocoevalcap`; tellapart itself is not imported. Writes, beside itself, `ptb_golden.jsonl`
-(the captions of `ptb_captions.txt` with their tokens), `captions_golden.json` (metrics of small corpora) and, if the
-folder is given, `ptb_digests.json` (one digest of the tokens of each annotation file).
+(the captions of `ptb_captions.txt` with their tokens), `ptb_drawn.json` (digests of the tokens of drawn captions),
+`captions_golden.json` (metrics of small corpora) and, if the folder is given, `ptb_digests.json` (one digest of the
+tokens of each annotation file).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import hashlib
 import io
 import json
 import random
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -39,6 +41,20 @@ WORDS = (
     "-lrb-",
     "3\xa01/2",
 )
+#: Drawn captions: so many blocks of so many.
+BLOCKS, BLOCK = 40, 5_000
+PLAIN = (
+    "A young man with two red umbrellas is standing on the grass near an old bench while his dog looks at some birds"
+)
+ENTITIES = ("amp", "lt", "gt", "nbsp", "apos", "quot", "md", "mdash", "ndash", "eacute", "auml", "#39", "#8217")
+FORMS = (
+    "'90s 1/2 3/4-inch 1990s o'clock can't don't U.S. a.m. Mr. $5.00 10% T-shirt 'n' 3-1/2 1,000 12:30 'em y'all "
+    "cannot 'tis ... -- (a) [b] dog's dogs' 1st 20's 3\xbd C++ AT&T R&B w/ and/or I'm we'll O'Neil d'or Jan. Inc. "
+    "Ph.D. St. x-ray :) \u201chi\u201d"
+)
+NUMBERS = "1/2 1\u20442 3/4 11/2 1990s 1990 90s 1 2 12 123 5 \xbd 1.5 1,000 - / \u2044 + ' \u2019 S s a cup ."
+#: An entity in capitals behind a capital may be the end of a name (R&A), which is not covered.
+NOT_COVERED = re.compile("[A-Z]&[A-Z][A-Za-z]*;")
 #: Stands between captions, because the Java tokeniser lets the next caption change the end of this one.
 SEPARATOR = ";"
 
@@ -90,6 +106,42 @@ def annotation_files(folder: Path) -> list[Path]:
         for path in folder.rglob("*")
         if path.suffix in kinds and not skipped & set(path.relative_to(folder).parts) and "Classifier" not in path.name
     )
+
+
+def drawn_captions(block: int) -> list[str]:
+    """One block of captions with what the wild brings: any case, any character, entities, and numbers run together."""
+    draw = random.Random(block)
+    captions = (_drawn_caption(draw) for _ in range(BLOCK))
+    return [caption for caption in captions if not NOT_COVERED.search(caption)]
+
+
+def _drawn_caption(draw: random.Random) -> str:
+    words = draw.sample(PLAIN.split(), draw.randint(3, 8))
+    for _ in range(draw.randint(1, 2)):
+        place, part = draw.randrange(len(words)), _part(draw)
+        cut = draw.choice((0, len(words[place]), draw.randint(0, len(words[place]))))
+        glue = draw.choice(("", "", " "))
+        words[place] = words[place][:cut] + glue + part + glue + words[place][cut:]
+    caption = " ".join(words)
+    return _any_case(caption, draw) if draw.random() < 0.3 else caption
+
+
+def _part(draw: random.Random) -> str:
+    kind = draw.randrange(4)
+    if kind == 0:
+        return f"&{_any_case(draw.choice(ENTITIES), draw)};"
+    if kind == 1:
+        return "".join(draw.choice(NUMBERS.split()) for _ in range(draw.randint(2, 5)))
+    if kind == 2:
+        return _any_case(draw.choice(FORMS.split()), draw)
+    while True:  # any character but half ones, and line separators, which would be two captions
+        code = draw.randrange(0x80, 0x10000)
+        if not 0xD800 <= code < 0xE000 and code not in (0x85, 0x2028, 0x2029):
+            return chr(code)
+
+
+def _any_case(text: str, draw: random.Random) -> str:
+    return "".join(draw.choice((letter.lower(), letter.upper())) for letter in text)
 
 
 def digest(tokens: Sequence[str]) -> str:
@@ -170,6 +222,8 @@ def main(folders: Sequence[str]) -> None:
         for caption, tokens in zip(captions, java_tokens(captions), strict=True)
     )
     (HERE / "ptb_golden.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    drawn = [digest(java_tokens(drawn_captions(block))) for block in range(BLOCKS)]
+    (HERE / "ptb_drawn.json").write_text(json.dumps(drawn, indent=1) + "\n", encoding="utf-8")
     golden = [{**corpus, "metrics": reference_metrics(corpus)} for corpus in corpora()]
     (HERE / "captions_golden.json").write_text(json.dumps(golden, indent=1) + "\n", encoding="utf-8")
     for name in folders:

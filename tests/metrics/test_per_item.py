@@ -23,6 +23,13 @@ def test_an_item_belongs_to_the_one_value_it_carries_or_to_none(tags) -> None:
             assert [value for value, mask in values.items() if mask[item]] == ([carried[tag]] if tag in carried else [])
 
 
+def test_a_tag_with_too_many_values_is_left_out() -> None:
+    tags = [{"id": str(k), "type": "ab"[k % 2]} for k in range(4)]
+    assert list(by_tag(tags)) == ["id", "type"]
+    assert list(by_tag(tags, most=3)) == ["type"]
+    assert list(by_tag(tags, most=4)) == ["id", "type"]
+
+
 @given(st.lists(st.floats(-1e9, 1e9), min_size=1), st.randoms(use_true_random=False))
 def test_a_mean_does_not_depend_on_the_order_of_items(values: list[float], random) -> None:
     shuffled = list(values)

@@ -16,6 +16,7 @@ from tellapart.metrics.ptb import tokenize
 HERE = Path(__file__).parent
 ANNOTATIONS = HERE.parents[1].parent / "shared" / "data"
 GOLDEN = [json.loads(line) for line in (HERE / "ptb_golden.jsonl").read_text(encoding="utf-8").splitlines()]
+DRAWN = json.loads((HERE / "ptb_drawn.json").read_text(encoding="utf-8"))
 DIGESTS = json.loads((HERE / "ptb_digests.json").read_text(encoding="utf-8"))
 
 
@@ -40,6 +41,21 @@ def test_the_golden_file_holds_the_captions_beside_it() -> None:
     captions = (HERE / "ptb_captions.txt").read_text(encoding="utf-8").split("\n")[:-1]
     assert [case["caption"] for case in GOLDEN] == captions
     assert len(captions) > 50
+
+
+@pytest.mark.parametrize("block", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, len(DRAWN)))])
+def test_any_case_any_character_entities_and_numbers_have_the_tokens_of_the_java_program(block: int) -> None:
+    captions = MAKER.drawn_captions(block)
+    assert len(captions) > 4900
+    assert MAKER.digest([tokenize(caption) for caption in captions]) == DRAWN[block]
+
+
+def test_drawn_captions_hold_what_they_are_for() -> None:
+    captions = MAKER.drawn_captions(0)
+    for part in ("&Amp;", "&lT;", "1\u20442", "'90S"):
+        assert any(part in caption for caption in captions), part
+    assert len({letter for caption in captions for letter in caption if letter > "\x7f"}) > 1000
+    assert sum(caption not in (caption.lower(), caption.upper(), caption.capitalize()) for caption in captions) > 1000
 
 
 @pytest.mark.slow

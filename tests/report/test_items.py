@@ -12,7 +12,8 @@ from hypothesis.extra.numpy import arrays
 
 from tellapart.metrics.choice import choice_score
 from tellapart.metrics.pairs import group_score
-from tellapart.report.items import item_table, margins, model_table, worst_first
+from tellapart.records.result import Sample
+from tellapart.report.items import ends, item_table, margins, model_table, shared_outcomes, worst_first
 
 # Small whole numbers tie often; any float32 checks rounding and underflow.
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -36,6 +37,20 @@ def test_every_models_worst_item_comes_before_any_that_is_nobodys_worst(a, b) ->
     assert sorted(order) == list(range(9))
     if len(set(a.tolist())) == len(set(b.tolist())) == 9:
         assert {int(a.argmin()), int(b.argmin())} == set(order[: len({int(a.argmin()), int(b.argmin())})])
+
+
+@given(st.permutations(range(25)), st.integers(1, 30))
+def test_a_browser_holds_the_worst_items_and_a_tenth_of_the_best(order: list[int], most: int) -> None:
+    kept = ends(order, most)
+    assert len(kept) == min(most, 25)
+    assert kept == order if most >= 25 else kept == order[: most - most // 10] + order[25 - most // 10 :]
+
+
+def test_a_metric_that_one_item_lacks_is_not_shared() -> None:
+    samples = [Sample(id=str(k), cluster="a", outcomes={"x": 1.0, "y": 0.0}) for k in range(3)]
+    assert shared_outcomes(samples) == {"x", "y"}
+    assert shared_outcomes([*samples, Sample(id="3", cluster="a", outcomes={"y": 1.0})]) == {"y"}
+    assert shared_outcomes([]) == set()
 
 
 def test_a_constant_model_does_not_disturb_the_order() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from functools import reduce
 from html.parser import HTMLParser
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from tellapart.errors import DataError, RunError
+from tellapart.report import page as report_page
 from tellapart.report.numbers import percent, points
 from tellapart.report.page import make_page, render
 from tellapart.report.rivals import rivals_of
@@ -245,6 +247,28 @@ def test_over_the_budget_the_worst_items_keep_their_pictures_and_the_page_says_h
     assert shown == set(worst[: len(shown)]) and 5 <= len(shown) <= 15
     assert f"{30 - len(shown)} items of 30 show no picture" in page.text
     assert sum(map(len, page.json["benchmark-1-pictures"])) <= budget
+
+
+def test_of_a_large_benchmark_the_page_holds_the_worst_items_and_some_of_the_best(
+    make_run: Callable[..., ReportRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run()
+    whole = Page(render([run])).json["report-data"]["sections"][0]
+    monkeypatch.setattr(report_page, "MOST_ITEMS", 10)
+    cut = Page(render([run]))
+    section = cut.json["report-data"]["sections"][0]
+    order = sorted(range(30), key=lambda item: whole["models"][0]["margins"][item])
+    kept = sorted([*order[:9], order[-1]])  # in file order, as all are
+    assert section["items"]["ids"] == [whole["items"]["ids"][item] for item in kept]
+    assert section["models"][0]["scores"] == [whole["models"][0]["scores"][item] for item in kept]
+    assert len(cut.json["benchmark-1-pictures"]) == 20
+    assert "Shown are 10 of the 30 items" in cut.text and "samples/shapes.jsonl in the run folder holds all" in cut.text
+    assert "Shown are" not in Page(render([make_run(n=10)])).text
+    # The filters count what can be browsed, and number a tag's values as the items do.
+    types = section["items"]["tags"]["type"]
+    counts = [types["of"].count(code) for code in range(len(types["values"]))]
+    for value, count in zip(types["values"], counts, strict=True):
+        assert f"{value} ({count})" in cut.text
 
 
 def test_budget_that_one_benchmark_leaves_goes_to_the_next(make_run) -> None:

@@ -18,9 +18,15 @@ Source: Wang et al. 2023; `src/eqben` and `evaluate_eqben_locally.py` of its rep
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.image_sources import FolderImages
@@ -48,8 +54,12 @@ SUBSETS = {
 #: Datasets whose frames come from videos: quadruples of one video are resampled together.
 _VIDEOS = {"eqbenyoucook2", "eqbengebc", "eqbenag"}
 
+#: Names of folders beside the annotations in which the images usually lie.
+_PICTURES = ("images", "image_subset")
+
 _FLAT = "ann_json_finegrained_random.json"
-_CORNERS = {"c0i0", "c0i1", "c1i0", "c1i1"}
+#: Names of a quadruple's rows, caption and image -> place in `[image][caption]`.
+_CORNERS = {"c0i0": 0, "c1i0": 1, "c0i1": 2, "c1i1": 3}
 
 #: Column of Table 3 -> subsets that it averages.
 _COLUMNS = {
@@ -101,8 +111,9 @@ def paper_table(by_subset: Mapping[str, Mapping[str, float]]) -> dict[str, float
 
 def _load(place: Locations) -> PairSet:
     folder = place.folder("eqben") or Path()
+    rows = None
     if files := find_files(folder, _FLAT):
-        items = _read_flat(files[0])
+        items, rows = _read_flat(files[0])
     elif files := [path for name in SUBSETS for path in find_files(folder, f"{name}.json")]:
         items = [item for path in files for item in _read_subset(path)]
     else:
@@ -113,49 +124,81 @@ def _load(place: Locations) -> PairSet:
                 f"{folder} holds {len(files)} JSON files, none named as EqBen's are ({names}); keep one, or name"
             )
         items = _read_mixed(files[0])
-    images = place.pictures("eqben", "images", "image_subset")
-    read = FolderImages(images, suffixes=(".jpg", ".png", ".npy"), outside=place.outside)
-    return PairSet("eqben", tuple(items), images, read=read)
+    return PairSet("eqben", tuple(items), place.pictures("eqben", *_PICTURES), read=_pictures(place), rows=rows)
 
 
-def _read_flat(path: Path) -> list[Item]:
-    """Put the quadruples of the flat list together, in the order of their global counter."""
-    quadruples: dict[tuple[int, str], dict[str, tuple[str, str]]] = {}
-    for number, value in enumerate(read_list(path)):
-        where = f"{path}: row {number}"
-        row = row_of(value, where)
-        count, dataset, corner = _private(row.get("private_info"), where)
-        corners = quadruples.setdefault((count, dataset), {})
-        if corner in corners:
-            raise DataError(f"{where}: {corner} of {dataset} {count} is in the file already")
-        corners[corner] = (string(row, "image", where), string(row, "caption", where))
-    items = []
-    for (count, dataset), corners in sorted(quadruples.items()):
-        where = f"{path}: {dataset} {count}"
-        if missing := sorted(_CORNERS - corners.keys()):
-            raise DataError(f"{where}: {', '.join(missing)} missing; the file is incomplete")
-        (image0, caption0), (image1, caption1) = corners["c0i0"], corners["c1i1"]
-        if corners["c0i1"] != (image1, caption0) or corners["c1i0"] != (image0, caption1):
-            raise DataError(f"{where}: its four rows are not two images by two captions")
-        items.append(_item(where, dataset, str(count), (image0, image1), (caption0, caption1), None))
-    for dataset, (subset, published) in SUBSETS.items():
-        expect_count(f"{path}: {dataset}", sum(item.tags["subset"] == subset for item in items), published)
-    return items
+def _pictures(place: Locations) -> FolderImages:
+    suffixes = (".jpg", ".png", ".npy")
+    return FolderImages(place.pictures("eqben", *_PICTURES), suffixes=suffixes, outside=place.outside)
 
 
-def _private(info: Any, where: str) -> tuple[int, str, str]:
+def _read_flat(path: Path) -> tuple[list[Item], NDArray[np.int64]]:
+    """Put the quadruples of the flat list together, in the order of their global counter; and say where their rows are.
+
+    A million rows: nothing is written for a message before it is needed, and each row is looked at once.
+    """
+    quadruples: dict[tuple[int, str], _Corners] = {}
+    for number, row in enumerate(read_list(path)):
+        try:
+            info = row["private_info"]
+            count, dataset, corner = info["sample_cnt"], info["dataset"], _CORNERS[info["name"]]
+            known = type(count) is int and dataset in SUBSETS  # a bool is an int, too
+        except (KeyError, TypeError):
+            known = False
+        if not known:
+            raise DataError(_unknown_corner(row, f"{path}: row {number}"))
+        corners = quadruples.get((count, dataset))
+        if corners is None:
+            corners = quadruples[count, dataset] = _Corners()
+        if corners.rows[corner] >= 0:
+            raise DataError(f"{path}: row {number}: {info['name']} of {dataset} {count} is in the file already")
+        corners.rows[corner] = number
+        corners.images[corner], corners.captions[corner] = row.get("image"), row.get("caption")
+    order, file = sorted(quadruples), str(path)
+    items = [_quadruple(f"{file}: {key[1]} {key[0]}", *key, quadruples[key]) for key in order]
+    held = Counter(dataset for _, dataset in order)
+    for dataset, (_, published) in SUBSETS.items():
+        expect_count(f"{path}: {dataset}", held[dataset], published)
+    rows = np.fromiter(chain.from_iterable(quadruples[key].rows for key in order), np.int64)
+    return items, rows.reshape(-1, 2, 2)
+
+
+class _Corners:
+    """The four rows of a quadruple, in the order of `_CORNERS`: where they are, and what they hold."""
+
+    __slots__ = ("captions", "images", "rows")
+
+    def __init__(self) -> None:
+        self.rows = [-1] * len(_CORNERS)
+        self.images: list[Any] = [None] * len(_CORNERS)
+        self.captions: list[Any] = [None] * len(_CORNERS)
+
+
+def _unknown_corner(value: Any, where: str) -> str:
+    """Say what is wrong with a row that tells no corner of a quadruple."""
+    info = row_of(value, where).get("private_info")
     if not isinstance(info, Mapping):
-        raise DataError(
+        return (
             f"{where}: no 'private_info', which tells the four rows of a quadruple; get the version of 2023-09 or later"
         )
-    count, dataset, corner = info.get("sample_cnt"), info.get("dataset"), info.get("name")
-    known = isinstance(dataset, str) and dataset in SUBSETS and isinstance(corner, str) and corner in _CORNERS
-    if type(count) is not int or not known:  # a bool is an int, too
-        raise DataError(
-            f"{where}: field 'private_info': expected a dataset of {', '.join(SUBSETS)}, a name of c0i0, c0i1, c1i0, "
-            f"c1i1 and a whole sample_cnt; got {quote(dict(info), 120)}"
-        )
-    return count, str(dataset), str(corner)
+    return (
+        f"{where}: field 'private_info': expected a dataset of {', '.join(SUBSETS)}, a name of {', '.join(_CORNERS)} "
+        f"and a whole sample_cnt; got {quote(dict(info), 120)}"
+    )
+
+
+def _quadruple(where: str, count: int, dataset: str, corners: _Corners) -> Item:
+    if -1 in corners.rows:
+        missing = [name for name, place in _CORNERS.items() if corners.rows[place] < 0]
+        raise DataError(f"{where}: {', '.join(missing)} missing; the file is incomplete")
+    for field, values in (("image", corners.images), ("caption", corners.captions)):
+        for value in values:
+            if not isinstance(value, str) or not value.strip():
+                raise DataError(f"{where}: field {field!r}: expected text, got {quote(value)}")
+    (image0, beside0, image1, beside1), (caption0, caption1, below0, below1) = corners.images, corners.captions
+    if (image0, image1, caption0, caption1) != (beside0, beside1, below0, below1):
+        raise DataError(f"{where}: its four rows are not two images by two captions")
+    return _item(where, dataset, str(count), (image0, image1), (caption0, caption1), None)
 
 
 def _read_subset(path: Path) -> list[Item]:
@@ -207,11 +250,17 @@ def _winoground_row(row: Mapping[str, Any], where: str, dataset: str, number: st
 def _item(
     where: str, dataset: str, number: str, images: tuple[str, str], captions: tuple[str, str], video: str | None
 ) -> Item:
-    folder = PurePosixPath(images[0]).parent
-    own = len(folder.parts) > 1 and dataset in _VIDEOS  # dataset/video/frame.png
-    cluster = f"{dataset}/{video}" if video else str(folder) if own else f"{dataset}/{number}"
+    own = _own_folder(images[0].rpartition("/")[0]) if dataset in _VIDEOS else None
+    cluster = f"{dataset}/{video}" if video else own or f"{dataset}/{number}"
     tags = {"subset": SUBSETS[dataset][0]}
     return make_item(where, id=f"{dataset}/{number}", images=images, texts=captions, tags=tags, cluster=cluster)
+
+
+@lru_cache
+def _own_folder(folder: str) -> str | None:
+    """Return the folder of a video's frames, dataset/video/frame.png; None where they lie in the dataset's."""
+    path = PurePosixPath(folder)
+    return str(path) if len(path.parts) > 1 else None
 
 
 EQBEN = Benchmark(
@@ -226,5 +275,7 @@ EQBEN = Benchmark(
     images="its own 100 GB (PNG) or 23 GB (JPEG), eqbenyoucook2 as .npy",
     cluster="the video; a rendered or edited scene is its own",
     load=_load,
+    usual=_PICTURES,
+    pictures=_pictures,
     paper=("subset", paper_table),
 )

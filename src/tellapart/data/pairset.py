@@ -61,6 +61,8 @@ class PairSet:
         card: title, licence, citation, recipe...
         lines: item id -> "file:line", for messages.
         read: returns an image file's bytes, where images are no files below `root` (an archive, a table).
+        rows: row of the annotation file of every pair, int `(item, image, text)`, where that file lists pairs in an
+            order of its own; None where it lists items.
 
     Raises:
         DataError: no items, ids that repeat, or an item whose shape differs from the first one's.
@@ -77,6 +79,7 @@ class PairSet:
     card: Mapping[str, Any] = field(default_factory=dict)
     lines: Mapping[str, str] = field(default_factory=dict)
     read: Callable[[str], bytes] | None = None
+    rows: NDArray[np.int64] | None = field(default=None, compare=False)
     # Reference -> item and index in it; filled on first use, since a report needs it for every missing image.
     _users: dict[str, tuple[Item, int]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -84,16 +87,19 @@ class PairSet:
         if not self.items:
             raise DataError(f"pair set {self.name!r} holds no items")
         ids: set[str] = set()
+        shape = self.shape
         for item in self.items:
-            where = self.lines.get(item.id, self.name)
             if item.id in ids:
-                raise DataError(f"{where}: field 'id': {item.id!r} is in the file already")
+                raise DataError(f"{self._line(item)}: field 'id': {item.id!r} is in the file already")
             ids.add(item.id)
-            if item.shape != self.shape:
+            if item.shape != shape:
                 raise DataError(
-                    f"{where}: item {item.id!r} has {describe(item.shape)}, but the first item has "
-                    f"{describe(self.shape)}; one pair set holds one shape: split the file"
+                    f"{self._line(item)}: item {item.id!r} has {describe(item.shape)}, but the first item has "
+                    f"{describe(shape)}; one pair set holds one shape: split the file"
                 )
+
+    def _line(self, item: Item) -> str:
+        return self.lines.get(item.id, self.name)
 
     def __len__(self) -> int:
         return len(self.items)
@@ -115,7 +121,7 @@ class PairSet:
 
     def select(self, keep: Sequence[int]) -> PairSet:
         """Return the pair set of some items, by position."""
-        return replace(self, items=tuple(self.items[k] for k in keep))
+        return replace(self, items=tuple(self.items[k] for k in keep), rows=None)
 
     def where(self, reference: str) -> str:
         """Name an image for a message: the line and the field of the item that first refers to it.

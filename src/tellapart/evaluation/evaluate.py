@@ -6,9 +6,13 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any
 
+import numpy as np
+
 from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.data.many_objects import collector_paused
 from tellapart.data.progress import Progress
 from tellapart.errors import DataError, MetricError, RunError
 from tellapart.evaluation.tabulate import tabulate_units
@@ -121,6 +125,7 @@ def prepare(benchmark: Benchmark, *, store: EmbeddingStore, limit: str | None = 
     return Prepared(benchmark, task, records, available, Session(pictures=pictures, store=store))
 
 
+@collector_paused()
 def prepare_listed(benchmark: Benchmark, *, strict: bool = False) -> Prepared:
     """Load what must be known of a benchmark to measure predictions made elsewhere; of pairs no image is needed.
 
@@ -174,6 +179,7 @@ def evaluate(
     return replace(evaluation, result=evaluation.result.model_copy(update=update))
 
 
+@collector_paused()
 def evaluate_predictions(ready: Prepared, predictions: Any, *, origin: str, seed: int = 0) -> Evaluation:
     """Measure predictions.
 
@@ -235,8 +241,12 @@ def _counts(benchmark: Benchmark, available: int) -> str:
 
 def _samples(units: Units) -> Iterator[Sample]:
     outcomes = {one.name: one.strict.tolist() for one in units.values if one.reduce is None}
-    tied = {one.name: one.ties.tolist() for one in units.values}
-    for row, unit in enumerate(units.units):
+    rows = zip(*outcomes.values(), strict=True) if outcomes else repeat(())
+    tied: dict[int, list[str]] = {}
+    for one in units.values:
+        for row in np.flatnonzero(one.ties).tolist():
+            tied.setdefault(row, []).append(one.name)
+    for row, (unit, values) in enumerate(zip(units.units, rows, strict=False)):
         yield Sample(
             id=unit.id,
             unit=units.noun,
@@ -247,6 +257,6 @@ def _samples(units: Units) -> Iterator[Sample]:
             scores=unit.scores,
             output=unit.output,
             gold=unit.gold,
-            outcomes={name: column[row] for name, column in outcomes.items()},
-            tied=tuple(name for name, column in tied.items() if column[row]),
+            outcomes=dict(zip(outcomes, values, strict=True)),
+            tied=tuple(tied.get(row, ())),
         )

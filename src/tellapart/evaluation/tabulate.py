@@ -83,8 +83,8 @@ def tabulate(
 
     Metrics, clusters and tags are of the same items, in one order.
     """
-    groups = {tag: values for tag, values in by_tag(tags).items() if len(values) <= MOST_VALUES}
-    items = np.array(clusters)
+    groups = by_tag(tags, MOST_VALUES)
+    items = np.unique(np.array(clusters), return_inverse=True)[1]  # numbers: names are slow to compare, again and again
     over = partial(_over_items, metrics, items, seed=seed)
     return Tabulated(
         metrics=over(np.ones(len(clusters), dtype=bool)),
@@ -100,7 +100,7 @@ def tabulate(
 
 
 def _over_items(
-    metrics: Sequence[PerItem], clusters: NDArray[np.str_], mask: NDArray[np.bool_], *, seed: int
+    metrics: Sequence[PerItem], clusters: NDArray[np.intp], mask: NDArray[np.bool_], *, seed: int
 ) -> dict[str, Value]:
     """Average each metric over the items of a mask (micro)."""
     columns = [Column(one.strict[mask], one.binary, one.reduce) for one in metrics]
@@ -110,7 +110,7 @@ def _over_items(
 
 def _over_values(
     metrics: Sequence[PerItem],
-    clusters: NDArray[np.str_],
+    clusters: NDArray[np.intp],
     tag: str,
     groups: Mapping[str, NDArray[np.bool_]],
     *,
@@ -129,7 +129,7 @@ def _over_values(
 def _value(
     one: PerItem,
     interval: Interval,
-    clusters: NDArray[np.str_],
+    clusters: NDArray[np.intp],
     groups: Sequence[NDArray[np.bool_]],
     average: str,
 ) -> Value:
@@ -147,7 +147,7 @@ def _value(
         level=interval.level,
         method=interval.method,
         n=int(mask.sum()),
-        clusters=len(set(clusters[mask])),
+        clusters=int(np.count_nonzero(np.bincount(clusters[mask]))),
         ties=int(one.ties[mask].sum()),
         tie_neutral=None if one.neutral is None else mean_of(one.neutral),
         chance=one.chance,

@@ -38,22 +38,31 @@ def mean(values: ArrayLike) -> NDArray[np.float64]:
     return np.array([fsum(column) / len(per_item) for column in per_item.T])
 
 
-def by_tag(tags: Sequence[Mapping[str, str]]) -> dict[str, dict[str, NDArray[np.bool_]]]:
+def by_tag(tags: Sequence[Mapping[str, str]], most: int | None = None) -> dict[str, dict[str, NDArray[np.bool_]]]:
     """Return tag -> value -> which items carry it, bool (item,); tags and values in alphabetical order.
 
     An item without a tag belongs to none of the tag's values. Index per-item values with a mask and take
-    their mean: that is the micro average within the value.
+    their mean: that is the micro average within the value. A tag with more than `most` values is left out.
 
     >>> masks = by_tag([{"type": "swap"}, {"type": "add"}, {"type": "swap"}, {}])
     >>> list(masks["type"]), masks["type"]["swap"]
     (['add', 'swap'], array([ True, False,  True, False]))
     """
-    masks: dict[str, dict[str, NDArray[np.bool_]]] = {}
+    items_of: dict[str, dict[str, list[int]]] = {}
     for item, carried in enumerate(tags):
         for tag, value in carried.items():
-            mask = masks.setdefault(tag, {}).setdefault(value, np.zeros(len(tags), dtype=np.bool_))
-            mask[item] = True
-    return {tag: {value: masks[tag][value] for value in sorted(masks[tag])} for tag in sorted(masks)}
+            items_of.setdefault(tag, {}).setdefault(value, []).append(item)
+    return {
+        tag: {value: _mask(values[value], len(tags)) for value in sorted(values)}
+        for tag, values in sorted(items_of.items())
+        if most is None or len(values) <= most
+    }
+
+
+def _mask(items: Sequence[int], total: int) -> NDArray[np.bool_]:
+    mask = np.zeros(total, dtype=np.bool_)
+    mask[items] = True
+    return mask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -123,32 +123,39 @@ class _Table:
 
     def __init__(self, path: Path, ids: Sequence[str], shape: tuple[int, int]) -> None:
         self.path, self.ids, self.shape = path, ids, shape
-        self.position = {item: k for k, item in enumerate(ids)}
-        self.values = np.full((len(ids), *shape), np.nan)
+        self.first = {item: k * shape[0] * shape[1] for k, item in enumerate(ids)}  # of an item's scores in `values`
+        self.values = [math.nan] * (len(ids) * shape[0] * shape[1])
         self.unknown: list[str] = []
         self.repeated: list[str] = []
         self.not_finite: list[str] = []
 
     def add(self, line: int, item: str, image: int, text: int, score: float) -> None:
-        name = f"{item}_c{text}_i{image} (line {line})"
-        k = self.position.get(item)
-        if k is None or image >= self.shape[0] or text >= self.shape[1]:
-            self.unknown.append(name)
-        elif not math.isfinite(score) or abs(score) > _LARGEST:
-            self.not_finite.append(name)
-        elif not np.isnan(self.values[k, image, text]):
-            self.repeated.append(name)
+        images, texts = self.shape
+        first = self.first.get(item)
+        if first is None or image >= images or text >= texts:
+            self.unknown.append(_name_row(line, item, image, text))
+            return
+        place = first + image * texts + text
+        if not abs(score) <= _LARGEST:  # NaN, too
+            self.not_finite.append(_name_row(line, item, image, text))
+        elif not math.isnan(self.values[place]):
+            self.repeated.append(_name_row(line, item, image, text))
         else:
-            self.values[k, image, text] = score
+            self.values[place] = score
 
     def complete(self) -> NDArray[np.float64]:
         images, texts = self.shape
         _refuse(self.path, self.unknown, f"are of no item of this benchmark ({images} images by {texts} texts each)")
         _refuse(self.path, self.not_finite, "are not finite in float32")
         _refuse(self.path, self.repeated, "occur twice in the file")
-        missing = [f"{self.ids[k]}_c{text}_i{image}" for k, image, text in np.argwhere(np.isnan(self.values))]
-        _refuse(self.path, missing, "are missing", total=self.values.size)
-        return self.values
+        values = np.array(self.values).reshape(len(self.ids), images, texts)
+        missing = [f"{self.ids[k]}_c{text}_i{image}" for k, image, text in np.argwhere(np.isnan(values))]
+        _refuse(self.path, missing, "are missing", total=values.size)
+        return values
+
+
+def _name_row(line: int, item: str, image: int, text: int) -> str:
+    return f"{item}_c{text}_i{image} (line {line})"
 
 
 def _refuse(path: Path, names: Sequence[str], how: str, *, total: int | None = None) -> None:
@@ -183,7 +190,7 @@ def _csv_rows(path: Path, text: str) -> Iterator[_Row]:
                 raise ScoreError(f"{path}:{reader.line_num}: expected {len(header)} columns; got {len(row)}")
             item, image, column, score = row[: len(_COLUMNS)]
             for name, value in (("image", image), ("text", column)):
-                if not re.fullmatch(r"\d+", value, re.ASCII):
+                if not (value.isdecimal() and value.isascii()):
                     raise ScoreError(f"{path}:{reader.line_num}: field {name!r}: expected 0, 1...; got {quote(value)}")
             yield reader.line_num, item, _index(image), _index(column), _number(path, reader.line_num, score)
     except csv.Error as error:
@@ -214,15 +221,15 @@ def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> RawScor
             f"{path}: scores must be numbers {(len(names), *shape)} for its {len(names)} ids and this benchmark; "
             f"got {values.dtype} {values.shape}"
         )
-    listed = [str(name) for name in names]
+    listed: list[str] = names.tolist()
     position, known = {name: k for k, name in enumerate(listed)}, set(ids)
     repeated = [name for k, name in enumerate(listed) if position[name] != k]
     _refuse(path, repeated, "are of items that occur twice in the file")
     _refuse(path, [name for name in listed if name not in known], "are of no item of this benchmark")
     _refuse(path, [item for item in ids if item not in position], "are missing", total=len(ids))
     exact = values.astype(np.float64)[[position[item] for item in ids]]
-    huge = [item for item, matrix in zip(ids, exact, strict=True) if not (np.abs(matrix) <= _LARGEST).all()]
-    _refuse(path, huge, "are not finite in float32")
+    finite = (np.abs(exact) <= _LARGEST).all(axis=(1, 2))
+    _refuse(path, [ids[k] for k in np.flatnonzero(~finite).tolist()], "are not finite in float32")
     return RawScores(exact, _kind(path, arrays.get("kind")))
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tellapart.metrics.equivariance import histogram
 from tellapart.records.result import BenchmarkResult, Sample
+from tellapart.report.items import shared_outcomes
 from tellapart.report.numbers import is_deviation
 
 __all__ = ["FEW", "RADIUS", "Line", "Plot", "Trace", "deviations", "plot", "share_a_scale"]
@@ -85,10 +86,11 @@ class Plot:
 
 def deviations(record: BenchmarkResult, samples: Sequence[Sample]) -> dict[str, NDArray[np.float64]]:
     """Return the equivariance deviations that every item has: metric -> float64 `(item,)`."""
+    of_all = shared_outcomes(samples)
     return {
         name: np.array([sample.outcomes[name] for sample in samples])
         for name, value in record.metrics.items()
-        if is_deviation(value) and all(name in sample.outcomes for sample in samples)
+        if is_deviation(value) and name in of_all
     }
 
 

@@ -10,7 +10,25 @@ from numpy.typing import NDArray
 
 from tellapart.records.result import Sample
 
-__all__ = ["TIED", "item_table", "margins", "model_table", "outcome_codes", "true_pairs", "worst_first"]
+__all__ = [
+    "MOST_ITEMS",
+    "TIED",
+    "ends",
+    "item_table",
+    "margins",
+    "model_table",
+    "outcome_codes",
+    "shared_outcomes",
+    "true_pairs",
+    "worst_first",
+]
+
+#: Items that the browser of one benchmark holds: each takes 200 to 500 bytes of the page, and a browser must read all
+#: of them before it shows one.
+MOST_ITEMS = 10_000
+
+#: One in so many of them is taken from the best items, the others from the worst.
+_BEST = 10
 
 #: The code of an item that is not right because of a tie.
 TIED = "t"
@@ -58,6 +76,29 @@ def worst_first(margins_of: Sequence[NDArray[np.float32]]) -> list[int]:
     ranks = [_rank(margin) for margin in margins_of]
     best = np.min(np.stack(ranks), axis=0)
     return [int(item) for item in np.argsort(best, kind="stable")]
+
+
+def ends(order: Sequence[int], most: int) -> list[int]:
+    """Return the items that the browser holds, worst first: all, or of `most` nine tenths the worst and one the best.
+
+    >>> ends(range(100), 10)
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 99]
+    """
+    if len(order) <= most:
+        return list(order)
+    best = most // _BEST
+    return [*order[: most - best], *order[len(order) - best :]]
+
+
+def shared_outcomes(samples: Sequence[Sample]) -> set[str]:
+    """Return the metrics of which every item has a value.
+
+    >>> one = Sample(id="a", cluster="a", outcomes={"accuracy": 1.0, "recall@1": 0.0})
+    >>> shared_outcomes([one, one.model_copy(update={"outcomes": {"accuracy": 0.0}})])
+    {'accuracy'}
+    """
+    names = {tuple(sample.outcomes) for sample in samples}  # of many items hardly ever more than one
+    return set.intersection(*map(set, names)) if names else set()
 
 
 def outcome_codes(samples: Sequence[Sample], metric: str) -> str:

@@ -13,6 +13,8 @@ from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from tellapart.records.result import Sample
+from tellapart.records.run_folder import file_name
 from tellapart.records.systems import label_runs
 from tellapart.report import numbers
 from tellapart.report.answers import TaskExamples, examples
@@ -20,7 +22,7 @@ from tellapart.report.charts import score_bar
 from tellapart.report.conclusions import MOST_SINGLE, Conclusion, conclude, conclude_all
 from tellapart.report.deviations import RADIUS
 from tellapart.report.heatmap import breakdown_tag, heat_map, heat_table
-from tellapart.report.items import item_table, model_table
+from tellapart.report.items import MOST_ITEMS, ends, item_table, model_table
 from tellapart.report.pictures import Album, album
 from tellapart.report.rivals import ALPHA, Rivals, rivals_of
 from tellapart.report.sections import ReportRun, Section, sections
@@ -75,9 +77,10 @@ def make_page(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDG
     views = []
     for position, section in enumerate(all_sections):
         # What one benchmark does not use of its share goes to those after it.
-        pictures = _pictures(section, image_budget_bytes // (len(all_sections) - position))
+        browsed = ends(section.worst(), MOST_ITEMS) if section.record.shape else []
+        pictures = _pictures(section, browsed, image_budget_bytes // (len(all_sections) - position))
         image_budget_bytes -= pictures.size
-        views.append(_View.of(section, pictures))
+        views.append(_View.of(section, pictures, sorted(browsed)))
     names = label_runs([run.result.model.name for run in runs])
     data = {"models": names, "sections": [view.data() for view in views if view.section.record.shape]}
     conclusions = tuple(view.conclusion for view in views)
@@ -96,17 +99,18 @@ def make_page(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDG
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A section, its pictures and what its numbers say, as the template reads them."""
+    """A section, its pictures, the positions of the items to browse and what its numbers say, for the template."""
 
     section: Section
     album: Album
+    browsed: Sequence[int]
     rivals: Rivals
     conclusion: Conclusion
 
     @classmethod
-    def of(cls, section: Section, pictures: Album) -> _View:
+    def of(cls, section: Section, pictures: Album, browsed: Sequence[int]) -> _View:
         rivals = rivals_of(section)
-        return cls(section, pictures, rivals, conclude(section, rivals))
+        return cls(section, pictures, browsed, rivals, conclude(section, rivals))
 
     @property
     def heat(self) -> tuple[str, Markup] | None:
@@ -132,9 +136,9 @@ class _View:
 
     @property
     def tags(self) -> dict[str, dict[str, int]]:
-        """Tag -> value -> items, for the filters."""
+        """Tag -> value -> items to browse, for the filters."""
         count: dict[str, dict[str, int]] = {}
-        for sample in self.section.samples:
+        for sample in self._of(self.section.samples):
             for tag, value in sample.tags.items():
                 values = count.setdefault(tag, {})
                 values[value] = values.get(value, 0) + 1
@@ -142,20 +146,26 @@ class _View:
             tag: dict(sorted(values.items())) for tag, values in sorted(count.items()) if len(values) <= MOST_VALUES
         }
 
+    def _of(self, samples: Sequence[Sample]) -> list[Sample]:
+        return [samples[position] for position in self.browsed]
+
     def data(self) -> dict[str, Any]:
+        """Return what the page's script reads."""
         section = self.section
+        outcomes = section.outcomes
         return {
             "anchor": section.anchor,
             "name": section.name,
             "shape": section.record.shape,
-            "headline": [name for name in section.headline if name in section.outcomes],
-            "items": item_table(section.samples, self.album.index),
+            "headline": [name for name in section.headline if name in outcomes],
+            "items": item_table(self._of(section.samples), self.album.index),
             "models": [
                 {
                     "model": entry.model,
                     "kind": entry.record.kind,
                     **model_table(
-                        entry.samples, [name for name in section.outcomes if name in entry.samples[0].outcomes]
+                        self._of(entry.samples),
+                        [name for name in outcomes if name in entry.samples[0].outcomes],
                     ),
                 }
                 for entry in section.entries
@@ -163,7 +173,7 @@ class _View:
         }
 
 
-def _pictures(section: Section, budget: int) -> Album:
+def _pictures(section: Section, browsed: Sequence[int], budget: int) -> Album:
     read = next((entry.run.read_image for entry in section.entries if entry.run.read_image), None)
     if read is None:
         return Album((), {}, 0, ())
@@ -171,7 +181,7 @@ def _pictures(section: Section, budget: int) -> Album:
     if section.record.shape is None:
         items = [row.images for table in examples(section) for row in table.rows]
     else:
-        items = (section.samples[position].images for position in section.worst())
+        items = (section.samples[position].images for position in browsed)
     return album(items, partial(read, section.name), budget)
 
 
@@ -196,6 +206,7 @@ def page_environment() -> Environment:
         "score_bar": score_bar,
         "dot_radius": RADIUS,
         "alpha": ALPHA,
+        "file_name": file_name,
         "metrics": METRICS,
         **{name: getattr(numbers, name) for name in _FORMATS},
     }

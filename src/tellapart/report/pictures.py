@@ -103,8 +103,7 @@ def album(items: Iterable[Sequence[str]], read: Callable[[str], bytes], budget: 
     waiting = iter(items)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         while block := list(islice(waiting, _AHEAD)):
-            known = uris.keys() | unreadable.keys()
-            names = [] if full else [name for name in dict.fromkeys(chain(*block)) if name not in known]
+            names = [] if full else [n for n in dict.fromkeys(chain(*block)) if n not in uris and n not in unreadable]
             pictures = dict(zip(names, pool.map(make, names), strict=True))
             for references in block:
                 fresh = {n: pictures.get(n) for n in references if n not in uris and n not in unreadable}

@@ -12,7 +12,7 @@ from tellapart.metrics.registry import one_name_each
 from tellapart.records.result import BenchmarkResult, Result, Sample, Value
 from tellapart.records.systems import label_runs
 from tellapart.report.deviations import Plot, Trace, deviations, plot, share_a_scale
-from tellapart.report.items import margins, worst_first
+from tellapart.report.items import margins, shared_outcomes, worst_first
 from tellapart.report.numbers import is_deviation
 from tellapart.tasks.registry import headline, main_metric
 
@@ -99,12 +99,7 @@ class Section:
     @property
     def outcomes(self) -> tuple[str, ...]:
         """The metrics by which an item is right or wrong for some model, headline first, each under one name."""
-        names = {
-            name: None
-            for entry in self.entries
-            for name, value in entry.record.metrics.items()
-            if not is_deviation(value) and all(name in sample.outcomes for sample in entry.samples)
-        }
+        names = {name: None for entry in self.entries for name in _shares(entry)}
         first = [name for name in self.headline if name in names]
         return tuple(one_name_each([*first, *(name for name in names if name not in first)]))
 
@@ -131,6 +126,12 @@ class Section:
         """Return the items' positions, every model's worst first."""
         scores = (np.array([sample.scores for sample in entry.samples], np.float32) for entry in self.entries)
         return worst_first([margins(values) for values in scores])
+
+
+def _shares(entry: ModelEntry) -> list[str]:
+    """Return the metrics of a model by which every item is right or wrong."""
+    of_all = shared_outcomes(entry.samples)
+    return [name for name, value in entry.record.metrics.items() if name in of_all and not is_deviation(value)]
 
 
 def sections(runs: Sequence[ReportRun]) -> tuple[Section, ...]:

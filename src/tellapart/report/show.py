@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.catalog import REFERENCES
+from tellapart.data.many_objects import collector_paused
 from tellapart.errors import DataError
 from tellapart.evaluation.check import Gate
 from tellapart.evaluation.gap import Gaps
@@ -51,6 +52,7 @@ class WrittenReport:
     warnings: tuple[str, ...] = ()
 
 
+@collector_paused()
 def write_run_report(folder: Path, *, bundle: bool = False, outside: bool = False) -> WrittenReport:
     """Make `report.html` of a run folder anew, from its records and samples.
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tellapart.errors import MetricError
 
-__all__ = ["ClusterTotals", "Clusters", "check_level", "check_values", "is_binary"]
+__all__ = ["ClusterTotals", "Clusters", "check_level", "check_values", "is_binary", "number_clusters"]
 
 Clusters = Sequence[str] | Sequence[int] | NDArray[Any]
 """One name or number an item, in the items' order; items that share it are resampled together."""
@@ -72,8 +72,15 @@ def is_binary(values: NDArray[np.float64]) -> bool:
     return bool(np.isin(values, (0.0, 1.0)).all())
 
 
-def _codes(call: str, clusters: Clusters | None, items: int) -> NDArray[np.int64]:
-    """Number the items' clusters from 0; without clusters each item is its own."""
+def number_clusters(call: str, clusters: Clusters | None, items: int) -> NDArray[np.int64]:
+    """Number the items' clusters from 0: int64 `(item,)`; without clusters each item is its own.
+
+    Raises:
+        MetricError: clusters are not one number or string an item.
+
+    >>> number_clusters("doc", ["b", "b", "a"], 3)
+    array([1, 1, 0])
+    """
     if clusters is None:
         return np.arange(items)
     names = np.asarray(clusters)
@@ -116,8 +123,16 @@ class ClusterTotals:
             MetricError: values are empty or not finite, or clusters are not one number or string an item.
         """
         array = check_values(call, values)
-        rows = array.reshape(len(array), -1)
-        codes = _codes(call, clusters, len(rows))
+        return cls.of_numbered(array, number_clusters(call, clusters, len(array)))
+
+    @classmethod
+    def of_numbered(cls, values: NDArray[np.float64], codes: NDArray[np.int64]) -> ClusterTotals:
+        """Sum checked `values` by the numbers of their clusters, of which none is left out.
+
+        >>> ClusterTotals.of_numbered(np.array([1.0, 0.0, 1.0]), np.array([0, 0, 1])).counts
+        array([1., 2.])
+        """
+        rows = values.reshape(len(values), -1)
         counts = np.bincount(codes).astype(np.float64)
         # Drawing the largest cluster every time is the largest sum there can be; it must stay below 2**53.
         bits = 52 - int(np.ceil(np.log2(len(counts) * counts.max())))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import MetricError
-from tellapart.stats.clusters import Clusters, ClusterTotals, check_level, check_values
+from tellapart.stats.clusters import Clusters, ClusterTotals, check_level, check_values, number_clusters
 
 __all__ = [
     "Column",
@@ -33,6 +33,8 @@ Reduce = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 # Draws held at once: 8 bytes each, in at most four arrays, is 32 MB.
 _CHUNK = 1 << 20
+# From so many clusters on it is faster to count the draws of one resample after the other than of many at once.
+_MANY_CLUSTERS = 500
 # Below these the bootstrap is not trusted with a proportion: clusters, and clusters with a right (a wrong) answer.
 _FEW_CLUSTERS = 20
 _FEW_DISSENTERS = 10
@@ -116,7 +118,7 @@ def wilson_in_clusters(values: Any, clusters: Clusters | None, *, level: float =
     True
     """
     check_level("wilson_in_clusters", level)
-    totals = _totals("wilson_in_clusters", Column(values, binary=True), clusters)
+    totals = _totals("wilson_in_clusters", [Column(values, binary=True)], clusters)[0]
     right = totals.means(totals.sums, 1)[:, 0]
     if totals.independent:
         return wilson(int(right.sum()), totals.items, level=level)
@@ -171,7 +173,7 @@ def cluster_bootstrap(
     """
     call = "cluster_bootstrap"
     check_level(call, level)
-    totals = _totals(call, Column(values, binary=False, reduce=reduce), clusters)
+    totals = _totals(call, [Column(values, binary=False, reduce=reduce)], clusters)[0]
     if len(totals) < 2:
         raise MetricError(f"{call}: got 1 cluster; resampling needs 2 or more, and means little below 20")
     means = next(_bootstrap_means([totals], resamples, seed))
@@ -228,7 +230,7 @@ def intervals_for(
     """
     call = "interval_for"
     check_level(call, level)
-    totals = [_totals(call, column, clusters) for column in columns]
+    totals = _totals(call, columns, clusters)
     intervals = [_closed_form(column, total, level) for column, total in zip(columns, totals, strict=True)]
     waiting = [index for index, interval in enumerate(intervals) if interval is None]
     draws = _bootstrap_means([totals[index] for index in waiting], 10_000, seed)
@@ -245,12 +247,18 @@ def intervals_for(
     return [interval for interval in intervals if interval is not None]
 
 
-def _totals(call: str, column: Column, clusters: Clusters | None) -> ClusterTotals:
-    """Check one column, and sum it by cluster."""
-    values = check_values(call, column.values, binary=column.binary)
-    if column.reduce is None and values.ndim == 2:
-        raise MetricError(f"{call}: got values of shape {values.shape} and no reduce; say how components combine")
-    return ClusterTotals.of(call, values, clusters)
+def _totals(call: str, columns: Sequence[Column], clusters: Clusters | None) -> list[ClusterTotals]:
+    """Check columns of the same items, and sum them by cluster."""
+    totals = []
+    codes = None
+    for column in columns:
+        values = check_values(call, column.values, binary=column.binary)
+        if column.reduce is None and values.ndim == 2:
+            raise MetricError(f"{call}: got values of shape {values.shape} and no reduce; say how components combine")
+        if codes is None or len(codes) != len(values):
+            codes = number_clusters(call, clusters, len(values))
+        totals.append(ClusterTotals.of_numbered(values, codes))
+    return totals
 
 
 def _closed_form(column: Column, totals: ClusterTotals, level: float) -> Interval | None:
@@ -316,16 +324,26 @@ def _bootstrap_means(totals: Sequence[ClusterTotals], resamples: int, seed: int)
     step = max(1, _CHUNK // clusters)
     for start in range(0, resamples, step):
         rows = min(step, resamples - start)
-        picks = rng.integers(0, clusters, size=(rows, clusters), dtype=np.uint32).astype(np.int64)
-        picks += np.arange(rows)[:, None] * clusters
-        times = np.bincount(picks.ravel(), minlength=rows * clusters).reshape(rows, clusters)
-        sums[start : start + rows] = times.astype(np.float64) @ table
+        picks = rng.integers(0, clusters, size=(rows, clusters), dtype=np.uint32)
+        sums[start : start + rows] = _times_drawn(picks) @ table
     at = 0
     for total in totals:
         components = total.sums.shape[1]
         block = sums[:, at : at + components + 1]
         yield total.means(block[:, :-1], block[:, -1:])
         at += components + 1
+
+
+def _times_drawn(picks: NDArray[np.uint32]) -> NDArray[np.float64]:
+    """Return how often each resample drew each cluster: float64 `(resample, cluster)` of as many picks."""
+    rows, clusters = picks.shape
+    if clusters >= _MANY_CLUSTERS:
+        times = np.empty(picks.shape)
+        for row, own in zip(times, picks, strict=True):
+            row[:] = np.bincount(own, minlength=clusters)
+        return times
+    numbered = picks + np.arange(rows)[:, None] * clusters
+    return np.bincount(numbered.ravel(), minlength=rows * clusters).reshape(rows, clusters).astype(np.float64)
 
 
 def _reduce(means: NDArray[np.float64], reduce: Reduce | None) -> NDArray[np.float64]:

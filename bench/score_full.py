@@ -1,0 +1,91 @@
+"""How long `tellapart score eqben` takes for all 251,048 quadruples, and how large its report is.
+
+    python bench/score_full.py [--against FOLDER]
+
+The annotation file is drawn: EqBen's layout and counts, captions of everyday length, in random order. With --against, a
+folder of another version's `src`, that version scores the same file, both in turn, and their records must be equal but
+for the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from tellapart.benchmarks.eqben import SUBSETS
+
+HERE = Path(__file__).resolve().parents[1] / "src"
+WORDS = "a the two red blue small man woman dog cat child table street cup stands sits holds opens near under on of"
+VIDEOS = {"eqbenyoucook2", "eqbengebc", "eqbenag"}
+
+
+def write_benchmark(folder: Path) -> None:
+    """Write EqBen's flat list, and scores for it as `scores.npz`; some of them tie."""
+    draw = np.random.default_rng(0)
+    rows, ids = [], []
+    for dataset, (_, quadruples) in SUBSETS.items():
+        for k in range(quadruples):
+            where = f"{dataset}/video{k // 25:05d}" if dataset in VIDEOS else dataset
+            images = [f"{where}/{k}{side}.png" for side in "ab"]
+            words = draw.choice(WORDS.split(), 10)
+            captions = [" ".join(words), " ".join([*words[:5], "not", *words[5:]])]
+            for name in ("c0i0", "c0i1", "c1i0", "c1i1"):
+                info = {"dataset": dataset, "name": name, "sample_cnt": len(ids)}
+                pair = {"image": images[int(name[3])], "caption": captions[int(name[1])]}
+                rows.append({**pair, "private_info": info})
+            ids.append(f"{dataset}/{len(ids)}")
+    (folder / "ann_json_finegrained_random.json").write_text(json.dumps([rows[k] for k in draw.permutation(len(rows))]))
+    scores = draw.random((len(ids), 2, 2)).astype(np.float32)
+    scores[draw.random(scores.shape) < 0.05] = 0.5
+    np.savez(folder / "scores.npz", ids=np.array(ids), scores=scores)
+
+
+def score(source: Path, folder: Path, out: Path) -> tuple[float, float]:
+    """Score the file with one version; return its CPU seconds and the megabytes of its report."""
+    command = [sys.executable, "-m", "tellapart", "score", "eqben", "--scores", str(folder / "scores.npz")]
+    environment = {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [*command, "--data", str(folder), "--out", str(out)], check=True, env=environment, stdout=subprocess.DEVNULL
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return spent, (out / "report.html").stat().st_size / 1e6
+
+
+def numbers_of(out: Path) -> tuple[object, bytes]:
+    """Return what must not differ between versions: the record but for its circumstances, and the samples."""
+    record = json.loads((out / "results.json").read_text(encoding="utf-8"))["benchmarks"]["eqben"]
+    return {**record, "seconds": None, "origin": None}, (out / "samples" / "eqben.jsonl").read_bytes()
+
+
+def main() -> None:
+    """Print CPU seconds and the report's size, of one version or of two."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--against", type=Path, help="the src of another version")
+    against = parser.parse_args().against
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        write_benchmark(folder)
+        results = {}
+        for name, source in {"this version": HERE, **({"the other": against.resolve()} if against else {})}.items():
+            spent, megabytes = score(source, folder, folder / name)
+            results[name] = spent
+            print(f"{name:14}{spent:8.1f} CPU-s  report {megabytes:6.1f} MB", flush=True)
+        if against:
+            print(f"{results['the other'] / results['this version']:.1f} times as fast")
+            if numbers_of(folder / "this version") != numbers_of(folder / "the other"):
+                sys.exit("the two versions' records or samples differ")
+            print("records and samples are the same")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""A pause of Python's garbage collector while many objects are made that hold no cycles.
+
+The collector looks through all objects again and again while their number grows. Of a quarter of a million items it
+takes half the time of reading them, and finds nothing.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["collector_paused"]
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause the collector in a block, or in a function that this decorates; what it finds on is on again afterwards.
+
+    >>> with collector_paused():
+    ...     paused = gc.isenabled()
+    >>> paused, gc.isenabled()
+    (False, True)
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
