@@ -1,4 +1,4 @@
-"""Safe reading of `.npz` files: no pickle, and no array larger than its header says or than is sensible."""
+"""Safe reading of `.npz` and `.npy` files: no pickle, and no array larger than its header says or than is sensible."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from tellapart.errors import ScoreError
 
-__all__ = ["read_arrays"]
+__all__ = ["read_array", "read_arrays"]
 
-#: The largest array that an npz file may unpack to: 250,000 items of 2x2 doubles are 8 MB, 5,000 images by 25,000
+#: The largest array that a file may hold, unpacked: 250,000 items of 2x2 doubles are 8 MB, 5,000 images by 25,000
 #: captions in float32 half a gigabyte.
 _MAX_ARRAY_BYTES = 1 << 30
 
@@ -35,10 +35,7 @@ def read_arrays(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
     ...     read_arrays(Path(file.name), ["scores"])
     {'scores': array([0.9, 0.1])}
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ScoreError(f"{path} cannot be read: {error.strerror or error}") from error
+    data = _bytes(path)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = [entry for entry in archive.infolist() if entry.filename.removesuffix(".npy") in names]
@@ -51,6 +48,33 @@ def read_arrays(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
             return {entry.filename.removesuffix(".npy"): _array(archive.read(entry)) for entry in entries}
     except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError, NotImplementedError, RuntimeError) as error:
         raise ScoreError(f"{path} is not an npz file of plain arrays: {error}") from error
+
+
+def read_array(path: Path) -> NDArray[Any]:
+    """Return the array of a `.npy` file.
+
+    Raises:
+        ScoreError: the file cannot be read, is no plain array (a pickle, cut off), or holds more than 1 GiB.
+
+    >>> path = getfixture("tmp_path") / "scores.npy"
+    >>> np.save(path, [0.9, 0.1])
+    >>> read_array(path)
+    array([0.9, 0.1])
+    """
+    data = _bytes(path)
+    if len(data) > _MAX_ARRAY_BYTES:
+        raise ScoreError(f"{path} holds {len(data):,} bytes; at most {_MAX_ARRAY_BYTES:,} are read")
+    try:
+        return _array(data)
+    except (ValueError, EOFError) as error:
+        raise ScoreError(f"{path} is not a .npy file of plain numbers: {error}") from error
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ScoreError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def _array(data: bytes) -> NDArray[Any]:
