@@ -14,7 +14,10 @@ import pytest
 from tellapart.benchmarks import eqben
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.eqben import SUBSETS, paper_average, paper_table
-from tellapart.errors import DataError, MetricError
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.locations import Locations
+from tellapart.errors import DataError, MetricError, ScoreError
+from tellapart.tasks.pairs import PAIRS
 
 At = Callable[..., Benchmark]
 FEW = {name: (subset, 3) for name, (subset, _) in SUBSETS.items()}
@@ -231,6 +234,69 @@ def test_a_subset_that_is_not_whole_is_refused(
 ) -> None:
     with pytest.raises(DataError, match=said):
         at("eqben", write(**files)).records()
+
+
+def official_scores(rows: list[dict[str, Any]], scores: Any) -> dict[str, tuple[float, float, float]]:
+    """What EqBen's own script says of one score a row: text, image and group score of each dataset."""
+    of: dict[tuple[str, int], dict[str, float]] = {}
+    for row, score in zip(rows, scores, strict=True):
+        info = row["private_info"]
+        of.setdefault((info["dataset"], info["sample_cnt"]), {})[info["name"]] = score
+    found = {}
+    for dataset in SUBSETS:
+        s = {name: np.array([q[name] for (own, _), q in of.items() if own == dataset]) for name in eqben._CORNERS}
+        text = (s["c0i0"] > s["c1i0"]) & (s["c1i1"] > s["c0i1"])
+        image = (s["c0i0"] > s["c0i1"]) & (s["c1i1"] > s["c1i0"])
+        found[dataset] = (text.mean(), image.mean(), (text & image).mean())
+    return found
+
+
+@pytest.mark.parametrize("shape", [(84,), (84, 1)])
+def test_the_official_templates_file_is_read_in_the_order_of_the_flat_list(
+    write: Callable[..., Path], command: Callable[..., Any], shape: tuple[int, ...]
+) -> None:
+    rows = flat()
+    folder = write(ann_json_finegrained_random=rows)
+    skilled = np.array([0.3 * (row["private_info"]["name"] in ("c0i0", "c1i1")) for row in rows])
+    scores = (np.random.default_rng(2).random(84) + skilled).astype(np.float32)
+    np.save("eqben_scores.npy", scores.reshape(shape))
+    assert command("score", "eqben", "--scores", "eqben_scores.npy", "--data", folder, "--out", "r").code == 0
+    record = json.loads(Path("r/results.json").read_text())["benchmarks"]["eqben"]
+    official = official_scores(rows, scores)
+    assert len(set(official.values())) > 1
+    for dataset, expected in official.items():
+        metrics = record["by"]["subset"][SUBSETS[dataset][0]]["metrics"]
+        values = [metrics[name]["value"] for name in ("text_score", "image_score", "group_score")]
+        assert values == pytest.approx(expected)
+
+
+def test_an_array_of_items_is_read_in_the_order_of_the_items(write: Callable[..., Path], tmp_path: Path) -> None:
+    folder = write(ann_json_finegrained_random=flat())
+    listed = PAIRS.listed(find_benchmark("eqben", Locations(folder)))
+    values = np.random.default_rng(3).random((21, 2, 2)).astype(np.float32)
+    np.save(tmp_path / "whole.npy", values)
+    np.save(tmp_path / "rows.npy", [values.reshape(-1)[place] for place in np.argsort(listed.rows.reshape(-1))])
+    for name in ("whole.npy", "rows.npy"):
+        assert np.array_equal(PAIRS.read(tmp_path / name, listed).scores.values, values), name
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (np.zeros(80), r"for each of the benchmark's 84 pairs, row by row of its annotation file, or is \(21, 2, 2\)"),
+        (np.zeros((21, 4)), r"item, image, text; got float64 \(21, 4\)$"),
+        (np.zeros(84, bool), r"got bool \(84,\)$"),
+        (np.array([0.5] * 83 + [None]), r"score\.npy is not a \.npy file of plain numbers: Object arrays cannot be"),
+        (np.array([0.5] * 83 + [np.nan]), r"1 scores are not finite in float32: eqben\w+/\d+_c\d_i\d$"),
+    ],
+)
+def test_a_plain_array_that_does_not_fit_is_refused(
+    write: Callable[..., Path], tmp_path: Path, content: Any, said: str
+) -> None:
+    folder = write(ann_json_finegrained_random=flat())
+    np.save(tmp_path / "score.npy", content, allow_pickle=True)
+    with pytest.raises(ScoreError, match=said):
+        PAIRS.read(tmp_path / "score.npy", PAIRS.listed(find_benchmark("eqben", Locations(folder))))
 
 
 # The paper's Table 11: YouCook2, GEBC, AG, Kubric, SD by text, image, group; the average that it prints.

@@ -305,7 +305,7 @@ def test_files_that_cannot_be_read_or_written_are_named(tmp_path: Path) -> None:
     scores = Scores(("a",), [[[0.25, 0.5]]], "logit")
     with pytest.raises(ScoreError, match=r"gone\.csv: cannot be read \(No such file or directory\)"):
         read_scores(tmp_path / "gone.csv", ids=["a"], shape=(1, 2))
-    with pytest.raises(ScoreError, match=r"read from \.npz, \.csv or \.jsonl files; got '\.json'"):
+    with pytest.raises(ScoreError, match=r"read from \.npz, \.csv, \.jsonl or \.npy files; got '\.json'"):
         read_scores(tmp_path / "a.json", ids=["a"], shape=(1, 2))
     with pytest.raises(ScoreError, match=r"written to \.npz, \.csv or \.jsonl files; got ''"):
         write_scores(scores, tmp_path / "a")
@@ -327,6 +327,27 @@ def test_numbers_are_rounded_to_float32_and_the_ties_that_makes_are_counted(file
     assert scores.values[0, 0, 0] == scores.values[0, 1, 0]
     assert created_ties(raw.values) == 1
     assert created_ties(scores.values.astype(np.float64)) == 0
+
+
+def test_a_plain_array_holds_items_in_their_order_or_one_number_a_pair(tmp_path: Path) -> None:
+    values = np.arange(12.0).reshape(2, 2, 3)
+    for name, array in (("items", values), ("pairs", values.reshape(-1)), ("column", values.reshape(-1, 1))):
+        np.save(tmp_path / f"{name}.npy", array)
+        scores = read_scores(tmp_path / f"{name}.npy", ids=["b", "a"], shape=(2, 3), kind="logit")
+        assert (scores.ids, scores.kind) == (("b", "a"), "logit")
+        assert np.array_equal(scores.values, values)
+    rows = np.random.default_rng(0).permutation(12).reshape(2, 2, 3)
+    raw = read_raw_scores(tmp_path / "pairs.npy", ids=["b", "a"], shape=(2, 3), rows=rows)
+    assert np.array_equal(raw.values, rows)
+    for bad, said in ((b"", "is not a .npy file of plain numbers"), (b"\x93NUMPY\x01\x00v\x00{", "is not a .npy file")):
+        (tmp_path / "bad.npy").write_bytes(bad)
+        with pytest.raises(ScoreError, match=said):
+            read_scores(tmp_path / "bad.npy", ids=["a"], shape=(1, 2))
+    np.save(tmp_path / "short.npy", np.zeros(5))
+    with pytest.raises(
+        ScoreError, match=r"2 pairs, as `tellapart export` lists them, or is \(1, 1, 2\).*got float64 \(5,\)"
+    ):
+        read_scores(tmp_path / "short.npy", ids=["a"], shape=(1, 2))
 
 
 GOLDEN = {

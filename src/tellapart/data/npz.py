@@ -1,4 +1,4 @@
-"""Safe reading of `.npz` files: no pickle, and no array larger than its header says or than is sensible."""
+"""Safe reading of `.npz` and `.npy` files: no pickle, and no array larger than its header says or than is sensible."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from tellapart.data.strict_json import first_repeated, read_whole
 from tellapart.errors import ScoreError, first_line, quote
 
-__all__ = ["open_arrays", "read_arrays"]
+__all__ = ["open_arrays", "read_array", "read_arrays"]
 
-#: The largest array that an npz file may unpack to: 250,000 items of 2x2 doubles are 8 MB, 5,000 images by 25,000
+#: The largest array that a file may hold, unpacked: 250,000 items of 2x2 doubles are 8 MB, 5,000 images by 25,000
 #: captions in float32 half a gigabyte.
 _MAX_ARRAY_BYTES = 1 << 30
 
@@ -81,14 +81,37 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray[Any]:
         )
     if entry.compress_type not in _METHODS:  # others reserve the memory that the file asks for
         raise ValueError(f"{quote(entry.filename)} is packed as numpy does not; write it with numpy.savez_compressed")
-    data = archive.read(entry)
+    return _plain_array(archive.read(entry), quote(entry.filename))
+
+
+def read_array(path: Path) -> NDArray[Any]:
+    """Return the array of a `.npy` file.
+
+    Raises:
+        ScoreError: the file cannot be read, is no plain array (a pickle, cut off), or holds more than 1 GiB.
+
+    >>> path = getfixture("tmp_path") / "scores.npy"
+    >>> np.save(path, [0.9, 0.1])
+    >>> read_array(path)
+    array([0.9, 0.1])
+    """
+    data = read_whole(path, error=ScoreError, most=_MAX_ARRAY_BYTES)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _plain_array(data, "it")
+    except Exception as error:  # as above
+        raise ScoreError(f"{path} is not a .npy file of plain numbers: {first_line(error)}") from error
+
+
+def _plain_array(data: bytes, name: str) -> NDArray[Any]:
     stream = io.BytesIO(data)
     version = np.lib.format.read_magic(stream)
     header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     try:
         shape, _, dtype = header(stream)
     except Exception as error:
-        raise ValueError(f"the header of {quote(entry.filename)} is damaged ({first_line(error)})") from error
+        raise ValueError(f"the header of {name} is damaged ({first_line(error)})") from error
     # A header may claim terabytes, which numpy would allocate before it reads; or items of no bytes, without end.
     claimed = math.prod(shape) * (dtype.itemsize or 1)
     if min(shape, default=0) < 0 or (not dtype.hasobject and claimed > len(data)):
@@ -96,5 +119,5 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray[Any]:
     stream.seek(0)
     array: NDArray[Any] = np.load(stream, allow_pickle=False)
     if stream.read(1):
-        raise ValueError(f"{quote(entry.filename)} goes on behind its array")
+        raise ValueError(f"{name} goes on behind its array")
     return array

@@ -1,10 +1,13 @@
-"""Files of scores that other programs made or use: npz, csv, and the jsonl of Winoground's tools.
+"""Files of scores that other programs made or use: npz, csv, the jsonl of Winoground's tools, and plain npy.
 
 - `.npz`: arrays `ids` (strings, `(n,)`) and `scores` (numbers, `(n, images, texts)`), and, if known, `kind`.
 - `.csv`: a header `id,image,text,score`, then one row a pair; image and text count from 0. Further columns, such as
   those of `tellapart export`, are ignored.
 - `.jsonl`: one `{"label": "0_c1_i0", "score": 29.97}` a line: item 0, text (caption) 1, image 0. The item's id may hold
   underscores itself; a label is read from its end. Other keys are ignored.
+- `.npy`: one array without ids, so in the benchmark's own order: numbers `(item, image, text)`, or one number a pair.
+  Pairs stand as in the annotation file if that lists pairs (EqBen's flat list, for which its official template writes
+  such a file), else as `tellapart export` lists them.
 
 Files often carry doubles. Every comparison here is made in float32, so they are rounded to it; `created_ties` counts
 the items in which that made two different scores equal.
@@ -26,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.atomic import atomic_file
-from tellapart.data.npz import read_arrays
+from tellapart.data.npz import read_array, read_arrays
 from tellapart.data.scores import ScoreKind, Scores, join_names
 from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.errors import ScoreError, quote
@@ -38,7 +41,7 @@ _LABEL = re.compile(r"(?P<id>.+)_c(?P<text>\d+)_i(?P<image>\d+)", re.DOTALL | re
 
 #: What is written as a number: Python's `float` takes `1_0` and the digits of every script, too.
 _NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)\s*", re.ASCII | re.IGNORECASE)
-_SUFFIXES = (".npz", ".csv", ".jsonl")
+_SUFFIXES = (".npz", ".csv", ".jsonl")  # that are written; a plain array is only read
 
 #: The largest float32, as a double: a larger score cannot be represented.
 _LARGEST = float(np.finfo(np.float32).max)
@@ -65,7 +68,7 @@ def read_scores(
     """Read scores of exactly these items, whatever their order in the file, rounded to float32.
 
     Args:
-        path: a `.npz`, `.csv` or `.jsonl` file.
+        path: a `.npz`, `.csv` or `.jsonl` file; or a `.npy` file, which has no ids, in the order of `ids`.
         ids: of all items.
         shape: images and texts of every item.
         kind: of the numbers. If it is not given, the file's, or else a similarity.
@@ -96,15 +99,24 @@ def round_scores(raw: RawScores, path: Path | str, *, ids: Sequence[str], kind: 
         raise ScoreError(f"{path}: {error}") from error
 
 
-def read_raw_scores(path: Path | str, *, ids: Sequence[str], shape: tuple[int, int]) -> RawScores:
+def read_raw_scores(
+    path: Path | str, *, ids: Sequence[str], shape: tuple[int, int], rows: NDArray[np.int64] | None = None
+) -> RawScores:
     """Read scores as `read_scores` does, in the file's own precision.
+
+    Args:
+        path: this and the next two as for `read_scores`.
+        rows: place of every pair, int `(item, image, text)`, in a `.npy` file with one number a pair; None if they
+            stand item by item, image by image.
 
     Raises:
         ScoreError: as `read_scores`.
     """
     path = Path(path)
+    if path.suffix == ".npy":
+        return _read_npy(path, ids, shape, rows)
     if path.suffix not in _SUFFIXES:
-        raise ScoreError(f"{path}: scores are read from .npz, .csv or .jsonl files; got {path.suffix!r}")
+        raise ScoreError(f"{path}: scores are read from .npz, .csv, .jsonl or .npy files; got {path.suffix!r}")
     if path.suffix == ".npz":
         return _read_npz(path, ids, shape)
     text = decode_text(read_whole(path, error=ScoreError), path, error=ScoreError)
@@ -231,6 +243,22 @@ def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> RawScor
     finite = (np.abs(exact) <= _LARGEST).all(axis=(1, 2))
     _refuse(path, [ids[k] for k in np.flatnonzero(~finite).tolist()], "are not finite in float32")
     return RawScores(exact, _kind(path, arrays.get("kind")))
+
+
+def _read_npy(path: Path, ids: Sequence[str], shape: tuple[int, int], rows: NDArray[np.int64] | None) -> RawScores:
+    array, (images, texts) = read_array(path), shape
+    whole, pairs = (len(ids), images, texts), len(ids) * images * texts
+    if array.shape not in ((pairs,), (pairs, 1), whole) or array.dtype.kind not in "fiu":
+        order = "as `tellapart export` lists them" if rows is None else "row by row of its annotation file"
+        raise ScoreError(
+            f"{path}: a plain array holds one number for each of the benchmark's {pairs:,} pairs, {order}, or is "
+            f"{whole}: item, image, text; got {array.dtype} {array.shape}"
+        )
+    by_row = rows is not None and array.shape != whole
+    values = array.astype(np.float64).reshape(-1)[rows] if by_row else array.astype(np.float64).reshape(whole)
+    bad = np.argwhere(~(np.abs(values) <= _LARGEST)).tolist()
+    _refuse(path, [f"{ids[item]}_c{text}_i{image}" for item, image, text in bad], "are not finite in float32")
+    return RawScores(values, None)
 
 
 def _kind(path: Path, array: NDArray[Any] | None) -> ScoreKind | None:

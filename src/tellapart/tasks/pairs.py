@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -42,6 +42,7 @@ class ListedPairs:
     Attributes:
         outline: their ids, shape, clusters and tags.
         items: with captions and images, where the files are here.
+        rows: as a pair set has them.
 
     >>> len(ListedPairs(Outline(("a",), (2, 2), ("a",), ({},))))
     1
@@ -49,6 +50,7 @@ class ListedPairs:
 
     outline: Outline
     items: tuple[Item, ...] | None = None
+    rows: NDArray[np.int64] | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
         return len(self.outline.ids)
@@ -134,12 +136,12 @@ def _fingerprint(records: PairSet | ListedPairs, session: Session) -> str:
 
 def _list_known(benchmark: Benchmark) -> ListedPairs:
     pairs = benchmark.records_here()
-    return ListedPairs(benchmark.outline()) if pairs is None else ListedPairs(pairs.outline, pairs.items)
+    return ListedPairs(benchmark.outline()) if pairs is None else ListedPairs(pairs.outline, pairs.items, pairs.rows)
 
 
 def _read(path: Path, records: ListedPairs, kind: ScoreKind | None = None) -> Scored:
     outline = records.outline
-    raw = read_raw_scores(path, ids=outline.ids, shape=outline.shape)
+    raw = read_raw_scores(path, ids=outline.ids, shape=outline.shape, rows=records.rows)
     scores = round_scores(raw, path, ids=outline.ids, kind=kind)
     return Scored(scores, rounded_ties=created_ties(raw.values))
 
@@ -203,7 +205,7 @@ PAIRS = Task(
     fingerprint=_fingerprint,
     template=_rows,
     templates={".jsonl": _labelled_rows},
-    suffixes=(".npz", ".csv", ".jsonl"),
+    suffixes=(".npz", ".csv", ".jsonl", ".npy"),
     listed=_list_known,
     read=_read,
     kinds=get_args(ScoreKind),
