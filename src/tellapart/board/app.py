@@ -63,17 +63,26 @@ _CHOSEN = Annotated[list[Annotated[str, Field(max_length=200, pattern=_SLUG_PATT
 _NUMBER = Annotated[int, Path(ge=0, le=2**31 - 1)]
 _KINDS = {**dict.fromkeys(("position", "number", "page"), _NUMBER), **dict.fromkeys(("models", "over"), _SLUGS)}
 
+#: A board whose folders were not read in for so long is not well.
+STALE_SECONDS = 60.0
+
 #: Page with a form -> the names that it sends, each once or several times.
 _FORMS = {"choose": ("a", "b", "model"), "pareto": ("over",)}
 
 
-def create_app(settings: BoardSettings, store: Store, submissions: Submissions | None = None) -> FastAPI:
+def create_app(
+    settings: BoardSettings,
+    store: Store,
+    submissions: Submissions | None = None,
+    age: Callable[[], float] | None = None,
+) -> FastAPI:
     """Make the application.
 
     Args:
         settings: the board's.
         store: its database, with the records read in (`records.read_in`).
         submissions: its hidden benchmarks, if it has any; the caller starts and stops their measuring.
+        age: seconds since its folders were last read in without an error, for `/healthz`; None if nothing watches them.
     """
     # No documentation page: the usual ones load scripts from elsewhere.
     app = FastAPI(
@@ -96,6 +105,8 @@ def create_app(settings: BoardSettings, store: Store, submissions: Submissions |
         )
     if submissions is not None:
         app.include_router(router_of(submissions))
+    if age is not None:
+        _add_health(app, age)
     _add_files(app, store)
     _add_errors(app, settings)
     app.add_middleware(PageCacheMiddleware, cache=cache, store=store)
@@ -161,6 +172,18 @@ def _render(page: Page, view: View, form: str, settings: BoardSettings, *, hidde
         text = as_csv(table) if form == "csv" else as_latex(table)
     suffix = {"csv": "csv", "latex": "tex"}.get(form)
     return CachedPage(_MEDIA[form], text.encode(), f"{page.name}.{suffix}" if suffix else "")
+
+
+def _add_health(app: FastAPI, age: Callable[[], float]) -> None:
+    @app.get("/healthz", summary="How long ago the folders of runs were last read in without an error.")
+    def health() -> JSONResponse:
+        seconds = age()
+        late = seconds > STALE_SECONDS
+        return JSONResponse(
+            {"state": "stale" if late else "ok", "seconds_since_last_sync": round(seconds, 1)},
+            HTTPStatus.SERVICE_UNAVAILABLE if late else HTTPStatus.OK,
+            {"cache-control": "no-store"},
+        )
 
 
 def _add_files(app: FastAPI, store: Store) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, col, delete, select
 
 from tellapart.board.entries import HIDDEN, add_benchmark, add_entry, add_model, remove
@@ -16,7 +17,7 @@ from tellapart.board.store import Store
 from tellapart.board.tables import Benchmark, Entry, Item, Model, Score, Source
 from tellapart.board.tiering import rank
 from tellapart.catalog import REFERENCES
-from tellapart.errors import TellapartError
+from tellapart.errors import TellapartError, first_line
 from tellapart.records.result import IDS_ONLY, IMPORTED, BenchmarkResult, Result, Value
 from tellapart.records.run_folder import RESULTS, file_name, read_result, read_samples
 from tellapart.records.timing_record import read_timings
@@ -57,8 +58,10 @@ def read_in(store: Store, settings: BoardSettings, report: ReportProblem) -> int
             try:
                 with session.begin_nested():
                     touched |= _READERS[kind](session, path, source)
-            except TellapartError as error:
-                report(str(error))
+            except SQLAlchemyError:
+                raise  # the database, not the file: the caller tries again
+            except Exception as error:  # one file that no reader was made for must not hide all others
+                report(str(error) if isinstance(error, TellapartError) else f"{path}: {first_line(error)}")
         _tidy(session)
         if fresh:
             _add_costs(session, [path for path, kind in files if kind == "timing"], report)

@@ -9,12 +9,12 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any
 
 from sqlalchemy import Connection, Engine, MetaData, event, insert, inspect, select
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.pool import StaticPool
 from sqlmodel import Session, create_engine
 
 from tellapart.board.tables import SCHEMA, BoardTable, Schema, State
@@ -26,7 +26,7 @@ __all__ = ["IN_MEMORY", "LATEST_SECONDS", "Store", "database_url"]
 #: For so long `Store.latest` answers without a query.
 LATEST_SECONDS = 0.25
 
-#: The address of a database in this process's memory.
+#: The address of a database that ends with its store.
 IN_MEMORY = "sqlite://"
 
 _CHANGED = "the records have changed"
@@ -65,14 +65,18 @@ class Store:
     Tables of another version are dropped, and the next `read_in` reads all records again.
 
     Args:
-        url: SQLAlchemy's address; `sqlite://` for a database in memory.
+        url: SQLAlchemy's address; `sqlite://` for a database that ends with the store.
 
     Raises:
         StoreError: the database cannot be opened, or holds tables that are not the board's.
     """
 
     def __init__(self, url: str) -> None:
-        self.url = url
+        self._own = None
+        if url == IN_MEMORY:
+            # A file all the same: in memory all threads would share one connection, and its one transaction.
+            self._own = TemporaryDirectory(prefix="tellapart-board-")
+            url = f"sqlite:///{Path(self._own.name) / 'board.sqlite'}"
         self._latest, self._asking = (0, -math.inf), Lock()  # the version, and the time of its query
         try:
             self._engine = _engine(url)
@@ -92,8 +96,10 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection, and delete a database that ends with the store."""
         self._engine.dispose()
+        if self._own is not None:
+            self._own.cleanup()
 
     @contextmanager
     def session(self) -> Iterator[Session]:
@@ -112,7 +118,7 @@ class Store:
         with Session(self._engine) as session:
             if self._engine.dialect.name == "postgresql":
                 session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
-            elif self.url != IN_MEMORY:  # where all sessions share one connection
+            else:
                 session.connection().exec_driver_sql("BEGIN")
             yield session
 
@@ -148,9 +154,7 @@ class Store:
 def _engine(url: str) -> Engine:
     if not url.startswith("sqlite"):
         return create_engine(url, pool_pre_ping=True)
-    # In memory, threads share one connection: with its own, each would see another database.
-    options: dict[str, Any] = {"poolclass": StaticPool} if url == IN_MEMORY else {}
-    engine = create_engine(url, connect_args={"check_same_thread": False, "timeout": 30}, **options)
+    engine = create_engine(url, connect_args={"check_same_thread": False, "timeout": 30})
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: Any) -> None:

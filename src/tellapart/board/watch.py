@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import time
 from threading import Event, Thread
 
 from tellapart.board.records import ReportProblem, read_in, signature
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
-from tellapart.errors import TellapartError
+from tellapart.errors import TellapartError, first_line
 
 __all__ = ["SECONDS", "Watch"]
 
-#: Between two looks at the folders.
-SECONDS = 5.0
+#: Between two looks at the folders; after a failure twice as long each time, up to the last.
+SECONDS, _MOST_SECONDS = 5.0, 30.0
 
 
 class Watch:
-    """A thread that looks for changes every few seconds, as long as its `with` block lasts."""
+    """A thread that looks for changes every few seconds, as long as its `with` block lasts.
+
+    Nothing that a look raises ends it: it is reported, and the next look tries the same again.
+    """
 
     def __init__(
         self, store: Store, settings: BoardSettings, report: ReportProblem, *, seconds: float = SECONDS
     ) -> None:
         self._store, self._settings, self._report, self._seconds = store, settings, report, seconds
         self._seen = signature(settings)
+        self._good = time.monotonic()
         self._over = Event()
         self._thread = Thread(target=self._run, name="watch", daemon=True)
 
@@ -34,18 +39,32 @@ class Watch:
         self._over.set()
         self._thread.join()
 
+    @property
+    def age(self) -> float:
+        """Seconds since the board was last known to show what lies in its folders."""
+        return time.monotonic() - self._good
+
     def look(self) -> bool:
-        """Read in what changed since the last look, and return whether anything did."""
+        """Read in what changed since the last look that went well, and return whether anything did.
+
+        Raises:
+            TellapartError: it cannot be read in; other errors where the database fails.
+        """
         now = signature(self._settings)
-        if now == self._seen:
-            return False
-        self._seen = now
-        try:
+        changed = now != self._seen
+        if changed:
             read_in(self._store, self._settings, self._report)
-        except TellapartError as error:
-            self._report(str(error))
-        return True
+        self._seen, self._good = now, time.monotonic()
+        return changed
 
     def _run(self) -> None:
-        while not self._over.wait(self._seconds):
-            self.look()
+        wait = self._seconds
+        while not self._over.wait(wait):
+            try:
+                self.look()
+                wait = self._seconds
+            except BaseException as error:  # also what would end a thread: nobody else brings the board up to date
+                known = isinstance(error, TellapartError)
+                what = str(error) if known else f"{type(error).__name__}: {first_line(error)}"
+                wait = min(2 * wait, max(_MOST_SECONDS, self._seconds))
+                self._report(f"the board could not be brought up to date: {what}; it is tried again in {wait:g} s")

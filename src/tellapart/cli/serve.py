@@ -71,10 +71,10 @@ def serve_command(
         _listen(host, port) as listening,
         open_submissions(board) as submissions,
         _open_board(runs, board, database, submissions) as (settings, store),
-        Watch(store, settings, _warn),
+        Watch(store, settings, _warn) as watch,
     ):
         own = {host if ":" not in host else f"[{host}]", *LOOPBACK}
-        app = create_app(settings, store, submissions)
+        app = create_app(settings, store, submissions, age=lambda: watch.age)
         # Any page can point its own name at this machine (DNS rebinding), and would read a board served to it alone.
         names = {*own, *(name or ())} if name or own <= {*LOOPBACK} else {"*"}
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=sorted(names), www_redirect=False)

@@ -1,0 +1,141 @@
+"""The watch never falls asleep: whatever a look raises, the next one tries again, and readers cannot disturb it."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
+from sqlmodel import select
+
+from tellapart.board import watch as watch_module
+from tellapart.board.app import create_app
+from tellapart.board.records import read_in
+from tellapart.board.settings import BoardSettings
+from tellapart.board.store import Store
+from tellapart.board.tables import Model
+from tellapart.board.watch import Watch
+
+WriteRun = Callable[..., Path]
+
+
+def labels(store: Store) -> list[str]:
+    with store.session() as session:
+        return sorted(session.exec(select(Model.label)).all())
+
+
+def waited_for(store: Store, expected: list[str], seconds: float = 20.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if labels(store) == expected:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("error", [OSError("a disk"), KeyError("x"), RecursionError(), MemoryError(), SystemExit(3)])
+def test_whatever_a_look_raises_the_next_tries_again(
+    write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    settings, said, failures = BoardSettings(runs=(tmp_path,)), [], [error, error]
+
+    def fail_twice(*arguments: Any) -> int:
+        if failures:
+            raise failures.pop()
+        return read_in(*arguments)
+
+    monkeypatch.setattr(watch_module, "read_in", fail_twice)
+    with Store("sqlite://") as store, Watch(store, settings, said.append, seconds=0.02):
+        write_run(tmp_path / "a", "a", skill=1.0)
+        assert waited_for(store, ["a"]), said
+    assert len(said) == 2 and all("the board could not be brought up to date" in line for line in said)
+
+
+def test_a_locked_database_is_waited_for(write_run: WriteRun, tmp_path: Path) -> None:
+    settings, said = BoardSettings(runs=(tmp_path / "runs",)), []
+    (tmp_path / "runs").mkdir()
+    path = tmp_path / "board.sqlite"
+    with Store(f"sqlite:///{path}") as store:
+        # It waits for half a minute before it gives up; here, for a moment.
+        event.listen(store._engine, "checkout", lambda own, *_: own.execute("PRAGMA busy_timeout=50"))
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        watch = Watch(store, settings, said.append, seconds=0.05)
+        with watch:
+            write_run(tmp_path / "runs" / "a", "a", skill=1.0)
+            end = time.monotonic() + 20
+            while not said and time.monotonic() < end:
+                time.sleep(0.05)
+            assert "database is locked" in said[0] and watch.age > 0
+            other.execute("ROLLBACK")
+            assert waited_for(store, ["a"]), said
+        other.close()
+
+
+def test_readers_of_a_database_of_its_own_cannot_undo_what_the_watch_reads_in(
+    write_run: WriteRun, tmp_path: Path
+) -> None:
+    settings, said, over = BoardSettings(runs=(tmp_path,)), [], threading.Event()
+    with Store("sqlite://") as store:
+        app = TestClient(create_app(settings, store))
+
+        def read() -> None:
+            while not over.is_set():
+                assert app.get("/").status_code == 200
+
+        readers = [threading.Thread(target=read) for _ in range(8)]
+        for reader in readers:
+            reader.start()
+        try:
+            with Watch(store, settings, said.append, seconds=0.02):
+                for name in "abc":
+                    write_run(tmp_path / name, name, skill=1.0, seed=ord(name))
+                assert waited_for(store, ["a", "b", "c"]), said
+        finally:
+            over.set()
+            for reader in readers:
+                reader.join()
+        assert {row["title"] for row in app.get("/?format=json").json()["rows"]} == {"a", "b", "c"}
+    assert said == []
+
+
+def test_one_bad_run_hides_no_other(write_run: WriteRun, tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "a", skill=1.0)
+    bad = write_run(tmp_path / "b", "b", skill=1.0)
+    (bad / "results.json").write_text("{" * 100_000)
+    said: list[str] = []
+    with Store("sqlite://") as store:
+        read_in(store, BoardSettings(runs=(tmp_path,)), said.append)
+        assert labels(store) == ["a"]
+    assert len(said) == 1 and str(bad / "results.json") in said[0] and len(said[0]) < 1000
+
+
+def test_a_failing_database_is_no_files_fault(
+    write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_run(tmp_path / "a", "a", skill=1.0)
+
+    def fail(*_: object) -> None:
+        raise OperationalError("INSERT", {}, Exception("database is locked"))
+
+    monkeypatch.setattr("tellapart.board.records.add_model", fail)
+    with Store("sqlite://") as store, pytest.raises(OperationalError, match="database is locked"):
+        read_in(store, BoardSettings(runs=(tmp_path,)), pytest.fail)
+
+
+def test_healthz_says_how_old_the_board_is() -> None:
+    age = 3.14159
+    with Store("sqlite://") as store:
+        app = TestClient(create_app(BoardSettings(), store, age=lambda: age))
+        well = app.get("/healthz")
+        assert (well.status_code, well.json()) == (200, {"state": "ok", "seconds_since_last_sync": 3.1})
+        age = 61.0
+        late = app.get("/healthz")
+        assert (late.status_code, late.json()["state"]) == (503, "stale")
