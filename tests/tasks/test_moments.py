@@ -20,7 +20,7 @@ from tellapart.data.moments import Moment, MomentSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.evaluation.evaluate import evaluate, prepare
 from tellapart.evaluation.tabulate import tabulate
-from tellapart.metrics.moments import TOLERANCES, frame_times, random_accuracy
+from tellapart.metrics.moments import PREDICTION_COUNTS, TOLERANCES, frame_times, random_accuracy
 from tellapart.models.store import EmbeddingStore
 from tellapart.models.vectors import dot_products, normalise
 from tellapart.tasks.moments import MOMENTS, FrameScores, measure_moments, read_frame_scores
@@ -64,7 +64,8 @@ def test_the_metrics_are_named_after_their_tolerances() -> None:
     names = [metric.name for metric in MOMENTS.metrics]
     accuracy = [f"boundary_accuracy@{limit}" for limit in ("0.1", "0.2", "0.5", "1.0", "1.5", "2.0", "2.5", "3.0")]
     assert names[:9] == ["boundary_accuracy", *accuracy]
-    assert names[9:] == [name.replace("accuracy", "f1") for name in names[:9]]
+    assert names[9:18] == [name.replace("accuracy", "accuracy_unmerged") for name in names[:9]]
+    assert names[18:] == [name.replace("accuracy", "f1") for name in names[:18]]
 
 
 def test_the_best_frames_of_the_published_videos_are_right_from_half_a_second_on() -> None:
@@ -102,6 +103,45 @@ def test_a_model_that_sees_no_difference_is_never_right_and_ties_everywhere() ->
     assert neutral == pytest.approx((5 + 4) / 2 / 19, abs=1 / 19)
     assert neutral is not None
     assert neutral > 0
+
+
+def test_a_change_that_happens_twice_is_true_at_both_times_and_unmerged_at_its_own() -> None:
+    rows = [Moment(f"v_{k}", "v", time, "a man", "stands", "sits", "Change", 4.0) for k, time in enumerate((0.7, 2.9))]
+    records = MomentSet("twice", (*rows, Moment("v_2", "v", 1.7, "a man", "sits", "stands", "Change", 4.0)))
+    found = scores_at(records, [2.9, 2.9, 1.7])
+    metrics = table(records, found).metrics
+    assert metrics["boundary_accuracy@0.5"].value == 1
+    assert metrics["boundary_accuracy_unmerged@0.5"].value == pytest.approx(2 / 3)
+    chances = [random_accuracy(gold, 4.0, (0.5,))[0] for gold in ((0.7,), (2.9,), (1.7,))]
+    assert metrics["boundary_accuracy_unmerged@0.5"].chance == pytest.approx(np.mean(chances))
+    # One prediction of one true moment is right, of two it has a recall of one half.
+    only = [metrics[f"boundary_f1{suffix}@0.1"].value for suffix in ("", "_unmerged")]
+    assert only == pytest.approx([(2 * f1_of_first(2) + f1_of_first(1)) / 3, 2 * f1_of_first(1) / 3])
+    (note,) = MOMENTS.notes(records, found)
+    assert note.startswith("2 of 3 queries have several true moments") and "boundary_accuracy_unmerged" in note
+    assert MOMENTS.notes(made(0.7, 2.0), found[:2]) == ()
+
+
+def f1_of_first(gold: int) -> float:
+    """F1 where only the best prediction hits, and so one of the gold moments; the expectation of GEB+'s draw."""
+    return sum(odds * 2 / (count + gold) for count, odds in enumerate(PREDICTION_COUNTS, start=1))
+
+
+def test_unmerged_numbers_of_the_published_videos_differ_in_the_queries_of_several_moments_alone() -> None:
+    records = published("val")
+    several = np.array([len(gold) > 1 for gold in records.gold])
+    assert several.sum() == 793
+    draw = np.random.default_rng(0)
+    found = [
+        FrameScores(times := frame_times(records.duration(moment.video)), *draw.random((2, len(times))))
+        for moment in records.moments
+    ]
+    (units,) = measure_moments(records, found)
+    values = {one.name: one.strict for one in units.values}
+    for name in ("boundary_accuracy", "boundary_f1", "boundary_accuracy@1.0"):
+        differs = values[name] != values[name.replace("accuracy", "accuracy_unmerged").replace("f1", "f1_unmerged")]
+        assert 0 < differs.sum() <= 793
+        assert not differs[~several].any()
 
 
 def test_results_are_broken_down_by_the_kind_of_change() -> None:
@@ -207,6 +247,8 @@ def test_a_template_that_is_filled_in_is_measured_and_compared(command: Callable
     assert [(row["metric"], row["only_a"], row["only_b"]) for row in compared] == [
         ("boundary_accuracy", 2, 0),
         ("boundary_f1", 2, 0),
+        ("boundary_accuracy_unmerged", 2, 0),
+        ("boundary_f1_unmerged", 2, 0),
     ]
 
 
