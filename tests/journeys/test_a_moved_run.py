@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 
+from tellapart.board.app import create_app
+from tellapart.board.records import read_in
+from tellapart.board.settings import BoardSettings
+from tellapart.board.store import Store
 from tellapart.records.run_folder import read_result
 
 Command = Callable[..., Any]
@@ -74,6 +79,25 @@ def test_a_bundled_run_is_sent_whole(ran: Command, tmp_path: Path) -> None:
     shown = ran("show", "other")
     assert (shown.code, shown.err) == (0, "")
     assert Path("other/report.html").read_bytes() == before
+
+
+@pytest.mark.parametrize("bundled", [False, True])
+def test_a_board_that_is_started_elsewhere_shows_the_pictures(ran: Command, tmp_path: Path, bundled: bool) -> None:
+    if bundled:
+        assert ran("show", "A/runs/hf", "--bundle").code == 0
+        shutil.rmtree("A/my_pairs")
+    shutil.move("A", "B")
+    settings = BoardSettings(runs=(tmp_path / "B" / "runs",))
+    with Store("sqlite://") as store:
+        read_in(store, settings, pytest.fail)
+        board = TestClient(create_app(settings, store))
+        (column,) = board.get("/?format=json").json()["columns"]
+        slug = column["link"]["args"]["slug"]
+        answers = [
+            board.get(f"/benchmarks/{slug}/items/{item}/pictures/{image}") for item in range(4) for image in range(2)
+        ]
+    assert {answer.status_code for answer in answers} == {200}
+    assert {answer.headers["content-type"] for answer in answers} == {"image/png"}
 
 
 def test_two_paths_to_one_set_are_one_benchmark(ran: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
