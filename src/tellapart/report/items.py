@@ -1,4 +1,4 @@
-"""Data of the page's item browser: every item's scores, margins and outcomes, and the order from worst to best."""
+"""Data of the page's item browser: items' scores, margins and outcomes, and their order from worst to best."""
 
 from __future__ import annotations
 
