@@ -300,7 +300,7 @@ def test_what_a_file_says_is_not_repeated_at_length_nor_turned_around(board: Mak
         file="s.jsonl",
     )
     assert seen["state"] == "refused"
-    assert len(seen["error"]) == 500
+    assert len(seen["error"]) < 200 and "aaaa" in seen["error"]
     assert seen["error"].startswith("s.jsonl:1: field 'label': expected ID_c0_i0; got '\\u202e<script>\\x1b[2J\\x00aaa")
     page = made.client.get(f"/submissions/{seen['id']}", headers={**made.of("ann"), **PAGE}).text
     assert "&lt;script&gt;" in page

@@ -227,8 +227,11 @@ def test_check_says_how_many_gates_hold_and_fails_when_one_falls(command, monkey
         (["run", "-m", "random", "--limit", "all"], "error: --limit all: give a number of items"),
         (["run", "-m", "random", "--device", "tpu"], "error: device 'tpu' is unknown; use one of cpu, cuda"),
         (["run", "--cache", "c", "--no-cache"], "error: --cache and --no-cache were both given"),
-        (["score", "winoground", "--scores", "gone.npz"], "error: gone.npz cannot be read: No such file"),
-        (["score", "winoground", "--scores", "gone.txt"], "error: gone.txt: scores are read from .npz, .csv or .jsonl"),
+        (["score", "winoground", "--scores", "gone.npz"], r"error: gone.npz: cannot be read \(No such file"),
+        (
+            ["score", "winoground", "--scores", "gone.txt"],
+            "error: gone.txt: scores are read from .npz, .csv, .jsonl or .npy",
+        ),
         (
             ["score", "winoground", "--scores", "a.csv", "--kind", "cosine"],
             "error: --kind cosine: use one of similarity",

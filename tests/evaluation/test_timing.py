@@ -310,7 +310,7 @@ def test_a_record_comes_back_from_its_file_as_it_was(measured: Timings, tmp_path
         ('{"schema": 2}', "has schema 2, this version reads 1; update tellapart"),
         ('{"schema": 1}', "is no file of `tellapart time`: field 'started': is missing"),
         ("[]", "is no file of `tellapart time`: input should be an object"),
-        ("{", "is no file of `tellapart time`: "),
+        ("{", r"timing\.json: is not valid JSON \(Expecting property name"),
         (None, r"timing\.json is missing; `tellapart time --out FILE` writes one"),
     ],
 )

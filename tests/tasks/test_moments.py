@@ -278,7 +278,6 @@ def with_first(records: MomentSet, **changes: Any) -> list[dict[str, Any]]:
         ({"before": None}, "something else than a list of finite numbers under 'before'"),
         ({"before": ["x"] * 20}, "something else than a list of finite numbers under 'before'"),
         ({"after": [True] * 20}, "something else than a list of finite numbers under 'after'"),
-        ({"after": [10**400] * 20}, "something else than a list of finite numbers under 'after'"),
         ({"after": [3e38] * 20}, "something else than a list of finite numbers under 'after'"),
         ({"id": "zzz"}, "none for 1 of 12: v0123456789_0A; 1 for unknown ids: zzz"),
         ({"id": ""}, r"s\.jsonl:1: no id; it is expected under 'id' or 'boundary_id'"),

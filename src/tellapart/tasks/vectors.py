@@ -74,8 +74,9 @@ def encode(
     pairs = PairSet(name, covering, Path(), read=session.pictures)
     hash_of = image_hashes(pairs, store=session.store)
     keys = [hash_of[image] for image in images], [text_hash(text) for text in texts]
-    rows = stack_vectors(session.store, model, [*keys[0], *keys[1]])
-    return rows[: len(images)], rows[len(images) :]
+    # Each side for itself: BLIP-2 has several vectors of an image, laid end to end.
+    sides = [stack_vectors(session.store, model, own) for own in keys]
+    return sides[0], sides[1]
 
 
 def similarity_table(model: DualEncoder, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
