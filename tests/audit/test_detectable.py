@@ -163,6 +163,7 @@ def test_what_is_not_judged_is_said(captioned: Made, pictured: Made) -> None:
     assert [each.name for each in detectability(pairs, pictures=True)[1]] == ["detectable: by an encoder"]
 
 
+@pytest.mark.slow
 def test_of_a_large_set_items_are_judged_that_are_spread_evenly(captioned: Made) -> None:
     pairs = captioned([("a", "b")] * (2 * MOST_ITEMS))
     finding = detectability(pairs, pictures=False)[0][0]

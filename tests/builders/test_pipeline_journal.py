@@ -190,6 +190,7 @@ def test_damage_that_comes_while_a_set_is_written_is_an_error_that_names_the_fil
             journal.outcome("a")
 
 
+@pytest.mark.slow
 def test_random_bytes_in_a_journal_are_found_or_harmless(tmp_path: Path) -> None:
     path, seen = tmp_path / "journal", Counter[str]()
     fill(path)

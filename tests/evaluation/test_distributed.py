@@ -286,6 +286,7 @@ def ranks_of(launcher: subprocess.Popen[str]) -> list[int]:
     return [pid for pid in map(int, children) if b"tellapart" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
+@pytest.mark.slow
 @needs_torch
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the ranks to kill in /proc")
 def test_a_run_that_lost_a_rank_goes_on_where_it_was(
@@ -328,6 +329,7 @@ def test_a_run_that_lost_a_rank_goes_on_where_it_was(
         assert store.counts().vectors == one.counts().vectors
 
 
+@pytest.mark.slow
 @needs_torch
 def test_two_machines_need_no_common_folder(
     made_set: Make, torchrun: Callable[..., subprocess.Popen[str]], tmp_path: Path

@@ -81,6 +81,7 @@ def test_three_files_of_one_system_are_one_row_everywhere(command: Command, file
             assert (model.label, len(entries), {entry.model_id for entry in entries}) == ("mine", 3, {model.id})
 
 
+@pytest.mark.slow
 def test_files_in_three_run_folders_are_one_system_still(command: Command, files: dict[str, Path]) -> None:
     for name, path in files.items():
         done = command("score", name, "--scores", path, "--data", "data", "--name", "mine", "--out", f"runs/{name}")

@@ -99,6 +99,7 @@ def test_models_lie_where_their_intervals_lie(make_run) -> None:
     assert found.sentences[1] == ("a is above chance, 16.67%; b is not distinguishable from chance; c is below chance.")
 
 
+@pytest.mark.slow
 def test_many_models_are_counted(make_run) -> None:
     found = concluded(*(share(make_run, 60 + k, 100, model=f"m{k}") for k in range(10)))
     assert "7 models are not distinguishable from it; 2 models after the first 8 were not tested" in found.sentences[0]

@@ -44,6 +44,7 @@ def test_a_few_wrong_items_of_a_small_subset_are_no_failing(make_run) -> None:
     assert found(make_run, [k not in {0, 2, 3} for k in range(60)], tags) == ()
 
 
+@pytest.mark.slow
 def test_many_subsets_of_one_quality_rarely_yield_one(make_run) -> None:
     """The level holds for all values together: of 30 sets, one or two would show one by accident."""
     rng = np.random.default_rng(0)

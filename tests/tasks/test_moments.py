@@ -127,6 +127,7 @@ def f1_of_first(gold: int) -> float:
     return sum(odds * 2 / (count + gold) for count, odds in enumerate(PREDICTION_COUNTS, start=1))
 
 
+@pytest.mark.slow
 def test_unmerged_numbers_of_the_published_videos_differ_in_the_queries_of_several_moments_alone() -> None:
     records = published("val")
     several = np.array([len(gold) > 1 for gold in records.gold])

@@ -98,6 +98,7 @@ def test_two_ranks_train_a_dual_encoder_as_one_does(said: Said, folder: Path) ->
     assert read_record(folder / "dual").ranks == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_two_ranks_cross_the_same_pairs_as_one(said: Said, folder: Path, name: str) -> None:
     run_training(read_config(folder / f"{name}.toml"), folder, folder / f"{name}-alone")

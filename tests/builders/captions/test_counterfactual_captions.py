@@ -199,6 +199,7 @@ def test_pairs_that_were_stopped_at_any_byte_go_on_to_the_same_file(recipe: Writ
         write_caption_pairs(path, out)
 
 
+@pytest.mark.slow
 def test_a_damaged_line_of_the_journal_is_decided_again_and_said_once(
     recipe: Write, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -111,6 +111,7 @@ def meta_shapes(open_clip: Any, architecture: str) -> dict[str, tuple[int, ...]]
     return {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "asked", "answer"),
     [

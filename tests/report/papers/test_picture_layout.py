@@ -93,6 +93,7 @@ def test_runs_with_long_names_are_drawn_without_collisions(save, kind, count) ->
     check(prepare_plot(kind, folders, PlotSettings())())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "values"), [(2, 3), (5, 14), (18, 3), (18, 14)])
 def test_a_heat_map_of_long_names_is_drawn_without_collisions(save, count, values) -> None:
     tags = [{"type": f"{LONG[number % len(LONG)][:40]} {number}"} for number in range(values)]
