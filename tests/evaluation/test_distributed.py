@@ -358,6 +358,7 @@ def test_two_machines_need_no_common_folder(
     assert not (tmp_path / "run-1").exists()
 
 
+@pytest.mark.slow
 @needs_torch
 def test_an_error_in_one_rank_ends_all_with_one_line(
     made_set: Make, torchrun: Callable[..., subprocess.Popen[str]], tmp_path: Path

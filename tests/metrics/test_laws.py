@@ -353,7 +353,10 @@ WRONG: list[tuple[str, Metric, Law]] = [
 ]
 
 
-@pytest.mark.parametrize(("mistake", "metric", "law"), WRONG, ids=[mistake for mistake, _, _ in WRONG])
+@pytest.mark.parametrize(
+    ("mistake", "metric", "law"),
+    [pytest.param(*one, id=one[0], marks=[pytest.mark.slow] if one[0] == "any equal scores" else []) for one in WRONG],
+)
 def test_a_wrong_metric_is_rejected_by_its_law(mistake: str, metric: Metric, law: Law) -> None:
     shape = (1, 3) if metric.name == "choice_score" else shapes_of(metric)[0]
     assert LAWS[law](METRICS[metric.name])

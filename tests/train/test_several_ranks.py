@@ -22,7 +22,10 @@ from tellapart.train.rows import read_rows
 from tellapart.train.seeds import over_seeds, train_seeds
 from tellapart.train.training_run import run_training
 
-pytestmark = pytest.mark.skipif(find_spec("transformers") is None, reason="fusion encoders need the extra 'models'")
+pytestmark = [
+    pytest.mark.slow,  # the two ranks start once for all that is asked here, which takes most of the time
+    pytest.mark.skipif(find_spec("transformers") is None, reason="fusion encoders need the extra 'models'"),
+]
 
 EQSIM = {"name": "eqsim", "variant": "v2-all", "normalise": "none", "alpha": 0.0}
 DUAL: dict[str, Any] = {"loss": EQSIM, "data": {"negative_captions": 0, "validation": "folder:train"}}
@@ -89,7 +92,6 @@ def near(one: Path, other: Path) -> None:
     assert far(weights(one), weights(other)) < 2e-5
 
 
-@pytest.mark.slow
 def test_two_ranks_train_a_dual_encoder_as_one_does(said: Said, folder: Path) -> None:
     run_training(read_config(folder / "dual.toml"), folder, folder / "dual-alone")
     near(folder / "dual-alone", folder / "dual")
@@ -98,7 +100,6 @@ def test_two_ranks_train_a_dual_encoder_as_one_does(said: Said, folder: Path) ->
     assert read_record(folder / "dual").ranks == 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_two_ranks_cross_the_same_pairs_as_one(said: Said, folder: Path, name: str) -> None:
     run_training(read_config(folder / f"{name}.toml"), folder, folder / f"{name}-alone")
@@ -106,7 +107,6 @@ def test_two_ranks_cross_the_same_pairs_as_one(said: Said, folder: Path, name: s
     assert [each[name] for each in said] == ["", ""]
 
 
-@pytest.mark.slow
 def test_two_ranks_train_every_seed_keep_what_is_done_and_one_of_them_says_it(said: Said, folder: Path) -> None:
     first, second = (each["seeds"] for each in said)
     assert [call["code"] for call in (*first, *second)] == [0] * 4, first + second
