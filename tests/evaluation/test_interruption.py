@@ -72,7 +72,7 @@ def test_a_run_that_was_cut_off_goes_on_where_it_was(
         assert process.returncode == -how
 
     cut = json.loads((out / "results.json").read_text())  # valid, and complete up to the last benchmark
-    assert [name.rsplit("/", 1)[-1] for name in cut["benchmarks"]] == ["first"]
+    assert [name.rsplit("/", 1)[-1] for name in cut["benchmarks"]] == ["folder:first"]
     first = next(iter(cut["benchmarks"].values()))
     samples = {path: path.stat().st_mtime_ns for path in (out / "samples").iterdir()}
 

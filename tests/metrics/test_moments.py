@@ -199,6 +199,10 @@ def test_the_worst_of_tied_candidates_may_be_the_one_nearest_to_a_gold_moment() 
     assert boundary_f1([1.0, 1.1, 2.3], [0.9, 0.5, 0.5], [1.0, 2.0], (0.4,), predictions=2)[0] == 1 / 2
 
 
+def test_a_sure_candidate_that_is_exactly_as_far_as_the_tolerance_is_no_hit_beside_tied_ones() -> None:
+    assert boundary_f1([0.5, 2.1, 2.2], [0.9, 0.5, 0.5], [1.0, 2.0], (0.5,), predictions=2)[0] == 1 / 2
+
+
 def test_the_drawn_number_is_that_of_its_seed_and_has_the_scripts_odds() -> None:
     drawn = [draw_prediction_count(seed) for seed in range(4000)]
     assert drawn == [draw_prediction_count(seed) for seed in range(4000)]

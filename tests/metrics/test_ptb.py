@@ -88,6 +88,8 @@ def test_no_annotation_file_is_without_a_digest() -> None:
         ("Building A. Smith", "building a. smith"),
         ("wow!! ?! !", "wow !! ?!"),
         ("well ----- done", "well ----- done"),
+        ("R&Lt;a", "r&l t a"),  # a name with "and" ends in the capital; the Java program has these tokens, too
+        ("TV&Gt;x", "tv&g t x"),
     ],
 )
 def test_rules_that_readers_of_a_token_list_stumble_on(caption: str, tokens: str) -> None:

@@ -242,7 +242,7 @@ def test_what_was_gained_and_what_lies_between_is_measured(tmp_path: Path) -> No
     settings = config(tmp_path, report={"benchmarks": names, "alphas": [0.0, 0.5, 1.0]})
     result = run_training(settings, tmp_path, tmp_path / "run", allow_leak=True)
     assert result.comparison is not None and result.sweep is not None
-    assert {row.benchmark for row in result.comparison.rows} == set(names)
+    assert {row.benchmark for row in result.comparison.rows} == {"folder:test", "demo-objects"}
     assert all(row.low is not None and row.low <= row.difference <= row.high for row in result.comparison.rows)
     assert list(result.sweep.curve) == [0.0, 0.5, 1.0]
     # The ends of the sweep are the start and the trained model themselves.
