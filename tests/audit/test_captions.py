@@ -163,6 +163,7 @@ def test_a_text_model_whose_output_is_not_one_number_a_text_is_an_error(captione
         text_scores(Broken(), captioned([("a", "b")]))
 
 
+@pytest.mark.slow
 def test_a_caption_that_is_better_english_is_found(captioned: Made) -> None:
     pairs = captioned([(f"a cat and {n} dogs sit on the mat", f"cat and {n} dogs sit mat") for n in range(30)])
     record = audit(pairs, Options(pictures=False, grammar_model="words"))
@@ -181,6 +182,7 @@ def test_an_unknown_model_of_grammar_is_refused(captioned: Made) -> None:
         audit(captioned([("a", "b c")] * 3), Options(pictures=False, grammar_model="link-gramar"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     shutil.which("link-parser") is None, reason="the Link Grammar parser (link-parser) is not installed"
 )

@@ -66,6 +66,7 @@ def logged(made: Any, what: str) -> int:
     return sum(entry["what"] == what for entry in made.service.log())
 
 
+@pytest.mark.slow
 def test_limits_of_a_day_and_in_all_hold_for_each_user(board: MakeBoard) -> None:
     made = board(4, limits={"daily": 2, "total": 3})
     counted = [made.measured(made.npz(made.right(share)))["state"] for share in (1.0, 0.5)]

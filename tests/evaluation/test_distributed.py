@@ -252,6 +252,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
+@pytest.mark.slow
 @needs_torch
 def test_two_ranks_give_the_numbers_of_one_process_bit_for_bit(
     made_set: Make, installed: Path, torchrun: Callable[..., subprocess.Popen[str]], tmp_path: Path
@@ -372,6 +373,7 @@ def test_an_error_in_one_rank_ends_all_with_one_line(
     assert "images/" in line
 
 
+@pytest.mark.slow
 @needs_torch
 def test_several_ranks_without_a_cache_are_refused(torchrun: Callable[..., subprocess.Popen[str]]) -> None:
     code, out, err = ended(torchrun("-m", "random", "--limit", 4, "--no-cache"))
