@@ -27,7 +27,7 @@ from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits
 from tellapart.board.submissions.hidden_items import HiddenPairs, HiddenRecords, hide, hide_records
 from tellapart.board.submissions.measuring import measure_sent
 from tellapart.board.submissions.task_file import suffix_for, write_task
-from tellapart.data.atomic import atomic_file
+from tellapart.data.atomic import atomic_file, sync_folder
 from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode
 from tellapart.data.pairset import PairSet, describe
@@ -208,7 +208,9 @@ def _make(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> None:
     try:
         write_task(draft / "task.zip", benchmark, hidden, pixels)
         (draft / "truth.json").write_text(json.dumps(hidden.to_json()), encoding="utf-8")
+        sync_folder(draft, deep=True)
         draft.rename(folder)
+        sync_folder(folder.parent)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 

@@ -24,7 +24,6 @@ from __future__ import annotations
 import fcntl
 import json
 import logging
-import os
 import secrets
 import shutil
 import sqlite3
@@ -44,6 +43,7 @@ from tellapart.board.submissions.prepared import Prepared
 from tellapart.board.submissions.process import MeasureResult, Message, Process, ReadResult
 from tellapart.board.submissions.queue_limits import QueueLimits
 from tellapart.board.submissions.refused import RefusedError
+from tellapart.data.atomic import sync_folder
 from tellapart.errors import ScoreError, TellapartError
 
 __all__ = ["Queue", "Receipt", "Upload", "Worker"]
@@ -144,7 +144,7 @@ class Queue:
             folder.mkdir(mode=0o700)
             upload.path.rename(folder / _stored_name(file))
             for each in (folder, self.folder):  # the file's name, too, survives a power cut
-                _sync(each)
+                sync_folder(each)
             with self.database.change() as rows:
                 if same := self._find_same(rows, account.user, benchmark, file, upload.sha256):
                     shutil.rmtree(folder, ignore_errors=True)
@@ -340,14 +340,6 @@ class Queue:
 def _stored_name(file: str) -> str:
     """Return the name under which a file is stored: its own ending, and nothing else of it."""
     return f"sent{PurePosixPath(file).suffix}"
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class Worker(Thread):

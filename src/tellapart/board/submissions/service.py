@@ -38,6 +38,7 @@ from tellapart.board.submissions.rounding import (
     submissions_for_all_labels,
     submissions_for_one_label,
 )
+from tellapart.data.atomic import sync_folder
 from tellapart.errors import RunError, StoreError
 from tellapart.records.result import Result
 
@@ -319,5 +320,6 @@ def _make_secret(path: Path) -> None:
             os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):
             path.hardlink_to(draft)
+        sync_folder(path.parent)  # or the next start after a power cut makes another, under which no token is good
     finally:
         Path(draft).unlink()
