@@ -20,6 +20,7 @@ from tellapart.cli.export import export_command
 from tellapart.cli.gap import gap_command
 from tellapart.cli.import_results import import_command
 from tellapart.cli.ls import ls_command
+from tellapart.cli.memory import describe_lack, refuse_little_memory
 from tellapart.cli.mine import mine_command
 from tellapart.cli.once import OnceCommand
 from tellapart.cli.plot import plot_command
@@ -79,6 +80,7 @@ def main() -> NoReturn:
     status = None
     try:
         try:
+            refuse_little_memory()
             status = app(prog_name="tellapart", standalone_mode=False)
         finally:
             if sys.stdout is not None:  # closed by the caller
@@ -88,14 +90,23 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (TellapartError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        _fail(describe_lack(error) or str(error))
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     except _TypedWrong as error:
         _explain(error)
         sys.exit(2)
+    except Exception as error:
+        lack = describe_lack(error)
+        if lack is None:  # a mistake of this program, to be reported with all that Python says of it
+            raise
+        _fail(lack)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(2)
 
 
 def _explain(error: Any) -> None:
