@@ -26,7 +26,7 @@ class Watch:
         self, store: Store, settings: BoardSettings, report: ReportProblem, *, seconds: float = SECONDS
     ) -> None:
         self._store, self._settings, self._report, self._seconds = store, settings, report, seconds
-        self._seen = signature(settings)
+        self._seen, self._version = signature(settings), 0
         self._good = time.monotonic()
         self._over = Event()
         self._thread = Thread(target=self._run, name="watch", daemon=True)
@@ -50,11 +50,11 @@ class Watch:
         Raises:
             TellapartError: it cannot be read in; other errors where the database fails.
         """
-        now = signature(self._settings)
-        changed = now != self._seen
+        now, version = signature(self._settings), self._store.latest()
+        changed = now != self._seen or version < self._version  # it only grows, unless somebody emptied the tables
         if changed:
             read_in(self._store, self._settings, self._report)
-        self._seen, self._good = now, time.monotonic()
+        self._seen, self._version, self._good = now, self._store.latest(), time.monotonic()
         return changed
 
     def _run(self) -> None:
