@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from tellapart.cli import main as main_module
-from tellapart.cli.memory import describe_lack
 from tellapart.errors import DataError
 
 resource = pytest.importorskip("resource", reason="this system has no limits of a process")
@@ -58,14 +57,14 @@ def test_each_librarys_words_become_one_line(
     assert "--batch-size" in told.err and "--workers" in told.err
 
 
-def test_a_message_that_hides_the_lack_is_told_as_the_lack() -> None:
-    try:
-        try:
-            raise MemoryError("Unable to allocate 9 GiB")
-        except MemoryError as error:
-            raise DataError("a.png: is no image") from error
-    except DataError as error:
-        assert "Unable to allocate 9 GiB" in (describe_lack(error) or "")
+def test_an_error_of_a_file_keeps_its_words_and_tells_of_memory(
+    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_: object) -> None:
+        raise DataError("a.npz: is damaged") from MemoryError("Unable to allocate 9 EiB")
+
+    monkeypatch.setattr(main_module, "app", fail)
+    assert command("run").err == "error: a.npz: is damaged (it may be too little memory)\n"
 
 
 def test_other_errors_are_not_taken_for_it(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:

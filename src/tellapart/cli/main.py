@@ -89,7 +89,9 @@ def main() -> NoReturn:
         # The reader of our output has closed it (`tellapart ls | head`): nothing can be printed, now or at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except (TellapartError, OSError) as error:
+    except TellapartError as error:  # it names the file, which may also promise more than any memory holds
+        _fail(f"{error}{'' if describe_lack(error) is None else ' (it may be too little memory)'}")
+    except OSError as error:
         _fail(describe_lack(error) or str(error))
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)

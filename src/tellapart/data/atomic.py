@@ -37,12 +37,14 @@ def sync_folder(folder: Path, *, deep: bool = False) -> None:
     if deep:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(_sync, folder.rglob("*")))
-    if os.name == "posix":  # others open no folder
-        _sync(folder)
+    _sync(folder)
 
 
 def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+    posix = os.name == "posix"
+    if not posix and path.is_dir():  # which cannot be opened there
+        return
+    descriptor = os.open(path, os.O_RDONLY if posix else os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:
