@@ -10,7 +10,7 @@ from tellapart.benchmarks.find import declared_benchmark
 from tellapart.errors import RunError, require
 from tellapart.records.result import BenchmarkResult, Result, Value
 from tellapart.report.measured import first_metrics
-from tellapart.report.numbers import is_imported, percent
+from tellapart.report.numbers import is_imported, percent, worth_text
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
@@ -164,6 +164,8 @@ def _about(record: BenchmarkResult, value: Value) -> dict[str, Any]:
         facts |= {"interval": [value.low, value.high], "level": value.level, "method": value.method}
     if value.n:
         facts |= {"items": value.n, "clusters": value.clusters, "ties": value.ties}
+    if value.effective is not None:
+        facts["effective_items"] = round(value.effective, 1)
     if record.limited_from is not None:
         facts["limited_from"] = record.limited_from
     if record.published_items is not None:
@@ -179,7 +181,8 @@ def _note(record: BenchmarkResult, value: Value) -> str:
     if is_imported(record):
         return "; ".join(record.notes)
     cut = "" if record.limited_from is None else f" of {record.limited_from}"
-    parts = [f"{value.n}{cut} items, a tie is never right"]
+    worth = worth_text([value])
+    parts = [f"{value.n}{cut} items{f' ({worth})' if worth else ''}, a tie is never right"]
     if record.published_items is not None:
         parts.append(f"not the published files, which hold {record.published_items} records")
     if value.low is not None and value.high is not None:
