@@ -143,6 +143,34 @@ def test_a_headline_that_cannot_fall_does_not_stop_beside_one_that_can(made_set:
     assert {row.verdict for row in regression_gate(base, other).rows} <= {"too few items", "improvement"}
 
 
+def test_a_bias_is_shown_and_not_judged(tmp_path: Path) -> None:
+    """It goes from -1 to 1 and 0 is best, so that to fall is no loss; what it took from Holm the score has again."""
+    from tellapart.evaluation.regression_gate import judge
+    from tellapart.evaluation.shared_benchmarks import SharedBenchmark
+    from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Value
+    from tellapart.records.systems import System
+
+    values = np.ones((30, 2))
+    bias = np.column_stack([np.ones(30), -np.ones(30)])
+    metrics = {
+        name: Value(value=1, method="wilson", n=30, clusters=30, average="items")
+        for name in ("both_orders", "order_bias")
+    }
+    record = BenchmarkResult(title="asked", fingerprint="0", metrics=metrics, origin="here")
+    shared = SharedBenchmark(
+        "asked", {0: record, 1: record}, np.arange(30).astype(str), (), {"both_orders": values, "order_bias": bias}
+    )
+    run = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, command="", versions={})
+    system = System("a", {}, Result(run=run, model=ModelRecord(name="a"), benchmarks={}))
+    found = judge([system, system], [shared], max_drop=1)
+    assert found.passed
+    assert [(row.metric, row.verdict) for row in found.rows] == [
+        ("both_orders", "no difference seen"),
+        ("order_bias", "not tested"),
+    ]
+    assert "neither more nor less is better" in found.rows[1].reason
+
+
 def test_a_folder_of_two_models_is_refused(made_set: Make, tmp_path: Path) -> None:
     folder = made_set(n=12)
     for name in ("a", "b"):

@@ -8,6 +8,7 @@ items than the base's, and a benchmark whose items are too few to show any fall.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -29,6 +30,9 @@ __all__ = ["ALPHA", "GateResult", "GateRow", "judge", "regression_gate"]
 
 #: The family-wise error over all headlines of the gate.
 ALPHA = 0.05
+
+#: Headlines of which neither more nor less is better: what an answer owes to the order of its options.
+_SIGNED = frozenset({"order_bias", "pairing_bias"})
 
 Verdict = Literal[
     "regression", "improvement", "no difference seen", "too few items", "not tested", "missing", "not comparable"
@@ -162,6 +166,10 @@ def judge(
         unjudged: rows of benchmarks that are not shared.
         added: benchmarks that only the new one measured.
     """
+    shared = [
+        replace(one, outcomes={metric: values for metric, values in one.outcomes.items() if metric not in _SIGNED})
+        for one in shared
+    ]
     testable = [one for one in shared if one.outcomes]
     compared = compare_pairs(systems, testable, [(0, 1)], seed=seed)[0] if testable else None
     tests = compared.rows if compared else ()
@@ -247,8 +255,9 @@ def _by_limit(
     benchmark: str, metric: str, base: BenchmarkResult, new: BenchmarkResult, max_drop: float | None
 ) -> GateRow:
     one, other = base.metrics[metric], new.metrics[metric]
-    beyond = _beyond(one.value - other.value, max_drop)
-    reason = f"beyond --max-drop {max_drop:g}" if beyond else "it has no value of each item, and so no paired test"
+    beyond = metric not in _SIGNED and _beyond(one.value - other.value, max_drop)
+    why = "0 is best, and neither more nor less is better" if metric in _SIGNED else "it has no value of each item"
+    reason = f"beyond --max-drop {max_drop:g}" if beyond else why
     return GateRow(
         benchmark=benchmark,
         metric=metric,
