@@ -105,9 +105,8 @@ class HubRepository:
                 raise RunError(f"{self.page}: {why.removesuffix(', or').rstrip(';')}")
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore", UserWarning
-                )  # the hub's advice on a card (no licence) is not ours to give
+                # The hub's advice on a card (no licence) is its owner's.
+                warnings.simplefilter("ignore", UserWarning)
                 return what()
         except errors.GatedRepoError as error:
             raise RunError(f"{self.page} is gated: accept its conditions there, and set {TOKEN}") from error
