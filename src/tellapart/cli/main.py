@@ -24,6 +24,7 @@ from tellapart.cli.memory import describe_lack, refuse_little_memory
 from tellapart.cli.mine import mine_command
 from tellapart.cli.once import OnceCommand
 from tellapart.cli.plot import plot_command
+from tellapart.cli.push import push_command
 from tellapart.cli.run import run_command
 from tellapart.cli.score import score_command
 from tellapart.cli.serve import board_app, serve_command
@@ -63,6 +64,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "table": table_command,
     "import": import_command,
     "convert": convert_command,
+    "push": push_command,
     "ls": ls_command,
 }
 for _name, _command in _COMMANDS.items():
