@@ -21,7 +21,6 @@ nothing new and so costs nothing.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -32,7 +31,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 from tellapart.board.submissions.accounts import Account
@@ -44,6 +43,8 @@ from tellapart.board.submissions.prepared import Prepared
 from tellapart.board.submissions.process import MeasureResult, Message, Process, ReadResult
 from tellapart.board.submissions.queue_limits import QueueLimits
 from tellapart.board.submissions.refused import RefusedError
+from tellapart.board.tireless import TirelessThread
+from tellapart.data.lock import take_lock
 from tellapart.errors import ScoreError, TellapartError
 
 __all__ = ["Queue", "Receipt", "Upload", "Worker"]
@@ -172,12 +173,11 @@ class Queue:
     @contextmanager
     def lock(self) -> Iterator[bool]:
         """Lock the queue, and recover the file of a server that died; yield False if another process has the lock."""
-        with (self.folder / ".lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
+        held = take_lock(self.folder / ".lock")
+        if held is None:
+            yield False
+            return
+        with held:
             self._recover()
             yield True
 
@@ -350,7 +350,7 @@ def _sync(folder: Path) -> None:
         os.close(descriptor)
 
 
-class Worker(Thread):
+class Worker(TirelessThread):
     """The thread that measures a queue's files while the server runs.
 
     Args:
@@ -363,23 +363,21 @@ class Worker(Thread):
     def __init__(
         self, queue: Queue, closed: Callable[[], frozenset[str]], after: Callable[[], None], *, every: float = 5.0
     ) -> None:
-        super().__init__(name="submissions", daemon=True)
+        super().__init__("submissions", self._take_turn, queue.stopping)
         self.queue, self.closed, self.after, self.every = queue, closed, after, every
         self._reported: frozenset[str] | None = None  # closed benchmarks at the last call of `after`
 
-    def run(self) -> None:
-        """Measure files until `stop`; an error with one file does not end the thread."""
-        stopping = self.queue.stopping
-        while not stopping.is_set():
-            try:
-                with self.queue.lock() as locked:
-                    while locked and not stopping.is_set():
-                        self._work()
-            except (OSError, sqlite3.Error, TellapartError):
-                pass  # a full disk or a locked database passes; the file is tried again
-            except Exception:  # or the queue would stop without a word
-                logging.getLogger(__name__).exception("a file could not be measured; it is tried again")
-            stopping.wait(self.every / 5)
+    def _take_turn(self) -> float:
+        """Measure files until `stop` or an error; return the seconds until it is tried again."""
+        try:
+            with self.queue.lock() as locked:
+                while locked and not self.queue.stopping.is_set():
+                    self._work()
+        except (OSError, sqlite3.Error, TellapartError):
+            pass  # a full disk or a locked database passes; the file is tried again
+        except BaseException:  # or the queue would stop without a word
+            logging.getLogger(__name__).exception("a file could not be measured; it is tried again")
+        return self.every / 5
 
     def _work(self) -> None:
         self.queue.wake.clear()
