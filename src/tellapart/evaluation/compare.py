@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,16 @@ from tellapart.stats.power import detectable_difference
 __all__ = ["Comparison", "MetricComparison", "compare", "compare_pairs", "correct", "match_benchmarks"]
 
 
-_Tested = TypeVar("_Tested", bound=BaseModel)
+class _HasP(Protocol):
+    """A test's row before it is corrected."""
+
+    @property
+    def p(self) -> float: ...
+
+    def model_copy(self, *, update: dict[str, Any]) -> Self: ...
+
+
+_Tested = TypeVar("_Tested", bound=_HasP)
 
 
 class MetricComparison(BaseModel, frozen=True):

@@ -234,6 +234,9 @@ class Queue:
     def _read(self, id_: str, file: str, prepared: Prepared, limits: str) -> bytes:
         """Return the checked form of a file; or record the file's end, and return nothing."""
         folder, stored = self.folder / id_, _stored_name(file)
+        if not (folder / stored).is_file():  # uploads and database are of different backups
+            self._end(id_, "failed", "the file is no longer on the server, and does not count; send it again")
+            return b""
         size = (folder / stored).stat().st_size
         job = {
             "file": stored,
