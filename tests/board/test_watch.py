@@ -21,7 +21,7 @@ from sqlmodel import select
 
 from tellapart.board import watch as watch_module
 from tellapart.board.app import create_app
-from tellapart.board.records import read_in, signature
+from tellapart.board.records import _for_readers, read_in, signature
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
 from tellapart.board.tables import Model
@@ -242,3 +242,10 @@ def test_healthz_says_how_old_the_board_is() -> None:
         age = 61.0
         late = app.get("/healthz")
         assert (late.status_code, late.json()["state"]) == (503, "stale")
+
+
+def test_a_reason_holds_no_letter_that_a_database_refuses() -> None:
+    said = _for_readers(
+        "/srv/runs/a/results.json: 'x\0\udcff' in /home/ann/.cache/y.json", Path("/srv/runs/a/results.json")
+    )
+    assert said == "results.json: 'x??' in …/y.json"

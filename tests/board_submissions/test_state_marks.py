@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from tellapart.board.submissions import backup
 from tellapart.board.submissions.accounts import Account
 from tellapart.board.submissions.backup import back_up, check_backup, check_state
 from tellapart.board.submissions.prepared import read_truth
@@ -326,3 +327,21 @@ def test_a_backup_of_a_busy_board_is_whole(board: MakeBoard, tmp_path: Path) -> 
     finally:
         over.set()
         busy.join()
+
+
+def test_a_file_that_is_refused_while_it_is_copied_is_no_gap(
+    board: MakeBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, copied = board(8), []
+    made.send(made.npz(made.right()))
+
+    def end_it_first(uploads: Path, copy: Path) -> None:
+        if not copied:
+            made.queue._end(next(uploads.glob("*/")).name, "refused", "too late")
+        copied.append(copy)
+        copy_uploads(uploads, copy)
+
+    copy_uploads = backup._copy_uploads
+    monkeypatch.setattr(backup, "_copy_uploads", end_it_first)
+    back_up(made.service.state, tmp_path / "copy")
+    assert len(copied) == 2 and list(check_backup(tmp_path / "copy")) == []

@@ -119,7 +119,8 @@ def _is_own(settings: BoardSettings, source: Source) -> bool:
 def _for_readers(problem: str, path: Path) -> str:
     """Return why a file could not be read, on one line and without where it lies on this machine."""
     line = " ".join(problem.split()).replace(f"{path.parent}{os.sep}", "")
-    return _FOLDERS.sub("…/", line)[:_MOST_LETTERS] or "it cannot be read"
+    printable = "".join(letter if letter.isprintable() else "?" for letter in _FOLDERS.sub("…/", line)[:_MOST_LETTERS])
+    return printable or "it cannot be read"
 
 
 def _digest(path: Path) -> str:

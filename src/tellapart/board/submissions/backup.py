@@ -2,7 +2,7 @@
 
 A backup is a folder: `state`, which takes the place of a state's folder as it is, and `manifest.json` with the size and
 SHA-256 of each of its files. The database is copied in one transaction, before the uploads: every file that a row of it
-waits for was on the disk by then.
+waits for was on the disk by then. Where one of them was refused and deleted meanwhile, both are copied again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,15 @@ from pydantic import BaseModel, ConfigDict
 from tellapart.board.submissions.database import Database
 from tellapart.board.submissions.prepared import read_truth
 from tellapart.board.submissions.published import read_measured
-from tellapart.board.submissions.state import DATABASE, SECRET, digest_of, find_losses, look_into, write_marker
+from tellapart.board.submissions.state import (
+    DATABASE,
+    SECRET,
+    SECRET_BYTES,
+    digest_of,
+    find_losses,
+    look_into,
+    write_marker,
+)
 from tellapart.data.atomic import atomic_folder
 from tellapart.data.rows import read_object
 from tellapart.data.validation import validate_table
@@ -31,6 +39,9 @@ __all__ = ["MANIFEST", "back_up", "check_backup", "check_state"]
 
 MANIFEST = "manifest.json"
 """The list of a backup's files."""
+
+#: How often the database and the uploads are copied until they agree.
+_MOST_TIMES = 10
 
 _UNDER_WAY = ("received", "validated", "measuring")
 
@@ -73,9 +84,14 @@ def back_up(state: Path, target: Path) -> Manifest:
         copy = draft / "state"
         copy.mkdir(mode=0o700)
         shutil.copy2(state / SECRET, copy / SECRET)
-        _copy_database(state / DATABASE, copy / DATABASE)
-        for folder in ("hidden", "uploads"):
-            shutil.copytree(state / folder, copy / folder, ignore=_ignore_drafts, dirs_exist_ok=True)
+        if (state / "hidden").is_dir():
+            shutil.copytree(state / "hidden", copy / "hidden", ignore=_ignore_drafts)
+        for _ in range(_MOST_TIMES):
+            _copy_database(state / DATABASE, copy / DATABASE)
+            _copy_uploads(state / "uploads", copy / "uploads")
+            with look_into(copy / DATABASE, at_rest=True) as rows:
+                if not any(_find_lost_uploads(copy, rows)):
+                    break
         with look_into(copy / DATABASE, at_rest=True) as rows:
             write_marker(copy, (copy / SECRET).read_bytes(), Database.read_counters(rows))
         if problem := next(check_state(copy, at_rest=True), None):
@@ -101,6 +117,18 @@ def _copy_database(path: Path, copy: Path) -> None:
             target.execute("PRAGMA journal_mode = DELETE")  # one file: the board switches it back
     except sqlite3.Error as error:
         raise StoreError(f"{path} cannot be copied: {error}") from error
+
+
+def _copy_uploads(uploads: Path, copy: Path) -> None:
+    """Copy the files that were sent, but for those that are deleted meanwhile."""
+    copy.mkdir(mode=0o700, exist_ok=True)
+    for folder in uploads.glob("[!.]*/"):
+        try:
+            shutil.copytree(folder, copy / folder.name, dirs_exist_ok=True)
+        except OSError:
+            if folder.exists():
+                raise
+            shutil.rmtree(copy / folder.name, ignore_errors=True)
 
 
 def _ignore_drafts(_folder: str, names: list[str]) -> set[str]:
@@ -147,7 +175,7 @@ def check_state(state: Path, *, at_rest: bool = False) -> Iterator[str]:
     """
     losses = list(find_losses(state, at_rest=at_rest))
     yield from losses
-    if (state / SECRET).exists() and (state / SECRET).stat().st_size != 32:
+    if (state / SECRET).exists() and (state / SECRET).stat().st_size != SECRET_BYTES:
         yield f"{state / SECRET} is not a secret that this server made"
     marks: dict[str, str] = {}
     try:
@@ -157,11 +185,9 @@ def check_state(state: Path, *, at_rest: bool = False) -> Iterator[str]:
     except (sqlite3.Error, OSError) as error:
         if not losses:
             yield f"{state / DATABASE} cannot be used as the board's database: {error}"
-    for folder in sorted(
-        {*(state / "hidden").glob("[!.]*"), *(state / "hidden" / name.split("/")[0] for name in marks)}
-    ):
-        if folder.name != SECRET:
-            yield from _check_prepared(folder, marks)
+    marked = {state / "hidden" / name.partition("/")[0] for name in marks if "/" in name}
+    for folder in sorted({*(state / "hidden").glob("[!.]*"), *marked}):
+        yield from _check_prepared(folder, marks)
 
 
 def _check_rows(state: Path, rows: sqlite3.Connection) -> Iterator[str]:
@@ -175,6 +201,10 @@ def _check_rows(state: Path, rows: sqlite3.Connection) -> Iterator[str]:
             read_measured(row, private=True)
         except StoreError as error:
             yield str(error)
+    yield from _find_lost_uploads(state, rows)
+
+
+def _find_lost_uploads(state: Path, rows: sqlite3.Connection) -> Iterator[str]:
     for row in rows.execute("SELECT id, state FROM submission"):
         if row["state"] in _UNDER_WAY and not any((state / "uploads" / row["id"]).glob("sent*")):
             again = "SELECT state FROM submission WHERE id = ?"

@@ -33,6 +33,7 @@ __all__ = [
     "MARKER",
     "REMEDY",
     "SECRET",
+    "SECRET_BYTES",
     "digest_of",
     "find_losses",
     "look_into",
@@ -49,7 +50,8 @@ REMEDY = (
 )
 """What to do about a loss."""
 
-_BYTES = 32  # of a secret
+SECRET_BYTES = 32
+"""The size of a secret."""
 
 
 class Marker(BaseModel):
@@ -132,7 +134,7 @@ def find_losses(state: Path, *, at_rest: bool = False) -> Iterator[str]:
         yield f"{database} {gone}, and with it every account, limit and closing"
     if (known or counters) and not secret.exists():
         yield f"{secret} is gone: every token is void without it, and no task could be made again"
-    elif secret.exists() and secret.stat().st_size == _BYTES:
+    elif secret.exists() and secret.stat().st_size == SECRET_BYTES:
         own = _fingerprint(secret.read_bytes())
         if marks.get("secret", own) != own:
             yield f"{secret} is not the one that the database and the tokens were made with"
@@ -190,7 +192,7 @@ def _read_secret(state: Path) -> bytes:
         open_to_others = path.stat().st_mode & 0o077 or state.stat().st_mode & 0o022
     except OSError as error:
         raise StoreError(f"{state} cannot hold the server's state: {error}; look at [submissions] state") from error
-    if len(secret) != _BYTES:
+    if len(secret) != SECRET_BYTES:
         raise StoreError(f"{path} is not the secret that this server made; restore it, or no file can be measured")
     if foreign:
         raise StoreError(f"{foreign[0]} belongs to another user, who could read or change it; use a folder of your own")
@@ -204,7 +206,7 @@ def _make_secret(path: Path) -> None:
     number, draft = tempfile.mkstemp(prefix=".secret-", dir=path.parent)
     try:
         with os.fdopen(number, "wb") as file:
-            file.write(secrets.token_bytes(_BYTES))
+            file.write(secrets.token_bytes(SECRET_BYTES))
             file.flush()
             os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):
