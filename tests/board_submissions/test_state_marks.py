@@ -97,7 +97,7 @@ LOSSES = {
     "a table that is gone": (lambda ended: change_database(ended, "DROP TABLE session"), "it has no table 'session'"),
     "rows that are gone": (
         lambda ended: change_database(ended, "DELETE FROM submission"),
-        "is older than the state beside it: its submissions were 2, and are 0",
+        "is older than marker.json beside it: its submissions were 2, and are 0",
     ),
     "a marker that is none": (
         lambda ended: (ended.state / "marker.json").write_text('{"secret": 7}'),

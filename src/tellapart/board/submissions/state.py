@@ -143,7 +143,7 @@ def find_losses(state: Path, *, at_rest: bool = False) -> Iterator[str]:
     if counters and marker:
         for name, least in marker.counters.items():
             if (found := counters.get(name, 0)) < least:
-                yield f"{database} is older than the state beside it: its {name} were {least:,}, and are {found:,}"
+                yield f"{database} is older than {MARKER} beside it: its {name} were {least:,}, and are {found:,}"
                 break
 
 
