@@ -84,8 +84,8 @@ class Submissions:
         with self.database.change() as rows:
             marks = self.database.read_marks(rows)
             for each in self.prepared.values():
-                for path in (each.truth, each.task_file):
-                    name, digest = f"{each.benchmark.name}/{path.name}", digest_of(path)
+                for path, digest in ((each.truth, digest_of(each.truth)), (each.task_file, each.fingerprint)):
+                    name = f"{each.benchmark.name}/{path.name}"
                     if marks.get(name, digest) != digest:
                         raise StoreError(f"{path} is not the file that was prepared; {REMEDY}")
                     rows.execute("INSERT OR IGNORE INTO mark VALUES (?, ?)", (name, digest))
