@@ -52,7 +52,7 @@ UNDER_WAY = ("received", "validated", "measuring")
 
 @dataclass
 class Attack:
-    """The board's folder, its server, and what happened to it."""
+    """The board's folder, its server, and what happened to it; `enough` ends the adding of runs, `over` all threads."""
 
     folder: Path
     port: int
@@ -64,6 +64,7 @@ class Attack:
     oldest: float = 0.0
     asked: int = 0
     killed: int = 0
+    enough: Event = field(default_factory=Event)
     over: Event = field(default_factory=Event)
     runs: Lock = field(default_factory=Lock)
 
@@ -71,7 +72,7 @@ class Attack:
         """Add a run every few seconds, whole at once, as `tellapart run` ends."""
         template = json.loads((self.folder / "first" / "results.json").read_text())
         for number in range(10_000):
-            if self.over.wait(every):
+            if self.enough.wait(every):
                 return
             name = f"model{number}"
             template["model"] |= {"name": name, "fingerprint": name}
@@ -207,6 +208,8 @@ def run(folder: Path, options: argparse.Namespace) -> dict[str, object]:
         for thread in threads[2:]:
             thread.join()
         states = states_of(attack)
+        attack.enough.set()
+        threads[0].join()
         end = time.monotonic() + OLDEST
         while attack.shown != attack.added.keys() and time.monotonic() < end:
             time.sleep(0.25)
