@@ -205,6 +205,7 @@ def _pairing(name: str, place: Locations | None) -> Benchmark:
         title=f"{pairs.title}; in words",
         task="pairing",
         shape=None,
+        rows="",
         load=load,
         pictures=lambda at: load(at).read_bytes,
         known=None,
