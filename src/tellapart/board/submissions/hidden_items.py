@@ -22,6 +22,7 @@ from pydantic import TypeAdapter
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.errors import quote
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.registry import HIDEABLE, TASKS
 from tellapart.tasks.task import Task
@@ -104,13 +105,26 @@ class HiddenPairs:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> HiddenPairs:
         """Make it of what `to_json` returned; other content is a KeyError, TypeError or ValueError."""
-        return cls(
+        hidden = cls(
             items=tuple(Item.model_validate(row) for row in content["items"]),
             texts=tuple(map(tuple, content["texts"])),
             images=tuple(map(tuple, content["images"])),
             public=tuple(content["public"]),
             sources=content["sources"],
         )
+        hidden._check_orders()
+        return hidden
+
+    def _check_orders(self) -> None:
+        if len({item.shape for item in self.items}) != 1:
+            raise ValueError("its items are not of one shape")
+        if not all(isinstance(each, bool) for each in self.public):
+            raise ValueError("its list of public items holds something else than true and false")
+        if {len(self.texts), len(self.images), len(self.public)} != {len(self.items)}:
+            raise ValueError("its items, orders and public items are not equally many")
+        for item, texts, images in zip(self.items, self.texts, self.images, strict=True):
+            if (sorted(images), sorted(texts)) != tuple(list(range(size)) for size in item.shape):
+                raise ValueError(f"item {quote(item.id)}: its order of texts or images is no order of so many")
 
 
 def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") -> HiddenPairs:
@@ -251,7 +265,12 @@ class HiddenRecords:
         """Make it of what `to_json` returned; other content is a KeyError, TypeError or ValueError."""
         task = content["task"]
         records = TypeAdapter(HIDEABLE[task].records).validate_python(content["records"])
-        return cls(task, records, tuple(content["public"]), content["sources"])
+        public = tuple(content["public"])
+        if len(public) != len(getattr(records, HIDEABLE[task].rows)) or not all(
+            isinstance(each, bool) for each in public
+        ):
+            raise ValueError("its list of public records is not one of true and false for each record")
+        return cls(task, records, public, content["sources"])
 
 
 def hide_records(task: Task, records: Any, key: bytes, public_share: float, suffix: str) -> HiddenRecords:

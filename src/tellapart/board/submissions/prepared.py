@@ -33,6 +33,7 @@ from tellapart.data.images import decode
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.rows import read_object
 from tellapart.data.scores import ScoreKind
+from tellapart.data.validation import first_problem
 from tellapart.errors import DataError, TellapartError
 from tellapart.metrics.registry import defined_for
 from tellapart.tasks.pairing import PAIRING
@@ -174,8 +175,9 @@ def read_truth(path: Path) -> HiddenPairs | HiddenRecords:
     content = read_object(path)
     try:
         return HiddenRecords.from_json(content) if "task" in content else HiddenPairs.from_json(content)
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path} is not the truth of a hidden benchmark ({error}); restore it from a copy") from error
+    except (DataError, KeyError, TypeError, ValueError) as error:
+        what = first_problem(error)
+        raise DataError(f"{path} is not the truth of a hidden benchmark ({what}); restore it from a copy") from error
 
 
 def _write_published(hidden: HiddenPairs | HiddenRecords, path: Path) -> None:
