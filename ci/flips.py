@@ -174,8 +174,8 @@ def main() -> int:
         for name in given.files:
             record["files"][name] = flip_file(name, Path(scratch), given.flips, given.seed)
             print(name, json.dumps(record["files"][name], indent=1), flush=True)
-    if given.out:
-        given.out.write_text(json.dumps(record, indent=1) + "\n")
+            if given.out:  # after each: it takes long
+                given.out.write_text(json.dumps(record, indent=1) + "\n")
     return 1 if any(one["bad"] for one in record["files"].values()) else 0
 
 

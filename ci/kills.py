@@ -295,8 +295,8 @@ def main() -> int:
         for name in given.jobs:
             record["jobs"][name] = kill_job(name, Path(scratch), given.kills, given.seed)
             print(name, json.dumps(record["jobs"][name], indent=1), flush=True)
-    if given.out:
-        given.out.write_text(json.dumps(record, indent=1) + "\n")
+            if given.out:  # after each: it takes long
+                given.out.write_text(json.dumps(record, indent=1) + "\n")
     return 1 if any(job["bad"] for job in record["jobs"].values()) else 0
 
 
