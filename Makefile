@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 EXTRAS := hub,models,build,ray,train,plot,board,postgres,dev
 
-.PHONY: demo demo-build serve test test-slow test-all mutants extras lint types docs bench real-encoder clean
+.PHONY: demo demo-build serve test test-slow test-all mutants gates extras lint types docs bench real-encoder clean
 
 demo: $(VENV)/.core
 	$(BIN)/tellapart run --out runs/demo
@@ -39,6 +39,12 @@ extras:
 # Every small mistake in every metric must fail a test; `make test` tries a sample of them.
 mutants: $(VENV)/.test
 	$(BIN)/python ci/mutate.py
+
+# Damaged files at every door, kills, and flipped bits, in full (about half an hour); `make test-slow` tries a sample.
+gates: $(VENV)/.test
+	$(BIN)/python ci/gates.py --inputs 20000 --out bench/records/gates.json
+	$(BIN)/python ci/flips.py --flips 100 --out bench/records/flips.json
+	$(BIN)/python ci/kills.py --kills 20 --out bench/records/kills.json
 
 # Style, and the lower bounds of pyproject.toml against the advisories that the repository keeps.
 lint: $(VENV)/.test

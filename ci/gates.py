@@ -2,7 +2,8 @@
 
     python ci/gates.py --inputs 20000 --out bench/records/gates.json
 
-Each input is a valid file of one of the formats of `doors.py`, damaged in one of its ways; seed and number make it, so
+Each input is a valid file of one of the formats of `doors.py` and `made_doors.py`, damaged in one of the ways of
+`damage.py`; seed and number make it, so
 that any one can be made again: `--only NUMBER` reads one and prints what comes of it. Inputs are read in processes
 forked for a hundred each; one that says nothing for ten seconds is ended and counted. Where a flipped bit makes one
 valid number of another, no reader of a plain text can know: such files count as `other`; cut and doubled files, keys
@@ -30,7 +31,9 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.append(str(Path(__file__).parent))
 
-from doors import Door, damage, open_doors
+from damage import damage
+from doors import Door, open_doors
+from made_doors import open_made_doors
 
 from tellapart.errors import TellapartError
 
@@ -48,9 +51,9 @@ _PATIENCE, _MOST_MEMORY, _BATCH = 10.0, 2 << 30, 100
 def try_input(doors: dict[str, Door], seed: int, number: int) -> dict[str, Any]:
     """Damage one file and read it; return its door, the damage and what came of it."""
     drawn = random.Random(f"{seed}:{number}")
-    name = drawn.choice(sorted(doors))
+    name = _draw_door(doors, drawn)
     door = doors[name]
-    way, data = damage(door, drawn)
+    way, data = damage(door.valid, drawn)
     door.path.write_bytes(data)
     tried: dict[str, Any] = {"number": number, "door": name, "way": way}
     try:
@@ -72,6 +75,11 @@ def try_input(doors: dict[str, Door], seed: int, number: int) -> dict[str, Any]:
         door.path.write_bytes(door.valid)
 
 
+def _draw_door(doors: dict[str, Door], drawn: random.Random) -> str:
+    names = sorted(doors)
+    return drawn.choices(names, [1 if doors[name].slow else 10 for name in names])[0]
+
+
 def _run_batch(doors: dict[str, Door], seed: int, numbers: range) -> list[dict[str, Any]]:
     """Read a batch in forks of this process, a new one after each input that ended the last one."""
     done: list[dict[str, Any]] = []
@@ -89,8 +97,8 @@ def _run_batch(doors: dict[str, Door], seed: int, numbers: range) -> list[dict[s
         if len(done) < len(numbers):
             number = numbers[len(done)]
             drawn = random.Random(f"{seed}:{number}")
-            name = drawn.choice(sorted(doors))
-            done.append({"number": number, "door": name, "way": damage(doors[name], drawn)[0], "outcome": ended})
+            name = _draw_door(doors, drawn)
+            done.append({"number": number, "door": name, "way": damage(doors[name].valid, drawn)[0], "outcome": ended})
             doors[name].path.write_bytes(doors[name].valid)
     return done
 
@@ -135,10 +143,12 @@ def main() -> int:
     options.add_argument("--inputs", type=int, default=20_000)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--only", type=int)
+    options.add_argument("--doors", nargs="*", default=[])
     options.add_argument("--out", type=Path)
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        doors = open_doors(Path(scratch))
+        doors = open_doors(Path(scratch)) | open_made_doors(Path(scratch))
+        doors = {name: doors[name] for name in given.doors or doors}
         for door in doors.values():
             door.read()  # also imports what it needs, once for all forks
         if given.only is not None:

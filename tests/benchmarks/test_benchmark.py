@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tellapart.benchmarks.find import find_benchmark, load_pairs
+from tellapart.benchmarks.find import find_benchmark, load_pairs, set_name
 from tellapart.catalog import BENCHMARKS
 from tellapart.errors import DataError, UnknownNameError
 
@@ -89,3 +89,11 @@ def test_a_folder_with_a_wrong_line_names_it(made_set: Callable[..., Path]) -> N
     (folder / "pairs.jsonl").write_text("\n".join([lines[0], json.dumps(item)]) + "\n")
     with pytest.raises(DataError, match=r"pairs.jsonl:2: unknown key 'text'; did you mean 'texts'"):
         find_benchmark(f"folder:{folder}")
+
+
+def test_a_set_is_named_after_its_folder_however_that_is_written(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "mine" / "inner").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "mine" / "inner")
+    assert set_name("folder:.") == "folder:inner"
+    assert set_name("pairing:folder:..") == "pairing:folder:mine"
+    assert set_name("folder:inner#1f0c9a2e") == "folder:inner#1f0c9a2e"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -119,6 +120,30 @@ def test_a_truth_that_was_damaged_is_no_truth(tmp_path: Path, found: str) -> Non
     (tmp_path / "truth.json").write_text(found)
     with pytest.raises(DataError, match="is not the truth of a hidden benchmark"):
         read_truth(tmp_path / "truth.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("texts", [[0, 2], [1, 0]], "item 'a': its order of texts or images is no order of so many"),
+        ("images", [[0], [0]], "item 'a': its order of texts or images is no order of so many"),
+        ("public", [True], "its items, orders and public items are not equally many"),
+        ("public", [True, 1], "holds something else than true and false"),
+        ("items", [{"id": "a", "images": ["0.png"], "texts": ["x"], "extra": 1}], "field 'extra': is unknown"),
+    ],
+)
+def test_a_truth_that_does_not_fit_together_is_one_line(tmp_path: Path, name: str, value: object, said: str) -> None:
+    items = [{"id": id_, "images": ["0.png", "1.png"], "texts": ["x", "y"]} for id_ in "ab"]
+    orders = [[0, 1], [1, 0]]
+    truth = {"items": items, "texts": orders, "images": orders, "public": [True, False], "sources": {}}
+    path = tmp_path / "truth.json"
+    path.write_text(json.dumps(truth))
+    assert len(read_truth(path).public) == 2
+    path.write_text(json.dumps(truth | {name: value}))
+    with pytest.raises(DataError, match=r"truth\.json is not the truth of a hidden benchmark") as raised:
+        read_truth(path)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_a_secret_that_was_damaged_stops_the_server(tmp_path: Path) -> None:

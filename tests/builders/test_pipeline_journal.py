@@ -46,6 +46,14 @@ def test_every_kind_of_outcome_comes_back(tmp_path: Path) -> None:
             journal.images({"images/a.png"})["other.png"]
 
 
+def test_a_journal_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RunError, match=r"file/journal cannot be written \(File exists\); name another --out"):
+        Journal(tmp_path / "file" / "journal", "1")
+    with pytest.raises(RunError, match=r"cannot be written \(Is a directory\); name another --out"):
+        Journal(tmp_path, "1")
+
+
 def test_another_recipe_may_have_the_journal_only_as_long_as_nothing_is_decided(tmp_path: Path) -> None:
     for fingerprint in ("1", "2"):
         with Journal(tmp_path / "journal", fingerprint) as journal:

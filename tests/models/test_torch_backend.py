@@ -6,6 +6,8 @@ import pickle
 import re
 import subprocess
 import sys
+import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -268,3 +270,16 @@ def test_scalars_integers_and_empty_tensors_are_in_the_fingerprint() -> None:
             self.register_buffer("none", torch.zeros(0, 4))
 
     assert len({weights_fingerprint(Odd(*given)) for given in ((1.0, 1), (2.0, 1), (1.0, 2))}) == 3
+
+
+def test_an_archive_with_two_members_of_one_name_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "weights.pt"
+    torch.save({"w": torch.zeros(2)}, path)
+    with zipfile.ZipFile(path) as archive:
+        (name,) = (each for each in archive.namelist() if each.endswith("/data.pkl"))
+        content = archive.read(name)
+    with warnings.catch_warnings(), zipfile.ZipFile(path, "a") as archive:
+        warnings.simplefilter("ignore")
+        archive.writestr(name, content)
+    with pytest.raises(ModelError, match=r"weights.pt holds two members of one name, .*data.pkl.*; torch would take"):
+        read_state_dict(path)

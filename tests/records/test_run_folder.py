@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellapart.errors import RunError
-from tellapart.evaluation.run import run_record
+from tellapart.evaluation.run import Settings, run, run_record
+from tellapart.models.store import EmbeddingStore
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, Sample
 from tellapart.records.run_folder import (
     beside,
@@ -99,6 +100,7 @@ def test_an_unknown_field_is_refused(tmp_path: Path) -> None:
     write_result(tmp_path, result())
     record = json.loads((tmp_path / "results.json").read_text())
     record["model"]["colour"] = "red"
+    del record["sha256"]
     (tmp_path / "results.json").write_text(json.dumps(record))
     with pytest.raises(RunError, match=r"field 'model.colour': is unknown"):
         read_result(tmp_path)
@@ -212,3 +214,21 @@ def test_a_folder_of_runs_is_that_many_subjects(tmp_path: Path) -> None:
 def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"no run in .*; name a run folder that `tellapart run --out` wrote"):
         find_runs(tmp_path)
+
+
+def test_a_record_that_was_changed_after_it_was_written_is_refused_until_its_checksum_is_taken_out(
+    tmp_path: Path,
+) -> None:
+    _ = run(Settings(models=("oracle",), limit="3"), tmp_path / "run", store=EmbeddingStore(None))
+    path = tmp_path / "run" / "results.json"
+    whole = read_result(tmp_path / "run")
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content))  # laid out otherwise, it is the same
+    assert read_result(tmp_path / "run") == whole
+    content["benchmarks"]["demo"]["metrics"]["group_score"]["value"] = 0.9
+    path.write_text(json.dumps(content))
+    with pytest.raises(RunError, match=r"results.json was changed after it was written: .* delete its last entry"):
+        read_result(tmp_path / "run")
+    del content["sha256"]
+    path.write_text(json.dumps(content))
+    assert read_result(tmp_path / "run").benchmarks["demo"].metrics["group_score"].value == 0.9

@@ -128,7 +128,18 @@ def test_damaged_tensors_are_said(tmp_path: Path, name: str, damage: Callable[[P
         read_checkpoint(checkpoint, *trained())
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"step": 2}', '{"step":1,"best":0,"best_step":1,"history":[[1]]}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        '{"step": 2}',
+        '{"step":1,"best":0,"best_step":1,"history":[[1]]}',
+        '{"step":1,"step":2,"best":0,"best_step":1,"history":[]}',
+        '{"step":1,"best":NaN,"best_step":1,"history":[]}',
+    ],
+)
 def test_a_damaged_state_is_said(tmp_path: Path, content: str) -> None:
     module, optimiser = trained()
     write_checkpoint(tmp_path, module, optimiser, TrainingState(2), keep=1)

@@ -89,7 +89,7 @@ def test_neither_steps_nor_epochs_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_loss_and_an_option_out_of_range_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UnknownNameError, match=r"no loss 'eqsin'; did you mean 'eqsim'"):
+    with pytest.raises(UnknownNameError, match=r"\[loss\]: no loss 'eqsin'; did you mean 'eqsim'"):
         read_config(written(tmp_path, loss={"name": "eqsin"}))
     with pytest.raises(ModelError, match="alpha and beta must be at least 0, k at least 1"):
         read_config(written(tmp_path, loss={"alpha": -1.0}))

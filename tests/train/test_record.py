@@ -226,6 +226,7 @@ def test_long_logs_are_thinned_to_means_and_flat_ones_are_drawn(tmp_path: Path) 
     assert {y for _, y in chart.lines["total"]} == {2 / 5, 3 / 5}
     flat = Sweep(tuple("abcdefghij"), {0.0: (0.0,) * 10}, 0.0, "x")
     assert svg([sweep_chart(flat)]).count("stroke-dasharray=") == 4  # two of ten lines and their keys
-    path.write_text('{"step": 1, "total": 2.0}\n{"st')
-    with pytest.raises(RunError, match=r"log.jsonl: is damaged .*--resume"):
-        log_charts(path)
+    for damaged in ('{"st', '{"step": 2, "total": 2.0, "total": 3.0}', '{"step": 2, "total": NaN}', "[" * 9_000):
+        path.write_text(f'{{"step": 1, "total": 2.0}}\n{damaged}')
+        with pytest.raises(RunError, match=r"log.jsonl: is damaged .*log.jsonl:2: .*--resume"):
+            log_charts(path)

@@ -29,6 +29,7 @@ class Benchmark:
 
     Attributes:
         items: how many records it holds.
+        rows: digest of them as published (`Task.digest`), where its real files were at hand; pixels are not part of it.
         task: the name of its task.
         shape: of pairs: images and texts of an item.
         load: reads the records from a place that has the files. No image is opened.
@@ -55,6 +56,7 @@ class Benchmark:
     name: str
     title: str
     items: int
+    rows: str = ""
     source: str
     licence: str = "not stated"
     citation: str = "not stated"

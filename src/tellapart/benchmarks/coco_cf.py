@@ -78,6 +78,7 @@ COCO_COUNTERFACTUALS = Benchmark(
     name="coco-counterfactuals",
     title="COCO-Counterfactuals: one noun of a COCO caption exchanged, both images generated",
     items=17_410,
+    rows="c0546ed97097e1ff",
     shape=(2, 2),
     source="https://huggingface.co/datasets/Intel/COCO-Counterfactuals",
     licence="CC BY 4.0",

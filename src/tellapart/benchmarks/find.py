@@ -100,7 +100,8 @@ def set_name(typed: str) -> str:
     ('folder:my_pairs', 'pairing:folder:my_pairs', 'winoground')
     """
     prefixes, path = _parts(typed)
-    return f"{prefixes}{Path(path).expanduser().resolve().name}" if prefixes and "/" in path else typed
+    is_path = "/" in path or path in {".", "..", "~"}  # anything else may be a name already, with its "#1f0c9a2e"
+    return f"{prefixes}{Path(path).expanduser().resolve().name}" if prefixes and is_path else typed
 
 
 def _parts(name: str) -> tuple[str, str]:
@@ -204,6 +205,7 @@ def _pairing(name: str, place: Locations | None) -> Benchmark:
         title=f"{pairs.title}; in words",
         task="pairing",
         shape=None,
+        rows="",
         load=load,
         pictures=lambda at: load(at).read_bytes,
         known=None,

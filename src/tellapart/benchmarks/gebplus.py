@@ -71,12 +71,13 @@ def _moment(video: str, content: object, where: str) -> Moment:
     return Moment(row.boundary_id, video, float(row.timestamp), *texts, row.label, float(row.next_timestamp))
 
 
-def _benchmark(name: str, split: str, items: int, file: str) -> Benchmark:
+def _benchmark(name: str, split: str, items: int, rows: str, file: str) -> Benchmark:
     return Benchmark(
         name=name,
         title=f"GEBC boundary grounding on GEB+'s {split} videos: when does the caption before give way "
         "to the one after?",
         items=items,
+        rows=rows,
         task="moments",
         source="https://github.com/showlab/GEB-Plus",
         licence="not stated; videos of Kinetics-400",
@@ -91,5 +92,5 @@ def _benchmark(name: str, split: str, items: int, file: str) -> Benchmark:
     )
 
 
-GEBC_VAL = _benchmark("gebc-val", "validation", 7_279, "val.json")
-GEBC_TEST = _benchmark("gebc-test", "test", 7_199, "test.json")
+GEBC_VAL = _benchmark("gebc-val", "validation", 7_279, "55d8dabd2a708051", "val.json")
+GEBC_TEST = _benchmark("gebc-test", "test", 7_199, "c1dea7a2bf0ec770", "test.json")

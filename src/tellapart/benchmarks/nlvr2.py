@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -97,35 +97,38 @@ def _reader(items: int) -> Callable[[Path], StatementSet]:
     return read
 
 
-_COMMON: dict[str, Any] = {
-    "task": "nlvr2",
-    "source": "https://github.com/lil-lab/nlvr/tree/master/nlvr2/data",
-    "licence": "CC BY 4.0 (annotations)",
-    "citation": "Suhr et al., A Corpus for Reasoning about Natural Language Grounded in Photographs, ACL 2019",
-    "cluster": "the sentence",
-    "domain": "in-domain",
-}
+def _split(name: str, split: str, items: int, file: str, images: str, rival: str = "") -> Benchmark:
+    """Declare a split; `split` is its name in words."""
+    return Benchmark(
+        name=name,
+        title=f"NLVR2 {split}: is a sentence true of two images?",
+        items=items,
+        task="nlvr2",
+        files=(file,),
+        images=images,
+        rival=rival,
+        source="https://github.com/lil-lab/nlvr/tree/master/nlvr2/data",
+        licence="CC BY 4.0 (annotations)",
+        citation="Suhr et al., A Corpus for Reasoning about Natural Language Grounded in Photographs, ACL 2019",
+        cluster="the sentence",
+        domain="in-domain",
+        load=one_file(name, file, _reader(items)),
+    )
 
-_TEST = "test1.json|nlvr_test.json|nlvr2_test.json"
-_DEV = "dev.json|nlvr_dev.json|nlvr2_dev.json"
 
-NLVR2 = Benchmark(
-    name="nlvr2",
-    title="NLVR2 test-P: is a sentence true of two images?",
-    items=6_967,
-    files=(_TEST,),
-    images="NLVR2's test images, test1/test1-0-0-img0.png",
+NLVR2 = _split(
+    "nlvr2",
+    "test-P",
+    6_967,
+    "test1.json|nlvr_test.json|nlvr2_test.json",
+    "NLVR2's test images, test1/test1-0-0-img0.png",
     rival="vlue-nlvr2",
-    load=one_file("nlvr2", _TEST, _reader(6_967)),
-    **_COMMON,
 )
 
-NLVR2_DEV = Benchmark(
-    name="nlvr2-dev",
-    title="NLVR2 dev: is a sentence true of two images?",
-    items=6_982,
-    files=(_DEV,),
-    images="NLVR2's development images, dev/dev-0-0-img0.png",
-    load=one_file("nlvr2-dev", _DEV, _reader(6_982)),
-    **_COMMON,
+NLVR2_DEV = _split(
+    "nlvr2-dev",
+    "dev",
+    6_982,
+    "dev.json|nlvr_dev.json|nlvr2_dev.json",
+    "NLVR2's development images, dev/dev-0-0-img0.png",
 )

@@ -100,6 +100,7 @@ VALSE = Benchmark(
     name="valse",
     title="VALSE: a caption and its foil, in eleven linguistic instruments",
     items=sum(passing for _, passing in INSTRUMENTS.values()),
+    rows="11e9b5b9ccc8acef",
     shape=(1, 2),
     source="https://github.com/Heidelberg-NLP/VALSE",
     licence="MIT; images of Visual7W, COCO, SWiG, VisDial and FOIL",

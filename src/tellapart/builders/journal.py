@@ -41,7 +41,7 @@ class Journal:
         fingerprint: of the recipe; a journal in which another recipe decided candidates is refused.
 
     Raises:
-        RunError: the file belongs to another recipe, is open in another process, or is no journal.
+        RunError: the file belongs to another recipe, is open in another process, cannot be written, or is no journal.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -54,8 +54,7 @@ class Journal:
 
     def __init__(self, path: Path, fingerprint: str) -> None:
         self._path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = sqlite3.connect(path, timeout=0.2, isolation_level=None)
+        self._file = _open(path)
         try:
             # The lock is taken once and held: two processes would do the work twice. FULL: a commit is on the disk.
             self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -236,6 +235,15 @@ class JournalImages(Mapping[str, bytes]):
 
     def __len__(self) -> int:
         return len(self._references)
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("ab").close()  # says why it cannot be written, which SQLite does not
+    except OSError as error:
+        raise RunError(f"{path} cannot be written ({error.strerror}); name another --out") from error
+    return sqlite3.connect(path, timeout=0.2, isolation_level=None)
 
 
 def _fields(outcome: Outcome) -> dict[str, object]:

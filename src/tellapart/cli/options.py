@@ -90,7 +90,7 @@ Reading = Annotated[
 
 Strict = Annotated[
     bool,
-    typer.Option("--strict", help="Refuse files that hold another number of records than the benchmark as published."),
+    typer.Option("--strict", help="Refuse files that do not hold the records of the benchmark as published."),
 ]
 
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, Self, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from tellapart.catalog import nearest
-from tellapart.errors import DataError, quote, shorten
+from tellapart.errors import DataError, first_line, quote, shorten
 
-__all__ = ["Problem", "validate_table"]
+__all__ = ["Problem", "first_problem", "validate_table"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -66,6 +66,15 @@ class Problem(NamedTuple):
 
     def __str__(self) -> str:
         return f"field {self.field!r}: {self.message}{self.value}" if self.field else self.message
+
+
+def first_problem(error: Exception) -> str:
+    """Return what is wrong in one line: a validation's first problem, or another error's first line.
+
+    >>> first_problem(KeyError("items"))
+    "'items'"
+    """
+    return str(Problem.first(error)) if isinstance(error, ValidationError) else first_line(error)
 
 
 def validate_table(model: type[Model], values: Any, where: str) -> Model:

@@ -84,7 +84,9 @@ def plan(model: Model | Deferred, benchmark: Benchmark) -> tuple[Model, Runner]:
 class Prepared:
     """A benchmark's records, loaded and limited, and the session that all models share.
 
-    `available` is the number of records before the limit.
+    Attributes:
+        available: the number of records before the limit.
+        unlike: what sets the records apart from the published ones, in words; empty if nothing is known to.
     """
 
     benchmark: Benchmark
@@ -92,6 +94,7 @@ class Prepared:
     records: Any
     available: int
     session: Session
+    unlike: str = ""
 
     @property
     def fingerprint(self) -> str:
@@ -108,7 +111,7 @@ def prepare(benchmark: Benchmark, *, store: EmbeddingStore, limit: str | None = 
 
     Raises:
         DataError: they are missing or not what their format says, or the task is unknown; with `strict`, they are not
-            as many as the benchmark as published holds.
+            those of the benchmark as published.
         RunError: the limit is no number or share of records.
 
     >>> from tellapart.benchmarks.find import find_benchmark
@@ -120,9 +123,9 @@ def prepare(benchmark: Benchmark, *, store: EmbeddingStore, limit: str | None = 
     everything = benchmark.records()
     available = task.size(everything)
     records = everything if limit is None else task.select(everything, chosen(available, limit))
-    _expect_published(benchmark, available, strict)
+    unlike = _compare_with_published(benchmark, task, everything, strict)
     pictures = benchmark.read_image(everything) or _no_image
-    return Prepared(benchmark, task, records, available, Session(pictures=pictures, store=store))
+    return Prepared(benchmark, task, records, available, Session(pictures=pictures, store=store), unlike)
 
 
 @collector_paused()
@@ -134,9 +137,9 @@ def prepare_listed(benchmark: Benchmark, *, strict: bool = False) -> Prepared:
     """
     task = find_task(benchmark.task, benchmark.name)
     records = task.listed(benchmark)
-    _expect_published(benchmark, task.size(records), strict)
+    unlike = _compare_with_published(benchmark, task, records, strict)
     session = Session(pictures=_no_image, store=EmbeddingStore(None))
-    return Prepared(benchmark, task, records, task.size(records), session)
+    return Prepared(benchmark, task, records, task.size(records), session, unlike)
 
 
 def _no_image(reference: str) -> bytes:
@@ -209,9 +212,9 @@ def evaluate_predictions(ready: Prepared, predictions: Any, *, origin: str, seed
         by=table.by,
         macro=table.macro,
         curves=table.curves,
-        published_items=None if ready.available == benchmark.items else benchmark.items,
+        published_items=benchmark.items if ready.unlike else None,
         limited_from=ready.available if task.size(ready.records) < ready.available else None,
-        notes=(*_unlike_published(ready), *task.notes(ready.records, predictions)),
+        notes=(*_warn_unlike(ready.unlike), *task.notes(ready.records, predictions)),
         **fields,
     )
     samples = tuple(sample for units in measured for sample in _samples(units))
@@ -223,20 +226,21 @@ def _texts_cut(model: Model | Deferred) -> int:
     return int(getattr(model, "truncated", 0))
 
 
-def _unlike_published(ready: Prepared) -> tuple[str, ...]:
-    """Warn where the user's file is not as long as the published one: its numbers are not the benchmark's."""
-    if ready.available == ready.benchmark.items:
-        return ()
-    return (f"{_counts(ready.benchmark, ready.available)}: the numbers do not compare with published ones",)
+def _warn_unlike(unlike: str) -> tuple[str, ...]:
+    return (f"{unlike}: the numbers do not compare with published ones",) if unlike else ()
 
 
-def _expect_published(benchmark: Benchmark, available: int, strict: bool) -> None:
-    if strict and available != benchmark.items:
-        raise DataError(f"{_counts(benchmark, available)}; fetch them anew, or leave out --strict")
-
-
-def _counts(benchmark: Benchmark, available: int) -> str:
-    return f"these files hold {available:,} records; {benchmark.name} as published holds {benchmark.items:,}"
+def _compare_with_published(benchmark: Benchmark, task: Task, records: Any, strict: bool) -> str:
+    """Say what sets the user's records apart from the published ones: the number, or else the content."""
+    size, unlike = task.size(records), ""
+    if size != benchmark.items:
+        unlike = f"these files hold {size:,} records; {benchmark.name} as published holds {benchmark.items:,}"
+    # What is known of pairs without any file has no texts to compare.
+    elif benchmark.rows and getattr(records, "items", ()) is not None and task.digest(records) != benchmark.rows:
+        unlike = f"these files hold {size:,} records, as many as {benchmark.name} as published, but other ones"
+    if strict and unlike:
+        raise DataError(f"{unlike}; fetch them anew, or leave out --strict")
+    return unlike
 
 
 def _samples(units: Units) -> Iterator[Sample]:

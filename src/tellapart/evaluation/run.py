@@ -46,7 +46,7 @@ class Settings:
         reading: which of a model's readings is scored; the family's own if None.
         regions: a file of regions that a detector found, for models that read those.
         seed: of the bootstrap and of models that draw.
-        strict: refuse files that hold another number of records than the benchmark as published.
+        strict: refuse files that do not hold the records of the benchmark as published.
         place: where the benchmarks' files are.
 
     >>> Settings().benchmarks

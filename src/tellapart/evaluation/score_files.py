@@ -55,7 +55,7 @@ def run_scores(
         name: the model's; a single file's name by default.
         seed: of the bootstrap.
         command: the command line, for the record.
-        strict: refuse a benchmark's files that hold another number of records than it does as published.
+        strict: refuse files of a benchmark that do not hold its records as published.
         place: the folders of the benchmarks' files: ids and tags, and the report's captions and images.
 
     Raises:

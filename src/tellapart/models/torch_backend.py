@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import sys
 import warnings
+import zipfile
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -14,7 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from tellapart.errors import ModelError, first_line, first_sentence, require
+from tellapart.data.strict_json import first_repeated
+from tellapart.errors import ModelError, first_line, first_sentence, quote, require
 from tellapart.models.options import ModelOptions
 
 __all__ = [
@@ -244,9 +246,20 @@ def guard_torch_load(source: object) -> Iterator[None]:
         torch.load = load  # type: ignore[attr-defined]
 
 
+def _repeated_member(path: Path) -> str | None:
+    """Return the first name that two members of an archive have; None where there is none, or no archive."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return first_repeated(archive.namelist())
+    except Exception:  # damaged archives fail anywhere, with any exception; torch says what it makes of them
+        return None
+
+
 def _read_torch(path: Path, shapes_only: bool) -> Any:
     torch = import_torch()
     refuse_unsafe_pickle(path)
+    if (twice := _repeated_member(path)) is not None:
+        raise ModelError(f"{path} holds two members of one name, {quote(twice)}; torch would take either")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # on a TorchScript archive torch warns, then raises

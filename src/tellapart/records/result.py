@@ -150,7 +150,8 @@ class BenchmarkResult(Record):
         images_encoded, texts_encoded, pairs_scored: what this run had to compute; the rest was in the store.
         seconds: wall time of scoring and measuring.
         limited_from: the benchmark's full number of items where a limit cut it.
-        published_items: the published number of records, where the files held another: the numbers do not compare.
+        published_items: the published number of records, where the files held another number, or other records: the
+            numbers do not compare.
         origin: the folder of images or the score file, for people.
         own: the user's own folder or file, where the benchmark is one.
         file: the file of scores or predictions that were made elsewhere.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -42,6 +43,10 @@ RESULTS = "results.json"
 BESIDE = "beside"
 
 R = TypeVar("R", bound=Record)
+
+#: The last entry of a record; older ones have none, and whoever edits one on purpose takes it out.
+_CHECKSUM = "sha256"
+
 _UNREADABLE = "is not a record this version reads"
 
 
@@ -115,12 +120,14 @@ def write_text_file(path: Path, text: str, *, synced: bool = True) -> None:
 
 
 def write_result(folder: Path, result: Result) -> None:
-    """Write `results.json`.
+    """Write `results.json`, with a checksum of its content as the last entry.
 
     Raises:
         RunError: it cannot be written.
     """
-    write_text_file(folder / RESULTS, result.model_dump_json(by_alias=True, indent=1) + "\n")
+    text = result.model_dump_json(by_alias=True, indent=1)
+    last = f'"{_CHECKSUM}": "{_checksum(json.loads(text))}"'
+    write_text_file(folder / RESULTS, text.removesuffix("\n}") + f",\n {last}\n}}\n")
 
 
 def read_result(folder: Path) -> Result:
@@ -143,7 +150,8 @@ def read_record(path: Path, record: type[R], *, missing: str, refusal: str) -> R
     """Read a file that holds one record; `missing` and `refusal` are the messages of the first and the last error.
 
     Raises:
-        RunError: no such file, one of another schema, or one that is not what the schema says.
+        RunError: no such file, one of another schema, one that was changed after it was written, or one that is not
+            what the schema says.
     """
     refusal = f"{path} {refusal}"
     text = _read(path, missing)
@@ -152,7 +160,20 @@ def read_record(path: Path, record: type[R], *, missing: str, refusal: str) -> R
     schema = content.get("schema") if isinstance(content, dict) else None
     if isinstance(schema, int) and schema != SCHEMA:
         raise RunError(f"{path} has schema {quote(schema)}, this version reads {SCHEMA}; update tellapart")
+    if isinstance(content, dict) and _CHECKSUM in content:
+        stated = content.pop(_CHECKSUM)
+        if stated != _checksum(content):
+            raise RunError(
+                f"{path} was changed after it was written: its checksum is not its content's; copy it anew or measure "
+                f"again, or, if you changed it on purpose, delete its last entry, {_CHECKSUM!r}"
+            )
+        text = json.dumps(content)
     return _validate(record, text, refusal)
+
+
+def _checksum(content: Any) -> str:
+    """Return the SHA-256 of a record's JSON, however it is laid out."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def find_runs(folder: Path) -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tellapart.errors import RunError, first_line
+from tellapart.data.rows import read_jsonl
+from tellapart.errors import DataError, RunError, first_line
 from tellapart.records.run_folder import write_text_file
 
 if TYPE_CHECKING:
@@ -92,15 +92,12 @@ def log_charts(path: Path) -> list[TrainingChart]:
     losses: dict[str, list[tuple[float, float]]] = {}
     values: dict[str, list[tuple[float, float]]] = {}
     try:
-        for line in path.read_text(encoding="utf-8").splitlines():
-            record = json.loads(line)
+        for _, record in read_jsonl(path):
             for name in record.keys() - _NO_LOSS:
                 of_validation = name.startswith("validation_")
                 curves, factor = (values, 100) if of_validation else (losses, 1)
                 curves.setdefault(name.removeprefix("validation_"), []).append((record["step"], factor * record[name]))
-    except OSError as error:
-        raise RunError(f"{path}: cannot be read as a log ({error.strerror})") from error
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+    except (DataError, KeyError, TypeError, OverflowError) as error:
         raise RunError(f"{path}: is damaged ({first_line(error)}); go on with --resume, which mends it") from error
     # The total first, then its parts by name: sets have no order.
     ordered = {name: _thin(losses[name]) for name in sorted(losses, key=lambda name: (name != "total", name))}

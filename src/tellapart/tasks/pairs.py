@@ -134,6 +134,11 @@ def _fingerprint(records: PairSet | ListedPairs, session: Session) -> str:
     return records.fingerprint(hashes.__getitem__)
 
 
+def _content(records: PairSet | ListedPairs) -> list[tuple[str, ...]]:
+    """Return ids and texts, which are the same in every order of the file and wherever the images lie."""
+    return sorted((item.id, *item.texts) for item in records.items or ())
+
+
 def _list_known(benchmark: Benchmark) -> ListedPairs:
     pairs = benchmark.records_here()
     return ListedPairs(benchmark.outline()) if pairs is None else ListedPairs(pairs.outline, pairs.items, pairs.rows)
@@ -202,6 +207,7 @@ PAIRS = Task(
     ),
     size=len,
     select=PairSet.select,
+    content=_content,
     fingerprint=_fingerprint,
     template=_rows,
     templates={".jsonl": _labelled_rows},

@@ -148,7 +148,7 @@ class Task:
         noun: one record: "pair", "statement", "question".
         headlines: the metrics of a first look: the first row of which all are defined.
         size: how many records there are, as `--limit` counts them.
-        content: what the default fingerprint is of: anything that JSON holds.
+        content: what the digest and the default fingerprint are of: anything that JSON holds.
         fingerprint: takes records and the session to their fingerprint; that of `content` if None.
         template: yields the rows of the file that a system elsewhere fills in.
         templates: file suffix -> another template for files of that suffix.
@@ -230,6 +230,13 @@ class Task:
             return self.fingerprint(records, session)
         content = json.dumps(self.content(records), sort_keys=True)  # pixels are not part of it
         return f"records-{hashlib.sha256(content.encode()).hexdigest()}"
+
+    def digest(self, records: Any) -> str:
+        """Return 16 hexadecimal digits that stand for the records' content, whatever they are called."""
+        content = self.content(records)
+        if isinstance(content, dict):
+            content = {key: value for key, value in content.items() if key != "name"}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     def images_of(self, records: Any) -> list[str]:
         """Return the references of all images of some records, each once."""

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tellapart.data.atomic import sync_folder
+from tellapart.data.rows import read_object
 from tellapart.data.scores import join_names
-from tellapart.errors import ModelError, RunError, first_line, require
+from tellapart.errors import DataError, ModelError, RunError, first_line, require
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -175,10 +176,10 @@ def read_checkpoint(checkpoint: Path, module: nn.Module, optimiser: Optimizer) -
         device = "cpu" if key == "step" else parameters[parameter].device
         optimiser.state[parameters[parameter]][key] = value.to(device)
     try:
-        values = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
+        values = read_object(checkpoint / "state.json")
         history = [(int(step), float(value)) for step, value in values["history"]]
         return TrainingState(values["step"], values["best"], values["best_step"], history)
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+    except (DataError, ValueError, KeyError, TypeError, OverflowError) as error:
         raise RunError(
             f"{checkpoint / 'state.json'}: is damaged ({first_line(error)}); delete {checkpoint} and go on"
         ) from error

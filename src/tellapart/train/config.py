@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from tellapart.catalog import nearest
 from tellapart.data.rows import read_toml
 from tellapart.data.validation import validate_table
-from tellapart.errors import DataError
+from tellapart.errors import DataError, UnknownNameError
 from tellapart.train.losses.loss import Loss, find_loss
 from tellapart.train.presets import PRESETS, merge_preset
 
@@ -234,4 +234,8 @@ def loss_options(table: Mapping[str, JsonValue], where: str = "[loss]") -> Any:
     if not isinstance(name, str):
         raise DataError(f"{where}: key 'name' is missing; `tellapart ls losses` lists the losses")
     options = {key: value for key, value in table.items() if key != "name"}
-    return find_loss(name).read_options(options, f"{where}: {name!r}")
+    try:
+        loss = find_loss(name)
+    except UnknownNameError as error:
+        raise UnknownNameError(f"{where}: {error}") from error
+    return loss.read_options(options, f"{where}: {name!r}")

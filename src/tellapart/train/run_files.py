@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tellapart.data.atomic import sync_folder
-from tellapart.errors import RunError, first_line
+from tellapart.data.rows import read_object
+from tellapart.data.strict_json import parse_json
+from tellapart.errors import DataError, RunError, first_line
 from tellapart.records.run_folder import write_text_file
 from tellapart.train.checkpoint import latest_checkpoint
 from tellapart.train.trackers import Tracker
@@ -62,10 +64,8 @@ class RunFiles:
         """
         path = self.folder / "run.json"
         try:
-            owner = json.loads(path.read_text(encoding="utf-8"))["fingerprint"]
-        except FileNotFoundError:
-            owner = None
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            owner = read_object(path)["fingerprint"] if path.exists() else None
+        except (DataError, KeyError) as error:
             raise RunError(f"{path}: is damaged ({first_line(error)}); train to a new folder with --out") from error
         if owner is None:
             if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
@@ -98,13 +98,8 @@ class RunFiles:
         lines = []
         for line in self.log_path.read_text(encoding="utf-8").splitlines():
             try:
-                before = json.loads(line)["step"] <= step
-            except (
-                ValueError,
-                KeyError,
-                TypeError,
-                RecursionError,
-            ):  # the line that was being written when the run was killed
+                before = parse_json(line, self.log_path)["step"] <= step
+            except (DataError, KeyError, TypeError):  # the line that was being written when the run was killed
                 continue
             lines += [line + "\n"] if before else []
         write_text_file(self.log_path, "".join(lines))

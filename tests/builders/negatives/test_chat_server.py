@@ -114,6 +114,8 @@ def test_a_redirect_does_not_take_the_key_elsewhere(server: Any, monkeypatch: py
     ("body", "says"),
     [
         (b"<html>", "answers something else than JSON: b'<html>'"),
+        (b"[" * 9_000, r"answers something else than JSON: b'\[\["),
+        (b'{"choices": [], "choices": [1]}', "answers something else than JSON"),
         (b'{"choices": []}', r"answers no chat completion: \{"),
         (b"[1]", r"answers no chat completion: \[1\]"),
         (b'{"choices": [{"message": {"content": 3}}]}', "answers no text: 3"),

@@ -262,7 +262,7 @@ def test_a_file_of_neither_tool_is_refused_with_the_reason(tmp_path, text, messa
 def test_a_broken_model_meta_is_said(tmp_path) -> None:
     path = mteb_file(tmp_path, "Winoground", {"text_acc": 1})
     (tmp_path / "model_meta.json").write_text("{")
-    with pytest.raises(RunError, match=r"model_meta.json cannot be read: .*; say --model NAME"):
+    with pytest.raises(RunError, match=r"model_meta.json: is not valid JSON .*; say --model NAME"):
         read_foreign(path)
 
 

@@ -33,7 +33,8 @@ from tellapart.data.images import decode
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.rows import read_object
 from tellapart.data.scores import ScoreKind
-from tellapart.errors import DataError, TellapartError, first_line
+from tellapart.data.validation import first_problem
+from tellapart.errors import DataError, TellapartError
 from tellapart.metrics.registry import defined_for
 from tellapart.tasks.pairing import PAIRING
 from tellapart.tasks.pairs import PAIRS
@@ -174,8 +175,8 @@ def read_truth(path: Path) -> HiddenPairs | HiddenRecords:
     content = read_object(path)
     try:
         return HiddenRecords.from_json(content) if "task" in content else HiddenPairs.from_json(content)
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        why = f"{type(error).__name__}: {first_line(error)}"
+    except (AttributeError, DataError, LookupError, TypeError, ValueError) as error:
+        why = f"{type(error).__name__}: {first_problem(error)}"
         raise DataError(f"{path} is not the truth of a hidden benchmark ({why}); restore it from a backup") from error
 
 

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_object
+from tellapart.data.validation import first_problem
 from tellapart.errors import DataError, ScoreError, TellapartError, first_line
 from tellapart.models.external import read_scores
 
@@ -42,9 +43,9 @@ def read_published(path: Path, task: str) -> Any:
         from tellapart.tasks.registry import HIDEABLE  # slow to import, and scores do not need it
 
         return TypeAdapter(HIDEABLE[task].records).validate_python(content["records"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (DataError, KeyError, TypeError, ValueError) as error:
         raise DataError(
-            f"{path} is not what is published of a hidden benchmark ({error}); open the board again"
+            f"{path} is not what is published of a hidden benchmark ({first_problem(error)}); open the board again"
         ) from error
 
 

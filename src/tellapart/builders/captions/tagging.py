@@ -11,12 +11,12 @@ A folder of NLTK data is read directly: no pickle of it is opened, and NLTK's se
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from tellapart.errors import ModelError, require
+from tellapart.data.strict_json import decode_text, parse_json
+from tellapart.errors import DataError, ModelError, require
 
 __all__ = ["NOUNS", "REPLACEMENTS", "NltkTagger", "Word"]
 
@@ -67,9 +67,9 @@ class NltkTagger:
         version = require("nltk", extra="captions").__version__
         try:
             texts = [files[f"{_PUNKT}/{name}"].decode() for name in _TEXTS]
-            tables = [json.loads(files[f"{_TAGGER}.{name}.json"]) for name in _TABLES]
+            tables = [_table(files, name) for name in _TABLES]
             sentences, tagger = _punkt(texts), _perceptron(tables)
-        except (ValueError, TypeError, AttributeError) as error:
+        except (DataError, ValueError, TypeError, AttributeError) as error:
             raise ModelError(
                 f"{folder} does not hold NLTK's data of punkt_tab and averaged_perceptron_tagger_eng ({error}); "
                 "fetch them anew"
@@ -122,3 +122,8 @@ def _perceptron(tables: Sequence[Any]) -> Any:
     tagger.model.weights, tagger.tagdict = dict(weights), dict(single)
     tagger.classes = tagger.model.classes = set(tags)
     return tagger
+
+
+def _table(files: Mapping[str, bytes], name: str) -> Any:
+    file = f"{_TAGGER}.{name}.json"
+    return parse_json(decode_text(files[file], file), file)

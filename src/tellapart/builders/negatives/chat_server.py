@@ -16,7 +16,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tellapart.builders.negatives.chat import ChatOptions, ChatReply, Message
-from tellapart.errors import ModelError
+from tellapart.data.strict_json import decode_text, parse_json
+from tellapart.errors import DataError, ModelError
 
 __all__ = ["HOST", "KEY", "ServedChat"]
 
@@ -119,8 +120,8 @@ class ServedChat:
 
     def _reply(self, answer: bytes) -> ChatReply:
         try:
-            completion = json.loads(answer)
-        except ValueError as error:
+            completion = parse_json(decode_text(answer, self._base), self._base)
+        except DataError as error:
             raise ModelError(f"{self._base} answers something else than JSON: {answer[:80]!r}") from error
         try:
             choice = completion["choices"][0]

@@ -7,7 +7,6 @@ model's name is in `model_meta.json` beside it, and in the folders `ORG__MODEL/R
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -16,8 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tellapart.data.rows import read_object
 from tellapart.data.strict_json import load_json
-from tellapart.errors import RunError, first_line
+from tellapart.errors import DataError, RunError
 
 __all__ = ["ForeignResult", "Part", "read_foreign"]
 
@@ -172,9 +172,9 @@ def _mteb_model(path: Path) -> str:
     meta = path.parent / "model_meta.json"
     if meta.is_file():
         try:
-            name = json.loads(meta.read_text(encoding="utf-8")).get("name")
-        except (OSError, ValueError, AttributeError, RecursionError) as error:
-            raise RunError(f"{meta} cannot be read: {first_line(error)}; say --model NAME") from error
+            name = read_object(meta).get("name")
+        except DataError as error:
+            raise RunError(f"{error}; say --model NAME") from error
         if name:
             return str(name)
     folder = path.absolute().parent.parent.name

@@ -1,0 +1,183 @@
+"""One flipped bit in a store, a build's journal, samples or a record: it is found, or nothing comes out otherwise.
+
+    python ci/flips.py --flips 100 --out bench/records/flips.json
+
+Each time one bit of one file is flipped, and the command that reads the file is run. `found`: it says so in one line
+that names the file, or says that something is computed again, and ends in the same numbers. `harmless`: it says
+nothing, and ends in the same bytes (times excepted). Anything else is bad.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import sqlite3
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).parent))
+
+from forked import Ended, run_command, run_forked
+from kills import contents, write_inputs
+
+__all__ = ["FILES", "flip_file"]
+
+
+@dataclass(frozen=True, slots=True)
+class Flipped:
+    """A file whose bits are flipped.
+
+    Attributes:
+        file: takes the working folder, as it is before each flip, to the file.
+        prepare: fills the working folder.
+        read: reads the file and writes what is compared to `out`.
+        outcome: takes the working folder, and how the command ended, to what is compared.
+    """
+
+    file: Callable[[Path], Path]
+    prepare: Callable[[Path], object]
+    read: Callable[[], object]
+    outcome: Callable[[Path, Ended], dict[str, bytes]]
+
+
+_SETS = ("-b", "folder:../few", "-b", "folder:../more", "-q")
+_BUILD = partial(run_command, "build", "../scenes.toml", "--out", "out", "-q")
+
+
+def _run(*more: str) -> Callable[[], object]:
+    return partial(run_command, "run", "-m", "demo-encoder", "-m", "random", *_SETS, *more)
+
+
+def _must(ended: Ended) -> None:
+    assert ended.status == 0, ended.said
+
+
+def _fill_store(folder: Path) -> None:
+    _must(run_forked(_run("--out", "first", "--cache", "cache"), folder))
+    with closing(sqlite3.connect(folder / "cache" / "store.sqlite")) as store:  # all of it into one file
+        store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _stop_build(folder: Path) -> None:
+    """Stop a build when all is decided and before its set has its name."""
+    steps = run_forked(_BUILD, folder).writes
+    for step in range(steps - 1, 0, -1):
+        shutil.rmtree(folder / "out", ignore_errors=True)
+        (folder / ".out.journal").unlink(missing_ok=True)
+        run_forked(_BUILD, folder, at_write=step)
+        if (folder / ".out.journal").is_file() and not (folder / "out").exists():
+            for draft in folder.glob(".out-*"):
+                shutil.rmtree(draft)
+            return
+    raise SystemExit("no moment at which the build has decided all and written nothing")
+
+
+def _make_run(folder: Path) -> None:
+    _must(run_forked(_run("--out", "out", "--no-cache"), folder))
+
+
+def _printed(folder: Path, ended: Ended) -> dict[str, bytes]:
+    return contents(folder / "out") | {"printed": ended.said.encode()}
+
+
+#: By what users call them.
+FILES = {
+    "store": Flipped(
+        lambda folder: folder / "cache" / "store.sqlite",
+        _fill_store,
+        _run("--out", "out", "--cache", "cache"),
+        lambda folder, _ended: contents(folder / "out"),
+    ),
+    "journal": Flipped(
+        lambda folder: folder / ".out.journal",
+        _stop_build,
+        _BUILD,
+        lambda folder, _ended: contents(folder / "out"),
+    ),
+    "samples": Flipped(
+        lambda folder: next((folder / "out" / "samples").iterdir()),
+        _make_run,
+        partial(run_command, "show", "out", "--json"),
+        _printed,
+    ),
+    "records": Flipped(
+        lambda folder: folder / "out" / "results.json",
+        _make_run,
+        partial(run_command, "show", "out", "--json"),
+        _printed,
+    ),
+}
+
+
+def flip_file(name: str, home: Path, flips: int, seed: int) -> dict[str, Any]:
+    """Flip a bit so often, and return how many were found, harmless and bad."""
+    flipped, drawn = FILES[name], random.Random(f"{seed}:{name}")
+    folder, kept = home / name, home / f"{name}.kept"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    flipped.prepare(folder)
+    folder.rename(kept)
+    shutil.copytree(kept, folder)
+    whole = run_forked(flipped.read, folder)
+    _must(whole)
+    expected, tally, bad = flipped.outcome(folder, whole), Counter[str](), []
+    for _ in range(flips):
+        shutil.rmtree(folder)
+        shutil.copytree(kept, folder)
+        path = flipped.file(folder)
+        data = bytearray(path.read_bytes())
+        bit = drawn.randrange(8 * len(data))
+        data[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(data)
+        ended = run_forked(flipped.read, folder)
+        what = _judge(flipped, folder, path, ended, expected)
+        tally[what] += 1
+        if what == "bad":
+            bad.append({"bit": bit, "status": ended.status, "said": ended.said[-500:]})
+    return {"found": tally["found"], "harmless": tally["harmless"], "bad": bad}
+
+
+def _judge(flipped: Flipped, folder: Path, path: Path, ended: Ended, expected: dict[str, bytes]) -> str:
+    errors = [line for line in ended.said.splitlines() if line.startswith("error: ")]
+    if ended.status:
+        one_line = ended.status == 2 and len(errors) == 1 and "Traceback" not in ended.said
+        return "found" if one_line and path.name in errors[0] else "bad"
+    got = flipped.outcome(folder, ended)
+    got.pop("printed", None)
+    same = got == {name: value for name, value in expected.items() if name != "printed"}
+    said = path.name in ended.said and "damaged" in ended.said
+    if said and same:
+        return "found"
+    return "harmless" if same and expected.get("printed", b"") in {b"", ended.said.encode()} else "bad"
+
+
+def main() -> int:
+    """Flip bits of every file, print what came of it, and write the record; 1 where any was bad."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--flips", type=int, default=100)
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--files", nargs="*", default=list(FILES))
+    options.add_argument("--out", type=Path)
+    given = options.parse_args()
+    record: dict[str, Any] = {"flips": given.flips, "seed": given.seed, "files": {}}
+    with tempfile.TemporaryDirectory() as scratch:
+        write_inputs(Path(scratch))
+        for name in given.files:
+            record["files"][name] = flip_file(name, Path(scratch), given.flips, given.seed)
+            print(name, json.dumps(record["files"][name], indent=1), flush=True)
+            if given.out:  # after each: it takes long
+                given.out.write_text(json.dumps(record, indent=1) + "\n")
+    return 1 if any(one["bad"] for one in record["files"].values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""Work in a fork of this process, which has imported what it needs: it can be killed at a chosen moment."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Ended", "run_command", "run_forked"]
+
+#: What leaves a trace on the disk; SQLite's own writes raise none of these, and are met by moments of time.
+_WRITES = {
+    "os.mkdir",
+    "os.rename",
+    "os.remove",
+    "os.rmdir",
+    "os.truncate",
+    "os.fsync",
+    "sqlite3.connect",
+    "shutil.rmtree",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a forked command ended.
+
+    Attributes:
+        status: exit status; -9 where it was killed, 70 after a traceback.
+        said: all that it printed.
+        writes: how many steps that leave a trace on the disk it made.
+    """
+
+    status: int
+    said: str
+    seconds: float
+    writes: int
+
+
+def run_command(*arguments: str) -> None:
+    """Run `tellapart ...` in this process; it ends with a SystemExit."""
+    from tellapart.cli.main import main
+
+    sys.argv = ["tellapart", *arguments]
+    main()
+
+
+def run_forked(
+    work: Callable[[], object], folder: Path, *, at_write: int | None = None, after: float | None = None
+) -> Ended:
+    """Do some work in a fork, in a working folder, and wait for its end.
+
+    Args:
+        work: what is done; a SystemExit is the fork's.
+        folder: the working folder; what is printed lands in `printed` below it.
+        at_write: kill it just before that step on the disk, from 0.
+        after: kill it after so many seconds.
+    """
+    reading, writing = os.pipe()
+    started = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _work(work, folder, at_write, writing)
+    os.close(writing)
+    if after is not None:
+        while time.monotonic() - started < after and not _is_over(child):
+            time.sleep(0.002)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+    writes = sum(len(block) for block in iter(lambda: os.read(reading, 1 << 16), b""))
+    os.close(reading)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return Ended(status, (folder / "printed").read_text(errors="replace"), time.monotonic() - started, writes)
+
+
+def _is_over(child: int) -> bool:
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _work(work: Callable[[], object], folder: Path, at_write: int | None, writing: int) -> None:
+    os.chdir(folder)
+    printed = os.open("printed", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for stream in (1, 2):
+        os.dup2(printed, stream)
+    sys.stdout, sys.stderr = (os.fdopen(stream, "w", buffering=1) for stream in (1, 2))
+    made = 0
+
+    def count(event: str, about: tuple[object, ...]) -> None:
+        nonlocal made
+        opened = event == "open" and isinstance(about[2], int) and about[2] & (os.O_WRONLY | os.O_RDWR)
+        if not opened and event not in _WRITES:
+            return
+        if made == at_write:
+            os.kill(os.getpid(), signal.SIGKILL)
+        made += 1
+        os.write(writing, b".")
+
+    sync = os.fsync
+
+    def counted_sync(file: int) -> None:
+        sys.audit("os.fsync")
+        sync(file)
+
+    os.fsync = counted_sync
+    sys.addaudithook(count)
+    code = 0
+    try:
+        work()
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+        code = 70
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,304 @@
+"""SIGKILL in the midst of run, build, train, submit and report: begun again, each ends in the same bytes.
+
+    python ci/kills.py --kills 20 --out bench/records/kills.json
+
+Half of the kills come just before a step that leaves a trace on the disk (a file opened for writing, a rename, an
+fsync), half at a random moment. Then the same command is given again, and what it leaves is compared with what it
+leaves undisturbed: every file, byte by byte, but for times, the command's own `resumed`, and how much came from the
+store. Drafts that a killed process left behind (hidden files) are counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import json
+import os
+import random
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+sys.path.append(str(Path(__file__).parent))
+
+import numpy as np
+from forked import run_command, run_forked
+from PIL import Image
+
+from tellapart.board.submissions.accounts import Account
+from tellapart.board.submissions.hidden import read_hidden
+from tellapart.board.submissions.prepared import read_truth
+from tellapart.board.submissions.receiving import write_upload
+from tellapart.board.submissions.service import Submissions
+from tellapart.data.folder import write_pair_set
+from tellapart.data.item import Item
+from tellapart.errors import require
+from tellapart.models.openclip import building, dual_encoder  # noqa: F401  (once, for all forks)
+from tellapart.models.torch_backend import import_torch
+from tellapart.report import training_page  # noqa: F401
+from tellapart.train import openclip_encoder, training_run  # noqa: F401
+
+__all__ = ["JOBS", "kill_job"]
+
+#: Fields of records that tell of the process and not of what it computed.
+_OF_THE_PROCESS = {"started", "seconds", "resumed", "images_encoded", "texts_encoded", "pairs_scored", "command"}
+
+_SAID_IN_PAGES = re.compile(
+    r"What this run computed: .*? s; the rest|\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?(?:\+00:00)?|\b[\d.]+ s\b"
+)
+
+_SCENES = """name = "few"
+builder = "scenes"
+seed = 5
+[options]
+size = 32
+samples = 1
+depth = 2
+vocabulary = "demo"
+[options.items]
+counting = 3
+attribute = 3
+"""
+
+_TRAINING = """name = "few"
+model = "new:arch"
+[data]
+train = ["folder:few"]
+validation = "folder:held"
+[loss]
+name = "itc"
+[optimiser]
+learning_rate = 1e-3
+steps = 4
+warm_up = 1
+[batch]
+size = 8
+[validation]
+every = 2
+[report]
+benchmarks = ["folder:../more"]
+"""
+
+_OPEN_CLIP = {
+    "model_cfg": {
+        "embed_dim": 8,
+        "vision_cfg": {"image_size": 16, "layers": 1, "width": 8, "patch_size": 8, "head_width": 8},
+        "text_cfg": {"context_length": 12, "vocab_size": 49408, "width": 8, "heads": 1, "layers": 1},
+    },
+    "preprocess_cfg": {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]},
+}
+
+_BOARD = """[submissions]
+state = "state"
+spare_bytes = 0
+[[hidden]]
+name = "few"
+pairs = "../few"
+metrics = ["group_score"]
+total = 100
+daily = 100
+largest_share = 1e6
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A command that is killed.
+
+    Attributes:
+        first, again: what is done, and what is done after a kill.
+        outcome: takes the working folder to what is compared, by name.
+        prepare: fills the working folder.
+    """
+
+    first: Callable[[], object]
+    again: Callable[[], object]
+    outcome: Callable[[Path], dict[str, bytes]]
+    prepare: Callable[[Path], object] = lambda _folder: None
+
+
+def write_inputs(folder: Path) -> None:
+    """Write two small pair sets, an architecture, a recipe and a training configuration."""
+    for seed, name in enumerate(("few", "more", "held")):
+        rng = np.random.default_rng(seed)
+        items, pictures = [], {}
+        for k in range(12):
+            names = (f"images/{k}_0.png", f"images/{k}_1.png")
+            for each in names:
+                stream = io.BytesIO()
+                pixels = rng.integers(0, 100, 3) + rng.integers(0, 156, (16, 16, 3))
+                Image.fromarray(pixels.astype(np.uint8)).save(stream, "PNG")
+                pictures[each] = stream.getvalue()
+            items.append(Item(id=f"item-{k}", images=names, texts=(f"a cat, {k} of {name}", f"a dog, {k} of {name}")))
+        write_pair_set(folder / name, items, pictures, {"title": name})
+    (folder / "arch").mkdir()
+    (folder / "arch" / "open_clip_config.json").write_text(json.dumps(_OPEN_CLIP))
+    (folder / "scenes.toml").write_text(_SCENES)
+    (folder / "train.toml").write_text(_TRAINING)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return a folder's files by name without what tells of the process alone; hidden files are not of it."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        if path.is_dir() or any(part.startswith(".") for part in name.parts):
+            continue
+        data = path.read_bytes()
+        if path.suffix == ".json":
+            content = _without_process(json.loads(data))
+            if path.name == "results.json":
+                content.pop("sha256", None)  # of all of it, with the times
+            data = json.dumps(content, sort_keys=True).encode()
+        elif path.suffix in {".html", ".md"}:
+            data = _SAID_IN_PAGES.sub("-", data.decode()).encode()
+        found[str(name)] = data
+    return found
+
+
+def _without_process(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_process(part) for key, part in value.items() if key not in _OF_THE_PROCESS}
+    return [_without_process(part) for part in value] if isinstance(value, list) else value
+
+
+def _board_file(folder: Path) -> None:
+    (folder / "board.toml").write_text(_BOARD)
+    service = Submissions(read_hidden(folder / "board.toml"))
+    service.accounts.add("ann", "submitter", by="kills.py")
+    truth = read_truth(service.prepared["few"].truth)
+    own = np.broadcast_to(np.eye(2), (len(truth.items), 2, 2))
+    rows = np.arange(len(own))[:, None, None]
+    values = own[rows, np.array(truth.images)[:, :, None], np.array(truth.texts)[:, None, :]]
+    np.savez(folder / "scores.npz", ids=np.array([item.id for item in truth.bare()]), scores=values)
+
+
+def _submit() -> None:
+    """Send a file unless it was taken already, and measure what waits, as the server does after a start."""
+
+    async def pieces() -> Any:
+        yield Path("scores.npz").read_bytes()
+
+    service = Submissions(read_hidden(Path("board.toml")))
+    with service.queue.lock() as mine:
+        assert mine
+        service.queue.sweep()
+        if not service.database.all("SELECT id FROM submission"):
+            draft = service.queue.folder / "sent.part"
+            upload = asyncio.run(write_upload(pieces(), draft, 1 << 20))
+            service.queue.take(Account("ann", "submitter", "t"), "few", "mine", "scores.npz", upload)
+        while service.queue.work_one():
+            pass
+
+
+def _submissions(folder: Path) -> dict[str, bytes]:
+    service = Submissions(read_hidden(folder / "board.toml"))
+    rows = service.database.all("SELECT state, model, file, public, private FROM submission")
+    return {
+        str(number): json.dumps([str(value) for value in dict(row).values()]).encode()
+        for number, row in enumerate(rows)
+    }
+
+
+def _run(*more: str) -> Callable[[], object]:
+    models = ("-m", "demo-encoder", "-m", "random", "-b", "folder:../few", "-b", "folder:../more")
+    return partial(run_command, "run", *models, "--out", "out", "--cache", "cache", *more)
+
+
+def _finished_run(folder: Path) -> None:
+    made = run_forked(_run(), folder)
+    assert made.status == 0, made.said
+    for page in (folder / "out").rglob("report.html"):
+        page.unlink()
+
+
+_BUILD = partial(run_command, "build", "../scenes.toml", "--out", "out", "--card")
+_TRAIN = ("train", "../train.toml", "--out", "out")
+
+#: By name; "train" and "train's report" are one command, killed anywhere and killed while it measures.
+JOBS = {
+    "run": Job(_run(), _run(), lambda folder: contents(folder / "out")),
+    "build": Job(_BUILD, _BUILD, lambda folder: contents(folder / "out")),
+    "train": Job(
+        partial(run_command, *_TRAIN),
+        partial(run_command, *_TRAIN, "--resume"),
+        lambda folder: contents(folder / "out"),
+    ),
+    "submit": Job(_submit, _submit, _submissions, _board_file),
+    "report": Job(
+        partial(run_command, "show", "out"),
+        partial(run_command, "show", "out"),
+        lambda folder: contents(folder / "out"),
+        _finished_run,
+    ),
+}
+
+
+def kill_job(name: str, home: Path, kills: int, seed: int) -> dict[str, Any]:
+    """Kill a job so often, go on each time, and return how many ended otherwise than undisturbed, with the reasons."""
+    job, folder, drawn = JOBS[name], home / name, random.Random(f"{seed}:{name}")
+    _begin(job, folder)
+    whole = run_forked(job.first, folder)
+    assert whole.status == 0, whole.said
+    expected, bad, killed, drafts, at = job.outcome(folder), [], 0, 0, []
+    tries = 0
+    while killed < kills and tries < 3 * kills:
+        tries += 1
+        _begin(job, folder)
+        moment: dict[str, Any] = (
+            {"at_write": drawn.randrange(whole.writes)} if tries % 2 else {"after": drawn.random() * whole.seconds}
+        )
+        ended = run_forked(job.first, folder, **moment)
+        if ended.status == 0:
+            continue  # it was faster this time
+        killed += 1
+        at.append(ended.writes)
+        again = run_forked(job.again, folder)
+        got = job.outcome(folder) if again.status == 0 else {}
+        drafts += sum(path.suffix == ".part" for path in (folder / "out").rglob(".*"))
+        other = sorted(each for each in expected.keys() | got.keys() if expected.get(each) != got.get(each))
+        if ended.status != -9 or other:
+            bad.append(
+                {**moment, "first": ended.status, "again": again.status, "other": other, "said": again.said[-600:]}
+            )
+    return {"kills": killed, "writes": whole.writes, "killed after": sorted(at), "drafts left": drafts, "bad": bad}
+
+
+def _begin(job: Job, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    job.prepare(folder)
+
+
+def main() -> int:
+    """Kill every job, print what came of it, and write the record; 1 where any ended otherwise."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--kills", type=int, default=20)
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--jobs", nargs="*", default=list(JOBS))
+    options.add_argument("--out", type=Path)
+    given = options.parse_args()
+    record: dict[str, Any] = {"seed": given.seed, "jobs": {}}
+    if "train" in given.jobs:
+        import_torch()
+        require("open_clip", extra="train")  # slow to import, and once here is once for all forks
+    with tempfile.TemporaryDirectory() as scratch:
+        write_inputs(Path(scratch))
+        for name in given.jobs:
+            record["jobs"][name] = kill_job(name, Path(scratch), given.kills, given.seed)
+            print(name, json.dumps(record["jobs"][name], indent=1), flush=True)
+            if given.out:  # after each: it takes long
+                given.out.write_text(json.dumps(record, indent=1) + "\n")
+    return 1 if any(job["bad"] for job in record["jobs"].values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

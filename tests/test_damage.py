@@ -1,0 +1,55 @@
+"""Short forms of what `make gates` measures: damaged files at every door, kills, and flipped bits."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CI = Path(__file__).parents[1] / "ci"
+
+NEEDED = ("torch", "open_clip", "fastapi")  # looked for, not imported: the programs do that in processes of their own
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not all(map(find_spec, NEEDED)), reason=f"needs {', '.join(NEEDED)}"),
+]
+
+
+def measure(program: str, *arguments: object, out: Path) -> dict[str, Any]:
+    """Run a program of `ci/`, which fails where anything bad came of it, and return its record."""
+    command = [sys.executable, str(CI / program), *map(str, arguments), "--out", str(out)]
+    done = subprocess.run(
+        command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    record: dict[str, Any] = json.loads(out.read_text())
+    return record
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+def test_damaged_files_are_one_line_or_the_same_content(tmp_path: Path) -> None:
+    record = measure("gates.py", "--inputs", 2_000, "--seed", 1, out=tmp_path / "gates.json")
+    assert sum(record["outcomes"].values()) == 2_000
+    assert len(record["doors"]) > 40
+
+
+@pytest.mark.parametrize("name", ["report", "submit", "run", "build"])
+def test_what_was_killed_ends_in_the_same_bytes(name: str, tmp_path: Path) -> None:
+    if name == "build":
+        pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
+    record = measure("kills.py", "--kills", 2, "--seed", 1, "--jobs", name, out=tmp_path / "kills.json")
+    assert record["jobs"][name]["kills"] == 2
+    assert record["jobs"][name]["bad"] == []
+
+
+@pytest.mark.parametrize("name", ["store", "samples", "records"])
+def test_a_flipped_bit_is_found_or_harmless(name: str, tmp_path: Path) -> None:
+    record = measure("flips.py", "--flips", 4, "--seed", 1, "--files", name, out=tmp_path / "flips.json")
+    assert record["files"][name]["found"] + record["files"][name]["harmless"] == 4
