@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
+import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -21,7 +24,7 @@ from tellapart.cli.gap import gap_command
 from tellapart.cli.import_results import import_command
 from tellapart.cli.ls import ls_command
 from tellapart.cli.mine import mine_command
-from tellapart.cli.once import OnceCommand
+from tellapart.cli.once import OnceCommand, load_plugins
 from tellapart.cli.plot import plot_command
 from tellapart.cli.run import run_command
 from tellapart.cli.score import score_command
@@ -30,7 +33,7 @@ from tellapart.cli.show import show_command
 from tellapart.cli.table import table_command
 from tellapart.cli.time import time_command
 from tellapart.cli.train import train_command
-from tellapart.errors import TellapartError
+from tellapart.errors import TellapartError, TellapartWarning
 
 __all__ = ["app", "main"]
 
@@ -75,8 +78,9 @@ _TypedWrong: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ 
 
 
 def main() -> NoReturn:
-    """Run the command line; an error that was raised on purpose, or in typing, is one line and exit status 2."""
+    """Run the command line; an error that was raised on purpose, in typing, or in a plugin is one line and status 2."""
     status = None
+    warnings.showwarning = partial(_warn, warnings.showwarning)
     try:
         try:
             status = app(prog_name="tellapart", standalone_mode=False)
@@ -88,6 +92,7 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (TellapartError, OSError) as error:
+        _debug(error)
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except (typer.Abort, KeyboardInterrupt):
@@ -95,7 +100,29 @@ def main() -> NoReturn:
     except _TypedWrong as error:
         _explain(error)
         sys.exit(2)
+    except Exception as error:
+        from tellapart.api.plugins import blame
+
+        where = blame(error)
+        if where is None:  # a mistake of ours
+            raise
+        _debug(error)
+        print(f"error: {where} (in a plugin; --debug shows the traceback)", file=sys.stderr)
+        sys.exit(2)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _debug(error: BaseException) -> None:
+    if OnceCommand.debug:
+        traceback.print_exception(error)
+
+
+def _warn(other: Callable[..., None], message: Warning | str, category: type[Warning], *args: Any) -> None:
+    """Print a warning of ours in one line."""
+    if issubclass(category, TellapartWarning):
+        print(f"warning: {message}", file=sys.stderr)
+    else:
+        other(message, category, *args)
 
 
 def _explain(error: Any) -> None:
@@ -119,7 +146,20 @@ def _print_version(version: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001  (its callback acts)
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-) -> None: ...
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--plugin",
+            help="A package, or a file of Python, that adds benchmarks, models or metrics; its code runs. Any command "
+            "takes it, too. Repeatable.",
+        ),
+    ] = None,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error. Any command takes it, too.")
+    ] = False,
+) -> None:
+    OnceCommand.debug = debug
+    load_plugins(plugin)
