@@ -89,7 +89,9 @@ def evaluate(
     if models is not None:
         chosen["models"] = tuple(_model(each, batched) for each in as_tuple(models, "models"))
     settings = Settings(
-        benchmarks=tuple(_benchmark(each) for each in as_tuple(benchmarks, "benchmarks")),
+        benchmarks=tuple(
+            open_benchmark(each) if isinstance(each, str) else each for each in as_tuple(benchmarks, "benchmarks")
+        ),
         limit=as_limit(limit),
         place=locations(data, images, outside_images),
         **chosen,
@@ -217,10 +219,6 @@ def _model(model: Any, batched: bool | None) -> Any:
     return open_model(model) if isinstance(model, str) else as_model(model, batched=batched)
 
 
-def _benchmark(benchmark: Any) -> Any:
-    return open_benchmark(benchmark) if isinstance(benchmark, str) else as_benchmark(benchmark)
-
-
 def _named(benchmark: Any, place: Locations) -> str:
     """Return the name under which a benchmark is found."""
     if isinstance(benchmark, str | Path):
@@ -259,7 +257,7 @@ def _numbers(values: Any) -> Any:
     except (TypeError, ValueError) as error:
         raise ScoreError(f"scores={quote(values)}: give a file, or numbers (item, image, text): {error}") from error
     if array.dtype.kind not in "fiu":
-        raise ScoreError(f"scores={quote(values)}: a {type(values).__name__} is no file and no array of numbers")
+        raise ScoreError(f"scores={quote(values)} ({type(values).__name__}) is no file and no array of numbers")
     return array
 
 

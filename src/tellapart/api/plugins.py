@@ -177,6 +177,8 @@ def _run_file(path: Path) -> ModuleType:
 
 
 def _import(name: str) -> ModuleType:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise PluginError(f"--plugin {name}: no such package, and it is no file (NAME.py)")
     try:
         found = importlib.util.find_spec(name)
         if found is not None and found.origin is not None:

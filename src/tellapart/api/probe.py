@@ -71,11 +71,12 @@ class PairProbe:
     """
 
     def __new__(cls, *_args: Any, **_options: Any) -> PairProbe:
-        """Make a `TrainerCallback` of it where transformers' trainer is in use."""
-        trainer = sys.modules.get("transformers.trainer_callback")
-        if trainer is None or issubclass(cls, trainer.TrainerCallback):
+        """Make a `TrainerCallback` of it where transformers is in use."""
+        import_torch()
+        callback = getattr(sys.modules.get("transformers"), "TrainerCallback", object)
+        if callback is object or issubclass(cls, callback):
             return super().__new__(cls)
-        return super().__new__(type("PairProbe", (cls, trainer.TrainerCallback), {}))
+        return super().__new__(type("PairProbe", (cls, callback), {}))
 
     def __init__(
         self,

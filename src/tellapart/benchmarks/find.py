@@ -53,7 +53,7 @@ def find_benchmark(name: str, place: Locations | None = None) -> Benchmark:
     (2, 2)
     """
     if not isinstance(name, str):
-        raise UnknownNameError(f"find_benchmark({quote(name)}): a {type(name).__name__} is no name; give a text")
+        raise UnknownNameError(f"find_benchmark({quote(name)}): {type(name).__name__} is no name; give a text")
     for prefix, open_own in _OWN.items():
         if name.startswith(prefix):
             return open_own(name, place)

@@ -11,7 +11,7 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import BENCHMARKS, add, load
 from tellapart.data.folder import LISTINGS
 from tellapart.data.pairset import PairSet
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 
 __all__ = ["CODE", "as_benchmark"]
 
@@ -43,12 +43,12 @@ def as_benchmark(thing: Any, place: Locations | None = None, *, name: str = "", 
         made = thing
     else:
         raise DataError(
-            f"a {type(thing).__name__} is no benchmark: give a name (`tellapart ls benchmarks`), folder:PATH, a pair "
+            f"{quote(thing)} ({type(thing).__name__}) is no benchmark: give a name (`tellapart ls benchmarks`), folder:PATH, a pair "
             "set or a Benchmark"
         )
     if file is not None:
         made = replace(made, name=name or made.name, own=file)
-    if place is not None:
+    if place is not None and place != Locations():  # else it keeps its own
         made = replace(made, place=place)
     if made.name in BENCHMARKS:
         _expect_the_catalogues(made)
@@ -59,7 +59,8 @@ def as_benchmark(thing: Any, place: Locations | None = None, *, name: str = "", 
 
 def _of_pairs(pairs: PairSet) -> Benchmark:
     if pairs.name in BENCHMARKS:  # loaded from it, whole or in part
-        return replace(load("benchmark", pairs.name), load=lambda _place: pairs, files=(), hub=None, known=None)
+        declared: Benchmark = load("benchmark", pairs.name)
+        return replace(declared, load=lambda _place: pairs, files=(), hub=None, known=None)
     folder = f"folder:{pairs.root.resolve().name}"
     is_folder = pairs.read is None and folder in {pairs.name, f"folder:{pairs.name}"} and _is_set(pairs.root)
     return Benchmark(

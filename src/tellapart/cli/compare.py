@@ -31,15 +31,10 @@ def compare_command(
     as_json: Json = False,
 ) -> None:
     """Compare models: paired differences with intervals, exact McNemar tests, Holm over all of them, and tiers."""
-    from tellapart.evaluation.compare_models import compare_models
-    from tellapart.report.comparisons import choose_models, print_comparison, print_models
+    from tellapart.api.compare import compare
 
-    chosen = choose_models(runs, baseline)
-    comparison = compare_models(chosen.runs, baseline=chosen.baseline, by=by, seed=seed)
-    two = comparison.pairs[0] if len(comparison.models) == 2 else None
+    compared = compare(*runs, baseline=baseline, by=by, seed=seed)
     if as_json:
-        print_json((two or comparison).model_dump(mode="json"))
-    elif two is not None:
-        print_comparison(two, chosen.left_out)
+        print_json((compared.two or compared.record).model_dump(mode="json"))
     else:
-        print_models(comparison, chosen.left_out)
+        compared.show()

@@ -27,4 +27,4 @@ def as_path(value: Any, what: str, error: type[TellapartError] = DataError) -> P
     """
     if isinstance(value, str | os.PathLike) and str(value):
         return Path(value).expanduser()
-    raise error(f"{what}={quote(value)}: a {type(value).__name__} is no path; give a text or a pathlib.Path")
+    raise error(f"{what}={quote(value)} ({type(value).__name__}) is no path; give a text or a pathlib.Path")

@@ -60,7 +60,7 @@ def find_prefix(name: str) -> ModelPrefix | None:
         ModelError: another package installed something under that prefix that is no `ModelPrefix`.
     """
     if not isinstance(name, str):
-        raise UnknownNameError(f"find_model({quote(name)}): a {type(name).__name__} is no name; give a text")
+        raise UnknownNameError(f"find_model({quote(name)}): {type(name).__name__} is no name; give a text")
     head, colon, _ = name.partition(":")
     if colon and head + colon in names("prefix"):
         return _load_prefix(head + colon)

@@ -211,7 +211,7 @@ def _refusal(thing: object) -> str:
             "(hf:...), or give a function (image, text) -> number that calls it"
         )
     return (
-        f"a {kind} is no model: give a name (`tellapart ls models`), an object of a protocol in "
+        f"{quote(thing)} ({kind}) is no model: give a name (`tellapart ls models`), an object of a protocol in "
         "tellapart.models.protocols, or a function (image, text) -> number"
     )
 
