@@ -70,7 +70,7 @@ class _MetricsRoom(ModuleType):
     """The room of metrics, with a class for each that takes scores batch by batch, made when it is asked for."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
+        if not name[:1].isupper():  # a module of the room that is not imported yet, as the import of it asks
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         return importlib.import_module("tellapart.api.streaming").metric_class(name)
 

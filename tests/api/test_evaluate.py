@@ -143,7 +143,7 @@ def test_an_object_with_the_methods_alone_is_a_model(made_set: Any) -> None:
 def test_settings_take_objects_where_names_stand(tmp_path: Path, made_set: Any) -> None:
     from tellapart.evaluation.run import Settings, run
 
-    settings = Settings(models=(bright,), benchmarks=(ta.load_pairs(made_set()),), limit="3")  # type: ignore[arg-type]
+    settings = Settings(models=(bright,), benchmarks=(ta.load_pairs(made_set()),), limit="3")
     (folder,) = run(settings, tmp_path / "r", store=EmbeddingStore(None))
     assert ta.open_run(folder).benchmarks == ["folder:set"]
 
@@ -337,6 +337,11 @@ def test_rooms_that_are_functions_are_so_whoever_imports_them_first() -> None:
         "assert ta.train.config.__name__ == 'tellapart.train.config'; assert ta.metrics.GroupScore().metric.name; "
         "assert 'torch' not in sys.modules"
     )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_module_of_the_metrics_room_is_imported_without_the_interface() -> None:
+    code = "import sys; from tellapart.metrics import ties; assert 'tellapart.api.streaming' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

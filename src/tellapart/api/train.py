@@ -2,64 +2,21 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tellapart.api.arguments import as_path
 from tellapart.api.progress import reporting
+from tellapart.api.training import Trained
 from tellapart.errors import DataError
-from tellapart.report.training import print_seeds, print_trained, seeds_json, trained_json
-from tellapart.report.training_page import PAGE, write_training_report
+from tellapart.report.training_page import write_training_report
 from tellapart.train.config import TrainConfig, read_config
-from tellapart.train.record import RECORD, TrainRecord, read_record
 from tellapart.train.run_files import RunFiles
 from tellapart.train.seeds import read_seeds, train_seeds
 from tellapart.train.training_run import FinishedRun, run_training
 
-__all__ = ["Trained", "default_folder", "describe_kept", "open_training", "train"]
-
-
-class Trained:
-    """A training run, or several that differ in their seed alone.
-
-    Attributes:
-        folder: of the run.
-        records: what became of it, one a seed; none in other ranks than the first.
-        seeds: whether several seeds were asked for.
-        against: the records of another configuration's seeds, if it was compared with them.
-    """
-
-    def __init__(
-        self, folder: Path, records: Sequence[TrainRecord], *, seeds: bool, against: Sequence[TrainRecord] | None = None
-    ) -> None:
-        self.folder, self.records, self.seeds = folder, tuple(records), seeds
-        self.against = None if against is None else list(against)
-
-    @property
-    def record(self) -> TrainRecord:
-        """The first seed's record."""
-        return self.records[0]
-
-    def to_json(self) -> Any:
-        """Return what `tellapart train --json` prints."""
-        if self.seeds:
-            return seeds_json(self.records, self.against)
-        return trained_json(self.record, self.folder / PAGE)
-
-    def show(self) -> None:
-        """Print it as `tellapart train` does."""
-        if self.seeds:
-            print_seeds(self.records, self.against)
-        else:
-            print_trained(self.record, self.folder / PAGE)
-
-    def __repr__(self) -> str:
-        with redirect_stdout(io.StringIO()) as text:
-            self.show()
-        return text.getvalue().strip()
+__all__ = ["default_folder", "describe_kept", "train"]
 
 
 def train(
@@ -117,22 +74,6 @@ def train(
             return Trained(folder, records, seeds=True, against=others)
         finished = train_once(chosen, folder)
         return Trained(folder, () if finished.record is None else (finished.record,), seeds=False)
-
-
-def open_training(folder: str | Path, *, outside_images: bool = False) -> Trained | None:
-    """Open a folder that `train` wrote, and make its page anew; None if it is none.
-
-    >>> open_training(getfixture("tmp_path")) is None
-    True
-    """
-    path = as_path(folder, "folder")
-    if (path / RECORD).is_file():
-        record = read_record(path)
-        write_training_report(path, record, outside=outside_images)
-        return Trained(path, (record,), seeds=False)
-    if any(path.glob(f"seed-*/{RECORD}")):
-        return Trained(path, read_seeds(path), seeds=True)
-    return None
 
 
 def default_folder(config: Path, out: str | Path | None = None) -> Path:

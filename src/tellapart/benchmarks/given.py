@@ -43,8 +43,8 @@ def as_benchmark(thing: Any, place: Locations | None = None, *, name: str = "", 
         made = thing
     else:
         raise DataError(
-            f"{quote(thing)} ({type(thing).__name__}) is no benchmark: give a name (`tellapart ls benchmarks`), folder:PATH, a pair "
-            "set or a Benchmark"
+            f"{quote(thing)} ({type(thing).__name__}) is no benchmark: give a name (`tellapart ls benchmarks`), "
+            "folder:PATH, a pair set or a Benchmark"
         )
     if file is not None:
         made = replace(made, name=name or made.name, own=file)

@@ -24,7 +24,7 @@ def show_command(
 ) -> None:
     """Print a run's tables again, and make its report anew."""
     from tellapart.api.run import Run
-    from tellapart.api.train import open_training
+    from tellapart.api.training import open_training
 
     trained = open_training(run, outside_images=outside)
     if trained is None:

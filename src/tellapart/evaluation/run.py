@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark, tell_apart
 from tellapart.benchmarks.given import as_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
+from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import RunError
 from tellapart.evaluation.evaluate import Prepared, chosen, evaluate, plan, prepare
@@ -61,9 +62,9 @@ class Settings:
     ('demo',)
     """
 
-    models: tuple[str | Model, ...] = (DEFAULT_MODEL, *REFERENCES)
+    models: tuple[str | Model | Callable[..., Any], ...] = (DEFAULT_MODEL, *REFERENCES)
     names: tuple[str, ...] = ()
-    benchmarks: tuple[str | Benchmark, ...] = ("demo",)
+    benchmarks: tuple[str | Benchmark | PairSet, ...] = ("demo",)
     limit: str | None = None
     batch_size: int | None = None
     device: str = "cpu"

@@ -57,7 +57,10 @@ def as_model(thing: Any, *, name: str = "", file: Path | None = None, batched: b
     Raises:
         ModelError: it is neither.
 
-    >>> model = as_model(lambda image, text: len(text), name="length")
+    >>> def length(image, text):
+    ...     return len(text)
+    >>> length.fingerprint = "length-1"
+    >>> model = as_model(length)
     >>> model.name, model.kind, model.score_pairs([np.zeros((2, 2, 3), np.uint8)], ["four"])
     ('length', 'similarity', array([4.], dtype=float32))
     """
