@@ -188,13 +188,13 @@ def made_anew(store: Store) -> dict[str, dict[str, float]]:
     return found
 
 
-def make_hidden(folder: Path) -> str:
-    """Make a hidden benchmark of as many items, and a user who may send to it; return the user's token."""
+def make_hidden(folder: Path, count: int = ITEMS) -> str:
+    """Make a hidden benchmark of so many items, and a user who may send to it; return the user's token."""
     stream = io.BytesIO()
     Image.fromarray(np.zeros((4, 4, 3), dtype=np.uint8)).save(stream, "PNG")
     items = [
         Pair(id=f"i{k}", images=(f"images/{k}_0.png", f"images/{k}_1.png"), texts=(f"red {k}", f"blue {k}"))
-        for k in range(ITEMS)
+        for k in range(count)
     ]
     images = {reference: stream.getvalue() + reference.encode() for item in items for reference in item.images}
     write_pair_set(folder / "pairs", items, images, {"title": "Clocks", "licence": "CC0"})
@@ -204,23 +204,32 @@ def make_hidden(folder: Path) -> str:
     return told.stdout.split()[-1]
 
 
-@contextmanager
-def served(folder: Path) -> Iterator[int]:
-    """Serve the board from another process; give its port."""
+def free_port() -> int:
+    """Return a port that nobody listens at."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        port = listening.getsockname()[1]
+        return int(listening.getsockname()[1])
+
+
+def start_server(folder: Path, port: int) -> subprocess.Popen[bytes]:
+    """Serve the board from another process, and return it when it answers."""
     database = f"sqlite:///{folder}/board.sqlite"
     command = ["serve", "--board", str(folder / "board.toml"), "--database", database, "--port", str(port)]
     server = subprocess.Popen([sys.executable, "-m", "tellapart", *command], stdout=subprocess.DEVNULL)
+    while server.poll() is None:
+        with suppress(httpx.ConnectError, httpx.ReadError, httpx.RemoteProtocolError):
+            httpx.get(f"http://127.0.0.1:{port}/static/icon.svg", timeout=60)
+            return server
+        time.sleep(0.1)
+    raise SystemExit("the server did not start")
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[int]:
+    """Serve the board from another process; give its port."""
+    port = free_port()
+    server = start_server(folder, port)
     try:
-        while server.poll() is None:
-            with suppress(httpx.ConnectError):
-                httpx.get(f"http://127.0.0.1:{port}/static/icon.svg")
-                break
-            time.sleep(0.1)
-        if server.poll() is not None:
-            raise SystemExit("the server did not start")
         yield port
     finally:
         server.terminate()

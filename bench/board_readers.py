@@ -20,21 +20,38 @@ __all__ = ["read"]
 Address = str | Callable[[], str]
 
 
-def read(port: int, populations: Sequence[tuple[int, Sequence[Address]]], seconds: float) -> dict[str, object]:
+def read(
+    port: int, populations: Sequence[tuple[int, Sequence[Address]]], seconds: float, pause: float | None = None
+) -> dict[str, object]:
     """Let several populations of readers read at once, and return what each address's readers waited.
 
     Args:
         port: of a server on this machine.
         populations: how many readers, and the addresses that each of them reads in turn, each from another one on.
         seconds: for how long.
+        pause: seconds for which a reader looks at a page; such a reader also connects again after a connection that was
+            cut. Without it the next page is asked for at once, and a cut connection is an error.
     """
-    return asyncio.run(_read(port, populations, seconds))
+    return asyncio.run(_read(port, populations, seconds, pause))
 
 
-async def _read(port: int, populations: Sequence[tuple[int, Sequence[Address]]], seconds: float) -> dict[str, object]:
+async def _read(
+    port: int, populations: Sequence[tuple[int, Sequence[Address]]], seconds: float, pause: float | None
+) -> dict[str, object]:
     waits: dict[str, list[float]] = defaultdict(list)
     failed: dict[str, int] = defaultdict(int)
     end = time.perf_counter() + seconds
+
+    cut = 0
+
+    async def patient(addresses: Iterator[Address]) -> None:
+        nonlocal cut
+        while time.perf_counter() < end:
+            try:
+                await reader(addresses)
+            except (OSError, asyncio.IncompleteReadError):
+                cut += 1
+                await asyncio.sleep(0.2)
 
     async def reader(addresses: Iterator[Address]) -> None:
         receiver, sender = await asyncio.open_connection("127.0.0.1", port, limit=1 << 21)
@@ -48,10 +65,12 @@ async def _read(port: int, populations: Sequence[tuple[int, Sequence[Address]]],
             await receiver.readexactly(int(head[length : head.index(b"\r", length)]))
             waits[kind].append(1000 * (time.perf_counter() - started))
             failed[kind] += not head.startswith(b"http/1.1 200")
+            if pause is not None:
+                await asyncio.sleep(pause)
         sender.close()
 
     tasks = [
-        reader(islice(cycle(addresses), k % len(addresses), None))
+        (reader if pause is None else patient)(islice(cycle(addresses), k % len(addresses), None))
         for count, addresses in populations
         for k in range(count)
     ]
@@ -60,6 +79,7 @@ async def _read(port: int, populations: Sequence[tuple[int, Sequence[Address]]],
     return {
         "readers": sum(count for count, _ in populations),
         "seconds": seconds,
+        **({} if pause is None else {"pause": pause, "connections_cut": cut}),
         "answers_a_second": round(len(every) / seconds),
         **_told(every, sum(failed.values())),
         "of_each": {kind: _told(waited, failed[kind]) for kind, waited in sorted(waits.items())},

@@ -18,7 +18,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from tellapart.board import connections
-from tellapart.board.headers import LOOPBACK, SecurityHeaders
+from tellapart.board.headers import LOOPBACK, HeadRequests, SecurityHeaders
 
 Served = tuple[str, int]
 
@@ -38,6 +38,12 @@ def made_app() -> FastAPI:
     async def body(request: Request) -> Response:
         return Response(str(len(await request.body())))
 
+    @app.post("/told")
+    async def told(request: Request) -> Response:
+        folded = " ".join(request.headers.get("x-a", "").split())
+        return Response(f"[{(await request.body()).decode()}] {folded}\n")
+
+    app.add_middleware(HeadRequests)
     app.add_middleware(SecurityHeaders)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK, "board.example.org"], www_redirect=False)
     return app
@@ -202,9 +208,28 @@ SMUGGLED = {
     "a folded header": "POST /body HTTP/1.1\nHost: localhost\nX: a\n Transfer-Encoding: chunked\nContent-Length: 3x",
     "two hosts": "GET / HTTP/1.1\nHost: localhost\nHost: evil.example",
     "a space before the colon": "POST /body HTTP/1.1\nHost: localhost\nTransfer-Encoding : chunked",
+    "a carriage return alone in a header": "POST /body HTTP/1.1\nHost: localhost\nX: a\rContent-Length: 3",
+    "a carriage return alone after the request": "POST /body HTTP/1.1\rHost: localhost\nHost: localhost",
+    "a folded length": "POST /body HTTP/1.1\nHost: localhost\nContent-Length: 1\n 0",
+    "a folded transfer": "POST /body HTTP/1.1\nHost: localhost\nTransfer-Encoding:\n chunked, x",
+    "a first header that is folded": "POST /body HTTP/1.1\n Host: localhost\nHost: localhost",
+    "a null": "POST /body HTTP/1.1\nHost: localhost\nX: a\0b",
     "a head without end": "GET / HTTP/1.1\nHost: localhost\nX: " + "a" * 1_000_000,
     "an address without end": f"GET /{'a' * 1_000_000} HTTP/1.1\nHost: localhost",
 }
+
+
+@pytest.mark.parametrize("what", ["a folded header", "line feeds alone", "both"])
+def test_an_old_form_is_read_as_the_standard_says_and_hides_no_second_request(served: Served, what: str) -> None:
+    """RFC 9112: a fold is spaces (5.2), and a line feed alone may end a line (2.2); the framing stays the same."""
+    fold = "X-A: one\r\n\ttwo\r\n  GET /large HTTP/1.1\r\n" if what != "line feeds alone" else ""
+    request = f"POST /told HTTP/1.1\r\nHost: localhost\r\n{fold}Content-Length: 4\r\n\r\nGET POST /body HTTP/1.1\r\n"
+    request += "Host: localhost\r\nContent-Length: 2\r\nConnection: close\r\n\r\nab"
+    with connected(served, (request if what == "a folded header" else request.replace("\r\n", "\n")).encode()) as one:
+        answer = everything(one)
+    assert answer.count(b"HTTP/1.1 200 OK") == 2 and answer.count(b"HTTP/1.1 ") == 2  # two were sent, and two answered
+    assert answer.endswith(b"\r\n\r\n2")
+    assert (b"[GET ] one two GET /large HTTP/1.1\n" if fold else b"[GET ] \n") in answer
 
 
 @pytest.mark.parametrize("name", list(SMUGGLED))
@@ -213,3 +238,27 @@ def test_a_request_of_two_meanings_or_without_end_is_refused_and_ends_the_connec
         answer = everything(one)
     assert answer.split(b" ")[1] in (b"400", b"501")
     assert answer.count(b"HTTP/1.1 ") == 1
+
+
+CHUNKS = {
+    "a size that is none": b"0x3\r\nabc\r\n0\r\n\r\n",
+    "a size with a sign": b"+3\r\nabc\r\n0\r\n\r\n",
+    "an end of a chunk that is none": b"3\r\nabcXX0\r\n\r\n",
+    "a line feed alone after a chunk": b"3\r\nabc\n0\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("name", list(CHUNKS))
+def test_a_chunk_of_two_meanings_ends_the_connection(served: Served, name: str) -> None:
+    head = b"POST /body HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with connected(served, head + CHUNKS[name] + b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") as one:
+        answer = everything(one)
+    assert b"hello" not in answer and answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 500"))
+
+
+def test_head_is_answered_as_get_without_the_body(served: Served) -> None:
+    with connected(served, b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n") as one:
+        one.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        first, _, second = everything(one).partition(b"\r\n\r\n")
+    assert first.startswith(b"HTTP/1.1 200 OK") and b"content-length: 5" in first
+    assert second.startswith(b"HTTP/1.1 200 OK") and second.endswith(b"hello")

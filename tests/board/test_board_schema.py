@@ -16,7 +16,7 @@ from tellapart.board.tables import SCHEMA, BoardTable, Model
 from tellapart.errors import StoreError
 
 #: Version -> the SHA-256 of its tables; a change of a table needs a new version.
-DIGESTS = {3: "603b40fd9747e1e98e5df826d3f386cb7ae04bbc3096aaf834678977df2d038e"}
+DIGESTS = {4: "b72a180c1066f12828989be7fdcd8f5b46d8fa70dd758a6b73d1a273e8bc3e4b"}
 
 CHANGES = {
     "an older version": "UPDATE board_schema SET version = 1",

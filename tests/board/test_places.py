@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -33,8 +35,9 @@ def filled(session: Session, values: list[float]) -> None:
 
 
 @pytest.fixture(scope="module")
-def store() -> Store:
-    return Store("sqlite://")
+def store() -> Iterator[Store]:
+    with Store("sqlite://") as opened:
+        yield opened
 
 
 @settings(max_examples=25)

@@ -15,6 +15,7 @@ from tellapart.board.export import export_site
 from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
+from tellapart.board.views.many import PairTest
 from tellapart.board.views.pareto import choose_benchmarks
 from tellapart.evaluation.compare import compare
 from tellapart.records.run_folder import read_result, read_samples
@@ -129,3 +130,31 @@ def test_no_other_choice_that_begins_the_same_has_more_numbers(seed: int) -> Non
     assert all(
         not table[:, [*chosen, k]].all(axis=1).sum() * (len(chosen) + 1) > area for k in set(range(5)) - {*chosen}
     )
+
+
+@pytest.mark.parametrize("clusters", [None, 12])
+def test_two_models_on_a_set_that_shares_its_name_with_another_are_tested(
+    write_run: Any, tmp_path: Path, clusters: int | None
+) -> None:
+    write_run(tmp_path / "0", "other", skill=1.0, fingerprint="0" * 64, n=30)
+    for seed, name in enumerate("ab"):
+        write_run(tmp_path / name, name, skill=2.0 - seed, fingerprint="a" * 64, seed=seed, clusters=clusters)
+    expected = compare(tmp_path / "a", tmp_path / "b").rows
+    with Store("sqlite://") as store:
+        settings = BoardSettings(runs=(tmp_path,))
+        read_in(store, settings, pytest.fail)
+        client = TestClient(create_app(settings, store))
+        found = client.get("/compare/a/b?format=json").json()
+        together = client.get("/compare/a+b?format=json").json()
+    assert found["refused"] == [], found
+    assert [(row["benchmark"], row["metric"], row["p"]) for row in found["tests"]] == [
+        ("shapes#aaaaaaaa", row.metric, row.p) for row in expected
+    ]
+    (test,) = together["on"][0]["tests"]
+    assert test["flips"] == (10_000 if clusters else None)  # as `compare` draws them
+
+
+@pytest.mark.parametrize("flips", [10_000, None])
+def test_a_p_that_the_draws_cannot_tell_from_a_smaller_one_is_written_as_a_bound(flips: int | None) -> None:
+    test = PairTest(title="", a="a", b="b", difference=1.0, p=1 / 10_001, p_holm=3 / 10_001, test="", flips=flips)
+    assert test.p_holm_text == ("<= 0.0003" if flips else "0.0003")

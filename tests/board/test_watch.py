@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -17,7 +21,7 @@ from sqlmodel import select
 
 from tellapart.board import watch as watch_module
 from tellapart.board.app import create_app
-from tellapart.board.records import read_in
+from tellapart.board.records import _for_readers, read_in, signature
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
 from tellapart.board.tables import Model
@@ -117,6 +121,105 @@ def test_one_bad_run_hides_no_other(write_run: WriteRun, tmp_path: Path) -> None
     assert len(said) == 1 and str(bad / "results.json") in said[0] and len(said[0]) < 1000
 
 
+def test_a_bad_run_is_shown_with_its_reason_until_it_is_mended(write_run: WriteRun, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    write_run(runs / "a", "a", skill=1.0)
+    bad = write_run(runs / "deep" / "b", "b", skill=1.0)
+    (samples,) = [path for path in bad.rglob("*") if path.is_file() and path.name != "results.json"]
+    whole = samples.read_bytes()
+    samples.unlink()
+    (runs / "c").mkdir()
+    (runs / "c" / "results.json").write_text('{"<script>": "' + 5000 * "x" + '"}')
+    settings = BoardSettings(runs=(runs,))
+    with Store("sqlite://") as store:
+        client = TestClient(create_app(settings, store))
+        read_in(store, settings, lambda _: None)
+        page, found = client.get("/"), client.get("/?format=json").json()
+        assert [each["title"] for each in found["unread"]] == ["c/results.json", "deep/b/results.json"]
+        assert samples.name in found["unread"][1]["reason"]
+        assert all(0 < len(each["reason"]) <= 300 for each in found["unread"])
+        assert "<summary>2 files could not be read</summary>" in page.text
+        assert "<code>deep/b/results.json</code>: " in page.text and "<script>&" not in page.text
+        for text in (page.text, client.get("/?format=json").text, client.get("/?format=csv").text):
+            assert str(tmp_path) not in text
+        assert "could not be read" not in client.get("/benchmarks/shapes").text
+        samples.write_bytes(whole)
+        (runs / "c" / "results.json").unlink()
+        read_in(store, settings, pytest.fail)
+        assert client.get("/?format=json").json()["unread"] == []
+        assert labels(store) == ["a", "b"]
+
+
+@pytest.mark.parametrize("at", ["the look", "the wait"])
+def test_a_watch_that_is_killed_goes_on(
+    write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    settings, said, looked = BoardSettings(runs=(tmp_path,)), [], threading.Event()
+
+    def be_slow(*arguments: Any) -> Any:
+        looked.set()
+        if at == "the look":
+            time.sleep(0.01)
+        return signature(*arguments)
+
+    monkeypatch.setattr(watch_module, "signature", be_slow)
+    seconds = 0.001 if at == "the look" else 0.2
+    with Store("sqlite://") as store, Watch(store, settings, said.append, seconds=seconds) as watch:
+        thread = watch._thread
+        for _ in range(5):
+            looked.clear()
+            assert looked.wait(20) and thread.ident
+            assert ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit)
+            )
+        write_run(tmp_path / "a", "a", skill=1.0)
+        assert waited_for(store, ["a"], 60), said
+        assert thread.is_alive()
+
+
+def test_a_watch_whose_reports_nobody_takes_goes_on(
+    write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [OSError(), OSError()]
+
+    def fail_twice(*arguments: Any) -> int:
+        if failures:
+            raise failures.pop()
+        return read_in(*arguments)
+
+    def refuse(_: str) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(watch_module, "read_in", fail_twice)
+    settings = BoardSettings(runs=(tmp_path,))
+    with Store("sqlite://") as store, Watch(store, settings, refuse, seconds=0.02):
+        write_run(tmp_path / "a", "a", skill=1.0)
+        assert waited_for(store, ["a"])
+
+
+def test_a_thread_that_ends_all_the_same_ends_its_process() -> None:
+    script = """
+import time
+from threading import Event
+from tellapart.board.tireless import TirelessThread
+
+class Killed(Event):
+    asked = 0
+    def is_set(self):
+        self.asked += 1
+        if self.asked == 2:
+            raise SystemExit
+        return False
+    def wait(self, _):
+        raise SystemExit
+
+TirelessThread("t", lambda: 0.05, Killed()).start()
+time.sleep(60)
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=50, check=False)
+    assert ended.returncode == -signal.SIGTERM
+
+
 def test_a_failing_database_is_no_files_fault(
     write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,3 +242,10 @@ def test_healthz_says_how_old_the_board_is() -> None:
         age = 61.0
         late = app.get("/healthz")
         assert (late.status_code, late.json()["state"]) == (503, "stale")
+
+
+def test_a_reason_holds_no_letter_that_a_database_refuses() -> None:
+    said = _for_readers(
+        "/srv/runs/a/results.json: 'x\0\udcff' in /home/ann/.cache/y.json", Path("/srv/runs/a/results.json")
+    )
+    assert said == "results.json: 'x??' in …/y.json"

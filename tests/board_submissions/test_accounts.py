@@ -189,5 +189,5 @@ def test_a_file_that_is_no_database_of_this_version_is_refused(tmp_path: Path) -
     with sqlite3.connect(tmp_path / "b.sqlite") as rows:
         rows.execute("PRAGMA user_version = 9")
     rows.close()
-    with pytest.raises(StoreError, match="has version 9, and this tellapart reads 1"):
+    with pytest.raises(StoreError, match="has version 9, and this tellapart reads 2"):
         Database(tmp_path / "b.sqlite")

@@ -14,12 +14,13 @@ from tellapart.api.run import Run
 from tellapart.errors import RunError, quote
 from tellapart.evaluation.compare import Comparison
 from tellapart.evaluation.compare_models import ModelsComparison, compare_models
+from tellapart.evaluation.regression_gate import GateResult, regression_gate
 from tellapart.report.comparisons import choose_models, print_comparison, print_models
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["Compared", "compare"]
+__all__ = ["Compared", "compare", "gate"]
 
 _COLUMNS = (
     "benchmark", "metric", "subset", "n", "a", "b", "difference", "low", "high", "only_a", "only_b", "p", "p_holm",
@@ -49,12 +50,35 @@ def compare(*runs: Run | str | Path, baseline: str | None = None, by: str | None
     >>> compared.models, len(compared)
     (['dark', 'demo-encoder'], 3)
     """
-    folders = [each.folder if isinstance(each, Run) else as_path(each, "runs") for each in runs]
+    folders = [_folder(each) for each in runs]
     for option, value in (("baseline", baseline), ("by", by)):
         if value is not None and not isinstance(value, str):
             raise RunError(f"{option}={quote(value)}: give a name")
     chosen = choose_models(folders, baseline)
     return Compared(compare_models(chosen.runs, baseline=chosen.baseline, by=by, seed=seed), chosen.left_out)
+
+
+def gate(base: Run | str | Path, new: Run | str | Path, *, max_drop: float | None = None, seed: int = 0) -> GateResult:
+    """Judge a new run against a base run by the headlines of every benchmark of the base: `passed`, and a row each.
+
+    Args:
+        base, new: runs, or run folders, each of one model.
+        max_drop: points by which no headline may fall, whether significantly or not; None for no limit.
+        seed: of the bootstrap and of the sign flips.
+
+    Raises:
+        RunError: a folder is no run or holds several models, or a limit that is none.
+
+    >>> import tellapart as ta
+    >>> oracle, random = (ta.evaluate(name, "demo", limit=40) for name in ("oracle", "random"))
+    >>> gate(oracle, random).passed, gate(random, oracle).rows[0].says
+    (False, 'improvement')
+    """
+    return regression_gate(_folder(base), _folder(new), max_drop=max_drop, seed=seed)
+
+
+def _folder(run: Run | str | Path) -> Path:
+    return run.folder if isinstance(run, Run) else as_path(run, "runs")
 
 
 class Compared(Frame):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ from tellapart.errors import RunError, UnknownNameError
 from tellapart.records.run_folder import write_text_file
 
 __all__ = ["export_site"]
+
+#: A site has thousands of files; after a power cut, the same command makes them anew.
+_write_text = partial(write_text_file, synced=False)
 
 PageKey = tuple[str, tuple[tuple[str, str | int], ...]]
 
@@ -125,7 +129,7 @@ class _Crawl:
             return
         page, hidden = PAGES[name], self._hidden is not None
         view = self._choice if name == "choose" else page.gather(self._session, self._settings, **args)
-        write_text_file(folder / "index.html", render(page.template, view, links, self._settings, hidden=hidden))
+        _write_text(folder / "index.html", render(page.template, view, links, self._settings, hidden=hidden))
         self._write_data(folder, view)
 
     def _write_hidden(self, folder: Path, links: StaticLinks, name: str = "") -> None:
@@ -133,14 +137,14 @@ class _Crawl:
         assert self._hidden is not None  # noqa: S101  (no other page links to them)
         content = self._hidden.leaderboard(name) if name else self._hidden.listing()
         page = render_template("leaderboard" if name else "hidden", content, links)
-        write_text_file(folder / "index.html", page)
-        write_text_file(folder / "data.json", json.dumps(content, indent=1) + "\n")
+        _write_text(folder / "index.html", page)
+        _write_text(folder / "data.json", json.dumps(content, indent=1) + "\n")
 
     def _write_data(self, folder: Path, view: View) -> None:
-        write_text_file(folder / "data.json", view.model_dump_json(indent=1) + "\n")
+        _write_text(folder / "data.json", view.model_dump_json(indent=1) + "\n")
         if (table := view.table()) is not None:
-            write_text_file(folder / "data.csv", as_csv(table))
-            write_text_file(folder / "data.tex", as_latex(table))
+            _write_text(folder / "data.csv", as_csv(table))
+            _write_text(folder / "data.tex", as_latex(table))
 
     def _picture(self, key: PageKey, args: dict[str, str | int]) -> bool:
         if key not in self._pictures:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +30,9 @@ __all__ = ["TIMING", "ReportProblem", "read_in", "signature"]
 #: The file of models' costs, anywhere below a folder of runs.
 TIMING = "timing.json"
 
+#: Folders from the root on, in an error's text; and letters that are kept of it.
+_FOLDERS, _MOST_LETTERS = re.compile(r"""(?<![^\s"'(=:,])/(?:[^/\s"':;,]+/)+"""), 300
+
 #: Called with one line for each file that is left out.
 ReportProblem = Callable[[str], None]
 
@@ -35,8 +40,8 @@ ReportProblem = Callable[[str], None]
 def read_in(store: Store, settings: BoardSettings, report: ReportProblem) -> int:
     """Bring the database up to date with the settings' files, and return how many of them were read.
 
-    A file that cannot be read is reported and left out. Several boards may share a database: what lies outside this
-    one's folders is another's, and stays.
+    A file that cannot be read is reported, left out, shown with its reason (`Source.problem`) and tried again. Several
+    boards may share a database: what lies outside this one's folders is another's, and stays.
 
     >>> with Store("sqlite://") as store:
     ...     read_in(store, BoardSettings(), print)
@@ -46,9 +51,13 @@ def read_in(store: Store, settings: BoardSettings, report: ReportProblem) -> int
         files = list(_files(settings))
         known = session.exec(select(Source)).all()
         own = [source for source in known if _is_own(settings, source)]
+        for source in [source for source in own if source.problem]:  # what it lacked may be there by now
+            own.remove(source)
+            session.delete(source)
         now = {str(path): (kind, _digest(path)) for path, kind in files}
         gone = [source for source in own if now.get(source.path) != (source.kind, source.digest)]
         touched = _forget(session, gone, known, own) if gone else set()
+        session.flush()
         still = set(session.exec(select(Source.path)).all())
         fresh = [(path, *now[str(path)]) for path, _ in files if str(path) not in still]
         for path, kind, digest in fresh:
@@ -61,7 +70,10 @@ def read_in(store: Store, settings: BoardSettings, report: ReportProblem) -> int
             except SQLAlchemyError:
                 raise  # the database, not the file: the caller tries again
             except Exception as error:  # one file that no reader was made for must not hide all others
-                report(str(error) if isinstance(error, TellapartError) else f"{path}: {first_line(error)}")
+                text = str(error) if isinstance(error, TellapartError) else f"{path}: {first_line(error)}"
+                source.problem = _for_readers(text, path)
+                session.add(source)
+                report(text)
         _tidy(session)
         if fresh:
             _add_costs(session, [path for path, kind in files if kind == "timing"], report)
@@ -102,6 +114,13 @@ def _is_own(settings: BoardSettings, source: Source) -> bool:
     if source.kind == "imported":
         return path in {each.resolve() for each in settings.imported}
     return any(path.is_relative_to(folder.resolve()) for folder in settings.runs)
+
+
+def _for_readers(problem: str, path: Path) -> str:
+    """Return why a file could not be read, on one line and without where it lies on this machine."""
+    line = " ".join(problem.split()).replace(f"{path.parent}{os.sep}", "")
+    printable = "".join(letter if letter.isprintable() else "?" for letter in _FOLDERS.sub("…/", line)[:_MOST_LETTERS])
+    return printable or "it cannot be read"
 
 
 def _digest(path: Path) -> str:
@@ -153,6 +172,7 @@ def _read_run(session: Session, path: Path, source: Source) -> set[int]:
             benchmark_id=benchmark.id or 0,
             source_id=source.id or 0,
             started=result.run.started,
+            name=name,
             run=result.run.model_dump(mode="json"),
             folder=str(path.parent),
             on_trust=record.fingerprint.startswith((IDS_ONLY, IMPORTED)),

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from tellapart.board.legend import Legend, make_legend
 from tellapart.board.links import Links
 from tellapart.board.settings import BoardSettings
-from tellapart.board.views.many import PairTest, RankedModel, SharedBenchmark
+from tellapart.board.views.many import ComparedBenchmark, PairTest, RankedModel
 from tellapart.board.views.model import ModelPage
 from tellapart.board.views.ranks import RankLine
 from tellapart.board.views.rows import Block, Column, Leaderboard, LeaderboardRow
@@ -160,7 +160,7 @@ def _references_of(view: Leaderboard, block: Block) -> list[LeaderboardRow]:
     return [row for row in view.references if block.has(row)]
 
 
-def _test_of(on: SharedBenchmark, a: RankedModel, b: RankedModel) -> PairTest | None:
+def _test_of(on: ComparedBenchmark, a: RankedModel, b: RankedModel) -> PairTest | None:
     """Return the test of one model less another; None for the other way round, which the table leaves out."""
     return next((test for test in on.tests if (test.a, test.b) == (a.title, b.title)), None)
 

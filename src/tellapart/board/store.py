@@ -29,6 +29,8 @@ LATEST_SECONDS = 0.25
 #: The address of a database that ends with its store.
 IN_MEMORY = "sqlite://"
 
+_PATIENCE = 30  # seconds for a lock that another program holds
+
 _CHANGED = "the records have changed"
 
 #: The table in which earlier versions kept their schema's version, and how the board's own began.
@@ -144,7 +146,8 @@ class Store:
 
     def mark_changed(self, session: Session) -> None:
         """Raise the version: pages rendered before are out of date."""
-        state = session.get(State, 1) or State(version=0)
+        # Tables that somebody emptied count on from here, or a kept page of other records would get its number again.
+        state = session.get(State, 1) or State(version=self._latest[0])
         state.version += 1
         session.add(state)
         session.flush()
@@ -153,8 +156,15 @@ class Store:
 
 def _engine(url: str) -> Engine:
     if not url.startswith("sqlite"):
-        return create_engine(url, pool_pre_ping=True)
-    engine = create_engine(url, connect_args={"check_same_thread": False, "timeout": 30})
+        engine = create_engine(url, pool_pre_ping=True)
+
+        @event.listens_for(engine, "connect")
+        def _limit(connection: Any, _record: Any) -> None:
+            connection.execute(f"SET lock_timeout = '{_PATIENCE}s'")  # PostgreSQL itself waits for ever
+            connection.commit()
+
+        return engine
+    engine = create_engine(url, connect_args={"check_same_thread": False, "timeout": _PATIENCE})
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: Any) -> None:

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 #: The version of these tables. Raise it with every change to a column, an index or the meaning of a value.
-SCHEMA = 3
+SCHEMA = 4
 
 #: The metric under which a vector holds an entry's raw scores, float32 (item, image, text).
 RAW = ""
@@ -63,6 +63,7 @@ class Source(BoardTable, table=True):
         digest: SHA-256 of its bytes; the file is read again when this changes.
         kind: `run`, `imported` or `timing`.
         superseded: a later record replaced one of its own; the file is read again when any record goes.
+        problem: why it could not be read, for readers of the board; empty if it was.
     """
 
     id: int | None = Field(default=None, primary_key=True)
@@ -70,6 +71,7 @@ class Source(BoardTable, table=True):
     digest: str
     kind: str
     superseded: bool = False
+    problem: str = ""
 
 
 class Model(BoardTable, table=True):
@@ -135,6 +137,7 @@ class Entry(BoardTable, table=True):
     Attributes:
         record: the benchmark's part of `results.json`; for imported numbers, their source.
         run: how, when and with which versions it was measured.
+        name: the benchmark's in that run; the board's may have the start of a fingerprint behind it.
         folder: the run folder; empty for imported numbers.
         on_trust: its scores were computed elsewhere, or its numbers imported.
         tie_rule: empty for the strict rule of this package; else a description of the rule that was used.
@@ -146,6 +149,7 @@ class Entry(BoardTable, table=True):
     benchmark_id: int = Field(foreign_key="benchmark.id")
     source_id: int = Field(foreign_key="source.id", index=True)
     started: str
+    name: str = ""
     folder: str = ""
     record: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
     run: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlmodel import Session
 
+from tellapart.board.tables import Entry, Vector
 from tellapart.records.result import Sample
 
-__all__ = ["outcome_vectors", "pack", "score_vector", "unpack"]
+__all__ = ["outcome_vectors", "pack", "read_vector", "score_vector", "unpack"]
 
 
 def pack(values: NDArray[np.float32]) -> bytes:
@@ -24,6 +26,12 @@ def pack(values: NDArray[np.float32]) -> bytes:
 def unpack(data: bytes) -> NDArray[np.float32]:
     """Return the numbers of some bytes, float32 (n,)."""
     return np.frombuffer(data, dtype="<f4").astype(np.float32)
+
+
+def read_vector(session: Session, entry: Entry, metric: str) -> NDArray[np.float32] | None:
+    """Return an entry's value of every item by a metric, float32 (item,); None where it has none (imported numbers)."""
+    vector = session.get(Vector, (entry.id, metric))
+    return None if vector is None else unpack(vector.data)
 
 
 def outcome_vectors(samples: Sequence[Sample]) -> dict[str, tuple[NDArray[np.float32], bytes]]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from threading import Event, Thread
+from contextlib import suppress
+from threading import Event
 
 from tellapart.board.records import ReportProblem, read_in, signature
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
+from tellapart.board.tireless import TirelessThread
 from tellapart.errors import TellapartError, first_line
 
 __all__ = ["SECONDS", "Watch"]
@@ -26,10 +28,11 @@ class Watch:
         self, store: Store, settings: BoardSettings, report: ReportProblem, *, seconds: float = SECONDS
     ) -> None:
         self._store, self._settings, self._report, self._seconds = store, settings, report, seconds
-        self._seen = signature(settings)
+        self._seen, self._version = signature(settings), 0
         self._good = time.monotonic()
         self._over = Event()
-        self._thread = Thread(target=self._run, name="watch", daemon=True)
+        self._wait = seconds
+        self._thread = TirelessThread("watch", self._take_turn, self._over, wait=seconds)
 
     def __enter__(self) -> Watch:
         self._thread.start()
@@ -50,21 +53,23 @@ class Watch:
         Raises:
             TellapartError: it cannot be read in; other errors where the database fails.
         """
-        now = signature(self._settings)
-        changed = now != self._seen
+        now, version = signature(self._settings), self._store.latest()
+        changed = now != self._seen or version < self._version  # it only grows, unless somebody emptied the tables
         if changed:
             read_in(self._store, self._settings, self._report)
-        self._seen, self._good = now, time.monotonic()
+        self._seen, self._version, self._good = now, self._store.latest(), time.monotonic()
         return changed
 
-    def _run(self) -> None:
-        wait = self._seconds
-        while not self._over.wait(wait):
-            try:
-                self.look()
-                wait = self._seconds
-            except BaseException as error:  # also what would end a thread: nobody else brings the board up to date
-                known = isinstance(error, TellapartError)
-                what = str(error) if known else f"{type(error).__name__}: {first_line(error)}"
-                wait = min(2 * wait, max(_MOST_SECONDS, self._seconds))
-                self._report(f"the board could not be brought up to date: {what}; it is tried again in {wait:g} s")
+    def _take_turn(self) -> float:
+        """Look, and return the seconds until the next look."""
+        try:
+            self.look()
+            self._wait = self._seconds
+        except BaseException as error:
+            known = isinstance(error, TellapartError)
+            what = str(error) if known else f"{type(error).__name__}: {first_line(error)}"
+            self._wait = min(2 * self._wait, max(_MOST_SECONDS, self._seconds))
+            with suppress(Exception):  # standard error may be closed
+                again = f"it is tried again in {self._wait:g} s"
+                self._report(f"the board could not be brought up to date: {what}; {again}")
+        return self._wait

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tellapart.cli.board_state import read_hidden_settings
 from tellapart.cli.options import Json, print_json
 from tellapart.errors import DataError
 
@@ -22,14 +23,11 @@ def user_command(
     as_json: Json = False,
 ) -> None:
     """Add a user to a board with hidden benchmarks and print a token; an existing user gets another token."""
-    from tellapart.board.submissions.hidden import read_hidden
     from tellapart.board.submissions.refused import RefusedError
     from tellapart.board.submissions.service import Submissions
 
-    settings = read_hidden(board)
-    if settings is None:
-        raise DataError(f"{board} has no hidden benchmarks; add a table [[hidden]] to it")
-    accounts = Submissions(settings).accounts
+    submissions = Submissions(read_hidden_settings(board))
+    accounts = submissions.accounts
     try:
         accounts.add(name, role, by="command line")  # type: ignore[arg-type]  # checked there
     except RefusedError as refused:
@@ -40,6 +38,7 @@ def user_command(
                 f"{name} has the role {current}, not {role}; name --role {current}, or another user"
             ) from refused
     id_, token = accounts.issue(name, days=days, by="command line")
+    submissions.note_counters()
     if as_json:
         return print_json({"user": name, "role": role, "token_id": id_, "token": token})
     return typer.echo(f"token {id_} of {name}, shown this once: {token}")

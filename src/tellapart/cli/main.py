@@ -23,9 +23,11 @@ from tellapart.cli.export import export_command
 from tellapart.cli.gap import gap_command
 from tellapart.cli.import_results import import_command
 from tellapart.cli.ls import ls_command
+from tellapart.cli.memory import describe_lack, refuse_little_memory
 from tellapart.cli.mine import mine_command
 from tellapart.cli.once import OnceCommand, load_plugins
 from tellapart.cli.plot import plot_command
+from tellapart.cli.push import push_command
 from tellapart.cli.run import run_command
 from tellapart.cli.score import score_command
 from tellapart.cli.serve import board_app, serve_command
@@ -65,6 +67,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "table": table_command,
     "import": import_command,
     "convert": convert_command,
+    "push": push_command,
     "ls": ls_command,
 }
 for _name, _command in _COMMANDS.items():
@@ -83,6 +86,7 @@ def main() -> NoReturn:
     warnings.showwarning = partial(_warn, warnings.showwarning)
     try:
         try:
+            refuse_little_memory()
             status = app(prog_name="tellapart", standalone_mode=False)
         finally:
             if sys.stdout is not None:  # closed by the caller
@@ -91,30 +95,35 @@ def main() -> NoReturn:
         # The reader of our output has closed it (`tellapart ls | head`): nothing can be printed, now or at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except (TellapartError, OSError) as error:
-        _debug(error)
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+    except TellapartError as error:  # it names the file, which may also promise more than any memory holds
+        _fail(f"{error}{'' if describe_lack(error) is None else ' (it may be too little memory)'}", error)
+    except OSError as error:
+        _fail(describe_lack(error) or str(error), error)
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     except _TypedWrong as error:
         _explain(error)
         sys.exit(2)
     except Exception as error:
-        from tellapart.api.plugins import blame
-
-        where = blame(error)
-        if where is None:  # a mistake of ours
+        said = describe_lack(error) or _blame_plugin(error)
+        if said is None:  # a mistake of this program, to be reported with all that Python says of it
             raise
-        _debug(error)
-        print(f"error: {where} (in a plugin; --debug shows the traceback)", file=sys.stderr)
-        sys.exit(2)
+        _fail(said, error)
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _debug(error: BaseException) -> None:
+def _fail(message: str, error: BaseException) -> NoReturn:
     if OnceCommand.debug:
         traceback.print_exception(error)
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _blame_plugin(error: BaseException) -> str | None:
+    from tellapart.api.plugins import blame
+
+    where = blame(error)
+    return None if where is None else f"{where} (in a plugin; --debug shows the traceback)"
 
 
 def _warn(other: Callable[..., None], message: Warning | str, category: type[Warning], *args: Any) -> None:

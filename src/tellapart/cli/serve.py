@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tellapart.cli.board_state import accept_command, backup_command, check_command
 from tellapart.cli.board_user import user_command
 from tellapart.cli.once import OnceCommand
 from tellapart.cli.options import Json, print_json
@@ -23,8 +24,13 @@ if TYPE_CHECKING:
 # Other modules import no command; their docstrings are their help.
 __all__ = ["board_app"]
 
-board_app = typer.Typer(help="The board's records as a static site; its users.", no_args_is_help=True)
+board_app = typer.Typer(
+    help="The board's records as a static site; its users; backups of its state.", no_args_is_help=True
+)
 board_app.command("user", cls=OnceCommand)(user_command)
+board_app.command("backup", cls=OnceCommand)(backup_command)
+board_app.command("check", cls=OnceCommand)(check_command)
+board_app.command("accept", cls=OnceCommand)(accept_command)
 
 Runs = Annotated[
     list[Path] | None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +19,22 @@ from tellapart.metrics.per_item import by_tag
 from tellapart.records.result import Result
 from tellapart.records.systems import System
 from tellapart.stats.multiple import holm
-from tellapart.stats.paired import enough_flips, mcnemar, paired_difference, paired_permutation, write_p
+from tellapart.stats.paired import at_floor, enough_flips, mcnemar, paired_difference, paired_permutation, write_p
 from tellapart.stats.power import detectable_difference
 
-__all__ = ["Comparison", "MetricComparison", "compare", "compare_pairs", "match_benchmarks"]
+__all__ = ["Comparison", "MetricComparison", "compare", "compare_pairs", "correct", "match_benchmarks"]
+
+
+class _HasP(Protocol):
+    """A test's row before it is corrected."""
+
+    @property
+    def p(self) -> float: ...
+
+    def model_copy(self, *, update: dict[str, Any]) -> Self: ...
+
+
+_Tested = TypeVar("_Tested", bound=_HasP)
 
 
 class MetricComparison(BaseModel, frozen=True):
@@ -61,7 +74,7 @@ class MetricComparison(BaseModel, frozen=True):
     @property
     def at_floor(self) -> bool:
         """Whether no drawn sign vector was as extreme: then p is the smallest that the draws can show."""
-        return self.flips is not None and self.p <= 1 / (1 + self.flips)
+        return at_floor(self.p, self.flips)
 
     @property
     def p_text(self) -> str:
@@ -162,9 +175,7 @@ def compare_pairs(
     if not tests:
         names = ", ".join(benchmark.name for benchmark in shared)
         raise RunError(f"{' and '.join(run.place for run in runs)} share no metric of right and wrong on {names}")
-    rows = [_row(test, enough_flips(len(tests)), seed) for test in tests]
-    adjusted = holm([row.p for row in rows])
-    rows = [row.model_copy(update={"p_holm": float(p)}) for row, p in zip(rows, adjusted, strict=True)]
+    rows = correct([_row(test, enough_flips(len(tests)), seed) for test in tests])
     matched = match_benchmarks([run.result for run in runs])
     compared = dict.fromkeys(test.pair for test in tests)
     return [
@@ -179,6 +190,12 @@ def compare_pairs(
         )
         for pair in compared
     ]
+
+
+def correct(tests: Sequence[_Tested]) -> list[_Tested]:
+    """Return tests that have a `p` with their `p_holm`: corrected for all of them (Holm)."""
+    adjusted = holm([test.p for test in tests]) if tests else ()
+    return [test.model_copy(update={"p_holm": float(p)}) for test, p in zip(tests, adjusted, strict=True)]
 
 
 def _of(pair: tuple[int, int], shared: Sequence[SharedBenchmark]) -> Iterator[SharedBenchmark]:

@@ -18,7 +18,7 @@ from tellapart.records.run_folder import read_samples
 from tellapart.records.systems import System
 from tellapart.tasks.registry import headline
 
-__all__ = ["SharedBenchmark", "read_shared"]
+__all__ = ["SharedBenchmark", "is_testable", "lay_out_outcomes", "read_shared"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ def _read_benchmark(name: str, runs: Sequence[System], held: Mapping[int, str]) 
     records = {number: runs[number].result.benchmarks[own] for number, own in held.items()}
     for one, other in combinations(records, 2):
         _check_same(name, runs[one].folders[held[one]], records[one], runs[other].folders[held[other]], records[other])
-    metrics = _shared_headline(list(records.values()))
-    columns: dict[str, list[NDArray[np.float64]]] = {metric: [] for metric in metrics}
+    metrics = [*filter(is_testable, headline(set.intersection(*({*record.metrics} for record in records.values()))))]
+    columns: list[list[Sample]] = []
     first: dict[tuple[str, str], Sample] = {}
     start = next(runs[number].folders[own] for number, own in held.items())
     for number, own in held.items():
@@ -80,27 +80,41 @@ def _read_benchmark(name: str, runs: Sequence[System], held: Mapping[int, str]) 
         samples = {(sample.unit, sample.id): sample for sample in read_samples(folder, own, records[number])}
         first = first or samples
         _check_items(name, start, first, folder, samples)
-        for metric in metrics:
-            values = (samples[key].outcomes.get(metric, np.nan) for key in first)
-            columns[metric].append(np.fromiter(values, np.float64, len(first)))
-    outcomes = {metric: np.column_stack(own) for metric, own in columns.items()}
+        columns.append([samples[key] for key in first])
     return SharedBenchmark(
         name=name,
         records=records,
         clusters=np.array([sample.cluster for sample in first.values()]),
         tags=[sample.tags for sample in first.values()],
-        # A metric of the whole corpus (BLEU) has no value of an item.
-        outcomes={metric: values for metric, values in outcomes.items() if not np.isnan(values).all()},
+        outcomes=lay_out_outcomes(columns, metrics),
     )
 
 
-def _shared_headline(records: Sequence[BenchmarkResult]) -> list[str]:
-    """Choose the headline metrics that all runs have, one value an item."""
-    return [
-        name
-        for name in headline(set.intersection(*({*record.metrics} for record in records)))
-        if name not in METRICS or (METRICS[name].binary and not METRICS[name].components)
-    ]
+def is_testable(metric: str) -> bool:
+    """Return whether a metric of scores is right or wrong of one item; a task's metric is taken as it is.
+
+    >>> is_testable("group_score"), is_testable("min_pc_pf"), is_testable("accuracy")
+    (True, False, True)
+    """
+    return metric not in METRICS or (METRICS[metric].binary and not METRICS[metric].components)
+
+
+def lay_out_outcomes(runs: Sequence[Sequence[Sample]], metrics: Sequence[str]) -> dict[str, NDArray[np.float64]]:
+    """Lay out runs' values of the same items: metric -> float64 `(item, run)`, NaN where an item has no value.
+
+    A metric of the whole corpus (BLEU) has no value of any item, and is left out.
+
+    >>> right = Sample(id="a", cluster="a", outcomes={"accuracy": 1.0})
+    >>> lay_out_outcomes([[right], [right]], ["accuracy", "bleu_4"])
+    {'accuracy': array([[1., 1.]])}
+    """
+    outcomes = {
+        metric: np.column_stack(
+            [np.fromiter((sample.outcomes.get(metric, np.nan) for sample in run), np.float64, len(run)) for run in runs]
+        )
+        for metric in metrics
+    }
+    return {metric: values for metric, values in outcomes.items() if not np.isnan(values).all()}
 
 
 def _check_same(name: str, first: Path, a: BenchmarkResult, second: Path, b: BenchmarkResult) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tellapart.metrics.equivariance import histogram, summary
 from tellapart.metrics.per_item import PerItem, Reduce, by_tag, mean
 from tellapart.records.result import Curve, Metrics, Value
+from tellapart.stats.effective import effective_items
 from tellapart.stats.intervals import Column, Interval, intervals_for
 from tellapart.tasks.task import Units
 
@@ -140,14 +141,17 @@ def _value(
         return float(mean([one.over(values[group]) for group in groups]))
 
     spread = summary(one.strict[mask]) if one.deviation else None
+    n, drawn = int(mask.sum()), int(np.count_nonzero(np.bincount(clusters[mask])))
+    one_mean = len(groups) == 1 and one.reduce is None and drawn < n
     return Value(
         value=mean_of(one.strict),
         low=interval.low,
         high=interval.high,
         level=interval.level,
         method=interval.method,
-        n=int(mask.sum()),
-        clusters=int(np.count_nonzero(np.bincount(clusters[mask]))),
+        n=n,
+        clusters=drawn,
+        effective=effective_items(one.strict[mask], clusters[mask]) if one_mean else None,
         ties=int(one.ties[mask].sum()),
         tie_neutral=None if one.neutral is None else mean_of(one.neutral),
         chance=one.chance,

@@ -53,6 +53,8 @@ class Value(Record):
         low, high, level, method: the interval; None where none is defined.
         n: items.
         clusters: the groups that are resampled together.
+        effective: how many independent items would be as precise; None where each item is a cluster of its own, where
+            the values cannot say, for other means than one over items, and in older records.
         ties: items in which a tie touched the metric.
         tie_neutral: the mean if ties were broken at random, exactly in expectation.
         chance: what a constant model gets, ties broken at random; None where it is not defined.
@@ -70,6 +72,7 @@ class Value(Record):
     method: str
     n: int
     clusters: int
+    effective: float | None = None
     ties: int = 0
     tie_neutral: float | None = None
     chance: float | None = None

@@ -101,15 +101,15 @@ def places_of(located: Located, folder: Path) -> list[Path]:
     return list(dict.fromkeys(Path(os.path.normpath(path)) for path in paths))
 
 
-def write_text_file(path: Path, text: str) -> None:
-    """Write a text file atomically.
+def write_text_file(path: Path, text: str, *, synced: bool = True) -> None:
+    """Write a text file as `atomic_file` does.
 
     Raises:
         RunError: the folder cannot be made, or the file cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(path) as draft:
+        with atomic_file(path, synced=synced) as draft:
             draft.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise RunError(f"cannot write {path}: {error.strerror}") from error

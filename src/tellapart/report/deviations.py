@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,6 +84,18 @@ class Plot:
     beyond: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """The room of a plot, in SVG units; its axis reaches from `-reach` to `reach`."""
+
+    reach: float
+    width: float
+    height: float
+
+    def across(self, x: float) -> float:
+        return round(self.width * (0.5 + x / self.reach / 2.1), 2)
+
+
 def deviations(record: BenchmarkResult, samples: Sequence[Sample]) -> dict[str, NDArray[np.float64]]:
     """Return the equivariance deviations that every item has: metric -> float64 `(item,)`."""
     of_all = shared_outcomes(samples)
@@ -133,13 +145,10 @@ def plot(metric: str, traces: Sequence[Trace], width: float = 340.0, height: flo
     values = [trace.values[metric] for trace in traces]
     reach = max(map(_reach, values)) or 1.0
 
-    def across(x: float) -> float:
-        return round(width * (0.5 + x / reach / 2.1), 2)
-
     few = min(map(len, values)) < FEW
     if few:
         height = min(height, BAND * len(traces))
-    draw = _dots if few else _curves
+    frame, draw = _Frame(reach, width, height), _dots if few else _curves
     power = 10.0 ** math.floor(math.log10(reach / 2))
     step = next(factor * power for factor in (5, 2, 1) if factor * power <= reach / 2 * 1.0000001)
     ticks = [k * step for k in range(-4, 5) if abs(k * step) <= reach * 1.02]
@@ -147,46 +156,34 @@ def plot(metric: str, traces: Sequence[Trace], width: float = 340.0, height: flo
         metric,
         width,
         height,
-        tuple(draw(traces, values, reach, across, height)),
-        tuple((across(x), f"{x:.3g}") for x in ticks),
-        across(0.0),
+        tuple(draw(traces, values, frame)),
+        tuple((frame.across(x), f"{x:.3g}") for x in ticks),
+        frame.across(0.0),
         # One value for all is a spike, wherever it lies.
         sum(int((np.abs(own) > reach).sum()) for own in values if np.ptp(own) > 0),
     )
 
 
-def _curves(
-    traces: Sequence[Trace],
-    values: Sequence[NDArray[np.float64]],
-    reach: float,
-    across: Callable[[float], float],
-    height: float,
-) -> Iterator[Line]:
+def _curves(traces: Sequence[Trace], values: Sequence[NDArray[np.float64]], frame: _Frame) -> Iterator[Line]:
     # An odd number of bins that the items fill: more items show finer structure.
     bins = 2 * min(20, max(4, round(0.6 * math.sqrt(min(map(len, values)))))) + 1
-    histograms = [histogram(own, bins=bins, limit=reach) if np.ptp(own) > 0 else None for own in values]
+    histograms = [histogram(own, bins=bins, limit=frame.reach) if np.ptp(own) > 0 else None for own in values]
     peak = max((float(one.density.max()) for one in histograms if one is not None), default=0.0) or 1.0
     for trace, own, density in zip(traces, values, histograms, strict=True):
         if density is None:
-            yield Line(trace.label, trace.style, spike=across(float(own[0])))
+            yield Line(trace.label, trace.style, spike=frame.across(float(own[0])))
             continue
         centres = (density.edges[:-1] + density.edges[1:]) / 2
         points = zip(centres.tolist(), (density.density / peak).tolist(), strict=True)
-        coordinates = (f"{across(x)},{round(height * (1 - 0.95 * y), 2)}" for x, y in points)
+        coordinates = (f"{frame.across(x)},{round(frame.height * (1 - 0.95 * y), 2)}" for x, y in points)
         yield Line(trace.label, trace.style, " ".join(coordinates))
 
 
-def _dots(
-    traces: Sequence[Trace],
-    values: Sequence[NDArray[np.float64]],
-    reach: float,
-    across: Callable[[float], float],
-    height: float,
-) -> Iterator[Line]:
-    room = height / len(traces)
+def _dots(traces: Sequence[Trace], values: Sequence[NDArray[np.float64]], frame: _Frame) -> Iterator[Line]:
+    room = frame.height / len(traces)
     for number, (trace, own) in enumerate(zip(traces, values, strict=True)):
         floor = (number + 1) * room - RADIUS
-        places = [across(float(x)) for x in np.sort(own[np.abs(own) <= reach])]
+        places = [frame.across(float(x)) for x in np.sort(own[np.abs(own) <= frame.reach])]
         levels = _stack(places)
         rise = min(2 * RADIUS, max(0.0, room - 2 * RADIUS) / max([1, *levels]))
         dots = ((x, round(floor - rise * level, 2)) for x, level in zip(places, levels, strict=True))

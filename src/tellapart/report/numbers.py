@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tellapart.records.result import IMPORTED, BenchmarkResult, Value
 
 __all__ = [
@@ -16,7 +18,11 @@ __all__ = [
     "score",
     "thousands",
     "ties_right",
+    "worth_text",
 ]
+
+#: Share of its items below which it is said what items in clusters are worth.
+_MATTERS = 0.9
 
 
 def percent(fraction: float, decimals: int = 2) -> str:
@@ -71,6 +77,24 @@ def items_text(record: BenchmarkResult) -> str:
         return ""
     cut = "" if record.limited_from is None else f" of {thousands(record.limited_from)}"
     return f"{thousands(items)}{cut} item{'' if items == 1 and not cut else 's'}"
+
+
+def worth_text(values: Iterable[Value]) -> str:
+    """Say how many independent items would be as precise, for models of the same items; nothing where it is about n.
+
+    Each model has a number of its own: of several that differ, the smallest and the largest are named.
+
+    >>> value = Value(value=0.5, method="wilson", n=7511, clusters=1500, effective=1240.4, average="micro: items")
+    >>> worth_text([value]), worth_text([value, value.model_copy(update={"effective": 1300.0})])
+    ('as good as 1,240', 'as good as 1,240 to 1,300')
+    >>> worth_text([value.model_copy(update={"effective": 7000.0})])
+    ''
+    """
+    worth = [(value.effective, value.n) for value in values if value.effective is not None]
+    if not any(effective < _MATTERS * n for effective, n in worth):
+        return ""
+    low, high = (thousands(round(extreme(worth)[0])) for extreme in (min, max))
+    return f"as good as {low}" if low == high else f"as good as {low} to {high}"
 
 
 def ties_right(value: Value) -> float:

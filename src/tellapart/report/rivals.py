@@ -10,8 +10,7 @@ import numpy as np
 
 from tellapart.catalog import REFERENCES
 from tellapart.evaluation.compare import MetricComparison, compare_pairs
-from tellapart.evaluation.shared_benchmarks import SharedBenchmark
-from tellapart.metrics.registry import METRICS
+from tellapart.evaluation.shared_benchmarks import SharedBenchmark, is_testable, lay_out_outcomes
 from tellapart.records.systems import System
 from tellapart.report.sections import ModelEntry, Section
 
@@ -90,7 +89,7 @@ def rivals_of(section: Section, *, seed: int = 0) -> Rivals:
     if not main:
         return Rivals(own_models(section))
     ranking = tuple(sorted(own_models(section), key=lambda entry: (-entry.record.metrics[main].value, entry.model)))
-    metrics = [name for name in section.headline if _is_testable(name)]
+    metrics = [*filter(is_testable, section.headline)]
     tested = ranking[: _most_tested(section, len(metrics))]
     if len(tested) < 2:
         return Rivals(ranking)
@@ -107,11 +106,6 @@ def rivals_of(section: Section, *, seed: int = 0) -> Rivals:
     return Rivals(ranking, tuple(shared.outcomes), duels, len(ranking) - len(tested), tests)
 
 
-def _is_testable(name: str) -> bool:
-    """Return whether a metric of scores is right or wrong of one item; a task's metric is taken as it is."""
-    return name not in METRICS or (METRICS[name].binary and not METRICS[name].components)
-
-
 def _most_tested(section: Section, metrics: int) -> int:
     """Return how many models are tested: fewer where the flips of very many clusters would take minutes."""
     clusters = len({sample.cluster for sample in section.samples})
@@ -123,15 +117,10 @@ def _most_tested(section: Section, metrics: int) -> int:
 
 
 def _shared(section: Section, entries: Sequence[ModelEntry], metrics: Sequence[str]) -> SharedBenchmark:
-    """Lay out every item's values by the metrics that have any: BLEU has none."""
-    outcomes = {
-        name: np.array([[sample.outcomes.get(name, np.nan) for sample in entry.samples] for entry in entries]).T
-        for name in metrics
-    }
     return SharedBenchmark(
         name=section.name,
         records={number: entry.record for number, entry in enumerate(entries)},
         clusters=np.array([sample.cluster for sample in section.samples]),
         tags=(),
-        outcomes={name: values for name, values in outcomes.items() if not np.isnan(values).all()},
+        outcomes=lay_out_outcomes([entry.samples for entry in entries], metrics),
     )

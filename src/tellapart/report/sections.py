@@ -7,16 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tellapart.catalog import REFERENCES
 from tellapart.errors import RunError
 from tellapart.metrics.registry import one_name_each
 from tellapart.records.result import BenchmarkResult, Result, Sample, Value
 from tellapart.records.systems import label_runs
 from tellapart.report.deviations import Plot, Trace, deviations, plot, share_a_scale
 from tellapart.report.items import margins, shared_outcomes, worst_first
-from tellapart.report.numbers import is_deviation
+from tellapart.report.numbers import is_deviation, worth_text
 from tellapart.tasks.registry import headline, main_metric
 
-__all__ = ["ModelEntry", "ReportRun", "Section", "note_lines", "sections", "shared_headline"]
+__all__ = ["ModelEntry", "ReportRun", "Section", "note_lines", "sections", "shared_headline", "worth_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,11 @@ class Section:
     def size(self) -> int:
         """How many items there are; a task's units of other nouns are not counted with them."""
         return max((value.n for value in self.record.metrics.values()), default=len(self.samples))
+
+    @property
+    def worth(self) -> str:
+        """How many independent items would be as precise; empty where that is about as many as there are."""
+        return worth_of([(entry.run.result.model.name, entry.record) for entry in self.entries])
 
     @property
     def notes(self) -> list[str]:
@@ -159,6 +165,17 @@ def shared_headline(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
     first = records[0].metrics if records else {}
     shared = [name for name in first if all(name in record.metrics for record in records)]
     return headline(shared) or tuple(name for name in shared if not is_deviation(first[name]))
+
+
+def worth_of(records: Sequence[tuple[str, BenchmarkResult]]) -> str:
+    """Say how many independent items are as good as a benchmark's, by the main metric of models that are no references.
+
+    Args:
+        records: models' names and records of the same items.
+    """
+    own = [record for name, record in records if name not in REFERENCES] or [record for _, record in records]
+    main = main_metric(shared_headline(own))
+    return worth_text(record.metrics[main] for record in own if main in record.metrics)
 
 
 def note_lines(notes_of: Sequence[tuple[str, Sequence[str]]]) -> list[str]:

@@ -19,7 +19,7 @@ from tellapart.report.numbers import (
     thousands,
     ties_right,
 )
-from tellapart.report.sections import shared_headline
+from tellapart.report.sections import shared_headline, worth_of
 from tellapart.report.terminal import table
 from tellapart.tasks.registry import headline
 
@@ -66,7 +66,7 @@ def result_table(results: Sequence[Result], benchmark: str, *, names: Sequence[s
     first = records[0][1]
     names = shared_headline([first]) if names is None else names
     declared = declared_benchmark(benchmark)
-    rows = _table(_title(benchmark, first), ["model", *names])
+    rows = _table(_title(benchmark, records), ["model", *names])
     for model, record in records:
         values = [record.metrics.get(name) for name in names]
         _add(rows, [model, *("" if value is None else score(value) for value in values)])
@@ -114,7 +114,7 @@ def breakdown_table(result: Result, benchmark: str) -> Table | None:
     if not record.by:
         return None
     names = headline(record.metrics)
-    rows = _table(f"{_title(benchmark, record)}: {plain(model)} by tag", ["tag", "n", *names])
+    rows = _table(f"{_title(benchmark, [(model, record)])}: {plain(model)} by tag", ["tag", "n", *names])
     for tag, groups in record.by.items():
         for value, group in groups.items() if len(groups) <= _MOST_ROWS else ():
             _add_group(rows, f"{tag} = {value}", group.metrics, names)
@@ -136,12 +136,14 @@ def _records(results: Sequence[Result], benchmark: str) -> list[tuple[str, Bench
     return [(result.model.name, result.benchmarks[benchmark]) for result in own]
 
 
-def _title(benchmark: str, record: BenchmarkResult) -> str:
+def _title(benchmark: str, records: Sequence[tuple[str, BenchmarkResult]]) -> str:
+    record = records[0][1]
     value = next(iter(record.metrics.values()), None)
     level = "" if value is None else f", {value.level:.0%} intervals"
     if is_imported(record):
         return f"{plain(benchmark)}: percent, measured by another tool"
-    return f"{plain(benchmark)}: percent of {items_text(record)}{level}"
+    worth = worth_of(records)
+    return f"{plain(benchmark)}: percent of {items_text(record)}{f', {worth}' if worth else ''}{level}"
 
 
 def _table(title: str, headings: Sequence[str]) -> Table:

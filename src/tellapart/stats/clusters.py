@@ -159,3 +159,18 @@ class ClusterTotals:
         """Return `sums / counts` in the values' own unit; the last axis of `sums` is the component."""
         scaled: NDArray[np.float64] = np.ldexp(sums / counts, -self.shift)
         return scaled
+
+    def variance(self) -> float:
+        """Return the linearised variance of the first component's mean, over draws of at least two clusters.
+
+        The mean is a ratio: its sum and its count change with the clusters drawn. In the values' own unit, squared.
+
+        Source: Cochran (1977), Sampling Techniques, 3rd ed., section 6.3 (a ratio of cluster totals).
+
+        >>> ClusterTotals.of("doc", [1.0, 1.0, 0.0, 0.0], ["a", "a", "b", "b"]).variance()
+        0.25
+        """
+        clusters, items = len(self), self.items
+        own = self.means(self.sums, 1)[:, 0]
+        centre = float(own.sum() / items)
+        return clusters / (clusters - 1) * float(((own - centre * self.counts) ** 2).sum()) / items**2

@@ -289,14 +289,13 @@ def _wilson_on_clusters(share: float, totals: ClusterTotals, level: float) -> In
 def _wilson_design_effect(right: NDArray[np.float64], totals: ClusterTotals, level: float) -> Interval:
     """Return Wilson's interval at the effective n, `p (1 - p) / var`, with the clusters' degrees of freedom.
 
-    The variance is the linearised one of a ratio. An effective n above the true one (clusters that balance
-    themselves) is not believed.
+    An effective n above the true one (clusters that balance themselves) is not believed.
     """
     from scipy.special import stdtrit
 
     clusters, items = len(totals), totals.items
     share = float(right.sum() / items)
-    variance = clusters / (clusters - 1) * float(((right - share * totals.counts) ** 2).sum()) / items**2
+    variance = totals.variance()
     effective = items if variance == 0 else min(items, share * (1 - share) / variance)
     low, high = _score_bounds(share, effective, float(stdtrit(clusters - 1, (1 + level) / 2)))
     return Interval(low, high, level, _with_warning("wilson, design effect", clusters))

@@ -21,6 +21,7 @@ __all__ = [
     "FEW_DIFFERING",
     "Difference",
     "McNemar",
+    "at_floor",
     "enough_flips",
     "mcnemar",
     "mcnemar_p",
@@ -268,6 +269,15 @@ def enough_flips(tests: int, alpha: float = 0.05) -> int:
     (10000, 80000)
     """
     return max(10_000, math.ceil(4 * tests / alpha))
+
+
+def at_floor(p: float, flips: int | None) -> bool:
+    """Return whether none of so many drawn sign vectors was as extreme: p is the smallest that they can show.
+
+    >>> at_floor(1 / 10_001, 10_000), at_floor(0.04, 10_000), at_floor(0.0, None)
+    (True, False, False)
+    """
+    return flips is not None and p <= 1 / (1 + flips)
 
 
 def write_p(p: float, *, at_most: bool = False) -> str:

@@ -11,7 +11,13 @@ import numpy as np
 from tellapart.errors import MetricError
 from tellapart.stats.clusters import check_level
 
-__all__ = ["detectable_above_chance", "detectable_difference", "power_above_chance", "power_of_difference"]
+__all__ = [
+    "detectable_above_chance",
+    "detectable_difference",
+    "power_above_chance",
+    "power_of_difference",
+    "smallest_seen",
+]
 
 
 def power_above_chance(share: float, n: int, chance: float, *, alpha: float = 0.05) -> float:
@@ -140,6 +146,42 @@ def detectable_difference(n: int, discordance: float, *, alpha: float = 0.05, po
     if surplus(0.0) >= 0:  # only where power <= alpha
         return 0.0
     return float(brentq(surplus, 0.0, discordance, xtol=1e-9))
+
+
+def smallest_seen(n: int, discordance: float, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
+    """Return the smallest true difference that McNemar sees with this power, or None if n items never show one.
+
+    It is `detectable_difference` where two runs that disagree this often can differ enough. Runs that disagree on too
+    few items for that, or on none, would have to disagree on more: then on all of these one run alone is right.
+
+    Args:
+        n: independent items.
+        discordance: the share of items on which exactly one is right, in [0, 1].
+        alpha: significance level.
+        power: the probability of p <= alpha.
+
+    Raises:
+        MetricError: n < 1, discordance outside [0, 1], alpha or power outside (0, 1).
+
+    >>> round(smallest_seen(400, 0.2), 3), round(smallest_seen(400, 0.0), 3), smallest_seen(5, 0.0)
+    (0.064, 0.02, None)
+    """
+    from scipy.optimize import brentq
+
+    call = "smallest_seen"
+    _check_n(call, n)
+    check_level(call, power)
+    check_level(call, alpha)
+    if discordance != 0:
+        _check_discordance(call, discordance)
+
+    def surplus(difference: float) -> float:
+        return power_of_difference(difference, n, max(difference, discordance), alpha=alpha) - power
+
+    least = 1e-9
+    if surplus(1.0) < 0:
+        return None
+    return float(brentq(surplus, least, 1.0, xtol=1e-9)) if surplus(least) < 0 else 0.0
 
 
 def _check_n(call: str, n: int) -> None:

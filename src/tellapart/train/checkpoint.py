@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -12,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tellapart.data.atomic import sync_folder
 from tellapart.data.scores import join_names
 from tellapart.errors import ModelError, RunError, first_line, require
 
@@ -114,8 +114,6 @@ def write_folder(folder: Path, files: Mapping[str, Weights | dict[str, Any]]) ->
                 (draft / name).write_text(json.dumps(content, indent=1, allow_nan=False), encoding="utf-8")
             else:
                 require("safetensors.torch", extra="train").save_file(content, draft / name)
-            with (draft / name).open("rb") as file:
-                os.fsync(file.fileno())
 
 
 @contextmanager
@@ -131,9 +129,11 @@ def replace_folder(folder: Path) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
             draft = Path(scratch) / folder.name
             yield draft
+            sync_folder(draft, deep=True)
             if folder.exists():  # of a run that was killed before its checkpoint
                 shutil.rmtree(folder)
             draft.rename(folder)
+            sync_folder(folder.parent)
     except (OSError, broken) as error:
         raise RunError(f"{folder}: cannot be written ({error}); make room for it, and go on with --resume") from error
 

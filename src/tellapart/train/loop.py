@@ -204,6 +204,7 @@ def _finish_step(
     files.log(state.step, numbers)
     if state.step % settings.every == 0 or last:
         _validate(training, state)
+        files.sync_log()
         write_checkpoint(files.checkpoints, training.trainable.module, optimiser, state, keep=settings.keep)
 
 

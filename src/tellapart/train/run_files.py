@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tellapart.data.atomic import sync_folder
 from tellapart.errors import RunError, first_line
 from tellapart.records.run_folder import write_text_file
 from tellapart.train.checkpoint import latest_checkpoint
@@ -106,6 +108,12 @@ class RunFiles:
                 continue
             lines += [line + "\n"] if before else []
         write_text_file(self.log_path, "".join(lines))
+
+    def sync_log(self) -> None:
+        """Wait until the log is on the disk: a checkpoint's steps are not taken again, after a power cut either."""
+        with self.log_path.open("rb") as file:
+            os.fsync(file.fileno())
+        sync_folder(self.folder)
 
     def log(self, step: int, numbers: Mapping[str, float]) -> None:
         """Add a line to the log, and pass it to the trackers."""

@@ -2,7 +2,8 @@
 
 A token is `tap_<id>_<secret>` with 256 random bits. The database holds an HMAC of the secret under the server's own
 key, and neither is of use without the other; a slow hash would add nothing for a secret that cannot be guessed.
-Digests are compared in constant time, and for an unknown id a digest is compared, too.
+Digests are compared in constant time, and for an unknown id a digest is compared, too. A token or session that was
+found to be over stays so, also where the server's clock goes back.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import secrets
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -147,6 +149,8 @@ class Accounts:
         if row is not None:  # a known id: a stolen, old or mistyped token; anything else is only noise
             why = "wrong secret" if not right else "revoked" if row["revoked"] is not None else "expired"
             with self.database.change() as rows:
+                if why == "expired":  # for good: a clock that is set back makes it no better
+                    rows.execute("UPDATE token SET revoked = expires WHERE id = ? AND revoked IS NULL", (id_,))
                 self.database.log(rows, self.clock(), row["user"], "token refused", {"token": id_, "why": why})
         raise RefusedError(
             401, "this token is not good: mistyped, expired or revoked; ask an admin of the board for another"
@@ -171,15 +175,20 @@ class Accounts:
         """Return the account of a session; None without a cookie, or if the session or its token is over."""
         if not cookie:
             return None
-        now = self.clock()
+        now, digest = self.clock(), keyed_hash(self.key, "session", cookie)
         row = self.database.one(
-            "SELECT user, role, token.id FROM session JOIN token ON token.id = session.token JOIN user ON name = user "
-            "WHERE session.digest = ? AND session.expires > ? AND token.expires > ? AND revoked IS NULL",
-            keyed_hash(self.key, "session", cookie),
+            "SELECT user, role, token.id, min(session.expires, token.expires) > ? AND revoked IS NULL AS good "
+            "FROM session JOIN token ON token.id = session.token JOIN user ON name = user WHERE session.digest = ?",
             now,
-            now,
+            digest,
         )
-        return None if row is None else Account(row["user"], row["role"], row["id"])
+        if row is None:
+            return None
+        if not row["good"]:  # for good: a clock that is set back opens it no more
+            with suppress(sqlite3.OperationalError), self.database.change() as rows:
+                rows.execute("DELETE FROM session WHERE digest = ?", (digest,))
+            return None
+        return Account(row["user"], row["role"], row["id"])
 
     def sign_out(self, cookie: str) -> None:
         """End a session."""

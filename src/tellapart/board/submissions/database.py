@@ -10,16 +10,17 @@ import json
 import sqlite3
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from tellapart.data.write_ahead import use_write_ahead_log
 from tellapart.errors import StoreError
 
-__all__ = ["Database"]
+__all__ = ["Database", "describe_damage"]
 
-_SCHEMA = 1
+_SCHEMA = 2
+_MARK = "CREATE TABLE mark (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
 _TABLES = (
     "CREATE TABLE user (name TEXT PRIMARY KEY, role TEXT NOT NULL, created REAL NOT NULL)",
     """CREATE TABLE token (id TEXT PRIMARY KEY, user TEXT NOT NULL REFERENCES user (name), digest BLOB NOT NULL,
@@ -38,7 +39,16 @@ _TABLES = (
     "CREATE TRIGGER log_is_kept BEFORE DELETE ON log BEGIN SELECT RAISE (ABORT, 'the log is only added to'); END",
     """CREATE TRIGGER log_is_not_changed BEFORE UPDATE ON log
                     BEGIN SELECT RAISE (ABORT, 'the log is only added to'); END""",
+    _MARK,
 )
+
+#: What only grows, as a query for its number.
+_COUNTERS = {
+    "users": "SELECT count(*) FROM user",
+    "submissions": "SELECT count(*) FROM submission",
+    "closings": "SELECT count(*) FROM closing",
+    "log entries": "SELECT coalesce(max(id), 0) FROM log",
+}
 
 
 class Database:
@@ -73,14 +83,18 @@ class Database:
                 if empty:
                     for statement in _TABLES:
                         rows.execute(statement)
+                elif version == 1:
+                    rows.execute(_MARK)
+                if empty or version == 1:
                     rows.execute(f"PRAGMA user_version = {_SCHEMA}")
+                    version = _SCHEMA
                 rows.execute("COMMIT")
             idle = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
             weakref.finalize(self, idle.close)
             idle.execute("PRAGMA user_version").fetchone()  # the first query opens the files
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{path} cannot be used as the board's database: {error}") from error
-        if not empty and version != _SCHEMA:
+        if version != _SCHEMA:
             raise StoreError(f"{path} has version {version}, and this tellapart reads {_SCHEMA}; update tellapart")
 
     @contextmanager
@@ -125,7 +139,50 @@ class Database:
             row: sqlite3.Row | None = rows.execute(query, values).fetchone()
             return row
 
+    def counters(self) -> dict[str, int]:
+        """Return the numbers of what only grows: users, submissions, closings and entries of the log."""
+        with self.look() as rows:
+            return self.read_counters(rows)
+
+    @staticmethod
+    def read_counters(rows: sqlite3.Connection) -> dict[str, int]:
+        """Return `counters` of an open database; empty where there are no tables."""
+        if not _tables(rows):
+            return {}
+        return {name: int(rows.execute(query).fetchone()[0]) for name, query in _COUNTERS.items()}
+
+    @staticmethod
+    def read_marks(rows: sqlite3.Connection) -> dict[str, str]:
+        """Return the marks of what belongs to this database; none where an older version made it."""
+        return dict(map(tuple, rows.execute("SELECT name, value FROM mark"))) if "mark" in _tables(rows) else {}
+
     @staticmethod
     def log(rows: sqlite3.Connection, at: float, who: str, what: str, about: Mapping[str, Any]) -> None:
         """Add to the log, in the transaction of the change itself."""
         rows.execute("INSERT INTO log (at, who, what, about) VALUES (?, ?, ?, ?)", (at, who, what, json.dumps(about)))
+
+
+def describe_damage(rows: sqlite3.Connection) -> str:
+    """Return what is wrong with an open database, in words; nothing if it is whole, or has no tables yet."""
+    version = rows.execute("PRAGMA user_version").fetchone()[0]
+    if version > _SCHEMA:
+        return f"it has version {version}, and this tellapart reads {_SCHEMA}; update tellapart"
+    found = _tables(rows)
+    with closing(sqlite3.connect(":memory:")) as whole:
+        for statement in _TABLES:
+            whole.execute(statement)
+        expected = _tables(whole)
+    for table, columns in expected.items() if found else ():
+        if table not in found and not (table == "mark" and version == 1):
+            return f"it has no table {table!r}"
+        if lacking := [column for column in columns if column not in found.get(table, columns)]:
+            return f"its table {table!r} has no column {lacking[0]!r}"
+    first = str(rows.execute("PRAGMA quick_check(1)").fetchone()[0])
+    return "" if first == "ok" else " ".join(first.split())
+
+
+def _tables(rows: sqlite3.Connection) -> dict[str, list[str]]:
+    """Return the tables of an open database, each with its columns."""
+    names = [row[0] for row in rows.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    own = [name for name in names if not name.startswith("sqlite_")]
+    return {name: [row[0] for row in rows.execute("SELECT name FROM pragma_table_info(?)", (name,))] for name in own}

@@ -22,6 +22,7 @@ from pydantic import TypeAdapter
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.errors import quote
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.registry import HIDEABLE, TASKS
 from tellapart.tasks.task import Task
@@ -104,13 +105,33 @@ class HiddenPairs:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> HiddenPairs:
         """Make it of what `to_json` returned; other content is a KeyError, TypeError or ValueError."""
-        return cls(
+        found = cls(
             items=tuple(Item.model_validate(row) for row in content["items"]),
             texts=tuple(map(tuple, content["texts"])),
             images=tuple(map(tuple, content["images"])),
-            public=tuple(content["public"]),
-            sources=content["sources"],
+            public=_check_split(content["public"], len(content["items"])),
+            sources=_check_sources(content["sources"]),
         )
+        shapes = {item.shape for item in found.items}
+        if len(shapes) > 1:
+            raise ValueError("its items have more than one shape")
+        for item, texts, images in zip(found.items, found.texts, found.images, strict=True):
+            if sorted(texts) != [*range(len(item.texts))] or sorted(images) != [*range(len(item.images))]:
+                raise ValueError(f"the order of item {quote(item.id)} is none of its texts and images")
+        return found
+
+
+def _check_split(public: Any, items: int) -> tuple[bool, ...]:
+    """Return which items are public; a ValueError if that is not told of each of them, or either split has none."""
+    if len(public) != items or {*public} != {True, False} or not all(isinstance(one, bool) for one in public):
+        raise ValueError(f"it does not tell of {items} items which are public")
+    return tuple(public)
+
+
+def _check_sources(sources: Any) -> Mapping[str, str]:
+    if not isinstance(sources, dict) or not all(isinstance(one, str) for one in sources.values()):
+        raise TypeError("its sources are no images by their names")
+    return sources
 
 
 def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") -> HiddenPairs:
@@ -251,7 +272,9 @@ class HiddenRecords:
         """Make it of what `to_json` returned; other content is a KeyError, TypeError or ValueError."""
         task = content["task"]
         records = TypeAdapter(HIDEABLE[task].records).validate_python(content["records"])
-        return cls(task, records, tuple(content["public"]), content["sources"])
+        found = cls(task, records, tuple(content["public"]), _check_sources(content["sources"]))
+        _check_split(found.public, len(found.rows))
+        return found
 
 
 def hide_records(task: Task, records: Any, key: bytes, public_share: float, suffix: str) -> HiddenRecords:

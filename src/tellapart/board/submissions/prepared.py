@@ -27,13 +27,13 @@ from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits
 from tellapart.board.submissions.hidden_items import HiddenPairs, HiddenRecords, hide, hide_records
 from tellapart.board.submissions.measuring import measure_sent
 from tellapart.board.submissions.task_file import suffix_for, write_task
-from tellapart.data.atomic import atomic_file
+from tellapart.data.atomic import atomic_file, sync_folder
 from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.rows import read_object
 from tellapart.data.scores import ScoreKind
-from tellapart.errors import DataError, TellapartError
+from tellapart.errors import DataError, TellapartError, first_line
 from tellapart.metrics.registry import defined_for
 from tellapart.tasks.pairing import PAIRING
 from tellapart.tasks.pairs import PAIRS
@@ -174,8 +174,9 @@ def read_truth(path: Path) -> HiddenPairs | HiddenRecords:
     content = read_object(path)
     try:
         return HiddenRecords.from_json(content) if "task" in content else HiddenPairs.from_json(content)
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path} is not the truth of a hidden benchmark ({error}); restore it from a copy") from error
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        why = f"{type(error).__name__}: {first_line(error)}"
+        raise DataError(f"{path} is not the truth of a hidden benchmark ({why}); restore it from a backup") from error
 
 
 def _write_published(hidden: HiddenPairs | HiddenRecords, path: Path) -> None:
@@ -208,7 +209,9 @@ def _make(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> None:
     try:
         write_task(draft / "task.zip", benchmark, hidden, pixels)
         (draft / "truth.json").write_text(json.dumps(hidden.to_json()), encoding="utf-8")
+        sync_folder(draft, deep=True)
         draft.rename(folder)
+        sync_folder(folder.parent)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 

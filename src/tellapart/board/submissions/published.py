@@ -7,21 +7,34 @@ published numbers and gives nothing more away. (A bootstrap interval would be an
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from tellapart.board.entries import HIDDEN
 from tellapart.board.submissions.measuring import Split
 from tellapart.board.submissions.prepared import Prepared
+from tellapart.errors import StoreError, first_line
 from tellapart.records.result import BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import write_result
 from tellapart.stats.intervals import wilson
 from tellapart.tasks.registry import METRICS, TASKS
 
-__all__ = ["MeasuredSubmission", "Standing", "as_result", "as_row", "standings", "values_of", "write_results"]
+__all__ = [
+    "MeasuredSubmission",
+    "Standing",
+    "as_result",
+    "as_row",
+    "read_measured",
+    "standings",
+    "values_of",
+    "write_results",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +52,9 @@ class MeasuredSubmission:
     def splits(self) -> dict[str, Split]:
         """The published splits by name."""
         return {"public": self.public, **({"private": self.private} if self.private else {})}
+
+
+_SPLIT = TypeAdapter(Split)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +100,33 @@ def standings(measured: Sequence[MeasuredSubmission], metric: str) -> list[Stand
 
 def _ranks(values: Sequence[float]) -> list[int]:
     return [1 + sum(other > value for other in values) for value in values]
+
+
+def read_measured(row: sqlite3.Row, *, private: bool) -> MeasuredSubmission:
+    """Read a row of the database.
+
+    Args:
+        row: of a submission that is done.
+        private: its private numbers are published.
+
+    Raises:
+        StoreError: it has other numbers than this board writes.
+    """
+    try:
+        datetime.fromtimestamp(row["created"], UTC)
+        return MeasuredSubmission(
+            id=row["id"],
+            user=row["user"],
+            model=row["model"],
+            at=row["created"],
+            public=_SPLIT.validate_json(row["public"]),
+            private=_SPLIT.validate_json(row["private"]) if private else None,
+        )
+    except (ArithmeticError, OSError, TypeError, ValueError) as error:
+        raise StoreError(
+            f"the database of submissions is damaged: submission {row['id']} holds what no board writes "
+            f"({first_line(error)}); restore the state from a backup"
+        ) from error
 
 
 def values_of(split: Split, shape: tuple[int, int] | None) -> dict[str, Value]:

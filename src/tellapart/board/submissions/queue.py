@@ -21,10 +21,8 @@ nothing new and so costs nothing.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
-import os
 import secrets
 import shutil
 import sqlite3
@@ -32,7 +30,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 from tellapart.board.submissions.accounts import Account
@@ -44,6 +42,9 @@ from tellapart.board.submissions.prepared import Prepared
 from tellapart.board.submissions.process import MeasureResult, Message, Process, ReadResult
 from tellapart.board.submissions.queue_limits import QueueLimits
 from tellapart.board.submissions.refused import RefusedError
+from tellapart.board.tireless import TirelessThread
+from tellapart.data.atomic import sync_folder
+from tellapart.data.lock import take_lock
 from tellapart.errors import ScoreError, TellapartError
 
 __all__ = ["Queue", "Receipt", "Upload", "Worker"]
@@ -144,7 +145,7 @@ class Queue:
             folder.mkdir(mode=0o700)
             upload.path.rename(folder / _stored_name(file))
             for each in (folder, self.folder):  # the file's name, too, survives a power cut
-                _sync(each)
+                sync_folder(each)
             with self.database.change() as rows:
                 if same := self._find_same(rows, account.user, benchmark, file, upload.sha256):
                     shutil.rmtree(folder, ignore_errors=True)
@@ -172,12 +173,11 @@ class Queue:
     @contextmanager
     def lock(self) -> Iterator[bool]:
         """Lock the queue, and recover the file of a server that died; yield False if another process has the lock."""
-        with (self.folder / ".lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
+        held = take_lock(self.folder / ".lock")
+        if held is None:
+            yield False
+            return
+        with held:
             self._recover()
             yield True
 
@@ -234,6 +234,9 @@ class Queue:
     def _read(self, id_: str, file: str, prepared: Prepared, limits: str) -> bytes:
         """Return the checked form of a file; or record the file's end, and return nothing."""
         folder, stored = self.folder / id_, _stored_name(file)
+        if not (folder / stored).is_file():  # uploads and database are of different backups
+            self._end(id_, "failed", "the file is no longer on the server, and does not count; send it again")
+            return b""
         size = (folder / stored).stat().st_size
         job = {
             "file": stored,
@@ -342,15 +345,7 @@ def _stored_name(file: str) -> str:
     return f"sent{PurePosixPath(file).suffix}"
 
 
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-class Worker(Thread):
+class Worker(TirelessThread):
     """The thread that measures a queue's files while the server runs.
 
     Args:
@@ -363,23 +358,21 @@ class Worker(Thread):
     def __init__(
         self, queue: Queue, closed: Callable[[], frozenset[str]], after: Callable[[], None], *, every: float = 5.0
     ) -> None:
-        super().__init__(name="submissions", daemon=True)
+        super().__init__("submissions", self._take_turn, queue.stopping)
         self.queue, self.closed, self.after, self.every = queue, closed, after, every
         self._reported: frozenset[str] | None = None  # closed benchmarks at the last call of `after`
 
-    def run(self) -> None:
-        """Measure files until `stop`; an error with one file does not end the thread."""
-        stopping = self.queue.stopping
-        while not stopping.is_set():
-            try:
-                with self.queue.lock() as locked:
-                    while locked and not stopping.is_set():
-                        self._work()
-            except (OSError, sqlite3.Error, TellapartError):
-                pass  # a full disk or a locked database passes; the file is tried again
-            except Exception:  # or the queue would stop without a word
-                logging.getLogger(__name__).exception("a file could not be measured; it is tried again")
-            stopping.wait(self.every / 5)
+    def _take_turn(self) -> float:
+        """Measure files until `stop` or an error; return the seconds until it is tried again."""
+        try:
+            with self.queue.lock() as locked:
+                while locked and not self.queue.stopping.is_set():
+                    self._work()
+        except (OSError, sqlite3.Error, TellapartError):
+            pass  # a full disk or a locked database passes; the file is tried again
+        except BaseException:  # or the queue would stop without a word
+            logging.getLogger(__name__).exception("a file could not be measured; it is tried again")
+        return self.every / 5
 
     def _work(self) -> None:
         self.queue.wake.clear()

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import secrets
 import sqlite3
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,16 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.board.submissions.accounts import Account, Accounts
-from tellapart.board.submissions.database import Database
 from tellapart.board.submissions.hidden import HiddenSettings, read_hidden
 from tellapart.board.submissions.hidden_items import keyed_hash
-from tellapart.board.submissions.measuring import Split
 from tellapart.board.submissions.prepared import Prepared, prepare
 from tellapart.board.submissions.published import (
-    MeasuredSubmission,
     Standing,
     as_result,
     as_row,
+    read_measured,
     standings,
     write_results,
 )
@@ -38,13 +33,11 @@ from tellapart.board.submissions.rounding import (
     submissions_for_all_labels,
     submissions_for_one_label,
 )
+from tellapart.board.submissions.state import DATABASE, MARKER, REMEDY, digest_of, open_state, write_marker
 from tellapart.errors import RunError, StoreError
 from tellapart.records.result import Result
 
 __all__ = ["Submissions", "open_submissions"]
-
-DATABASE = "submissions.sqlite"
-"""The database's file, in the state's folder."""
 
 _PAGE = 200  # entries of the log, or submissions, at once
 _SHOWN = ("id", "user", "benchmark", "model", "sha256", "bytes", "created", "state", "error")  # columns of a submission
@@ -56,27 +49,54 @@ class Submissions:
     Args:
         settings: as `read_hidden` returns them.
         clock: seconds since 1970.
+        accept: take the state as it is, even if a part was lost or replaced.
 
     Raises:
         DataError: a hidden benchmark cannot be prepared.
-        StoreError: the state's folder cannot be used.
+        StoreError: the state's folder cannot be used, or a part of it was lost, replaced or damaged.
     """
 
-    def __init__(self, settings: HiddenSettings, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, settings: HiddenSettings, *, clock: Callable[[], float] = time.time, accept: bool = False
+    ) -> None:
         self.settings, self.clock = settings.submissions, clock
         self.state = self.settings.state
-        secret = _read_secret(self.state)
-        self.database = Database(self.state / DATABASE)
+        secret, self.database = open_state(self.state, accept=accept)
+        self._secret, self._noted = secret, self.database.counters()
         self.accounts = Accounts(self.database, keyed_hash(secret, "accounts"), clock)
         self.prepared: dict[str, Prepared] = {
             each.name: prepare(each, self.state / "hidden", keyed_hash(secret, "hidden", each.name))
             for each in settings.hidden
         }
+        self._mark_prepared()
         self.queue = Queue(self.database, self.settings, self.prepared, clock)
         self.requests = RateLimit(self.settings.requests_a_minute, time.monotonic)
         self.sign_ins = RateLimit(self.settings.sign_ins_a_minute, time.monotonic)
         self.uploads = UploadLimit()
         self._worker: Worker | None = None
+
+    def _mark_prepared(self) -> None:
+        """Compare what was prepared with its marks in the database; mark what is new.
+
+        Raises:
+            StoreError: a file is another than the one that was marked.
+        """
+        with self.database.change() as rows:
+            marks = self.database.read_marks(rows)
+            for each in self.prepared.values():
+                for path, digest in ((each.truth, digest_of(each.truth)), (each.task_file, each.fingerprint)):
+                    name = f"{each.benchmark.name}/{path.name}"
+                    if marks.get(name, digest) != digest:
+                        raise StoreError(f"{path} is not the file that was prepared; {REMEDY}")
+                    rows.execute("INSERT OR IGNORE INTO mark VALUES (?, ?)", (name, digest))
+
+    def note_counters(self) -> None:
+        """Write the database's counters beside it if they have grown."""
+        counters = self.database.counters()
+        if counters != self._noted:
+            with contextlib.suppress(StoreError):  # a full disk: later
+                write_marker(self.state, self._secret, counters)
+                self._noted = counters
 
     def start(self) -> None:
         """Start the thread that measures files."""
@@ -84,7 +104,7 @@ class Submissions:
             if locked:  # no other server takes files here
                 self.queue.sweep()
         self.write_records_alone()
-        self._worker = Worker(self.queue, self._closed_names, self.write_records)
+        self._worker = Worker(self.queue, self._look_around, self.write_records)
         self._worker.start()
 
     def stop(self) -> None:
@@ -92,6 +112,7 @@ class Submissions:
         if self._worker is not None:
             self._worker.stop()
             self._worker = None
+            self.note_counters()
 
     def benchmark(self, name: str) -> Prepared:
         """Return a hidden benchmark.
@@ -109,6 +130,11 @@ class Submissions:
 
     def _closed_names(self) -> frozenset[str]:
         return frozenset(name for name in self.prepared if self.is_closed(name))
+
+    def _look_around(self) -> frozenset[str]:
+        """Note how far the state has come, and return the closed benchmarks; called every few seconds."""
+        self.note_counters()
+        return self._closed_names()
 
     def close(self, name: str, *, by: str) -> None:
         """Close a benchmark for good.
@@ -200,17 +226,7 @@ class Submissions:
         """
         closed, metric = self.is_closed(name), self.benchmark(name).metrics[-1]
         rows = self.database.all("SELECT * FROM submission WHERE benchmark = ? AND state = 'done'", name)
-        measured = [
-            MeasuredSubmission(
-                id=row["id"],
-                user=row["user"],
-                model=row["model"],
-                at=row["created"],
-                public=Split(**json.loads(row["public"])),
-                private=Split(**json.loads(row["private"])) if closed else None,
-            )
-            for row in rows
-        ]
+        measured = [read_measured(row, private=closed) for row in rows]
         return standings([one for one in measured if metric in one.public.values], metric)
 
     def listing(self) -> dict[str, Any]:
@@ -273,51 +289,22 @@ def open_submissions(board: Path | None, *, measuring: bool = True) -> Iterator[
     if settings is None:
         yield None
         return
-    if not measuring and not (settings.submissions.state / DATABASE).is_file():
+    if not measuring and not any((settings.submissions.state / name).exists() for name in (DATABASE, MARKER)):
         yield None
         return
-    submissions = Submissions(settings)
+    try:
+        submissions = Submissions(settings)
+        if measuring:
+            submissions.start()
+        else:
+            submissions.write_records_alone()
+    except sqlite3.Error as error:
+        database = settings.submissions.state / DATABASE
+        raise StoreError(f"{database} cannot be used as the board's database: {error}; {REMEDY}") from error
     if not measuring:
-        submissions.write_records_alone()
         yield submissions
         return
-    submissions.start()
     try:
         yield submissions
     finally:
         submissions.stop()
-
-
-def _read_secret(state: Path) -> bytes:
-    """Return the server's secret, the key of every shuffle, token and session; make it if it is missing."""
-    path = state / "secret"
-    try:
-        state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not path.exists():
-            _make_secret(path)
-        secret = path.read_bytes()
-        foreign = [each for each in (state, path) if each.stat().st_uid != os.geteuid()]
-        open_to_others = path.stat().st_mode & 0o077 or state.stat().st_mode & 0o022
-    except OSError as error:
-        raise StoreError(f"{state} cannot hold the server's state: {error}; look at [submissions] state") from error
-    if len(secret) != 32:
-        raise StoreError(f"{path} is not the secret that this server made; restore it, or no file can be measured")
-    if foreign:
-        raise StoreError(f"{foreign[0]} belongs to another user, who could read or change it; use a folder of your own")
-    if open_to_others:
-        raise StoreError(f"others can read {path} or write to {state}: chmod 700 {state}; chmod 600 {path}")
-    return secret
-
-
-def _make_secret(path: Path) -> None:
-    """Write a new secret atomically: on the disk before it has its name, and by one of several processes."""
-    number, draft = tempfile.mkstemp(prefix=".secret-", dir=path.parent)
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(secrets.token_bytes(32))
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):
-            path.hardlink_to(draft)
-    finally:
-        Path(draft).unlink()

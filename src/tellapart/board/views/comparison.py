@@ -10,9 +10,9 @@ from sqlmodel import Session, col, select
 
 from tellapart.board.entries import HIDDEN
 from tellapart.board.settings import BoardSettings
-from tellapart.board.tables import Benchmark, Entry, Item, Model, Vector
-from tellapart.board.vectors import unpack
-from tellapart.board.views.many import MOST_TOGETHER
+from tellapart.board.tables import Benchmark, Entry, Item, Model
+from tellapart.board.vectors import read_vector
+from tellapart.board.views.many import HIDDEN_LABELS, MOST_TOGETHER, NO_ITEMS
 from tellapart.board.views.overview import all_benchmarks
 from tellapart.board.views.view import (
     BenchmarkHead,
@@ -26,8 +26,7 @@ from tellapart.board.views.view import (
     one_by_slug,
 )
 from tellapart.errors import RunError, UnknownNameError
-from tellapart.evaluation.compare import MetricComparison, compare
-from tellapart.stats.multiple import holm
+from tellapart.evaluation.compare import MetricComparison, compare, correct
 
 __all__ = ["MOST", "ChoosePage", "ComparisonPage", "DifferingItems", "choose_page", "comparison_page"]
 
@@ -148,29 +147,24 @@ def comparison_page(session: Session, _settings: BoardSettings, a: str, b: str) 
         benchmarks = {k: session.get_one(Benchmark, k) for k in shared if (own[k].folder, other[k].folder) == folders}
         listed = ", ".join(benchmark.name for benchmark in benchmarks.values())
         if any(benchmark.fingerprint.startswith(HIDDEN) for benchmark in benchmarks.values()):
-            refused.append(
-                f"{listed}: its labels and the items that a model gets right are hidden; its page has intervals."
-            )
+            refused.append(f"{listed}: {HIDDEN_LABELS}.")
             continue
         if not all(folders):
-            refused.append(f"{listed}: imported numbers have no items to test.")
+            refused.append(f"{listed}: {NO_ITEMS}.")
             continue
         try:
             rows = compare(Path(folders[0]), Path(folders[1])).rows
         except RunError as error:
             refused.append(str(error))
             continue
-        names = {each.name: benchmark_head(each).label for each in benchmarks.values()}
+        names = {own[k].name: benchmark_head(each).label for k, each in benchmarks.items()}
         tests += [row.model_copy(update={"benchmark": names[row.benchmark]}) for row in rows if row.benchmark in names]
         differs += [_differing_items(session, benchmark, own[k], other[k]) for k, benchmark in benchmarks.items()]
-    if tests:
-        adjusted = holm([row.p for row in tests])
-        tests = [row.model_copy(update={"p_holm": float(p)}) for row, p in zip(tests, adjusted, strict=True)]
     return ComparisonPage(
         title=f"{first.label} and {second.label}",
         a=model_head(first),
         b=model_head(second),
-        tests=tuple(tests),
+        tests=tuple(correct(tests)),
         differs=tuple(differs),
         refused=tuple(refused),
     )
@@ -178,10 +172,9 @@ def comparison_page(session: Session, _settings: BoardSettings, a: str, b: str) 
 
 def _differing_items(session: Session, benchmark: Benchmark, a: Entry, b: Entry) -> DifferingItems:
     metric = main_metric(benchmark.headline)
-    vectors = [session.get(Vector, (entry.id, metric)) for entry in (a, b)]
+    first, second = (read_vector(session, entry, metric) for entry in (a, b))
     only: list[list[int]] = [[], []]
-    if all(vectors):
-        first, second = (unpack(vector.data) for vector in vectors if vector)
+    if first is not None and second is not None:
         only = [np.flatnonzero(first > second).tolist(), np.flatnonzero(second > first).tolist()]
     listed = [side[:MOST] for side in only]
     names = dict(

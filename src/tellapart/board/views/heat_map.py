@@ -6,7 +6,7 @@ from sqlmodel import Session
 
 from tellapart.board.settings import BoardSettings
 from tellapart.board.tables import Benchmark
-from tellapart.board.views.leaderboard import find_metric, find_tag, metrics_of, tags_of
+from tellapart.board.views.leaderboard import find_name, metrics_of, tags_of
 from tellapart.board.views.rows import make_row, place_rows, read_heads, read_scores
 from tellapart.board.views.view import BenchmarkHead, Cell, Link, ModelHead, Table, View, benchmark_head, one_by_slug
 from tellapart.records.run_folder import file_name
@@ -79,7 +79,8 @@ def heat_map(session: Session, _settings: BoardSettings, slug: str, tag: str, me
         UnknownNameError: there is no such benchmark, tag or metric.
     """
     benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
-    metric_name, tag_name = find_metric(session, benchmark, metric), find_tag(session, benchmark, tag)
+    metric_name = find_name(benchmark, "metric", metric, metrics_of(session, benchmark))
+    tag_name = find_name(benchmark, "tag", tag, tags_of(session, benchmark))
     of: dict[str, dict[int, Cell]] = {}
     for score in read_scores(session, [benchmark], tag_name, [metric_name]):
         if score.value_of:  # a macro average has none

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlmodel import Session, func, select
@@ -14,7 +14,7 @@ from tellapart.board.views.view import Cell, Link, benchmark_head, main_metric, 
 from tellapart.errors import UnknownNameError
 from tellapart.records.run_folder import file_name
 
-__all__ = ["BY_DOMAIN", "by_tag", "find_metric", "find_tag", "leaderboard", "metrics_of", "tags_of"]
+__all__ = ["BY_DOMAIN", "by_tag", "find_name", "leaderboard", "metrics_of", "tags_of"]
 
 #: In place of a tag: columns for the benchmark, its rival of the other domain, and the gap between them.
 BY_DOMAIN = "domain-of-benchmarks"
@@ -52,10 +52,10 @@ def by_tag(session: Session, _settings: BoardSettings, slug: str, tag: str, metr
     Source: VLUE Table 2 (in-domain and OOD).
     """
     benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
-    name = find_metric(session, benchmark, metric)
+    name = find_name(benchmark, "metric", metric, metrics_of(session, benchmark))
     if tag == BY_DOMAIN:
         return _by_domain(session, benchmark, name)
-    tag_name = find_tag(session, benchmark, tag)
+    tag_name = find_name(benchmark, "tag", tag, tags_of(session, benchmark))
     scores = read_scores(session, [benchmark], tag_name, [name])
     values = sorted({score.value_of for score in scores if score.value_of})
     table: dict[int, dict[str, Cell]] = {}
@@ -174,27 +174,21 @@ def _metric_choices(session: Session, benchmark: Benchmark, tag: str, metric: st
     )
 
 
-def find_metric(session: Session, benchmark: Benchmark, metric: str) -> str:
-    """Return the metric of a benchmark whose name in addresses this is.
+def find_name(benchmark: Benchmark, kind: str, address: str, names: Iterable[str]) -> str:
+    """Return the metric or the tag of a benchmark that has this name in addresses.
+
+    Args:
+        benchmark: for the error.
+        kind: `metric` or `tag`, likewise.
+        address: as `file_name` writes it.
+        names: those that the benchmark has.
 
     Raises:
-        UnknownNameError: it has none.
+        UnknownNameError: it is none of them.
     """
-    name = {file_name(each): each for each in metrics_of(session, benchmark)}.get(metric)
+    name = {file_name(each): each for each in names}.get(address)
     if name is None:
-        raise UnknownNameError(f"{benchmark.name} has no metric {metric[:200]!r} here")
-    return name
-
-
-def find_tag(session: Session, benchmark: Benchmark, tag: str) -> str:
-    """Return the tag of a benchmark whose name in addresses this is.
-
-    Raises:
-        UnknownNameError: it has none.
-    """
-    name = {file_name(each): each for each in tags_of(session, benchmark)}.get(tag)
-    if name is None:
-        raise UnknownNameError(f"{benchmark.name} has no tag {tag[:200]!r} here")
+        raise UnknownNameError(f"{benchmark.name} has no {kind} {address[:200]!r} here")
     return name
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, islice
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,8 @@ from sqlmodel import Session, col, select
 
 from tellapart.board.entries import HIDDEN
 from tellapart.board.settings import BoardSettings
-from tellapart.board.tables import Benchmark, Entry, Item, Model, Vector
-from tellapart.board.vectors import unpack
+from tellapart.board.tables import Benchmark, Entry, Item, Model
+from tellapart.board.vectors import read_vector
 from tellapart.board.views.view import (
     BenchmarkHead,
     ModelHead,
@@ -24,18 +25,28 @@ from tellapart.board.views.view import (
     one_by_slug,
 )
 from tellapart.errors import UnknownNameError
+from tellapart.evaluation.compare import correct
 from tellapart.stats.clusters import ClusterTotals, is_binary
-from tellapart.stats.multiple import holm
-from tellapart.stats.paired import mcnemar_p, sign_flip_p
+from tellapart.stats.paired import at_floor, enough_flips, mcnemar_p, sign_flip_p, write_p
 from tellapart.stats.tiers import tiers
 
-__all__ = ["MOST_TOGETHER", "ManyPage", "PairTest", "RankedModel", "SharedBenchmark", "compare_many"]
+__all__ = [
+    "HIDDEN_LABELS",
+    "MOST_TOGETHER",
+    "NO_ITEMS",
+    "ComparedBenchmark",
+    "ManyPage",
+    "PairTest",
+    "RankedModel",
+    "compare_many",
+]
 
 #: Models that are compared at once: every pair of them is tested on every benchmark.
 MOST_TOGETHER = 8
 
-#: Sign flips of a test: the smallest p that they give, times the tests of ten benchmarks, is well below 5 %.
-_FLIPS = 25_000
+#: Why a benchmark has no tests.
+HIDDEN_LABELS = "its labels and the items that a model gets right are hidden; its page has intervals"
+NO_ITEMS = "imported numbers have no items to test"
 
 
 class PairTest(View):
@@ -45,6 +56,7 @@ class PairTest(View):
         difference: of the means.
         p, p_holm: two-sided, and corrected over all tests of the page.
         test: `exact McNemar` where items are independent and right or wrong, else `cluster sign flips`.
+        flips: how many sign vectors such a test draws where it cannot make them all; None of the exact test.
     """
 
     a: str
@@ -53,6 +65,12 @@ class PairTest(View):
     p: float
     p_holm: float
     test: str
+    flips: int | None = None
+
+    @property
+    def p_holm_text(self) -> str:
+        """The adjusted p as it is printed."""
+        return write_p(self.p_holm, at_most=at_floor(self.p, self.flips))
 
 
 class RankedModel(View):
@@ -63,7 +81,7 @@ class RankedModel(View):
     tier: int
 
 
-class SharedBenchmark(View):
+class ComparedBenchmark(View):
     """A benchmark that two or more of the models were measured on, by the metric that ranks it.
 
     Attributes:
@@ -87,7 +105,7 @@ class ManyPage(View):
     """
 
     models: tuple[ModelHead, ...]
-    on: tuple[SharedBenchmark, ...]
+    on: tuple[ComparedBenchmark, ...]
     refused: tuple[str, ...]
 
     def table(self) -> Table:
@@ -119,15 +137,15 @@ def compare_many(session: Session, _settings: BoardSettings, models: str) -> Man
     for entry in session.exec(select(Entry).where(of_chosen)).all():
         entries.setdefault(entry.benchmark_id, {})[entry.model_id] = entry
     found, refused = [], []
+    flips = enough_flips(sum(comb(len(own), 2) for own in entries.values()))
     for number, own in sorted(entries.items(), key=lambda one: (-len(one[1]), one[0])):
         benchmark = session.get_one(Benchmark, number)
         if len(own) < 2:
             continue
         there = [model for model in chosen if model.id in own]
-        shared = _compare_on(session, benchmark, [(model, own[model.id or 0]) for model in there])
+        shared = _compare_on(session, benchmark, [(model, own[model.id or 0]) for model in there], flips)
         if shared is None:
-            hidden = benchmark.fingerprint.startswith(HIDDEN)
-            why = "its labels are hidden" if hidden else "imported numbers have no items to test"
+            why = HIDDEN_LABELS if benchmark.fingerprint.startswith(HIDDEN) else NO_ITEMS
             refused.append(f"{benchmark.name}: {why}.")
         else:
             found.append(shared)
@@ -142,12 +160,12 @@ def compare_many(session: Session, _settings: BoardSettings, models: str) -> Man
 
 
 def _compare_on(
-    session: Session, benchmark: Benchmark, entries: Sequence[tuple[Model, Entry]]
-) -> SharedBenchmark | None:
+    session: Session, benchmark: Benchmark, entries: Sequence[tuple[Model, Entry]], flips: int
+) -> ComparedBenchmark | None:
     """Compare the models with outcomes of single items; None if they are fewer than two."""
     metric = main_metric(benchmark.headline)
-    vectors = {model.label: session.get(Vector, (entry.id, metric)) for model, entry in entries}
-    values = {name: unpack(vector.data).astype(np.float64) for name, vector in vectors.items() if vector}
+    vectors = {model.label: read_vector(session, entry, metric) for model, entry in entries}
+    values = {name: vector.astype(np.float64) for name, vector in vectors.items() if vector is not None}
     if len(values) < 2:
         return None
     names = session.exec(
@@ -163,17 +181,17 @@ def _compare_on(
         for tier in tiers(outcomes, None if independent else clusters)
         for name, mean in zip(tier.names, tier.means, strict=True)
     ]
-    return SharedBenchmark(
+    return ComparedBenchmark(
         title=benchmark_head(benchmark).title,
         benchmark=benchmark_head(benchmark),
         n=int(has.sum()),
         models=tuple(ranked),
-        tests=_test_pairs([one.title for one in ranked], outcomes, None if independent else clusters),
+        tests=_test_pairs([one.title for one in ranked], outcomes, None if independent else clusters, flips),
     )
 
 
 def _test_pairs(
-    names: Sequence[str], outcomes: Mapping[str, NDArray[np.float64]], clusters: NDArray[np.str_] | None
+    names: Sequence[str], outcomes: Mapping[str, NDArray[np.float64]], clusters: NDArray[np.str_] | None, flips: int
 ) -> tuple[PairTest, ...]:
     """Test each model with each after it, all pairs at once; without clusters if items are independent."""
     table = np.column_stack([outcomes[name] for name in names])
@@ -188,7 +206,7 @@ def _test_pairs(
         p_values = mcnemar_p(only[pairs[:, 0], pairs[:, 1]], only[pairs[:, 1], pairs[:, 0]])
     else:
         observed = np.abs(sums[pairs[:, 0]] - sums[pairs[:, 1]])
-        p_values = sign_flip_p(totals.sums, pairs, observed, resamples=_FLIPS)
+        p_values = sign_flip_p(totals.sums, pairs, observed, resamples=flips)
     return tuple(
         PairTest(
             title=f"{names[a]} less {names[b]}",
@@ -198,16 +216,13 @@ def _test_pairs(
             p=float(p),
             p_holm=float(p),
             test="exact McNemar" if exact else "cluster sign flips",
+            flips=None if exact else flips,
         )
         for (a, b), difference, p in zip(pairs.tolist(), differences, p_values, strict=True)
     )
 
 
-def _correct(found: Sequence[SharedBenchmark]) -> tuple[SharedBenchmark, ...]:
+def _correct(found: Sequence[ComparedBenchmark]) -> tuple[ComparedBenchmark, ...]:
     """Correct every p for all tests of the page (Holm)."""
-    every = [test.p for each in found for test in each.tests]
-    adjusted = iter(holm(every).tolist() if every else [])
-    return tuple(
-        each.model_copy(update={"tests": tuple(t.model_copy(update={"p_holm": next(adjusted)}) for t in each.tests)})
-        for each in found
-    )
+    adjusted = iter(correct([test for each in found for test in each.tests]))
+    return tuple(each.model_copy(update={"tests": tuple(islice(adjusted, len(each.tests)))}) for each in found)

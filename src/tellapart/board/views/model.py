@@ -11,8 +11,8 @@ from pydantic import SkipValidation
 from sqlmodel import Session, col, select
 
 from tellapart.board.settings import BoardSettings
-from tellapart.board.tables import RAW, Benchmark, Entry, Item, Model, Score, Vector
-from tellapart.board.vectors import unpack
+from tellapart.board.tables import RAW, Benchmark, Entry, Item, Model, Score
+from tellapart.board.vectors import read_vector
 from tellapart.board.views.gallery import has_gallery
 from tellapart.board.views.view import (
     BenchmarkHead,
@@ -192,27 +192,27 @@ def _run(entry: Entry) -> dict[str, str]:
 
 
 def _curves(session: Session, entry: Entry, names: Sequence[str]) -> tuple[Plot, ...]:
-    values = {
-        name: unpack(vector.data).astype(np.float64)
-        for name in names
-        if (vector := session.get(Vector, (entry.id, name))) is not None
+    values = {name: read_vector(session, entry, name) for name in names}
+    whole = {
+        name: column.astype(np.float64)
+        for name, column in values.items()
+        if column is not None and len(column) and np.isfinite(column).all()
     }
-    whole = {name: column for name, column in values.items() if len(column) and np.isfinite(column).all()}
     trace = Trace("", 0, "", whole)
     return tuple(plot(name, [trace], 300.0, 120.0) for name in whole)
 
 
 def _worst(session: Session, entry: Entry, benchmark: Benchmark) -> tuple[str, tuple[WorstItem, ...]]:
-    raw = session.get(Vector, (entry.id, RAW))
+    raw = read_vector(session, entry, RAW)
     if raw is not None and benchmark.images_each and benchmark.texts_each:
         by = "margin: the lowest true pair less the highest false one"
-        values: Any = margins(unpack(raw.data).reshape(-1, benchmark.images_each, benchmark.texts_each))
+        values: Any = margins(raw.reshape(-1, benchmark.images_each, benchmark.texts_each))
     else:
         metric = main_metric(benchmark.headline)
-        vector = session.get(Vector, (entry.id, metric))
-        if vector is None:
+        outcomes = read_vector(session, entry, metric)
+        if outcomes is None:
             return "", ()
-        by, values = metric, unpack(vector.data)
+        by, values = metric, outcomes
     order = [int(k) for k in np.argsort(values, kind="stable")[:WORST] if not np.isnan(values[k])]
     of_order = (Item.benchmark_id == benchmark.id, col(Item.position).in_(order))
     items = {item.position: item for item in session.exec(select(Item).where(*of_order)).all()}

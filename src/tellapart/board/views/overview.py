@@ -5,14 +5,24 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from sqlmodel import Session, col, select
 
 from tellapart.board.settings import BoardSettings
-from tellapart.board.tables import Benchmark
+from tellapart.board.tables import Benchmark, Source
 from tellapart.board.views.families import arrange_benchmarks, family_of
 from tellapart.board.views.limited import Part, find_parts
-from tellapart.board.views.rows import Block, Column, Leaderboard, arrange_rows, make_row, read_heads, read_scores
+from tellapart.board.views.rows import (
+    Block,
+    Column,
+    Leaderboard,
+    Unread,
+    arrange_rows,
+    make_row,
+    read_heads,
+    read_scores,
+)
 from tellapart.board.views.view import Cell, Link, main_metric
 
 __all__ = ["MEAN", "all_benchmarks"]
@@ -43,7 +53,20 @@ def all_benchmarks(session: Session, settings: BoardSettings) -> Leaderboard:
         blocks.append(Block(title=own[0].name, first=start, last=len(columns), sorted_by=start))
     rows = [make_row(heads[model], [own.get(key) for key in columns]) for model, own in table.items()]
     board = arrange_rows(rows, tuple(columns.values()), blocks, title=settings.title, about=settings.about)
-    return board.model_copy(update={"folded": tuple(map(_link, folded))})
+    return board.model_copy(update={"folded": tuple(map(_link, folded)), "unread": _read_unread(session, settings)})
+
+
+def _read_unread(session: Session, settings: BoardSettings) -> tuple[Unread, ...]:
+    """Return the files of this board that could not be read, by their names below its folders."""
+    found = []
+    for source in session.exec(select(Source).where(Source.problem != "").order_by(col(Source.path))).all():
+        path = Path(source.path)
+        folder = next((own for own in map(Path.resolve, settings.runs) if path.is_relative_to(own)), None)
+        if folder is not None:
+            found.append(Unread(title=path.relative_to(folder).as_posix(), reason=source.problem))
+        elif path in (own.resolve() for own in settings.imported):
+            found.append(Unread(title=path.name, reason=source.problem))
+    return tuple(found)
 
 
 def _with_mean(

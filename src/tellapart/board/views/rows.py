@@ -73,6 +73,12 @@ class Block(View):
         return any(cell is not None for cell in row.cells[self.first : self.last])
 
 
+class Unread(View):
+    """A file that could not be read; `title` is its name below the board's folder, `reason` why."""
+
+    reason: str
+
+
 class Leaderboard(View):
     """A leaderboard.
 
@@ -83,6 +89,7 @@ class Leaderboard(View):
         chance: of each column.
         maps: links to its heat maps, one for each tag.
         folded: benchmarks that have no column, since no ranked model was measured on them.
+        unread: files of the board's folders that could not be read; on the first page.
         choices, metrics: links to other columns for the same benchmark, and to other metrics.
         tested: at least one column's models were tested against each other.
     """
@@ -96,6 +103,7 @@ class Leaderboard(View):
     chance: tuple[float | None, ...]
     maps: tuple[Link, ...] = ()
     folded: tuple[Link, ...] = ()
+    unread: tuple[Unread, ...] = ()
     choices: tuple[Link, ...] = ()
     metrics: tuple[Link, ...] = ()
     tested: bool = False

@@ -10,14 +10,21 @@ from tellapart.benchmarks.find import declared_benchmark
 from tellapart.errors import RunError, require
 from tellapart.records.result import BenchmarkResult, Result, Value
 from tellapart.report.measured import first_metrics
-from tellapart.report.numbers import is_imported, percent
+from tellapart.report.numbers import is_imported, percent, worth_text
 
 if TYPE_CHECKING:
-    from huggingface_hub import EvalResult
+    from huggingface_hub import EvalResult, EvalResultEntry
 
     from tellapart.benchmarks.hub import Hub
 
-__all__ = ["eval_results", "eval_results_yaml", "model_index_yaml", "update_card"]
+__all__ = [
+    "eval_result_entries",
+    "eval_results",
+    "eval_results_yaml",
+    "model_index_yaml",
+    "put_results",
+    "update_card",
+]
 
 #: Task -> the hub's word for it; matching and retrieval have none there, and go by the field's.
 _HUB_TASKS = {
@@ -90,19 +97,41 @@ def update_card(path: Path, result: Result) -> str:
         MissingDependencyError: huggingface_hub is not installed.
     """
     hub = require("huggingface_hub", extra="hub")
-    entries = eval_results(result)
     try:
-        card = hub.ModelCard(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        data = hub.ModelCard(text).data
     except (OSError, ValueError) as error:
         raise RunError(f"{path} is no model card: {error}") from error
-    named = card.data.get("model_name")
-    earlier = list(card.data.get("eval_results") or [])
-    if earlier and named != result.model.name:
+    named = data.get("model_name")
+    if data.get("eval_results") and named != result.model.name:
         raise RunError(f"{path} holds results of {named}, the run is of {result.model.name}; name the right card")
+    return put_results(text, result, str(path), rename=True)
+
+
+def put_results(text: str, result: Result, place: str, *, rename: bool = False) -> str:
+    """Return the text of a model card with a run's results put in; results of other sets stay.
+
+    Args:
+        text: of the card.
+        result: the run's record.
+        place: where the card is, for messages.
+        rename: give the card the run's name of the model; else a name that it has stays.
+
+    Raises:
+        RunError: the card's front matter is not what the hub takes.
+        MissingDependencyError: huggingface_hub is not installed.
+    """
+    hub = require("huggingface_hub", extra="hub")
+    entries = eval_results(result)
+    try:
+        card = hub.ModelCard(text)
+    except ValueError as error:
+        raise RunError(f"{place} is no model card: {error}") from error
     new = {(one.unique_identifier, one.metric_type) for one in entries}
-    card.data.model_name = result.model.name
+    if rename or not card.data.get("model_name"):
+        card.data.model_name = result.model.name
     card.data.eval_results = [
-        *(one for one in earlier if (one.unique_identifier, one.metric_type) not in new),
+        *(one for one in card.data.get("eval_results") or [] if (one.unique_identifier, one.metric_type) not in new),
         *entries,
     ]
     return str(card)
@@ -123,7 +152,24 @@ def eval_results_yaml(result: Result) -> str:
     """
     hub = require("huggingface_hub", extra="hub")
     yaml = require("yaml", extra="hub")
-    entries = []
+    entries, _ = eval_result_entries(result)
+    if not entries:
+        raise RunError(
+            f"none of {', '.join(result.benchmarks) or 'no benchmark'} is a dataset on the hub, and .eval_results "
+            "knows no others; write a model-index instead"
+        )
+    text: str = yaml.safe_dump(hub.eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True)
+    return text
+
+
+def eval_result_entries(result: Result) -> tuple[list[EvalResultEntry], tuple[str, ...]]:
+    """Return the entries of `eval_results_yaml`, and the benchmarks that are not on the hub.
+
+    Raises:
+        MissingDependencyError: huggingface_hub is not installed.
+    """
+    hub = require("huggingface_hub", extra="hub")
+    entries, left_out = [], []
     for name, record in result.benchmarks.items():
         source = _hub_of(name)
         if source is not None:
@@ -139,13 +185,9 @@ def eval_results_yaml(result: Result) -> str:
                 )
                 for metric in first_metrics([record])
             ]
-    if not entries:
-        raise RunError(
-            f"none of {', '.join(result.benchmarks) or 'no benchmark'} is a dataset on the hub, and .eval_results "
-            "knows no others; write a model-index instead"
-        )
-    text: str = yaml.safe_dump(hub.eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True)
-    return text
+        else:
+            left_out.append(name)
+    return entries, tuple(left_out)
 
 
 def _hub_of(benchmark: str) -> Hub | None:
@@ -164,6 +206,8 @@ def _about(record: BenchmarkResult, value: Value) -> dict[str, Any]:
         facts |= {"interval": [value.low, value.high], "level": value.level, "method": value.method}
     if value.n:
         facts |= {"items": value.n, "clusters": value.clusters, "ties": value.ties}
+    if value.effective is not None:
+        facts["effective_items"] = round(value.effective, 1)
     if record.limited_from is not None:
         facts["limited_from"] = record.limited_from
     if record.published_items is not None:
@@ -179,7 +223,8 @@ def _note(record: BenchmarkResult, value: Value) -> str:
     if is_imported(record):
         return "; ".join(record.notes)
     cut = "" if record.limited_from is None else f" of {record.limited_from}"
-    parts = [f"{value.n}{cut} items, a tie is never right"]
+    worth = worth_text([value])
+    parts = [f"{value.n}{cut} items{f' ({worth})' if worth else ''}, a tie is never right"]
     if record.published_items is not None:
         parts.append(f"not the published files, which hold {record.published_items} records")
     if value.low is not None and value.high is not None:

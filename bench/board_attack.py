@@ -1,0 +1,282 @@
+"""A board under attack: nothing is lost, and the first page is never older than half a minute.
+
+    python bench/board_attack.py                                                  # some six minutes
+    python bench/board_attack.py --seconds 20 --files 4 --readers 20 --locked 2   # the short form
+
+For five minutes 200 readers look at pages, a run is added every ten seconds, and 50 files are sent to a hidden
+benchmark and measured. Meanwhile another program locks the board's database for 20 seconds, then the submissions'; bad
+runs are dropped in; the process that measures is killed; and the server itself is killed (SIGKILL) and started again,
+as a supervisor does. The server is `tellapart serve` in a process of its own on the same machine as the readers.
+
+What is told: how long a run that was added was not on the first page (the page's age), what became of every file that
+the server had acknowledged, and whether `tellapart board check` finds the state whole. Exit status 1 if a goal is
+missed. A file whose measuring process was killed from outside is told as such: it ends as `refused` or `stopped`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import shlex
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Lock, Thread
+
+import httpx
+import numpy as np
+from board_readers import read
+
+from board import free_port, make_hidden, start_server
+from tellapart.board.submissions.database import Database
+from tellapart.records.machine import this_machine
+
+RECORD = Path(__file__).parent / "records" / "board_attack.json"
+ITEMS, OLDEST, RUN_EVERY = 1_000, 30.0, 10.0
+PAGES = ("/", "/ranks", "/compare", "/pareto/latency", "/?format=json", "/hidden/clocks", "/static/board.css")
+BAD_RUNS = {"nested": "{" * 100_000, "cut": '{"format": 1, "run', "bytes": "\0\1\2" * 1000}
+UNDER_WAY = ("received", "validated", "measuring")
+
+
+@dataclass
+class Attack:
+    """The board's folder, its server, and what happened to it; `enough` ends the adding of runs, `over` all threads."""
+
+    folder: Path
+    port: int
+    token: str
+    server: subprocess.Popen[bytes]
+    added: dict[str, float] = field(default_factory=dict)
+    shown: set[str] = field(default_factory=set)
+    accepted: list[str] = field(default_factory=list)
+    oldest: float = 0.0
+    asked: int = 0
+    killed: int = 0
+    enough: Event = field(default_factory=Event)
+    over: Event = field(default_factory=Event)
+    runs: Lock = field(default_factory=Lock)
+
+    def add_runs(self, every: float) -> None:
+        """Add a run every few seconds, whole at once, as `tellapart run` ends."""
+        template = json.loads((self.folder / "first" / "results.json").read_text())
+        for number in range(10_000):
+            if self.enough.wait(every):
+                return
+            name = f"model{number}"
+            template["model"] |= {"name": name, "fingerprint": name}
+            draft = self.folder / f"draft{number}"
+            shutil.copytree(self.folder / "first", draft)
+            (draft / "results.json").write_text(json.dumps(template))
+            with self.runs:
+                draft.rename(self.folder / "runs" / name)
+                self.added[name] = time.monotonic()
+
+    def watch_first_page(self) -> None:
+        """Look which runs are on the first page, and keep the longest time for which one was not."""
+        while not self.over.wait(0.25):
+            with suppress(httpx.HTTPError):
+                page = httpx.get(f"http://127.0.0.1:{self.port}/?format=json", timeout=60)
+                page.raise_for_status()
+                found = page.json()
+                self.note_shown({row["title"] for row in (*found["rows"], *found["references"])})
+            self.note_shown(set())
+
+    def note_shown(self, found: set[str]) -> None:
+        """Note which runs are shown now, and how old that makes the page."""
+        now = time.monotonic()
+        with self.runs:
+            self.shown |= found & self.added.keys()
+            ages = [now - at for name, at in self.added.items() if name not in self.shown]
+        self.oldest = max([self.oldest, *ages])
+
+    def send_files(self, count: int, every: float) -> None:
+        """Send files, and each again until it is acknowledged: the same bytes twice are one file."""
+        client = httpx.Client(
+            base_url=f"http://127.0.0.1:{self.port}", headers={"Authorization": f"Bearer {self.token}"}, timeout=90
+        )
+        with zipfile.ZipFile(io.BytesIO(client.get("/hidden/clocks/task.zip").content)) as archive:
+            ids = np.array([json.loads(row)["id"] for row in archive.read("items.jsonl").decode().splitlines()])
+        rng = np.random.default_rng(0)
+        for number in range(count):
+            stream = io.BytesIO()
+            np.savez(stream, ids=ids, scores=rng.normal(size=(len(ids), 2, 2)).astype(np.float32))
+            params = {"model": f"sent {number}", "file": "scores.npz"}
+            while True:
+                self.asked += 1
+                with suppress(httpx.HTTPError):
+                    answer = client.post("/hidden/clocks/submissions", params=params, content=stream.getvalue())
+                    answer.raise_for_status()
+                    self.accepted.append(answer.json()["at"].rpartition("/")[2])
+                    break
+                time.sleep(0.5)
+            self.over.wait(every)
+
+    def lock(self, database: str, seconds: float) -> None:
+        """Hold a database locked, as another program's transaction does."""
+        with closing(sqlite3.connect(self.folder / database, timeout=60, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            time.sleep(seconds)
+            other.execute("ROLLBACK")
+
+    def add_bad_runs(self) -> None:
+        """Drop in runs that cannot be read."""
+        for name, content in BAD_RUNS.items():
+            (self.folder / "runs" / name).mkdir()
+            (self.folder / "runs" / name / "results.json").write_text(content)
+
+    def kill_measuring(self) -> None:
+        """Kill the process that reads or measures a file; wait for one."""
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            for child in _children(self.server.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+                    self.killed += 1
+                    return
+            time.sleep(0.005)
+
+    def kill_server(self) -> None:
+        """Kill the server, and start it again."""
+        self.server.kill()
+        self.server.wait()
+        self.server = start_server(self.folder, self.port)
+
+
+def _children(parent: int) -> Iterator[int]:
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if int(path.read_text().rpartition(")")[2].split()[1]) == parent:
+                yield int(path.parent.name)
+
+
+def act(attack: Attack, seconds: float, locked: float) -> None:
+    """Do to the board what is done to it, over the whole time."""
+    started = time.monotonic()
+    steps: list[tuple[float, Callable[[], None]]] = [
+        (0.10, lambda: attack.lock("board.sqlite", locked)),
+        (0.25, attack.kill_measuring),
+        (0.35, attack.add_bad_runs),
+        (0.45, lambda: attack.lock("state/submissions.sqlite", locked)),
+        (0.60, attack.kill_server),
+        (0.70, attack.kill_measuring),
+        (0.80, lambda: attack.lock("board.sqlite", locked)),
+    ]
+    for share, step in steps:
+        attack.over.wait(max(0.0, started + share * seconds - time.monotonic()))
+        step()
+
+
+def states_of(attack: Attack) -> dict[str, str]:
+    """Return what became of each file, when none is under way any more."""
+    database, end = Database(attack.folder / "state" / "submissions.sqlite"), time.monotonic() + 180
+    while True:
+        states = {row["id"]: row["state"] for row in database.all("SELECT id, state FROM submission")}
+        if time.monotonic() > end or not {*states.values()} & {*UNDER_WAY}:
+            return states
+        time.sleep(0.5)
+
+
+def run(folder: Path, options: argparse.Namespace) -> dict[str, object]:
+    """Attack a board, and return what was measured."""
+    tellapart = [sys.executable, "-m", "tellapart"]
+    subprocess.run([*tellapart, "run", "--out", str(folder / "first")], check=True, stdout=subprocess.DEVNULL)
+    shutil.copytree(folder / "first", folder / "runs" / "first")
+    token, port = make_hidden(folder, ITEMS), free_port()
+    attack = Attack(folder, port, token, start_server(folder, port))
+    try:
+        threads = [
+            Thread(target=attack.add_runs, args=(min(RUN_EVERY, options.seconds / 6),)),
+            Thread(target=attack.watch_first_page),
+            Thread(target=act, args=(attack, options.seconds, options.locked)),
+            Thread(target=attack.send_files, args=(options.files, 0.8 * options.seconds / options.files)),
+        ]
+        for thread in threads:
+            thread.start()
+        waits = read(port, [(options.readers, PAGES)], options.seconds, pause=0.5)
+        for thread in threads[2:]:
+            thread.join()
+        states = states_of(attack)
+        attack.enough.set()
+        threads[0].join()
+        end = time.monotonic() + OLDEST
+        while attack.shown != attack.added.keys() and time.monotonic() < end:
+            time.sleep(0.25)
+        attack.over.set()
+        for thread in threads:
+            thread.join()
+        page = httpx.get(f"http://127.0.0.1:{port}/?format=json", timeout=60).json()
+        health = httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=60).status_code
+    finally:
+        attack.server.terminate()
+        attack.server.wait()
+    command = [*tellapart, "board", "check", "--board", str(folder / "board.toml")]
+    checked = subprocess.run(command, check=False, capture_output=True, text=True)
+    ended = Counter(states[id_] for id_ in attack.accepted if id_ in states)
+    return {
+        "seconds": options.seconds,
+        "databases_locked_for_seconds": options.locked,
+        "servers_killed": 1,
+        "measuring_processes_killed": attack.killed,
+        "bad_runs": len(BAD_RUNS),
+        "bad_runs_shown_with_reason": sum(bool(each["reason"]) for each in page["unread"]),
+        "runs_added": len(attack.added),
+        "runs_shown": len(attack.shown),
+        "oldest_first_page_seconds": round(attack.oldest, 1),
+        "files_acknowledged": len(attack.accepted),
+        "files_lost": len({*attack.accepted} - states.keys()) + sum(ended[state] for state in UNDER_WAY),
+        "files_by_state": dict(ended),
+        "healthz": health,
+        "board_check": checked.returncode,
+        "readers": waits,
+    }
+
+
+def missed(found: dict[str, object], options: argparse.Namespace) -> list[str]:
+    """Return the goals that were missed."""
+    by_state, killed = found["files_by_state"], found["measuring_processes_killed"]
+    goals = {
+        "every file is acknowledged": found["files_acknowledged"] == options.files,
+        "no file is lost": found["files_lost"] == 0,
+        "only files whose process was killed are not measured": by_state.get("done", 0) >= options.files - killed,  # type: ignore[attr-defined,operator]
+        "every run is shown": found["runs_shown"] == found["runs_added"],
+        "every bad run is shown with its reason": found["bad_runs_shown_with_reason"] == found["bad_runs"],
+        f"the first page is never older than {OLDEST:g} s": found["oldest_first_page_seconds"] <= OLDEST,  # type: ignore[operator]
+        "no answer is an error": found["readers"]["failed"] == 0,  # type: ignore[index]
+        "the board is well": found["healthz"] == 200 and found["board_check"] == 0,
+    }
+    return [name for name, reached in goals.items() if not reached]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--files", type=int, default=50)
+    parser.add_argument("--readers", type=int, default=200)
+    parser.add_argument("--locked", type=float, default=20.0, help="seconds for which a database is locked")
+    parser.add_argument("--out", type=Path, default=RECORD)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        found = run(Path(scratch), options)
+    found = {
+        "command": shlex.join(["python", "bench/board_attack.py", *sys.argv[1:]]),
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": this_machine("cpu").model_dump(exclude_none=True),
+        **found,
+        "missed": missed(found, options),
+        "load_at_the_end": round(os.getloadavg()[0], 1),
+    }
+    options.out.write_text(json.dumps(found, indent=1) + "\n")
+    print(json.dumps(found, indent=1))
+    sys.exit(1 if found["missed"] else 0)

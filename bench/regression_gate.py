@@ -1,0 +1,173 @@
+"""Measure how often the gate stops a model that is as good as the base, and how often it sees the fall that it states.
+
+Items lie in clusters and two benchmarks have three headlines each, correlated as text, image and group score are. Each
+item is right for both models, for one alone or for none, by shares that vary between clusters.
+
+    OPENBLAS_NUM_THREADS=1 python bench/regression_gate.py --gates 500
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.evaluation.regression_gate import GateResult, judge
+from tellapart.evaluation.shared_benchmarks import SharedBenchmark
+from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord
+from tellapart.records.systems import System
+
+HEADLINES = ("text_score", "image_score", "group_score")
+
+#: Shares of items that one of the two models alone gets right, and that both do.
+DISCORDANCE, BOTH = 0.2, 0.35
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How items are drawn.
+
+    Attributes:
+        clusters: how many there are, in each of the two benchmarks.
+        largest: items of the largest; sizes are uniform from 1.
+        icc: the correlation within a cluster.
+    """
+
+    clusters: int
+    largest: int
+    icc: float
+
+    @property
+    def name(self) -> str:
+        """The setting in words."""
+        if self.largest == 1:
+            return f"{self.clusters} items"
+        return f"{self.clusters} clusters of 1 to {self.largest} items, correlation {self.icc:g}"
+
+
+SETTINGS = (Setting(400, 1, 0.0), Setting(150, 8, 0.2), Setting(40, 8, 0.4))
+
+
+def draw(rng: np.random.Generator, setting: Setting, fall: float = 0.0) -> list[SharedBenchmark]:
+    """Draw both models' outcomes; the first benchmark's text score falls by so much, the rest does not.
+
+    >>> drawn = draw(np.random.default_rng(0), Setting(5, 4, 0.2))
+    >>> [(one.name, list(one.outcomes), one.outcomes["text_score"].shape[1]) for one in drawn][0]
+    ('first', ['text_score', 'image_score', 'group_score'], 2)
+    """
+    return [_benchmark(rng, setting, name, fall if name == "first" else 0.0) for name in ("first", "second")]
+
+
+def _benchmark(rng: np.random.Generator, setting: Setting, name: str, fall: float) -> SharedBenchmark:
+    codes = np.repeat(np.arange(setting.clusters), rng.integers(1, setting.largest + 1, setting.clusters))
+    text = _outcomes(rng, codes, setting.icc, fall)
+    image = _mixed(rng, _outcomes(rng, codes, setting.icc), text if fall == 0 else None)
+    group = _mixed(rng, _outcomes(rng, codes, setting.icc), image)
+    record = BenchmarkResult(title=name, fingerprint="0", metrics={}, origin="drawn")
+    columns = zip(HEADLINES, (text, image, group), strict=True)
+    return SharedBenchmark(name, {0: record, 1: record}, codes.astype(str), (), dict(columns))
+
+
+def _outcomes(rng: np.random.Generator, codes: NDArray[np.int64], icc: float, fall: float = 0.0) -> NDArray[np.float64]:
+    """Draw 0/1 `(item, model)`: shares of only base, only new, both and none are Dirichlet over the clusters."""
+    shares = np.array([(DISCORDANCE + fall) / 2, (DISCORDANCE - fall) / 2, BOTH, 1 - DISCORDANCE - BOTH])
+    clusters = int(codes.max()) + 1
+    inside = rng.dirichlet(shares * (1 - icc) / icc, clusters) if icc else np.tile(shares, (clusters, 1))
+    kind = (rng.random(len(codes))[:, None] > inside.cumsum(axis=1)[codes][:, :-1]).sum(axis=1)
+    return np.column_stack([np.isin(kind, (0, 2)), np.isin(kind, (1, 2))]).astype(np.float64)
+
+
+def _mixed(
+    rng: np.random.Generator, own: NDArray[np.float64], other: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    """Return outcomes of which half are another headline's, as those of one item are."""
+    if other is None:
+        return own
+    return np.where(rng.random(len(own))[:, None] < 0.5, other, own)
+
+
+def gates(setting: Setting, count: int, fall: float = 0.0, seed: int = 0) -> list[GateResult]:
+    """Judge so many drawn pairs of runs.
+
+    >>> [one.passed for one in gates(Setting(40, 1, 0.0), 2)]
+    [True, True]
+    """
+    rng = np.random.default_rng(seed)
+    run = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, command="", versions={})
+    systems = [
+        System(name, {}, Result(run=run, model=ModelRecord(name=name), benchmarks={})) for name in ("base", "new")
+    ]
+    return [judge(systems, draw(rng, setting, fall), seed=number) for number in range(count)]
+
+
+def false_alarms(found: Sequence[GateResult]) -> float:
+    """Return the share of gates that stopped.
+
+    >>> false_alarms(gates(Setting(40, 1, 0.0), 2))
+    0.0
+    """
+    return float(np.mean([not one.passed for one in found]))
+
+
+def stated(found: Sequence[GateResult]) -> float:
+    """Return the mean fall that the first headline says it could have seen.
+
+    >>> round(stated(gates(Setting(40, 1, 0.0), 2)), 1)
+    0.3
+    """
+    return float(np.mean([one.rows[0].could_see for one in found if one.rows[0].could_see is not None]))
+
+
+def seen(found: Sequence[GateResult]) -> float:
+    """Return how often the first headline was called a regression.
+
+    >>> seen(gates(Setting(40, 1, 0.0), 2))
+    0.0
+    """
+    return float(np.mean([one.rows[0].verdict == "regression" for one in found]))
+
+
+def measure(setting: Setting, count: int) -> dict[str, float | int | str]:
+    """Measure false alarms, the stated fall, and how often a true fall of that size stops the gate.
+
+    >>> measure(Setting(40, 1, 0.0), 2)["false_alarms"]
+    0.0
+    """
+    equal = gates(setting, count)
+    fall = stated(equal)
+    fallen = gates(setting, count, fall, seed=1)
+    return {
+        "setting": setting.name,
+        "gates": count,
+        "headlines": 2 * len(HEADLINES),
+        "false_alarms": round(false_alarms(equal), 4),
+        "stated_points": round(100 * fall, 2),
+        "seen": round(seen(fallen), 4),
+    }
+
+
+def main() -> None:
+    """Print a line for each setting, and write the record.
+
+    >>> main.__name__
+    'main'
+    """
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--gates", type=int, default=500)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    rows = []
+    for setting in SETTINGS:
+        rows.append(measure(setting, options.gates))
+        print(json.dumps(rows[-1]), flush=True)
+    if options.out:
+        options.out.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""A thread that goes on until it is told to end: whatever ends a turn, or strikes between two, the next one begins."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Event, Thread
+
+__all__ = ["TirelessThread"]
+
+
+class TirelessThread(Thread):
+    """A thread that takes turn after turn; if it ends all the same, so does the process, and a supervisor sees that.
+
+    Args:
+        name: of the thread.
+        turn: returns the seconds until the next one; after an error the same time passes as before this one.
+        over: set, it ends the thread.
+        wait: seconds until the first turn.
+    """
+
+    def __init__(self, name: str, turn: Callable[[], float], over: Event, *, wait: float = 0.0) -> None:
+        super().__init__(name=name, daemon=True)
+        self._turn, self._over, self._pause = turn, over, wait
+
+    def run(self) -> None:
+        """Take turns until it is over."""
+        try:
+            while not self._over.is_set():
+                with suppress(BaseException):  # also what would end a thread: nobody else does its work
+                    while not self._over.wait(self._pause):
+                        self._pause = self._turn()
+        finally:
+            if not self._over.is_set():
+                os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,139 @@
+"""The gate on the terminal, and as Markdown for a pull request."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tellapart.evaluation.regression_gate import GateResult, GateRow
+from tellapart.report.numbers import percent, plain, points, thousands
+from tellapart.report.terminal import console, print_lines, table
+
+__all__ = ["gate_markdown", "headline_of", "print_gate"]
+
+_COLUMNS = ("base", "new", "new - base", "p (Holm)")
+
+#: What stops a gate, as it is counted.
+_STOPS = {
+    "regression": "regression",
+    "missing": "missing result",
+    "not comparable": "incomparable benchmark",
+    "too few items": "blind headline",
+}
+
+
+def headline_of(result: GateResult) -> str:
+    """Return what the gate says in one line.
+
+    >>> row = GateRow(benchmark="demo", metric="text_score", verdict="no difference seen")
+    >>> headline_of(GateResult(base="a", new="b", rows=(row,)))
+    'the gate passes: no regression in 1 headline of 1 benchmark'
+    >>> gone = GateRow(benchmark="aro", verdict="missing", fails=True, reason="runs/b did not measure it")
+    >>> headline_of(GateResult(base="a", new="b", rows=(row, gone)))
+    'the gate stops: 1 missing result'
+    """
+    if not result.passed:
+        stopped = Counter(_STOPS[row.verdict] for row in result.rows if row.fails)
+        return f"the gate stops: {', '.join(_count(count, what) for what, count in stopped.items())}"
+    headlines = sum(row.metric is not None for row in result.rows)
+    benchmarks = len({row.benchmark for row in result.rows})
+    better = sum(row.verdict == "improvement" for row in result.rows)
+    text = f"the gate passes: no regression in {_count(headlines, 'headline')} of {_count(benchmarks, 'benchmark')}"
+    return f"{text}, {_count(better, 'improvement')}" if better else text
+
+
+def print_gate(result: GateResult) -> None:
+    """Print every headline with its verdict, and what the gate says."""
+    # Text, not str: a model's or benchmark's name must not be read as markup.
+    from rich.text import Text
+
+    print_lines(f"base = {plain(result.base)}, new = {plain(result.new)}: percent, 95% intervals", "")
+    lines = table("benchmark", "metric", "items", *_COLUMNS, "verdict", numbers_from=2)
+    lines.columns[-1].justify, lines.columns[-1].no_wrap = "left", False
+    for row in result.rows:
+        cells = [row.benchmark, row.metric or "-", thousands(row.n) if row.n else "-", *_numbers(row), _short(row)]
+        lines.add_row(*(Text(plain(cell)) for cell in cells), style="bold red" if row.fails else "")
+    console().print(lines)
+    print_lines("", *map(plain, _reasons(result)), *map(plain, _notes(result)), headline_of(result))
+
+
+def gate_markdown(result: GateResult) -> str:
+    """Return the gate as GitHub's Markdown, for a comment on a pull request.
+
+    Names are in code: a model called `@someone` must not call anybody.
+
+    >>> row = GateRow(benchmark="demo", metric="text_score", verdict="regression", fails=True, base=0.5, new=0.25,
+    ...               change=-0.25, low=-0.3, high=-0.2, p_holm=0.001, p_holm_text="0.001", n=400)
+    >>> print(gate_markdown(GateResult(base="a|b", new="c", rows=(row,))))
+    **tellapart: the gate stops: 1 regression**
+    <BLANKLINE>
+    | benchmark | metric | items | base | new | new - base | p (Holm) | verdict |
+    |:---|:---|---:|---:|---:|---:|---:|:---|
+    | `demo` | `text_score` | 400 | 50.00 | 25.00 | -25.00 [-30.0, -20.0] | 0.001 | **regression** |
+    <BLANKLINE>
+    base: `a\\|b`; new: `c`; percent, 95% intervals
+    <BLANKLINE>
+    """
+    rows = [
+        [
+            _code(row.benchmark),
+            _code(row.metric) if row.metric else "–",
+            thousands(row.n) if row.n else "–",
+            *_numbers(row),
+            f"**{_short(row)}**" if row.fails else _short(row),
+        ]
+        for row in result.rows
+    ]
+    heads = ["benchmark", "metric", "items", *_COLUMNS, "verdict"]
+    return "\n".join(
+        [
+            f"**tellapart: {headline_of(result)}**",
+            "",
+            f"| {' | '.join(heads)} |",
+            f"|:---|:---|{'---:|' * (len(heads) - 3)}:---|",
+            *(f"| {' | '.join(cells)} |" for cells in rows),
+            "",
+            f"base: {_code(result.base)}; new: {_code(result.new)}; percent, 95% intervals",
+            "",
+            *(f"- {_code(line)}" for line in (*_reasons(result), *_notes(result))),
+            *([""] if _reasons(result) or _notes(result) else []),
+        ]
+    )
+
+
+def _numbers(row: GateRow) -> list[str]:
+    if row.base is None or row.new is None or row.change is None:
+        return ["-"] * len(_COLUMNS)
+    return [percent(row.base), percent(row.new), points(row.change, row.low, row.high), row.p_holm_text or "-"]
+
+
+def _short(row: GateRow) -> str:
+    """Return the verdict; a reason does not fit a table."""
+    return row.verdict if row.reason else row.says
+
+
+def _reasons(result: GateResult) -> list[str]:
+    return [f"{row.benchmark}{f' {row.metric}' if row.metric else ''}: {row.says}" for row in result.rows if row.reason]
+
+
+def _notes(result: GateResult) -> list[str]:
+    notes = []
+    if result.by_chance is not None and result.by_chance >= 0.01:
+        notes.append(
+            f"--max-drop {result.max_drop:g}: by chance alone it stops a model as good as the base in up to "
+            f"{percent(result.by_chance, 0)}% of comparisons of this size"
+        )
+    if result.on_trust:
+        only = "scores made elsewhere, so that only the ids are known to be the same"
+        notes.append(f"{only}: {', '.join(result.on_trust)}")
+    if result.added:
+        notes.append(f"not judged, the base did not measure it: {', '.join(result.added)}")
+    return notes
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{thousands(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def _code(text: str) -> str:
+    """Return a text as a span of code, also in a cell of a table."""
+    return f"`{plain(text).replace('`', chr(39)).replace('|', chr(92) + '|')}`"

@@ -1,0 +1,134 @@
+"""Results to the hub, as a pull request: the only part of the reports that uses the network, when it is asked to."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tellapart.errors import RunError, first_sentence, require
+from tellapart.models.hub import reach_hub
+from tellapart.report.interchange.hub_files import HubFiles
+
+__all__ = ["TOKEN", "HubRepository"]
+
+#: The variable that holds the token; no file and no option does.
+TOKEN = "HF_TOKEN"  # noqa: S105
+
+
+class HubRepository:
+    """A repository on the hub, whose files are read, and to which files are proposed.
+
+    >>> HubRepository("me/my-model", "model").page
+    'https://huggingface.co/me/my-model'
+    """
+
+    def __init__(self, repo: str, kind: str) -> None:
+        self._hub = require("huggingface_hub", extra="hub")
+        self._constants = require("huggingface_hub.constants", extra="hub")
+        self._errors = require("huggingface_hub.errors", extra="hub")
+        self.repo, self.kind = repo, kind
+        self._known: dict[str, str | None] = {}
+        self.offline = bool(self._constants.HF_HUB_OFFLINE)
+        # Without a token in the environment nobody is logged in, also where a file of the hub's own has one.
+        self._api = self._hub.HfApi(token=os.environ.get(TOKEN) or False)
+
+    @property
+    def page(self) -> str:
+        """Its address."""
+        return f"{self._constants.ENDPOINT}/{'datasets/' if self.kind == 'dataset' else ''}{self.repo}"
+
+    def read(self, path: str) -> str | None:
+        """Return the text of a file, or None if there is none.
+
+        Raises:
+            RunError: the hub is not to be used, cannot be reached, or does not show the repository.
+        """
+        errors = self._errors
+
+        def fetch() -> str | None:
+            try:
+                local = self._api.hf_hub_download(self.repo, path, repo_type=self.kind)
+            except errors.LocalEntryNotFoundError:
+                raise
+            except errors.EntryNotFoundError:
+                return None
+            try:
+                return Path(local).read_text(encoding="utf-8")
+            except UnicodeDecodeError as error:
+                raise RunError(f"{path} of {self.page} is no text in UTF-8") from error
+
+        if path not in self._known:
+            self._known[path] = self._ask(fetch)
+        return self._known[path]
+
+    def propose(self, proposed: HubFiles) -> str | None:
+        """Open a pull request with files; return its address, or None where the repository has them as they are.
+
+        Raises:
+            RunError: there is no token, or the hub refuses it or cannot be reached.
+        """
+        if not os.environ.get(TOKEN):
+            raise RunError(
+                f"{TOKEN} is not set, and a pull request to {self.page} needs a token that may write discussions: make "
+                f"one on {self._constants.ENDPOINT}/settings/tokens and set {TOKEN}, or see the files: --dry-run"
+            )
+        operations = [
+            self._hub.CommitOperationAdd(path_in_repo=path, path_or_fileobj=text.encode())
+            for path, text in proposed.files.items()
+            if text != self.read(path)
+        ]
+        if not operations:
+            return None
+
+        def commit() -> Any:
+            made = self._api.create_commit(
+                self.repo,
+                operations,
+                commit_message=proposed.message,
+                commit_description=proposed.description,
+                repo_type=self.kind,
+                create_pr=True,
+            )
+            return made.pr_url
+
+        address: str | None = self._ask(commit)
+        return address
+
+    def _ask(self, what: Callable[[], Any]) -> Any:
+        """Do what asks the hub; its errors become one line that says what to do."""
+        errors = self._errors
+        with reach_hub(self._hub) as why:
+            if why:
+                raise RunError(f"{self.page}: {why.removesuffix(', or').rstrip(';')}")
+        try:
+            with warnings.catch_warnings():
+                # The hub's advice on a card (no licence) is its owner's.
+                warnings.simplefilter("ignore", UserWarning)
+                return what()
+        except errors.GatedRepoError as error:
+            raise RunError(f"{self.page} is gated: accept its conditions there, and set {TOKEN}") from error
+        except errors.RepositoryNotFoundError as error:
+            raise RunError(
+                f"{self.page} is not there, or this token may not see it; check the name (OWNER/NAME), and {TOKEN}"
+            ) from error
+        except errors.HFValidationError as error:
+            raise RunError(f"{self.repo} is no id of the hub; expected OWNER/NAME") from error
+        except ValueError as error:  # the hub's check of a card's front matter
+            raise RunError(f"the hub refuses {self.page}: {' '.join(str(error).split())}") from error
+        except errors.HfHubHTTPError as error:
+            if error.response.status_code in {401, 403}:
+                raise RunError(
+                    f"{self.page}: the hub refuses this {TOKEN} ({first_sentence(error)}); it needs the right to write "
+                    "there, or to open discussions and pull requests"
+                ) from error
+            raise RunError(f"{self.page}: {first_sentence(error)}") from error
+        except OSError as error:
+            raise RunError(f"{self.page}: {first_sentence(error)}") from error
+        except Exception as error:
+            # Of the library that carries the calls, which is another one in each of the hub's versions.
+            if type(error).__module__.partition(".")[0] not in {"httpx", "requests"}:
+                raise
+            raise RunError(f"{self.page} cannot be reached: {first_sentence(error)}") from error

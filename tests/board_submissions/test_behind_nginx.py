@@ -1,0 +1,238 @@
+"""A real nginx before a real server, with the configuration that docs/board.md shows: https, uploads, smuggling."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+NAME = "board.example.org"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "board.md"
+NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(NGINX is None or shutil.which("openssl") is None, reason="no nginx, or no openssl, here"),
+]
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def until_open(port: int) -> None:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        with socket.socket() as tried:
+            if not tried.connect_ex(("127.0.0.1", port)):
+                return
+        time.sleep(0.05)
+    pytest.fail(f"nothing listens on {port}")
+
+
+@dataclass
+class Site:
+    """A board behind nginx: how to reach it, and the board's users and files."""
+
+    board: Any
+    port: int
+    plain: int
+    direct: int
+    certificate: Path
+
+    def context(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(self.certificate))
+
+    def client(self, **more: Any) -> httpx.Client:
+        """A client that takes this machine for the one of that name."""
+        at = f"https://127.0.0.1:{self.port}"
+        headers = {"Host": NAME, **more.pop("headers", {})}
+        return httpx.Client(base_url=at, headers=headers, verify=self.context(), timeout=60, **more)
+
+    def say(self, data: bytes) -> bytes:
+        """Send bytes as they are, and return all that comes back."""
+        with (
+            socket.create_connection(("127.0.0.1", self.port), timeout=10) as line,
+            self.context().wrap_socket(line, server_hostname=NAME) as secret,
+        ):
+            secret.sendall(data)
+            secret.settimeout(3)
+            said = b""
+            try:
+                while piece := secret.recv(1 << 16):
+                    said += piece
+            except (TimeoutError, ssl.SSLError):
+                pass
+            return said
+
+
+def configuration(folder: Path, board: int, plain: int, port: int) -> str:
+    """The document's, with this test's ports and files."""
+    shown = re.search(r"```nginx\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    assert shown
+    text = shown[1]
+    for old, new in {
+        "127.0.0.1:8421": f"127.0.0.1:{board}",
+        "listen 80;": f"listen 127.0.0.1:{plain};",
+        "listen 443 ssl": f"listen 127.0.0.1:{port} ssl",
+        "/etc/ssl/board.example.org.pem": f"{folder / 'c.pem'}",
+        "/etc/ssl/board.example.org.key": f"{folder / 'c.key'}",
+    }.items():
+        assert old in text, old
+        text = text.replace(old, new)
+    temporary = "".join(
+        f"{kind}_temp_path {folder / kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    return (
+        f"daemon off; master_process off; pid {folder / 'pid'}; error_log {folder / 'error.log'};\nevents {{}}\n"
+        f"http {{\naccess_log {folder / 'access.log'};\n{temporary}{text}\n}}\n"
+    )
+
+
+@pytest.fixture
+def site(board: Callable[..., Any], tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
+    made = board(8)
+    made.clock.now = time.time()  # the server has no other
+    for name in made.tokens:
+        made.tokens[name] = made.service.accounts.issue(name, days=1, by="test")[1]
+    file = tmp_path / "board.toml"
+    file.write_text(
+        '[submissions]\nstate = "state"\nspare_bytes = 0\nsign_ins_a_minute = 5\n[[hidden]]\nname = "clocks"\n'
+        f'pairs = "{made.pairs}"\nmetrics = ["group_score"]\ntotal = 5\nlargest_share = 1000.0\n'
+    )
+    folder, direct, plain, port = tmp_path / "nginx", free_port(), free_port(), free_port()
+    folder.mkdir()
+    subject = ["-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME},IP:127.0.0.1"]
+    files = ["-keyout", folder / "c.key", "-out", folder / "c.pem"]
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject, *files],
+        check=True,
+        capture_output=True,
+    )
+    (folder / "nginx.conf").write_text(configuration(folder, direct, plain, port))
+    trusted = getattr(request, "param", "127.0.0.1")
+    words = ["--board", file, "--port", direct, "--name", NAME, "--proxy", trusted]
+    served = [
+        subprocess.Popen([sys.executable, "-m", "tellapart", "serve", *map(str, words)], cwd=tmp_path),
+        subprocess.Popen([NGINX, "-p", folder, "-c", folder / "nginx.conf"]),
+    ]
+    try:
+        until_open(direct)
+        until_open(port)
+        yield Site(made, port, plain, direct, folder / "c.pem")
+    finally:
+        for each in served:
+            each.kill()
+            each.wait()
+
+
+def signed_in(client: httpx.Client, token: str) -> httpx.Response:
+    return client.post("/sign-in", data={"token": token})
+
+
+def test_pages_uploads_and_sessions_go_through_https(site: Site) -> None:
+    told = httpx.get(f"http://127.0.0.1:{site.plain}/hidden?x=1", headers={"Host": NAME})
+    assert (told.status_code, told.headers["location"]) == (301, f"https://{NAME}/hidden?x=1")
+    with site.client() as client:
+        first = client.get("/")
+        assert first.status_code == 200 and "content-security-policy" in first.headers
+        assert "http://" not in re.sub(r'xmlns="[^"]*"', "", first.text)  # no link leads out of https
+        assert not re.search(r'(?:href|src|action)="(?![/#?"]|https://)', first.text)
+        assert client.get("/", headers={"Host": "evil.example"}).status_code in (301, 400, 421)
+
+        come = signed_in(client, site.board.tokens["ann"])
+        cookie = come.headers["set-cookie"]
+        assert (come.status_code, come.headers["location"]) == (303, "/submissions")
+        assert {"HttpOnly", "Secure", "SameSite=strict"} <= {part.strip() for part in cookie.split(";")}
+        client.cookies.clear()
+
+        data = site.board.npz(site.board.right())
+        sent = client.post(
+            "/hidden/clocks/submissions?model=mine&file=s.npz", content=data, headers=site.board.of("ann")
+        )
+        assert sent.status_code == 202, sent.text
+        at = sent.json()["at"]
+        assert sent.headers["location"] == at and at.startswith("/submissions/")
+        end = time.monotonic() + 60
+        while (seen := client.get(at, headers=site.board.of("ann")).json()["submission"])["state"] != "done":
+            assert time.monotonic() < end and seen["state"] in ("received", "validated", "measuring"), seen
+            time.sleep(0.2)
+        assert seen["public"]["values"]["group_score"] == 1.0
+        task = client.get("/hidden/clocks/task.zip", headers=site.board.of("rita"))
+        assert task.content[:2] == b"PK" and len(task.content) == int(task.headers["content-length"])
+        # Of a body without a length (chunks) the proxy makes one with a length.
+        again = client.post(
+            "/hidden/clocks/submissions?model=mine&file=s.npz",
+            content=iter([data[:100], data[100:]]),
+            headers=site.board.of("ann"),
+        )
+        assert (again.status_code, again.json()["again"]) == (200, True)
+
+
+def test_what_a_client_says_of_its_address_and_scheme_counts_for_nothing(site: Site) -> None:
+    with site.client() as client:
+        said = [
+            client.post(
+                "/sign-in",
+                data={"token": "tap_no_such"},
+                headers={"X-Forwarded-For": f"203.0.113.{k}", "Forwarded": f"for=203.0.113.{k};proto=http"},
+            ).status_code
+            for k in range(8)
+        ]
+    assert said[:4] == [401] * 4 and 429 in said, said
+
+
+@pytest.mark.parametrize("site", ["192.0.2.1"], indirect=True)
+def test_a_proxy_that_is_not_named_is_not_believed(site: Site) -> None:
+    with site.client() as client:
+        come = signed_in(client, site.board.tokens["ann"])
+        assert come.status_code == 303 and "Secure" not in come.headers["set-cookie"]
+
+
+def smuggled(inner: str) -> dict[str, bytes]:
+    """Requests of which two readers may find different ends; `inner` would be the second one."""
+    head = f"POST /sign-in HTTP/1.1\r\nHost: {NAME}\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+    body = f"0\r\n\r\n{inner}"
+    forms = {
+        "both lengths": f"{head}Content-Length: {len(body)}\r\nTransfer-Encoding: chunked\r\n\r\n{body}",
+        "two lengths": f"{head}Content-Length: 5\r\nContent-Length: {len(body)}\r\n\r\n{body}",
+        "a list of lengths": f"{head}Content-Length: 5, {len(body)}\r\n\r\n{body}",
+        "unknown coding": f"{head}Content-Length: {len(body)}\r\nTransfer-Encoding: xchunked\r\n\r\n{body}",
+        "folded": f"{head}Content-Length: {len(body)}\r\nTransfer-Encoding:\r\n chunked\r\n\r\n{body}",
+        "tab": f"{head}Content-Length: {len(body)}\r\nTransfer-Encoding:\tchunked\r\n\r\n{body}",
+        "blank before colon": f"{head}Content-Length: {len(body)}\r\nTransfer-Encoding : chunked\r\n\r\n{body}",
+        "underscore": f"{head}Content-Length: {len(body)}\r\nTransfer_Encoding: chunked\r\n\r\n{body}",
+        "bare line feeds": f"{head}Content-Length: {len(body)}\nTransfer-Encoding: chunked\n\n{body}",
+        "plus": f"{head}Content-Length: +{len(body)}\r\n\r\n{body}",
+        "chunk extension": f"{head}Transfer-Encoding: chunked\r\n\r\n0;a=\n\r\n\r\n{inner}",
+        "chunk size": f"{head}Transfer-Encoding: chunked\r\n\r\n0x0\r\n\r\n{inner}",
+        "GET with a body": f"GET / HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: {len(inner)}\r\n\r\n{inner}",
+    }
+    return {name: form.encode() for name, form in forms.items()}
+
+
+def test_no_request_is_smuggled_into_anothers_connection(site: Site) -> None:
+    inner = f"GET /models/smuggled HTTP/1.1\r\nHost: {NAME}\r\nX-Rest: "
+    with site.client() as client:
+        before = client.get("/hidden?format=json").json()
+        for name, data in smuggled(inner).items():
+            for _ in range(3):
+                said = site.say(data)
+                for _ in range(4):  # the next on the proxy's open connections get what they asked for
+                    answer = client.get("/hidden?format=json")
+                    assert (answer.status_code, answer.json()) == (200, before), (name, said[:300])
+            # At most the answer to the first one, and to what nginx itself took for a second.
+            assert said.count(b"HTTP/1.1 ") <= 2, (name, said)

@@ -1,0 +1,247 @@
+"""The gate: what stops it, what passes, what it says it could have seen, and how it is printed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tellapart.errors import RunError
+from tellapart.evaluation.compare import compare
+from tellapart.evaluation.regression_gate import regression_gate
+from tellapart.evaluation.run import Settings, run
+from tellapart.evaluation.score_files import run_scores
+from tellapart.models.store import EmbeddingStore
+from tellapart.report.gate import gate_markdown, headline_of
+from tellapart.stats.multiple import holm
+
+WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"
+BENCH = Path(__file__).parents[2] / "bench"
+Make = Callable[..., Path]
+
+
+def scored(folder: Path, out: Path, wrong: tuple[int, ...], *, n: int, name: str = "model") -> Path:
+    """A run of score files: all items right, but for these, on which both texts fit the first image better."""
+    rows = []
+    for k in range(n):
+        for image in range(2):
+            for text in range(2):
+                score = 1.0 if image == text else 0.0
+                rows.append(f"item-{k},{image},{text},{1.0 - image if k in wrong else score}")
+    file = out.parent / f"{out.name}.csv"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("\n".join(["id,image,text,score", *rows]) + "\n")
+    return run_scores({f"folder:{folder}": file}, out, name=name)
+
+
+def random_run(out: Path, *folders: Path, seed: int, limit: str | None = None) -> Path:
+    names = tuple(f"folder:{folder}" for folder in folders)
+    settings = Settings(models=("random",), benchmarks=names, seed=seed, limit=limit)
+    return run(settings, out, store=EmbeddingStore(None))[0]
+
+
+def test_a_significant_fall_stops_and_its_reverse_is_an_improvement(made_set: Make, tmp_path: Path) -> None:
+    folder = made_set(n=60)
+    base = scored(folder, tmp_path / "base", (), n=60)
+    new = scored(folder, tmp_path / "new", tuple(range(20)), n=60)
+    found = regression_gate(base, new)
+    assert not found.passed
+    assert [row.verdict for row in found.rows if row.metric == "group_score"] == ["regression"]
+    back = regression_gate(new, base)
+    assert back.passed
+    assert {row.verdict for row in back.rows if row.metric == "group_score"} == {"improvement"}
+    assert headline_of(back).startswith("the gate passes: no regression in 3 headlines of 1 benchmark, ")
+
+
+def test_its_p_are_those_of_compare_and_the_change_is_new_minus_base(made_set: Make, tmp_path: Path) -> None:
+    sets = made_set("first", n=40), made_set("second", n=40, clusters=15)
+    base, new = (random_run(tmp_path / f"r{seed}", *sets, seed=seed) for seed in (1, 2))
+    found, known = regression_gate(base, new), compare(base, new)
+    assert [row.p_holm for row in found.rows] == [row.p_holm for row in known.rows]
+    assert [row.p_holm for row in found.rows] == pytest.approx(list(holm([row.p for row in known.rows])))
+    for row, other in zip(found.rows, known.rows, strict=True):
+        assert row.change == pytest.approx(row.new - row.base)
+        assert (row.low, row.high) == (-other.high, -other.low)
+
+
+def test_a_fall_beyond_the_limit_stops_without_being_significant(made_set: Make, tmp_path: Path) -> None:
+    folder = made_set(n=40)
+    base, new = scored(folder, tmp_path / "base", (), n=40), scored(folder, tmp_path / "new", (3, 4), n=40)
+    assert regression_gate(base, new).passed
+    found = regression_gate(base, new, max_drop=4.9)
+    row = next(row for row in found.rows if row.metric == "group_score")
+    assert not found.passed
+    assert row.says == "regression: not significant, but beyond --max-drop 4.9"
+    assert regression_gate(base, new, max_drop=5).passed  # a fall of exactly 5 points is allowed
+
+
+def test_a_limit_within_the_noise_is_said_to_be(made_set: Make, tmp_path: Path) -> None:
+    folder = made_set(n=40)
+    base, new = (random_run(tmp_path / f"r{seed}", folder, seed=seed) for seed in (1, 2))
+    found = regression_gate(base, new, max_drop=0.5)
+    assert found.by_chance > 0.5
+    assert "by chance alone it stops a model as good as the base" in gate_markdown(found)
+    assert regression_gate(base, new, max_drop=60).by_chance < 0.001
+    with pytest.raises(RunError, match="--max-drop 0: expected points between 0 and 100"):
+        regression_gate(base, new, max_drop=0)
+
+
+def test_what_the_new_run_lacks_stops_and_what_it_adds_does_not(made_set: Make, tmp_path: Path) -> None:
+    first, second = made_set("first", n=40), made_set("second", n=40)
+    both, one = random_run(tmp_path / "both", first, second, seed=1), random_run(tmp_path / "one", first, seed=1)
+    found = regression_gate(both, one)
+    assert not found.passed
+    assert [row.verdict for row in found.rows] == ["no difference seen"] * 3 + ["missing"]
+    assert headline_of(found) == "the gate stops: 1 missing result"
+    back = regression_gate(one, both)
+    assert back.passed
+    assert back.added == ("folder:second",)
+
+
+def test_other_items_stop_and_the_rest_is_judged(made_set: Make, tmp_path: Path) -> None:
+    same, cut = made_set("same", n=40), made_set("cut", n=40)
+    base = random_run(tmp_path / "base", same, cut, seed=1)
+    part = random_run(tmp_path / "part", cut, seed=1, limit="30")
+    whole = random_run(tmp_path / "whole", same, seed=1)
+    folder = tmp_path / "new"
+    folder.mkdir()
+    part.rename(folder / "part")
+    whole.rename(folder / "whole")
+    found = regression_gate(base, folder)
+    assert not found.passed
+    row = next(row for row in found.rows if row.metric is None)
+    assert row.verdict == "not comparable"
+    assert "folder:cut is not the same in both runs" in row.reason
+    assert sum(row.verdict == "no difference seen" for row in found.rows) == 3
+
+
+def test_items_that_could_show_no_fall_stop(made_set: Make, tmp_path: Path) -> None:
+    """Six items, all lost, give p = 0.031: more than three headlines leave to one."""
+    folder = made_set(n=6)
+    base = scored(folder, tmp_path / "base", (), n=6)
+    found = regression_gate(base, base)
+    assert not found.passed
+    assert {row.verdict for row in found.rows} == {"too few items"}
+    assert "the base is right on so few (6 of 6) that no fall could be seen" in gate_markdown(found)
+    few = made_set("more", n=8)
+    enough = scored(few, tmp_path / "enough", (), n=8)
+    assert regression_gate(enough, enough).passed
+
+
+def test_a_headline_that_cannot_fall_does_not_stop_beside_one_that_can(made_set: Make, tmp_path: Path) -> None:
+    folder = made_set(n=40)
+    base = scored(folder, tmp_path / "base", tuple(range(40)), n=40)  # image and group score: none right
+    other = random_run(tmp_path / "random", folder, seed=1)
+    found = regression_gate(other, other)
+    assert found.passed
+    assert not regression_gate(base, base).passed
+    assert {row.verdict for row in regression_gate(base, other).rows} <= {"too few items", "improvement"}
+
+
+def test_a_bias_is_shown_and_not_judged(tmp_path: Path) -> None:
+    """It goes from -1 to 1 and 0 is best, so that to fall is no loss; what it took from Holm the score has again."""
+    from tellapart.evaluation.regression_gate import judge
+    from tellapart.evaluation.shared_benchmarks import SharedBenchmark
+    from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Value
+    from tellapart.records.systems import System
+
+    values = np.ones((30, 2))
+    bias = np.column_stack([np.ones(30), -np.ones(30)])
+    metrics = {
+        name: Value(value=1, method="wilson", n=30, clusters=30, average="items")
+        for name in ("both_orders", "order_bias")
+    }
+    record = BenchmarkResult(title="asked", fingerprint="0", metrics=metrics, origin="here")
+    shared = SharedBenchmark(
+        "asked", {0: record, 1: record}, np.arange(30).astype(str), (), {"both_orders": values, "order_bias": bias}
+    )
+    run = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, command="", versions={})
+    system = System("a", {}, Result(run=run, model=ModelRecord(name="a"), benchmarks={}))
+    found = judge([system, system], [shared], max_drop=1)
+    assert found.passed
+    assert [(row.metric, row.verdict) for row in found.rows] == [
+        ("both_orders", "no difference seen"),
+        ("order_bias", "not tested"),
+    ]
+    assert "neither more nor less is better" in found.rows[1].reason
+
+
+def test_a_folder_of_two_models_is_refused(made_set: Make, tmp_path: Path) -> None:
+    folder = made_set(n=12)
+    for name in ("a", "b"):
+        scored(folder, tmp_path / "runs" / name, (), n=12, name=name)
+    with pytest.raises(RunError, match=r"runs holds 2 models \(a, b\), and a gate judges one"):
+        regression_gate(tmp_path / "runs", tmp_path / "runs" / "a")
+
+
+def test_winoground_clip_to_a_worse_one_stops_and_could_have_seen_what_compare_says(tmp_path: Path) -> None:
+    if not WINOGROUND.is_dir():
+        pytest.skip("the Winoground score files are not beside this checkout")
+    human, clip, flava = (
+        run_scores({"winoground": WINOGROUND / f"{name}.jsonl"}, tmp_path / name)
+        for name in ("human", "clip_b32", "flava_itm")
+    )
+    assert not regression_gate(human, clip).passed
+    near = regression_gate(clip, flava)
+    for row, plain in zip(near.rows, compare(clip, flava).rows, strict=True):
+        assert row.could_see >= min(plain.detectable, row.base)  # of one test in three, it is the larger
+
+
+def test_the_command_exits_with_1_and_prints_what_was_asked_for(
+    command: Callable[..., Any], made_set: Make, tmp_path: Path
+) -> None:
+    folder = made_set(n=60)
+    base = scored(folder, tmp_path / "base", (), n=60, name="@all|x")
+    new = scored(folder, tmp_path / "new", tuple(range(20)), n=60)
+    assert command("compare", base, base, "--gate").code == 0
+    ran = command("compare", base, new, "--gate")
+    assert ran.code == 1
+    assert "the gate stops: " in ran.out
+    text = command("compare", base, new, "--gate", "--markdown")
+    assert text.code == 1
+    assert r"base: `@all\|x`; new: `model`" in text.out
+    assert "**regression**" in text.out
+    document = json.loads(command("compare", base, new, "--gate", "--json").out)
+    assert document["passed"] is False
+    assert document["rows"][0]["says"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--max-drop", "1"), "--max-drop is of a gate: add --gate"),
+        (("--markdown",), "--markdown is of a gate: add --gate"),
+        (("--gate", "--by", "tag"), "--gate judges the headlines of two runs: leave --baseline and --by out"),
+        (("--gate", "--markdown", "--json"), "--markdown and --json: the gate is written in one format"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    command: Callable[..., Any], options: tuple[str, ...], message: str
+) -> None:
+    ran = command("compare", "a", "b", *options)
+    assert ran.code == 2
+    assert message in ran.err
+
+
+def test_a_gate_of_three_runs_is_refused(command: Callable[..., Any]) -> None:
+    ran = command("compare", "a", "b", "c", "--gate")
+    assert ran.code == 2
+    assert "--gate judges one run against another: got 3; name BASE and NEW" in ran.err
+
+
+@pytest.mark.slow
+def test_simulated_equals_pass_and_a_planted_fall_of_the_stated_size_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    sys.modules.pop("regression_gate", None)
+    import regression_gate as bench
+
+    clustered = bench.Setting(60, 8, 0.3)
+    equal = bench.gates(clustered, 80)
+    assert bench.false_alarms(equal) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 80)
+    fallen = bench.gates(clustered, 80, bench.stated(equal), seed=1)
+    assert bench.seen(fallen) >= 0.65

@@ -1,0 +1,125 @@
+"""A power cut at any moment: what is found afterwards is whole or is not there, and going on gives the same."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent))
+
+from power_loss import Image, build_library, images_of, restore
+
+pytestmark = pytest.mark.slow
+
+Command = Callable[..., Any]
+
+
+@pytest.fixture
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("p")
+    made = build_library(folder)
+    if made is None:
+        pytest.skip("no C compiler on this machine")
+    return made
+
+
+def some(images: list[Image], most: int = 16) -> list[Image]:
+    """Spread evenly over a command, its end among them."""
+    step = max(1, len(images) / most)
+    return [images[int(k * step)] for k in range(int(len(images) / step))] + [images[-1]]
+
+
+def files_of(folder: Path) -> dict[str, Any]:
+    """A folder's files; of records only what does not say when and how fast they were made."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.suffix == ".html" or not path.is_file() or path.name.startswith("."):
+            continue
+        found[name] = path.read_bytes()
+        if path.name in ("results.json", "record.json"):
+            found[name] = without_times(json.loads(found[name]))
+        elif path.name == "README.md":
+            found[name] = re.sub(rb"[\d,]+ s( since it was resumed)? on", b"", found[name])
+    return found
+
+
+def without_times(value: Any) -> Any:
+    if isinstance(value, dict):
+        left_out = ("started", "seconds", "resumed", "command")
+        return {key: without_times(each) for key, each in value.items() if key not in left_out}
+    return [without_times(each) for each in value] if isinstance(value, list) else value
+
+
+def tellapart(*words: object) -> list[str]:
+    return [sys.executable, "-m", "tellapart", *map(str, words)]
+
+
+def test_a_run_goes_on_after_a_power_cut_at_any_sync(library: Path, tmp_path: Path, command: Command) -> None:
+    root = tmp_path / "disk"
+    root.mkdir()
+    words = ("run", "--limit", 4, "--cache", root / "cache", "--out", root / "run")
+    images = images_of(tellapart(*words), root, library, OMP_NUM_THREADS="1")
+    whole = files_of(root / "run")
+    assert len(images) > 10 and any(name.startswith("samples/") for name in whole)
+    for image in some(images):
+        restore(image, root)
+        done = command(*words)
+        assert done.code == 0, done.err
+        assert files_of(root / "run") == whole
+
+
+def test_a_build_goes_on_after_a_power_cut_at_any_sync(library: Path, tmp_path: Path, command: Command) -> None:
+    root = tmp_path / "disk"
+    root.mkdir()
+    recipe = tmp_path / "few.toml"
+    recipe.write_text('name = "few"\nbuilder = "scenes"\nseed = 3\n[options.items]\nattribute = 2\n')
+    words = ("build", recipe, "--out", root / "set", "--workers", 1)
+    images = images_of(tellapart(*words), root, library, OMP_NUM_THREADS="1")
+    whole = files_of(root / "set")
+    assert len(images) > 10 and "pairs.jsonl" in whole
+    for image in some(images):
+        restore(image, root)
+        done = command(*words)
+        assert done.code == 0, done.err
+        assert files_of(root / "set") == whole
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["power cut", "kill while it reports"])
+def test_training_goes_on_and_ends_in_the_same_bytes(
+    killed: bool, library: Path, tmp_path: Path, command: Command
+) -> None:
+    if find_spec("open_clip") is None:  # not imported here: it wants torchvision's operators
+        pytest.skip('training needs: pip install "tellapart[train]"')
+    sys.path.append(str(Path(__file__).parents[1] / "train"))
+    from training_sets import squares, table, toml
+
+    root = tmp_path / "disk"
+    root.mkdir()
+    test = squares(tmp_path / "test", 4, seed=1)
+    config = tmp_path / "train.toml"
+    report = {"benchmarks": [f"folder:{test}"], "alphas": [0.0, 0.5, 1.0]}
+    config.write_text(toml(table(tmp_path, report=report)))
+    words = ("train", config, "--out", root / "run")
+    images = images_of(tellapart(*words), root, library, killed=killed, OMP_NUM_THREADS="1")
+    whole = files_of(root / "run")
+    assert "record.json" in whole and "wise/curve.json" in whole
+    begun = [image for image in images if "run/run.json" in image]
+    if killed:
+        begun = [image for image in begun if "run/report" in image and "run/record.json" not in image]
+    assert len(begun) >= 20
+    for image in some(begun, 20 if killed else 8):
+        restore(image, root)
+        done = command(*words, "--resume")
+        assert done.code == 0, done.err
+        found = files_of(root / "run")
+        assert found.keys() == whole.keys()
+        for name, content in whole.items():
+            assert found[name] == content, name

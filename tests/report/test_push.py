@@ -1,0 +1,256 @@
+"""Results proposed to the hub, by its own client, to a server that speaks the hub's calls."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+sys.path.append(str(Path(__file__).parent))
+
+from hub_server import TOKEN, Hub, running_hub
+
+from tellapart.evaluation.score_files import run_scores
+
+hub_client = pytest.importorskip("huggingface_hub")
+constants = pytest.importorskip("huggingface_hub.constants")
+
+CARD = """---
+license: mit
+tags:
+- clip
+model-index:
+- name: Their name
+  results:
+  - task:
+      type: image-classification
+    dataset:
+      name: CIFAR-10
+      type: cifar10
+    metrics:
+    - type: accuracy
+      value: 0.9
+---
+# A model
+
+Words that stay.
+"""
+EARLIER = """- dataset:
+    id: facebook/winoground
+    task_id: text_score
+  value: 0.01
+- dataset:
+    id: cais/hle
+    task_id: default
+  value: 20.9
+  notes: kept
+"""
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    with running_hub() as server:
+        monkeypatch.setattr(constants, "ENDPOINT", server.address)
+        template = f"{server.address}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub-cache"))
+        monkeypatch.setenv("HF_TOKEN", TOKEN)
+        yield server
+
+
+@pytest.fixture
+def winoground(tmp_path: Path) -> Path:
+    """A run on Winoground's ids, which are known without its files: every third item all right."""
+    rows = ["id,image,text,score"]
+    for k in range(400):
+        rows += [f"{k},{i},{t},{float(i == t) if k % 3 == 0 else 0.5}" for i in range(2) for t in range(2)]
+    (tmp_path / "scores.csv").write_text("\n".join(rows) + "\n")
+    return run_scores({"winoground": tmp_path / "scores.csv"}, tmp_path / "run", name="mine/clip")
+
+
+def test_a_pull_request_holds_the_results_and_what_was_there(
+    hub: Hub, winoground: Path, command: Callable[..., Any]
+) -> None:
+    files = {"README.md": CARD.encode(), ".eval_results/tellapart.yaml": EARLIER.encode()}
+    hub.repositories["models/me/clip"] = dict(files)
+    ran = command("push", winoground, "me/clip")
+    assert ran.code == 0, ran.err
+    assert ran.out == f"pull request: {hub.address}/me/clip/discussions/1\n"
+    (request,) = hub.pull_requests
+    assert request["repo"] == "me/clip"
+    assert request["summary"] == "Results on winoground, measured with tellapart"
+    assert set(request["files"]) == {"README.md", ".eval_results/tellapart.yaml"}
+    assert hub.repositories["models/me/clip"] == files  # nothing but the pull request was written
+
+    card = hub_client.ModelCard(request["files"]["README.md"])
+    assert "Words that stay." in card.text
+    assert card.data.license == "mit"
+    assert card.data.model_name == "Their name"
+    values = {one.metric_type: one.metric_value for one in card.data.eval_results}
+    assert values == {"accuracy": 0.9, **dict.fromkeys(("text_score", "image_score", "group_score"), 134 / 400)}
+
+    entries = hub_client.parse_eval_result_entries(yaml.safe_load(request["files"][".eval_results/tellapart.yaml"]))
+    assert [(one.dataset_id, one.task_id, one.value) for one in entries] == [
+        ("cais/hle", "default", 20.9),
+        *(("facebook/winoground", metric, 134 / 400) for metric in ("text_score", "image_score", "group_score")),
+    ]
+
+
+def test_a_page_without_a_card_gets_one_and_the_same_again_is_nothing_to_propose(
+    hub: Hub, winoground: Path, command: Callable[..., Any]
+) -> None:
+    hub.repositories["models/me/new"] = {}
+    assert command("push", winoground, "me/new", "--json").json["pull_request"] == f"{hub.address}/me/new/discussions/1"
+    made = hub.pull_requests[0]["files"]
+    assert hub_client.ModelCard(made["README.md"]).data.model_name == "mine/clip"
+    hub.repositories["models/me/new"] = {path: text.encode() for path, text in made.items()}
+    again = command("push", winoground, "me/new")
+    assert again.out == f"{hub.address}/me/new has these files as they are: nothing to propose\n"
+    assert len(hub.pull_requests) == 1
+
+
+def test_a_dry_run_prints_the_files_that_would_be_sent_and_sends_nothing(
+    hub: Hub, winoground: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.repositories["models/me/clip"] = {"README.md": CARD.encode()}
+    monkeypatch.delenv("HF_TOKEN")
+    printed = command("push", winoground, "me/clip", "--dry-run")
+    assert printed.code == 0, printed.err
+    assert {method for method, _ in hub.requests} <= {"HEAD", "GET"}
+    assert hub.tokens == {None}
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    assert command("push", winoground, "me/clip").code == 0
+    for path, text in hub.pull_requests[0]["files"].items():
+        assert f"==> {path}\n{text}" in printed.out
+
+
+def test_the_token_is_from_the_environment_alone(
+    hub: Hub, winoground: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hub.repositories["models/me/clip"] = {}
+    (tmp_path / "token").write_text(TOKEN)
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
+    monkeypatch.delenv("HF_TOKEN")
+    ran = command("push", winoground, "me/clip")
+    assert ran.code == 2
+    assert "HF_TOKEN is not set, and a pull request to" in ran.err
+    assert "--dry-run" in ran.err
+    assert hub.tokens == {None}
+    assert not hub.pull_requests
+
+
+@pytest.mark.parametrize(
+    ("repo", "token", "message"),
+    [
+        ("me/gone", TOKEN, "is not there, or this token may not see it; check the name (OWNER/NAME), and HF_TOKEN"),
+        ("me/clip", "hf_other", "the hub refuses this HF_TOKEN (403 Forbidden"),
+        ("no id", TOKEN, "no id is no id of the hub; expected OWNER/NAME"),
+    ],
+)
+def test_what_the_hub_refuses_is_one_line(
+    hub: Hub,
+    winoground: Path,
+    command: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    repo: str,
+    token: str,
+    message: str,
+) -> None:
+    hub.repositories["models/me/clip"] = {}
+    monkeypatch.setenv("HF_TOKEN", token)
+    ran = command("push", winoground, repo)
+    assert ran.code == 2
+    assert message in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_front_matter_that_the_hub_refuses_is_said_in_its_words(
+    hub: Hub, winoground: Path, command: Callable[..., Any]
+) -> None:
+    hub.repositories["models/me/clip"] = {"README.md": CARD.replace("license:", "licence:").encode()}
+    ran = command("push", winoground, "me/clip")
+    assert ran.code == 2
+    assert 'Invalid metadata in README.md. - "licence" is spelt "license"' in ran.err
+
+
+@pytest.mark.parametrize("text", ["- a: 1\n", "{", "- 7\n"])
+def test_a_results_file_that_is_none_is_refused(
+    hub: Hub, winoground: Path, command: Callable[..., Any], text: str
+) -> None:
+    hub.repositories["models/me/clip"] = {".eval_results/tellapart.yaml": text.encode()}
+    ran = command("push", winoground, "me/clip")
+    assert ran.code == 2
+    assert ".eval_results/tellapart.yaml in the repository is no list of results" in ran.err
+
+
+def test_a_set_that_is_not_on_the_hub_is_in_the_card_alone(
+    hub: Hub, made_set: Callable[..., Path], command: Callable[..., Any]
+) -> None:
+    hub.repositories["models/me/clip"] = {}
+    made_set("pairs", n=6)
+    assert command("run", "-m", "random", "-b", "folder:pairs", "--out", "r", "--no-cache").code == 0
+    ran = command("push", "r", "me/clip")
+    assert ran.code == 0, ran.err
+    assert "not in .eval_results, which knows only datasets on the hub: folder:pairs" in ran.out
+    assert set(hub.pull_requests[0]["files"]) == {"README.md"}
+
+
+def test_a_benchmark_gets_a_task_for_each_metric_that_results_name(
+    hub: Hub, winoground: Path, command: Callable[..., Any]
+) -> None:
+    hub.repositories |= {"datasets/facebook/winoground": {}, "models/me/clip": {}}
+    ran = command("push", "winoground", "facebook/winoground", "--benchmark", "--split", "validation")
+    assert ran.code == 0, ran.err
+    assert command("push", winoground, "me/clip").code == 0
+    benchmark, model = hub.pull_requests
+    assert benchmark["kind"] == "datasets"
+    content = yaml.safe_load(benchmark["files"]["eval.yaml"])
+    assert content["evaluation_framework"] == "tellapart"
+    entries = yaml.safe_load(model["files"][".eval_results/tellapart.yaml"])
+    assert [task["id"] for task in content["tasks"]] == [entry["dataset"]["task_id"] for entry in entries]
+    assert {(task["config"], task["split"]) for task in content["tasks"]} == {("default", "validation")}
+
+
+def test_offline_nothing_is_sent_and_a_dry_run_says_what_it_does_not_know(
+    hub: Hub, winoground: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    ran = command("push", winoground, "me/clip")
+    assert ran.code == 2
+    assert "HF_HUB_OFFLINE is set; unset it" in ran.err
+    dry = command("push", winoground, "me/clip", "--dry-run")
+    assert dry.code == 0
+    assert "warning: HF_HUB_OFFLINE is set: as for a page without a card" in dry.err
+    assert "==> .eval_results/tellapart.yaml" in dry.out
+    assert not hub.requests
+
+
+@pytest.mark.slow
+def test_from_a_shell_and_with_no_server_there(hub: Hub, winoground: Path, tmp_path: Path) -> None:
+    hub.repositories["models/me/clip"] = {"README.md": CARD.encode()}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{free.getsockname()[1]}"
+
+    def push(address: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "home"), "HF_TOKEN": TOKEN}
+        environment.pop("HF_HUB_OFFLINE", None)
+        arguments = [sys.executable, "-m", "tellapart", "push", str(winoground), "me/clip", "--json"]
+        return subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+    done = push(hub.address)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["pull_request"] == f"{hub.address}/me/clip/discussions/1"
+    refused = push(nobody)
+    assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1
+    assert "cannot be reached" in refused.stderr

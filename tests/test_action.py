@@ -1,0 +1,215 @@
+"""The GitHub action: its script on real runs, its comments on a server that speaks GitHub's calls, and its example."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellapart.evaluation.score_files import run_scores
+
+yaml = pytest.importorskip("yaml")
+ROOT = Path(__file__).parents[1]
+ACTIONLINT = ROOT / "scratch" / "actionlint"
+EXAMPLE = ROOT / "examples" / "gate" / "gate.yml"
+MARK = "<!-- tellapart gate -->"
+
+
+class GitHub(BaseHTTPRequestHandler):
+    """The comments of one pull request, number 7 of me/models."""
+
+    comments: list[dict[str, Any]]
+    may_write = True
+
+    def log_message(self, *_: object) -> None: ...
+
+    def _answer(self, content: Any, status: int = 200) -> None:
+        body = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        path, _, query = self.path.partition("?")
+        assert path == "/repos/me/models/issues/7/comments"
+        page = int(dict(pair.split("=") for pair in query.split("&"))["page"])
+        self._answer(self.comments[100 * (page - 1) : 100 * page])
+
+    def do_POST(self) -> None:
+        self._write(self.comments.append)
+
+    def do_PATCH(self) -> None:
+        number = int(self.path.rpartition("/")[2])
+        self._write(self.comments[number].update)
+
+    def _write(self, store: Callable[[dict[str, Any]], None]) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.headers["Authorization"] != "Bearer of-the-job" or not self.may_write:
+            self._answer({"message": "Resource not accessible by integration"}, 403)
+            return
+        number = len(self.comments) if self.command == "POST" else int(self.path.rpartition("/")[2])
+        store(
+            body | {"id": number, "user": {"type": "Bot"}, "html_url": f"https://github.com/me/models/pull/7#{number}"}
+        )
+        self._answer(self.comments[number], 201)
+
+
+@pytest.fixture
+def github() -> Iterator[type[GitHub]]:
+    # A hundred comments of people, one of which quotes the report: the action's own is on the second page.
+    people = [{"id": k, "body": f"comment {k}", "user": {"type": "User"}} for k in range(100)]
+    people[3]["body"] = f"{MARK}\nsomebody else's"
+    handler = type("Handler", (GitHub,), {"comments": people})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    handler.address = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield handler
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def runs(made_set: Callable[..., Path], tmp_path: Path) -> dict[str, Path]:
+    """Runs on the same 60 items: all right, and 20 wrong."""
+    folder = made_set(n=60)
+    made = {}
+    for name, wrong in (("base", 0), ("worse", 20)):
+        rows = ["id,image,text,score"]
+        for k in range(60):
+            rows += [f"item-{k},{i},{t},{float((i == t) == (k >= wrong))}" for i in range(2) for t in range(2)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(rows) + "\n")
+        made[name] = run_scores({f"folder:{folder}": tmp_path / f"{name}.csv"}, tmp_path / name, name=name)
+    return made
+
+
+@pytest.fixture
+def act(tmp_path: Path, github: type[GitHub]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the action's script as GitHub does, for a pull request or for a push."""
+    bash = shutil.which("bash") or pytest.skip("there is no bash here")
+
+    def run(base: Path, new: Path, *, event: str = "pull_request", **inputs: str) -> subprocess.CompletedProcess[str]:
+        place = tmp_path / "job"
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        (place / "event.json").write_text(json.dumps({event: {"number": 7}}))
+        environment = {
+            **os.environ,
+            "BASE": str(base),
+            "NEW": str(new),
+            "MAX_DROP": "",
+            "COMMENT": "true",
+            "TELLAPART_PYTHON": sys.executable,
+            "PYTHONPATH": str(ROOT / "src"),
+            "RUNNER_TEMP": str(place),
+            "GITHUB_STEP_SUMMARY": str(place / "summary.md"),
+            "GITHUB_OUTPUT": str(place / "output"),
+            "GITHUB_EVENT_PATH": str(place / "event.json"),
+            "GITHUB_REPOSITORY": "me/models",
+            "GITHUB_API_URL": github.address,
+            "GITHUB_TOKEN": "of-the-job",
+        }
+        command = [bash, str(ROOT / "action" / "gate.sh")]
+        return subprocess.run(
+            command, env=environment | inputs, capture_output=True, text=True, timeout=300, check=False
+        )
+
+    return run
+
+
+@pytest.mark.slow
+def test_a_planted_regression_stops_the_job_and_one_comment_is_kept_up_to_date(
+    runs: dict[str, Path], act: Callable[..., Any], github: type[GitHub], tmp_path: Path
+) -> None:
+    stopped = act(runs["base"], runs["worse"])
+    assert stopped.returncode == 1, stopped.stderr
+    assert "passed=false\n" in (tmp_path / "job" / "output").read_text()
+    summary = (tmp_path / "job" / "summary.md").read_text()
+    assert summary.startswith("**tellapart: the gate stops: 3 regressions**")
+    assert len(github.comments) == 101
+    assert github.comments[100]["body"] == f"{MARK}\n{summary}"
+
+    mended = act(runs["base"], runs["base"])
+    assert mended.returncode == 0, mended.stderr
+    assert "passed=true\n" in (tmp_path / "job" / "output").read_text()
+    assert len(github.comments) == 101
+    assert "the gate passes" in github.comments[100]["body"]
+    assert github.comments[3]["body"] == f"{MARK}\nsomebody else's"
+
+
+def test_a_run_that_is_none_fails_the_job_and_the_comment_says_why(
+    runs: dict[str, Path], act: Callable[..., Any], github: type[GitHub], tmp_path: Path
+) -> None:
+    done = act(runs["base"], tmp_path / "nowhere")
+    assert done.returncode == 2
+    assert "the gate could not judge" in github.comments[-1]["body"]
+    assert "error: no run in" in github.comments[-1]["body"]
+    assert "passed=false\n" in (tmp_path / "job" / "output").read_text()
+
+
+@pytest.mark.slow
+def test_what_cannot_be_commented_changes_no_verdict(
+    runs: dict[str, Path], act: Callable[..., Any], github: type[GitHub]
+) -> None:
+    github.may_write = False
+    refused = act(runs["base"], runs["base"])
+    assert refused.returncode == 0
+    assert "::warning::no comment could be written: HTTP Error 403" in refused.stdout
+    assert len(github.comments) == 100
+    assert act(runs["base"], runs["worse"], GITHUB_API_URL="http://127.0.0.1:1").returncode == 1
+    pushed = act(runs["base"], runs["base"], event="push")
+    assert "no pull request: the verdicts are in the job's summary" in pushed.stdout
+    silent = act(runs["base"], runs["worse"], COMMENT="false", MAX_DROP="5")
+    assert (silent.returncode, silent.stdout) == (1, "")
+    assert len(github.comments) == 100
+
+
+def test_the_action_names_what_it_has() -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    text = (ROOT / "action.yml").read_text()
+    assert set(re.findall(r"inputs\.([a-z-]+)", text)) == set(action["inputs"])
+    steps = action["runs"]["steps"]
+    assert all(step["shell"] == "bash" for step in steps if "run" in step)
+    for output in action["outputs"].values():
+        step, name = re.fullmatch(r"\$\{\{ steps\.(\w+)\.outputs\.(\w+) \}\}", output["value"]).groups()
+        assert any(one.get("id") == step for one in steps)
+        assert f'"{name}=' in (ROOT / "action" / "gate.sh").read_text()
+    for path in re.findall(r"\$GITHUB_ACTION_PATH/([\w./]+)", text):
+        assert (ROOT / path).is_file()
+    script = (ROOT / "action" / "gate.sh").read_text()
+    assert set(steps[1]["env"]) >= {
+        name for name in ("BASE", "NEW", "MAX_DROP", "COMMENT", "TELLAPART_PYTHON") if name in script
+    }
+    for example in yaml.safe_load(EXAMPLE.read_text())["jobs"]["gate"]["steps"]:
+        if "tellapart@" in example.get("uses", ""):
+            assert set(example["with"]) <= set(action["inputs"])
+            assert {name for name, one in action["inputs"].items() if one.get("required")} <= set(example["with"])
+
+
+@pytest.mark.parametrize(("change", "found"), [(None, 0), (("runs-on", "run-on"), 2)])
+def test_actionlint_finds_nothing_in_the_example(change: tuple[str, str] | None, found: int, tmp_path: Path) -> None:
+    node = shutil.which("node") or pytest.skip("there is no node here")
+    if not (ACTIONLINT / "main.wasm").is_file():
+        pytest.skip("actionlint is not in scratch/actionlint; python ci/actionlint.py scratch/actionlint gets it")
+    text = EXAMPLE.read_text() if change is None else EXAMPLE.read_text().replace(*change)
+    (tmp_path / "gate.yml").write_text(text)
+    program = (
+        "require(process.argv[1]).createLinter().then(lint => {"
+        "const text = require('fs').readFileSync(process.argv[2], 'utf8');"
+        "console.log(JSON.stringify(lint(text, '.github/workflows/gate.yml'))); process.exit(0)})"
+    )
+    command = [node, "-e", program, str(ACTIONLINT / "node.cjs"), str(tmp_path / "gate.yml")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert len(json.loads(done.stdout)) == found, done.stdout
