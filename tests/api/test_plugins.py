@@ -6,6 +6,7 @@ import ast
 import json
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -70,7 +71,6 @@ def test_what_a_files_model_scores_is_kept_until_the_file_changes(command, mine:
     again = command(*arguments, "b").json["runs"][0]
     computed = [run["benchmarks"]["my_set.py:MY_SET"]["pairs_scored"] for run in (first, again)]
     assert computed == [80, 0]
-    plugins._FILES.clear()
     file = mine / "my_model.py"
     file.write_text(file.read_text().replace("128:", "200:"))
     changed = command(*arguments, "c").json["runs"][0]
@@ -121,6 +121,32 @@ longer.fingerprint = "longer-1"
 MODELS = {"longer": lambda options: longer}
 BENCHMARKS = {"again": replace(find_benchmark("demo"), name="again")}
 """
+
+
+MARGIN = """
+import numpy as np
+from tellapart.metrics.metric import Metric, read_scores
+
+def clear_margin(scores):
+    values = read_scores(scores, "clear_margin", ("2x2",))
+    return (values[:, [0, 1], [0, 1]] - values[:, [0, 1], [1, 0]] > 0.1).all(axis=1).astype(np.float64)
+
+METRICS = {"clear-margin": Metric(name="clear_margin", title="by 0.1", source="here", shapes=("2x2",),
+                                  strict=clear_margin)}
+"""
+
+
+@pytest.mark.slow
+def test_a_plugins_metric_is_measured_with_the_others(tmp_path: Path) -> None:
+    (tmp_path / "margin.py").write_text(MARGIN)
+    line = [sys.executable, "-m", "tellapart", "run", "--plugin", "margin.py", "-m", "oracle", "--limit", "3", "--json"]
+    done = subprocess.run([*line, "--no-cache"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["runs"][0]["benchmarks"]["demo"]["metrics"]["clear_margin"]["value"] == 1.0
+    code = "import tellapart as ta; ta.text_score([[[1, 0], [0, 1]]]); ta.find_model('oracle'); ta.METRICS; "
+    code += "ta.load_plugin('margin.py')"
+    late = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "adds metrics: load it first of all, before anything is measured" in late.stderr
 
 
 def test_a_package_adds_what_its_tables_hold(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -346,7 +346,7 @@ def _chosen(record: BenchmarkResult, every: bool) -> Mapping[str, Value]:
 
 
 def _numbers(value: Value) -> dict[str, Any]:
-    keys = ("value", "low", "high", "n", "clusters", "ties", "tie_neutral", "chance")
+    keys = ("value", "low", "high", "n", "clusters", "effective", "ties", "tie_neutral", "chance")
     return {key: getattr(value, key) for key in keys}
 
 
