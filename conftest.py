@@ -16,7 +16,7 @@ NEEDS = [
         [f"models/{name}.py" for name in ("flops", "fusion/*", "generative/*", "huggingface/*", "text/*", "torch_*")],
     ),
     ("models", ("torch", "open_clip"), ["models/openclip/*.py"]),
-    ("train", ("torch",), ["train/*.py", "train/losses/*.py", "train/mining/*.py"]),
+    ("train", ("torch",), ["api/probe.py", "train/*.py", "train/losses/*.py", "train/mining/*.py"]),
     ("video", ("av", "cv2"), ["builders/video/*.py"]),
     ("captions", ("torch", "nltk"), ["builders/captions/*.py"]),
     ("diffusion", ("torch", "diffusers"), ["builders/diffusion/*.py"]),

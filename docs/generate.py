@@ -17,6 +17,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -313,6 +314,7 @@ def main() -> int:
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         old = path.read_text(encoding="utf-8")
         with tempfile.TemporaryDirectory() as scratch:
+            shutil.copytree(ROOT / "examples" / "plugins", scratch, dirs_exist_ok=True)  # which commands name
             new = generated(old, Path(scratch))
         if new == old:
             continue

@@ -42,6 +42,7 @@ LEVELS = [
     "audit",
     "annotate",
     "board",
+    "api",
     "cli",
     "__main__",
 ]

@@ -2,7 +2,7 @@
 
 Adding one is one file and one line here. Another package adds its own through the entry points `tellapart.benchmarks`,
 `tellapart.models`, `tellapart.prefixes`, `tellapart.losses`, `tellapart.builders`, `tellapart.filters` and
-`tellapart.selections`; it cannot replace one of these.
+`tellapart.selections`, and the user by naming a plugin or a file of their own; neither can replace one of these.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ __all__ = [
     "REFERENCES",
     "SELECTIONS",
     "TASKS",
+    "add",
     "load",
     "names",
     "nearest",
@@ -198,6 +199,30 @@ _BUILT_IN = {
 }
 
 
+#: What the user has added in this process, by kind: a plugin, a file of their own, an object. A recipe, a configuration
+#: or a run folder can name what is here, and cannot put anything here.
+_ADDED: dict[str, dict[str, Any]] = {kind: {} for kind in _BUILT_IN}
+
+
+def add(kind: str, name: str, thing: Any) -> None:
+    """Add an object under a name for the rest of this process, in place of one that was added under it before.
+
+    Raises:
+        UnknownNameError: no such kind, or the name is one of the catalogue's own.
+
+    >>> add("model", "mine", lambda options: "a model")
+    >>> load("model", "mine")(None)
+    'a model'
+    """
+    if kind not in _BUILT_IN:
+        raise UnknownNameError(
+            f"no kind {kind!r} to add {name!r} to{nearest(kind, _BUILT_IN) or ';'} use one of {', '.join(_BUILT_IN)}"
+        )
+    if name in _BUILT_IN[kind]:
+        raise UnknownNameError(f"{kind} {name!r} is one of the catalogue's own; give yours another name")
+    _ADDED[kind][name] = thing
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return "; did you mean ...?" for a name that begins a known one or is close to it, or nothing.
 
@@ -213,12 +238,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def names(kind: str) -> list[str]:
-    """List the catalogue's names of a kind (`benchmark`, `model`, `prefix`, ...): built in first, then other packages'.
+    """List the catalogue's names of a kind (`benchmark`, `model`, `prefix`, ...): built in first, then others'.
 
     >>> names("benchmark")[:2]
     ['demo', 'winoground']
     """
-    return [*_BUILT_IN[kind], *sorted(set(_entry_points(kind)) - set(_BUILT_IN[kind]))]
+    return [*_BUILT_IN[kind], *sorted({*_entry_points(kind), *_ADDED[kind]} - set(_BUILT_IN[kind]))]
 
 
 def load(kind: str, name: str) -> Any:
@@ -239,6 +264,8 @@ def load(kind: str, name: str) -> Any:
     if target is not None:
         module, _, attribute = target.partition(":")
         return getattr(importlib.import_module(module), attribute)
+    if name in _ADDED[kind]:
+        return _ADDED[kind][name]
     points = _entry_points(kind).get(name, [])
     if not points:
         listing = "models" if kind == "prefix" else _plural(kind)

@@ -16,10 +16,12 @@ __all__ = [
     "MetricError",
     "MissingDependencyError",
     "ModelError",
+    "PluginError",
     "RunError",
     "ScoreError",
     "StoreError",
     "TellapartError",
+    "TellapartWarning",
     "UnknownNameError",
     "first_line",
     "first_sentence",
@@ -41,6 +43,10 @@ class TellapartError(Exception):
 
     def __init__(self, *values: object) -> None:
         super().__init__(*(_without_middle(value) if isinstance(value, str) else value for value in values))
+
+
+class TellapartWarning(UserWarning):
+    """Something is done in another way than the user may expect; the command line prints it in one line."""
 
 
 class DataError(TellapartError):
@@ -72,6 +78,10 @@ class RunError(TellapartError):
 
 class UnknownNameError(TellapartError):
     """A benchmark, model, builder or loss name is not in the catalogue."""
+
+
+class PluginError(TellapartError):
+    """A plugin, or a file of Python that the user named, is not there or has a mistake; the message names the line."""
 
 
 class MissingDependencyError(TellapartError):

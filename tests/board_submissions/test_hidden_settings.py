@@ -125,10 +125,10 @@ def test_a_truth_that_was_damaged_is_no_truth(tmp_path: Path, found: str) -> Non
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("texts", [[0, 2], [1, 0]], "item 'a': its order of texts or images is no order of so many"),
-        ("images", [[0], [0]], "item 'a': its order of texts or images is no order of so many"),
-        ("public", [True], "its items, orders and public items are not equally many"),
-        ("public", [True, 1], "holds something else than true and false"),
+        ("texts", [[0, 2], [1, 0]], "the order of item 'a' is none of its texts and images"),
+        ("images", [[0], [0]], "the order of item 'a' is none of its texts and images"),
+        ("public", [True], "it does not tell of 2 items which are public"),
+        ("public", [True, 1], "it does not tell of 2 items which are public"),
         ("items", [{"id": "a", "images": ["0.png"], "texts": ["x"], "extra": 1}], "field 'extra': is unknown"),
     ],
 )

@@ -201,10 +201,10 @@ def test_what_others_installed_in_a_broken_state_is_listed_as_such(command, inst
 
 def test_check_says_how_many_gates_hold_and_fails_when_one_falls(command, monkeypatch: pytest.MonkeyPatch) -> None:
     good, bad = (Gate("constant", "2x2", "text_score", "0 %", got, got == "0 %") for got in ("0 %", "100 %"))
-    monkeypatch.setattr("tellapart.evaluation.check.check_references", lambda _progress: [good])
+    monkeypatch.setattr("tellapart.api.costs.check_references", lambda _progress: [good])
     ran = command("check")
     assert (ran.code, ran.out.splitlines()[-1]) == (0, "1 of 1 gates hold")
-    monkeypatch.setattr("tellapart.evaluation.check.check_references", lambda _progress: [good, bad])
+    monkeypatch.setattr("tellapart.api.costs.check_references", lambda _progress: [good, bad])
     ran = command("check")
     assert (ran.code, ran.out.splitlines()[-1]) == (1, "1 of 2 gates hold")
     assert "FAILS" in ran.out
@@ -389,7 +389,7 @@ def test_an_error_of_the_machine_is_one_line(command, made_set, monkeypatch: pyt
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device", "somewhere")
 
-    monkeypatch.setattr("tellapart.evaluation.distributed.run_in_ranks", full)
+    monkeypatch.setattr("tellapart.api.evaluate.run_in_ranks", full)
     ran = command("run", "-m", "random", "-b", f"folder:{made_set()}", "--out", "r")
     assert (ran.code, ran.out, ran.err) == (2, "", "error: [Errno 28] No space left on device: 'somewhere'\n")
 

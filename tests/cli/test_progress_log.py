@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import typer
 
+from tellapart.api.progress import CommandProgress, ProgressLog, show_progress
 from tellapart.cli.main import app
-from tellapart.cli.progress import CommandProgress, ProgressLog, show_progress
 
 Run = Callable[..., Any]
 
@@ -91,7 +91,7 @@ def test_every_command_that_shows_progress_can_be_quiet() -> None:
 def test_an_audit_tells_how_far_it_is_unless_it_is_to_be_quiet(
     made_set: Any, command: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tellapart.cli.progress._INTERVAL", 0.002)
+    monkeypatch.setattr("tellapart.api.progress._INTERVAL", 0.002)
     pairs = made_set(n=60)
     told = command("audit", pairs)
     assert re.search(r"^\[0:00:0\d\] audit: items \d+ of 60 \(\d+ %\)", told.err, re.MULTILINE)
@@ -104,7 +104,7 @@ def test_an_audit_tells_how_far_it_is_unless_it_is_to_be_quiet(
 def test_a_run_tells_which_model_and_benchmark_it_is_at(
     made_set: Any, installed: Any, command: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tellapart.cli.progress._INTERVAL", 0.05)
+    monkeypatch.setattr("tellapart.api.progress._INTERVAL", 0.05)
     monkeypatch.setenv("TEST_SECONDS_PER_BATCH", "0.1")
     name = f"folder:{made_set(n=8)}"
     told = command("run", "-m", "slow", "-b", name, "--batch-size", "4", "--no-cache", "--out", "r")

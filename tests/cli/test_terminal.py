@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tellapart.cli.progress import TerminalProgress, _short
+from tellapart.api.progress import TerminalProgress, _short
 
 WORK = """
 import time
-from tellapart.cli.progress import show_progress
+from tellapart.api.progress import show_progress
 with show_progress({arguments}) as progress:
     update = progress.callback("model on demo")
     for done in range(1, {steps} + 1):
@@ -82,7 +82,7 @@ def test_nor_does_slow_work_that_is_to_be_quiet() -> None:
 
 
 def test_a_bar_goes_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tellapart.cli.progress._PATIENCE", 0.0)
+    monkeypatch.setattr("tellapart.api.progress._PATIENCE", 0.0)
     with TerminalProgress() as progress:
         update = progress.callback("a")
         update("images", 1, 3)

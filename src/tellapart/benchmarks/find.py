@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.class_folders import class_folder_benchmark
+from tellapart.benchmarks.given import CODE
 from tellapart.benchmarks.image_sources import own_images
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.ranking import ranking_benchmark
@@ -18,7 +19,7 @@ from tellapart.catalog import load as load_from_catalog
 from tellapart.catalog import names
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
-from tellapart.errors import DataError, TellapartError, UnknownNameError
+from tellapart.errors import DataError, TellapartError, UnknownNameError, quote
 
 __all__ = [
     "FOLDER",
@@ -51,6 +52,8 @@ def find_benchmark(name: str, place: Locations | None = None) -> Benchmark:
     >>> find_benchmark("demo").shape
     (2, 2)
     """
+    if not isinstance(name, str):
+        raise UnknownNameError(f"find_benchmark({quote(name)}): {type(name).__name__} is no name; give a text")
     for prefix, open_own in _OWN.items():
         if name.startswith(prefix):
             return open_own(name, place)
@@ -86,11 +89,23 @@ def find_again(name: str, own: Path | None, place: Locations) -> Benchmark:
 
     Raises:
         UnknownNameError: no such name.
-        DataError: what is there now cannot be read.
+        DataError: what is there now cannot be read, or is code that the user has not named in this process: a record,
+            which a stranger may have written, never has code run.
     """
     if own is None:
         return find_benchmark(name, place)
+    if CODE in name:
+        return _code_again(name, own, place)
     return find_benchmark(f"{_parts(name)[0]}{own}", place)
+
+
+def _code_again(name: str, own: Path, place: Locations) -> Benchmark:
+    typed = f"{own.resolve()}:{name.partition(CODE)[2].partition('#')[0]}"
+    if typed not in names("benchmark"):
+        raise DataError(
+            f"{name} is code, in {own}, and runs only where you name it: add --plugin {own} if you trust that file"
+        )
+    return find_benchmark(typed, place)
 
 
 def set_name(typed: str) -> str:
@@ -100,6 +115,8 @@ def set_name(typed: str) -> str:
     ('folder:my_pairs', 'pairing:folder:my_pairs', 'winoground')
     """
     prefixes, path = _parts(typed)
+    if CODE in path:
+        return f"{prefixes}{path.rpartition('/')[2]}"
     is_path = "/" in path or path in {".", "..", "~"}  # anything else may be a name already, with its "#1f0c9a2e"
     return f"{prefixes}{Path(path).expanduser().resolve().name}" if prefixes and is_path else typed
 

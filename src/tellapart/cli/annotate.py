@@ -51,21 +51,28 @@ def export_command(
     as_json: Json = False,
 ) -> None:
     """Write a survey of a pair set: pages, Label Studio projects and spreadsheets, one an annotator, and the key."""
-    from tellapart.annotate.folder import ImageAccess, read_earlier, write_study
-    from tellapart.annotate.survey import Deal, deal
-    from tellapart.annotate.surveys import find_survey
-    from tellapart.benchmarks.find import load_pairs
-    from tellapart.benchmarks.locations import Locations
+    from tellapart.api.annotate import export_study
 
-    chosen = find_survey(survey)
-    options = Deal(_annotator_names(annotators), each, seed, sample)
-    pairs = load_pairs(benchmark, Locations(data, images, outside))
-    study = deal(chosen, pairs, options, read_earlier(after) if after else None)
-    largest = write_study(to, chosen, study, pairs, ImageAccess(embed, prefix))
+    written = export_study(
+        survey,
+        benchmark,
+        to,
+        annotators=annotators,
+        each=each,
+        sample=sample,
+        seed=seed,
+        after=after,
+        embed=embed,
+        prefix=prefix,
+        data=data,
+        images=images,
+        outside_images=outside,
+    )
+    study, largest = written.study, written.largest
     if as_json:
         counts = {"units": len(study.units), "tasks": len(study.tasks), "annotators": study.annotators}
         counts |= {"pages": str(to / "pages") if largest else None}
-        return print_json({"to": str(to), "survey": chosen.name, **counts})
+        return print_json({"to": str(to), "survey": written.survey, **counts})
     typer.echo(f"{len(study.units):,} units, {len(study.tasks):,} tasks for {', '.join(study.annotators)} in {to}")
     if largest:
         size = f"{largest / 1e6:.1f} MB at most"
@@ -103,36 +110,18 @@ def import_command(
     as_json: Json = False,
 ) -> None:
     """Read answers into a study's folder, strictly: nothing is guessed, dropped or taken twice."""
-    from tellapart.annotate.agreement import usable
-    from tellapart.annotate.folder import read_study, write_answers, write_rows
-    from tellapart.annotate.replies import decode_replies, read_allowed
-    from tellapart.annotate.reply_files import read_replies
-    from tellapart.annotate.surveys import find_survey
-    from tellapart.errors import DataError
+    from tellapart.api.annotate import import_answers
 
-    key = read_study(study)
-    survey = find_survey(key.survey)
-    if records and survey.records is None:
-        raise DataError(
-            f"--records: a {survey.name} survey makes no records; `tellapart annotate agree` reads its answers"
-        )
-    allowed = read_allowed(answer_list) if answer_list else frozenset()
-    replies = [reply for path in files for reply in read_replies(path, survey, key)]
-    answers = decode_replies(survey, key, replies, allowed=allowed, partial=partial)
-    to = write_answers(study, answers)
-    good, skipped = usable(answers), sum(answer.skipped for answer in answers)
-    if records and survey.records:
-        write_rows(records, survey.records(key, good))
-    broken = [answer for answer in answers if answer.problems]
+    read = import_answers(study, files, partial=partial, answer_list=answer_list, records=records)
     if as_json:
-        rows = [{"task": answer.task, "problems": answer.problems} for answer in broken]
-        counts = {"answers": len(answers), "skipped": skipped, "of": len(key.tasks)}
-        return print_json({"to": str(to), **counts, "broken": rows})
-    typer.echo(f"{len(answers):,} of {len(key.tasks):,} tasks answered, {skipped:,} of them skipped; in {to}")
-    for answer in broken[:20]:
+        rows = [{"task": answer.task, "problems": answer.problems} for answer in read.broken]
+        counts = {"answers": len(read.answers), "skipped": read.skipped, "of": read.of}
+        return print_json({"to": str(read.to), **counts, "broken": rows})
+    typer.echo(f"{len(read.answers):,} of {read.of:,} tasks answered, {read.skipped:,} of them skipped; in {read.to}")
+    for answer in read.broken[:20]:
         typer.echo(f"  not used: task {answer.task}: {'; '.join(answer.problems)}")
-    if broken:
-        typer.echo(f"{len(broken):,} answers break a rule of the survey; they are kept, and not used")
+    if read.broken:
+        typer.echo(f"{len(read.broken):,} answers break a rule of the survey; they are kept, and not used")
     return None
 
 
@@ -151,16 +140,9 @@ def agree_command(
     as_json: Json = False,
 ) -> None:
     """Show how people agree, where they err, and the human row of a results table."""
-    from tellapart.annotate.errors_by import read_groups
-    from tellapart.annotate.findings import findings, print_findings
-    from tellapart.annotate.folder import read_earlier
-    from tellapart.annotate.human import human_scores
-    from tellapart.models.external import write_scores
+    from tellapart.api.annotate import agree, print_findings
 
-    answered = [(each.study, each.answers) for each in map(read_earlier, studies)]
-    agreement = findings(answered, read_groups(groups) if groups else None, seed=seed)
-    if scores:
-        write_scores(human_scores(answered), scores)
+    agreement = agree(studies, groups=groups, scores=scores, seed=seed)
     if as_json:
         return print_json(agreement.model_dump(mode="json"))
     print_findings(agreement)
@@ -172,24 +154,12 @@ def agree_command(
 @app.command("ls", cls=OnceCommand)
 def ls_command(as_json: Json = False) -> None:
     """List the surveys."""
-    from tellapart.annotate.surveys import SURVEYS
+    from tellapart.api.annotate import list_surveys
 
+    surveys = list_surveys()
     if as_json:
-        return print_json(
-            [{"name": each.name, "title": each.title, "source": each.source} for each in SURVEYS.values()]
-        )
-    wide = max(map(len, SURVEYS))
-    for each in SURVEYS.values():
-        typer.echo(f"{each.name:<{wide}}  {each.title} ({each.source})")
+        return print_json(surveys)
+    wide = max(len(each["name"]) for each in surveys)
+    for each in surveys:
+        typer.echo(f"{each['name']:<{wide}}  {each['title']} ({each['source']})")
     return None
-
-
-def _annotator_names(annotators: str) -> tuple[str, ...]:
-    """Return the names of so many annotators, or the names that were given."""
-    from tellapart.errors import DataError
-
-    if annotators.isascii() and annotators.isdigit():
-        if not 1 <= int(annotators) <= 999:
-            raise DataError(f"--annotators {annotators}: give 1 to 999, or names")
-        return tuple(f"annotator-{number}" for number in range(1, int(annotators) + 1))
-    return tuple(name.strip() for name in annotators.split(","))

@@ -50,28 +50,30 @@ def audit_command(
 
     Blind accuracy, lengths, duplicates, leaks, what changes in the pictures, tags: each a number with its threshold.
     """
-    from tellapart.audit.audit import Options, audit
-    from tellapart.audit.show import print_audit, write_audit
-    from tellapart.benchmarks.find import load_pairs_or_folder
-    from tellapart.benchmarks.locations import Locations
+    from tellapart.api.audit import audit
     from tellapart.report.browser import open_in_browser
 
     if open_card and to is None:
         raise typer.BadParameter("--open shows the card that --to DIR writes; name a DIR")
-    locations = Locations(data, images, outside)
     with interruptible(quiet=quiet) as progress:
-        update = progress.callback("audit")
-        pairs = load_pairs_or_folder(pair_set, locations)
-        other = load_pairs_or_folder(against, locations) if against is not None else None
-        result = audit(pairs, Options(other, text_model, not no_images, update, detector_model, grammar_model))
-    lines = write_audit(to, pairs, result) if to is not None else []
+        found = audit(
+            pair_set,
+            against=against,
+            to=to,
+            text_model=text_model,
+            grammar_model=grammar_model,
+            detector_model=detector_model,
+            read_images=not no_images,
+            data=data,
+            images=images,
+            outside_images=outside,
+            progress=progress.callback,
+        )
     if as_json:
-        print_json(result.model_dump(mode="json"))
+        print_json(found.record.model_dump(mode="json"))
     else:
-        print_audit(result)
-        for line in lines:
-            typer.echo(line)
+        found.show()
     if open_card and to is not None:
         open_in_browser(to / "card.html")
-    if strict and result.warnings:
+    if strict and found.record.warnings:
         raise typer.Exit(1)

@@ -53,71 +53,30 @@ def build_command(
     as_json: Json = False,
 ) -> None:
     """Build a pair set from a recipe; stopped in whatever way, the same command goes on where it was."""
-    from tellapart.audit.show import audit_folder
-    from tellapart.builders.hub_export import write_imagefolder, write_parquet
-    from tellapart.builders.pipeline import build
-    from tellapart.builders.ray_executor import RayExecutor
-    from tellapart.builders.recipe_file import read_recipe_file
-    from tellapart.data.folder import read_pair_set
+    from tellapart.api.build import build, build_captions, default_folder, describe_kept, describe_kept_captions
     from tellapart.report.browser import open_in_browser
-    from tellapart.report.builds import build_json, print_build
+    from tellapart.report.builds import build_json, caption_pairs_json, print_build, print_caption_pairs
 
     if pairs is not None:
-        _write_caption_pairs(recipe, pairs, workers or 1, limit, quiet=quiet, as_json=as_json)
+        with interruptible(partial(describe_kept_captions, pairs), quiet=quiet) as progress:
+            written = build_captions(recipe, pairs, workers=workers or 1, limit=limit, progress=progress.callback)
+        print_json(caption_pairs_json(written, pairs)) if as_json else print_caption_pairs(written, pairs)
         return
-    executor = RayExecutor(ray, workers, ray_gpus) if ray is not None else None
-    folder = out or Path("sets") / read_recipe_file(recipe).name
-    with interruptible(partial(_kept, folder), quiet=quiet) as progress:
-        update = progress.callback(folder.name)
+    folder = default_folder(recipe, out)
+    with interruptible(partial(describe_kept, folder), quiet=quiet) as progress:
         built = build(
             recipe,
             folder,
-            workers=workers or 1,
-            executor=executor,
+            workers=workers,
             limit=limit,
-            progress=update,
+            imagefolder=imagefolder,
+            parquet=parquet,
+            ray=ray,
+            ray_gpus=ray_gpus,
             insecure=insecure,
+            card=card or open_card,
+            progress=progress.callback,
         )
-        page = audit_folder(folder, progress.callback("audit")) if card or open_card else None
-    if imagefolder is not None:
-        write_imagefolder(read_pair_set(folder), imagefolder)
-    if parquet is not None:
-        write_parquet(read_pair_set(folder), parquet)
-    if as_json:
-        print_json(build_json(built, page))
-    else:
-        print_build(built, page)
-    if open_card and page is not None:
-        open_in_browser(page)
-
-
-def _kept(folder: Path) -> str | None:
-    """Say what an interrupted build has left: the whole set, or a journal of candidates."""
-    from tellapart.builders.journal import count_decided
-    from tellapart.builders.pipeline import journal_of
-
-    if (folder / "card.json").is_file():
-        return f"the set in {folder} is complete"
-    decided = count_decided(journal_of(folder))
-    return f"{decided:,} decided candidates are kept in {journal_of(folder)}" if decided else None
-
-
-def _write_caption_pairs(
-    recipe: Path, out: Path, workers: int, limit: int | None, *, quiet: bool, as_json: bool
-) -> None:
-    from tellapart.builders.captions.pairs_file import write_caption_pairs
-    from tellapart.report.builds import caption_pairs_json, print_caption_pairs
-
-    with interruptible(partial(_kept_captions, out), quiet=quiet) as progress:
-        written = write_caption_pairs(recipe, out, workers=workers, limit=limit, progress=progress.callback(out.name))
-    if as_json:
-        print_json(caption_pairs_json(written, out))
-    else:
-        print_caption_pairs(written, out)
-
-
-def _kept_captions(out: Path) -> str | None:
-    from tellapart.builders.captions.pairs_file import count_decided, journal_of
-
-    decided = count_decided(journal_of(out))
-    return f"{decided:,} decided captions are kept in {journal_of(out)}" if decided else None
+    print_json(build_json(built.result, built.page)) if as_json else print_build(built.result, built.page)
+    if open_card and built.page is not None:
+        open_in_browser(built.page)

@@ -21,19 +21,11 @@ def check_command(
     as_json: Json = False,
 ) -> None:
     """Show that models whose results are known beforehand get them, on every shape."""
-    from tellapart.benchmarks.find import load_pairs
-    from tellapart.evaluation.check import check_model, check_references
-    from tellapart.evaluation.evaluate import chosen
-    from tellapart.models.find import find_model
-    from tellapart.models.options import ModelOptions
+    from tellapart.api.costs import check
     from tellapart.report.show import print_gates
 
-    subject = find_model(model, ModelOptions(device=device, seed=seed)) if model is not None else None
     with interruptible(quiet=quiet) as progress:
-        gates = check_references(progress.callback("reference models"))
-        if subject is not None:
-            pairs = load_pairs("demo")
-            gates += check_model(subject, pairs.select(chosen(len(pairs), "30")), progress.callback(subject.name))
+        gates = check(model, device=device, seed=seed, progress=progress.callback)
     passed = all(gate.passed for gate in gates)
     if as_json:
         print_json({"passed": passed, "gates": [asdict(gate) for gate in gates]})

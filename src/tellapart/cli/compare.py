@@ -45,6 +45,8 @@ def compare_command(
     as_json: Json = False,
 ) -> None:
     """Compare models: paired differences with intervals, exact McNemar tests, Holm over all of them, and tiers."""
+    from tellapart.api.compare import compare
+
     if gate:
         if baseline is not None or by is not None:
             raise RunError("--gate judges the headlines of two runs: leave --baseline and --by out")
@@ -52,30 +54,23 @@ def compare_command(
         return
     if max_drop is not None or markdown:
         raise RunError(f"{'--markdown' if max_drop is None else '--max-drop'} is of a gate: add --gate")
-    from tellapart.evaluation.compare_models import compare_models
-    from tellapart.report.comparisons import choose_models, print_comparison, print_models
-
-    chosen = choose_models(runs, baseline)
-    comparison = compare_models(chosen.runs, baseline=chosen.baseline, by=by, seed=seed)
-    two = comparison.pairs[0] if len(comparison.models) == 2 else None
+    compared = compare(*runs, baseline=baseline, by=by, seed=seed)
     if as_json:
-        print_json((two or comparison).model_dump(mode="json"))
-    elif two is not None:
-        print_comparison(two, chosen.left_out)
+        print_json((compared.two or compared.record).model_dump(mode="json"))
     else:
-        print_models(comparison, chosen.left_out)
+        compared.show()
 
 
 def _judge(runs: list[Path], *, max_drop: float | None, seed: int, markdown: bool, as_json: bool) -> None:
     """Judge the second run against the first; exit with 1 if the gate stops."""
-    from tellapart.evaluation.regression_gate import regression_gate
+    from tellapart.api.compare import gate
     from tellapart.report.gate import gate_markdown, print_gate
 
     if len(runs) != 2:
         raise RunError(f"--gate judges one run against another: got {len(runs)}; name BASE and NEW")
     if markdown and as_json:
         raise RunError("--markdown and --json: the gate is written in one format; choose one")
-    result = regression_gate(*runs, max_drop=max_drop, seed=seed)
+    result = gate(*runs, max_drop=max_drop, seed=seed)
     if as_json:
         rows = [row.model_dump(mode="json") | {"says": row.says} for row in result.rows]
         print_json({"passed": result.passed, **result.model_dump(mode="json"), "rows": rows})

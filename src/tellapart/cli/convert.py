@@ -24,12 +24,9 @@ def convert_command(
     as_json: Json = False,
 ) -> None:
     """Write a run's results for model cards on the hub, or as lm-evaluation-harness does."""
-    from tellapart.records.run_folder import read_result, write_text_file
-    from tellapart.report.interchange.formats import convert
+    from tellapart.api.interchange import convert
 
-    text = convert(read_result(run), to, card)
-    if out is not None:
-        write_text_file(out, text)
+    text = convert(run, to, card=card, out=out)
     if as_json:
         print_json({"format": to, **({"text": text} if out is None else {"out": str(out)})})
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -36,32 +35,27 @@ def detect_command(
     as_json: Json = False,
 ) -> None:
     """Tell natural from synthetic by frozen features, and play the benchmark by that alone."""
-    from tellapart.benchmarks.find import load_pairs_or_folder
-    from tellapart.benchmarks.locations import Locations
-    from tellapart.models.deferred import find_deferred
-    from tellapart.models.options import ModelOptions
-    from tellapart.records.run_folder import write_text_file
+    from tellapart.api.negatives import DetectorSettings, detect, detection_text
     from tellapart.report.training import print_detection
-    from tellapart.train.detectors import DetectorSettings, detect
 
-    locations = Locations(data, images, outside)
     with (
         open_store(cache) as store,
         interruptible(partial(kept_embeddings, store), quiet=quiet) as progress,
     ):
         detection = detect(
-            load_pairs_or_folder(pair_set, locations),
-            find_deferred(model, ModelOptions(device=device), store),
-            store=store,
-            trained_on=None if trained_on is None else load_pairs_or_folder(trained_on, locations),
+            pair_set,
+            model,
+            trained_on=trained_on,
             settings=DetectorSettings(folds=folds, seed=seed),
-            progress=progress.callback("detect"),
+            device=device,
+            data=data,
+            images=images,
+            outside_images=outside,
+            store=store,
+            out=out,
+            progress=progress.callback,
         )
-    # In ASCII, so that it can be printed whatever the terminal's encoding.
-    record = json.dumps(detection.model_dump(mode="json"), indent=1, allow_nan=False) + "\n"
-    if out is not None:
-        write_text_file(out, record)
     if as_json:
-        print(record, end="")
+        print(detection_text(detection), end="")
     else:
         print_detection(detection)

@@ -22,11 +22,9 @@ def export_command(
     as_json: Json = False,
 ) -> None:
     """Write what a system elsewhere is to score or to answer: a benchmark's image-text pairs, or a task's records."""
-    from tellapart.benchmarks.find import find_benchmark
-    from tellapart.benchmarks.locations import Locations
-    from tellapart.evaluation.export import export
+    from tellapart.api.interchange import export
 
-    written = export(find_benchmark(benchmark, Locations(data, images, outside)), to)
+    written = export(benchmark, to, data=data, images=images, outside_images=outside)
     if as_json:
         print_json({"to": str(to), written.noun: written.rows})
     else:

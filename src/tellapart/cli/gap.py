@@ -17,7 +17,7 @@ def gap_command(
     as_json: Json = False,
 ) -> None:
     """Show what models lose out of domain: every task that a run measured on both sides, and the correlation."""
-    from tellapart.evaluation.gap import gaps
+    from tellapart.api.interchange import gaps
     from tellapart.report.show import print_gaps
 
     losses = gaps(runs)

@@ -22,7 +22,7 @@ def import_command(
     as_json: Json = False,
 ) -> None:
     """Take results of CLIP_benchmark or mteb as a run: shown, drawn and tabulated, marked, and never compared."""
-    from tellapart.report.interchange.imported import import_results
+    from tellapart.api.interchange import import_results
     from tellapart.report.numbers import plain
 
     result = import_results(files, out, command=command_line(), model=model)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from tellapart.cli.progress import CommandProgress
+    from tellapart.api.progress import CommandProgress
     from tellapart.models.store import EmbeddingStore
 
 __all__ = ["command_line", "interruptible", "kept_embeddings", "new_run_folder", "open_store"]
@@ -36,13 +36,12 @@ def open_store(cache: Path | None, *, in_memory: bool = False) -> EmbeddingStore
     Raises:
         StoreError: both a folder and memory were asked for.
     """
+    from tellapart.api.evaluate import open_store as open_it
     from tellapart.errors import StoreError
-    from tellapart.models.store import EmbeddingStore, default_store_path
 
     if cache is not None and in_memory:
         raise StoreError("--cache and --no-cache were both given; give one of them")
-    path = cache / "store.sqlite" if cache is not None else default_store_path()
-    return EmbeddingStore(None if in_memory else path)
+    return open_it(False if in_memory else cache)
 
 
 def kept_embeddings(store: EmbeddingStore) -> str | None:
@@ -61,7 +60,7 @@ def interruptible(
         again: the command that goes on, or begins again; the same one if not given.
         quiet: show no progress.
     """
-    from tellapart.cli.progress import show_progress
+    from tellapart.api.progress import show_progress
 
     with show_progress(quiet=quiet) as progress:
         try:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
+import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -22,7 +25,7 @@ from tellapart.cli.import_results import import_command
 from tellapart.cli.ls import ls_command
 from tellapart.cli.memory import describe_lack, refuse_little_memory
 from tellapart.cli.mine import mine_command
-from tellapart.cli.once import OnceCommand
+from tellapart.cli.once import OnceCommand, load_plugins
 from tellapart.cli.plot import plot_command
 from tellapart.cli.push import push_command
 from tellapart.cli.run import run_command
@@ -32,7 +35,7 @@ from tellapart.cli.show import show_command
 from tellapart.cli.table import table_command
 from tellapart.cli.time import time_command
 from tellapart.cli.train import train_command
-from tellapart.errors import TellapartError
+from tellapart.errors import TellapartError, TellapartWarning
 
 __all__ = ["app", "main"]
 
@@ -78,8 +81,9 @@ _TypedWrong: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ 
 
 
 def main() -> NoReturn:
-    """Run the command line; an error that was raised on purpose, or in typing, is one line and exit status 2."""
+    """Run the command line; an error that was raised on purpose, in typing, or in a plugin is one line and status 2."""
     status = None
+    warnings.showwarning = partial(_warn, warnings.showwarning)
     try:
         try:
             refuse_little_memory()
@@ -92,25 +96,42 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except TellapartError as error:  # it names the file, which may also promise more than any memory holds
-        _fail(f"{error}{'' if describe_lack(error) is None else ' (it may be too little memory)'}")
+        _fail(f"{error}{'' if describe_lack(error) is None else ' (it may be too little memory)'}", error)
     except OSError as error:
-        _fail(describe_lack(error) or str(error))
+        _fail(describe_lack(error) or str(error), error)
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     except _TypedWrong as error:
         _explain(error)
         sys.exit(2)
     except Exception as error:
-        lack = describe_lack(error)
-        if lack is None:  # a mistake of this program, to be reported with all that Python says of it
+        said = describe_lack(error) or _blame_plugin(error)
+        if said is None:  # a mistake of this program, to be reported with all that Python says of it
             raise
-        _fail(lack)
+        _fail(said, error)
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _fail(message: str) -> NoReturn:
+def _fail(message: str, error: BaseException) -> NoReturn:
+    if OnceCommand.debug:
+        traceback.print_exception(error)
     print(f"error: {message}", file=sys.stderr)
     sys.exit(2)
+
+
+def _blame_plugin(error: BaseException) -> str | None:
+    from tellapart.api.plugins import blame
+
+    where = blame(error)
+    return None if where is None else f"{where} (in a plugin; --debug shows the traceback)"
+
+
+def _warn(other: Callable[..., None], message: Warning | str, category: type[Warning], *args: Any) -> None:
+    """Print a warning of ours in one line."""
+    if issubclass(category, TellapartWarning):
+        print(f"warning: {message}", file=sys.stderr)
+    else:
+        other(message, category, *args)
 
 
 def _explain(error: Any) -> None:
@@ -134,7 +155,20 @@ def _print_version(version: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001  (its callback acts)
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-) -> None: ...
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--plugin",
+            help="A package, or a file of Python, that adds benchmarks, models or metrics; its code runs. Any command "
+            "takes it, too. Repeatable.",
+        ),
+    ] = None,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error. Any command takes it, too.")
+    ] = False,
+) -> None:
+    OnceCommand.debug = debug
+    load_plugins(plugin)

@@ -48,29 +48,28 @@ def mine_command(
 
     With --scorer coarse to fine, as EqSim does for ITM models; without it the nearest images alone, as NegCLIP does.
     """
-    from tellapart.models.deferred import find_deferred
-    from tellapart.models.options import ModelOptions
-    from tellapart.train.mining.negatives import MiningSettings, coarse_to_fine, nearest_images
-    from tellapart.train.rows import images_root, read_rows, write_rows
+    from tellapart.api.negatives import MiningOptions, mine
 
-    root = images_root(rows, images)
-    source = read_rows([rows], Path(), None if images is None else str(images), limit=limit, outside=outside)
+    options = MiningOptions(scorer, reading, nearest, negatives, hard, device, seed)
     with (
         open_store(cache) as store,
         interruptible(partial(kept_embeddings, store), quiet=quiet) as progress,
     ):
-        features = find_deferred(model, ModelOptions(device=device), store)
-        update = progress.callback(out.name)
-        if scorer is None:
-            mined = nearest_images(source, features, store=store, count=nearest or 3, progress=update)
-        else:
-            settings = MiningSettings(nearest or 128, negatives, hard, seed)
-            judge = find_deferred(scorer, ModelOptions(device=device, reading=reading), store)
-            mined = coarse_to_fine(source, features, judge, store=store, settings=settings, progress=update)
-    write_rows(out, mined, root, outside=outside)
+        mined = mine(
+            rows,
+            model,
+            out,
+            options=options,
+            images=images,
+            outside_images=outside,
+            limit=limit,
+            store=store,
+            progress=progress.callback,
+        )
     if as_json:
-        print_json({"out": str(out), "rows": len(mined), "images": str(root)})
+        print_json({"out": str(out), "rows": mined.rows, "images": str(mined.images)})
     else:
         print(
-            f"{len(mined):,} rows in {out}; their image paths are relative to {root} (data.images of a training file)"
+            f"{mined.rows:,} rows in {out}; their image paths are relative to {mined.images} (data.images of a "
+            "training file)"
         )

@@ -1,23 +1,32 @@
-"""Commands whose options of one value are given once: the parser would take the last of several without a word."""
+"""What every command does: options of one value are given once, and any command takes `--plugin` and `--debug`."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from typer.core import TyperCommand
 
-__all__ = ["OnceCommand"]
+__all__ = ["OnceCommand", "load_plugins"]
 
 
 class OnceCommand(TyperCommand):
-    """A command that refuses an option of one value that is given twice."""
+    """A command that refuses an option of one value that is given twice, where the parser would take the last.
+
+    Attributes:
+        debug: whether an error shows its traceback, in this process.
+    """
+
+    debug: ClassVar[bool] = False
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of a command line.
 
         Raises:
             UsageError: an option of one value is given twice.
+            PluginError: a plugin cannot be loaded.
         """
+        args = self._take_shared(ctx, list(args))
         _, _, given = self.make_parser(ctx).parse_args(args=list(args))
         seen = set()
         for parameter in given:
@@ -27,3 +36,31 @@ class OnceCommand(TyperCommand):
                 ctx.fail(f"{name} is given twice; give it once")
             seen.add(parameter.name)
         return super().parse_args(ctx, args)
+
+    def _take_shared(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take out what the help of `tellapart` itself says that any command takes."""
+        rest: list[str] = []
+        plugins: list[str] = []
+        words = iter(args)
+        for word in words:
+            if word == "--":
+                return [*rest, word, *words]
+            if word == "--debug":
+                OnceCommand.debug = True
+            elif word == "--plugin":
+                plugins.append(next(words, "") or ctx.fail("Option '--plugin' requires an argument"))
+            elif word.startswith("--plugin="):
+                plugins.append(word.partition("=")[2])
+            else:
+                rest.append(word)
+        load_plugins(plugins)
+        return rest
+
+
+def load_plugins(names: Sequence[str] | None) -> None:
+    """Load the plugins that `--plugin` names."""
+    if names:
+        from tellapart.api.plugins import load_plugin
+
+        for name in names:
+            load_plugin(name)

@@ -41,10 +41,12 @@ def plot_command(
     as_json: Json = False,
 ) -> None:
     """Draw a picture for a paper: vector, legible in grey and to colour-blind eyes, the same bytes each time."""
-    from tellapart.report.plots.prepare import PlotSettings, prepare_plot
-    from tellapart.report.plots.style import write_picture
+    from tellapart.api.interchange import plot
 
-    settings = PlotSettings(
+    plot(
+        kind,
+        runs,
+        out,
         benchmarks=tuple(benchmark or ()),
         metrics=tuple(metric or ()),
         item=item,
@@ -55,7 +57,6 @@ def plot_command(
         labels=labels_of(label),
         sort=sort,
     )
-    write_picture(out, prepare_plot(kind, runs, settings))
     if as_json:
         print_json({"kind": kind, "out": str(out)})
     else:

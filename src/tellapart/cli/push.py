@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -25,31 +24,22 @@ def push_command(
     as_json: Json = False,
 ) -> None:
     """Propose a run's results to its model's page on the hub, as a pull request. The token is read from HF_TOKEN."""
-    from tellapart.benchmarks.find import find_benchmark
-    from tellapart.records.run_folder import read_result
-    from tellapart.report.interchange.hub_files import files_of_benchmark, files_of_run
-    from tellapart.report.interchange.push import HubRepository
+    from tellapart.api.push import push
 
-    repository = HubRepository(repo, "dataset" if benchmark else "model")
-    if benchmark:
-        proposed = files_of_benchmark(find_benchmark(source), config=config, split=split)
-    else:
-        alone = dry_run and repository.offline
-        proposed = files_of_run(read_result(Path(source)), (lambda _: None) if alone else repository.read)
-        if alone:
-            print(f"warning: HF_HUB_OFFLINE is set: as for a page without a card: {repository.page}", file=sys.stderr)
-    request = None if dry_run else repository.propose(proposed)
+    done = push(source, repo, benchmark=benchmark, config=config, split=split, dry_run=dry_run)
+    if done.unseen:
+        print(f"warning: HF_HUB_OFFLINE is set: as for a page without a card: {done.page}", file=sys.stderr)
     if as_json:
-        about = {"repository": repository.page, "left_out": proposed.left_out, "pull_request": request}
-        print_json({**about, "files": dict(proposed.files)})
+        about = {"repository": done.page, "left_out": done.files.left_out, "pull_request": done.request}
+        print_json({**about, "files": dict(done.files.files)})
         return
     if dry_run:
-        for path, text in proposed.files.items():
+        for path, text in done.files.files.items():
             typer.echo(f"==> {path}\n{text}")
-    elif request is None:
-        typer.echo(f"{repository.page} has these files as they are: nothing to propose")
+    elif done.request is None:
+        typer.echo(f"{done.page} has these files as they are: nothing to propose")
     else:
-        typer.echo(f"pull request: {request}")
-    if proposed.left_out:
-        names = ", ".join(proposed.left_out)
+        typer.echo(f"pull request: {done.request}")
+    if done.files.left_out:
+        names = ", ".join(done.files.left_out)
         typer.echo(f"not in .eval_results, which knows only datasets on the hub: {names}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from tellapart.cli.invocation import command_line, interruptible, kept_embeddings, new_run_folder, open_store
+from tellapart.cli.invocation import command_line, interruptible, new_run_folder, open_store
 from tellapart.cli.options import (
     Bundle,
     Cache,
@@ -28,9 +28,6 @@ from tellapart.cli.options import (
     Strict,
 )
 from tellapart.cli.show import show_run
-
-if TYPE_CHECKING:
-    from tellapart.models.store import EmbeddingStore
 
 __all__ = ["run_command"]
 
@@ -79,43 +76,34 @@ def run_command(
 
     Without arguments: the default model and the reference models on the embedded demo, offline.
     """
-    from tellapart.benchmarks.locations import Locations
-    from tellapart.evaluation.distributed import run_in_ranks
-    from tellapart.evaluation.run import Settings
+    from tellapart.api.evaluate import describe_kept, evaluate
 
-    chosen: dict[str, Any] = {"models": tuple(model)} if model else {}
-    chosen |= {"benchmarks": tuple(benchmark)} if benchmark else {}
-    chosen |= {"names": tuple(name or ()), "place": Locations(data, images, outside)}
-    settings = Settings(
-        **chosen,
-        limit=limit,
-        batch_size=batch_size,
-        device=device,
-        dtype=dtype,
-        reading=reading,
-        regions=regions,
-        seed=seed,
-        strict=strict,
-    )
     folder = out or new_run_folder()
     command = command_line()
     again = command if out else f"{command} --out {shlex.quote(str(folder))}"
     with (
         open_store(cache, in_memory=no_cache) as store,
-        interruptible(partial(_kept, folder, store), again=again, quiet=quiet) as progress,
+        interruptible(partial(describe_kept, folder, store), again=again, quiet=quiet) as progress,
     ):
-        leads = run_in_ranks(settings, folder, store=store, command=command, progress=progress.callback)
-    if leads:  # of several ranks the first shows the run
-        show_run(folder, bundle=bundle, outside=outside, as_json=as_json)
-
-
-def _kept(folder: Path, store: EmbeddingStore) -> str | None:
-    """Say what an interrupted run has left: records of what was finished, and embeddings of the rest in a store."""
-    from tellapart.records.run_folder import RESULTS, find_runs, read_result
-
-    runs = find_runs(folder) if (folder / RESULTS).is_file() else []  # the subject's record is the first
-    finished = sum(len(read_result(each).benchmarks) for each in runs)
-    if not finished:
-        return kept_embeddings(store)
-    results = f"{finished:,} finished {'result is' if finished == 1 else 'results are'} kept in {folder}"
-    return f"{results}; {kept_embeddings(store) or 'of the others nothing is (--no-cache)'}"
+        measured = evaluate(
+            model,
+            benchmark or "demo",
+            out=folder,
+            limit=limit,
+            data=data,
+            images=images,
+            outside_images=outside,
+            cache=store,
+            progress=progress.callback,
+            command=command,
+            names=tuple(name or ()),
+            batch_size=batch_size,
+            device=device,
+            dtype=dtype,
+            reading=reading,
+            regions=regions,
+            seed=seed,
+            strict=strict,
+        )
+    if measured.leads:  # of several ranks the first shows the run
+        show_run(measured, bundle=bundle, outside=outside, as_json=as_json)

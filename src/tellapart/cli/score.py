@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, cast, get_args
+from typing import Annotated
 
 import typer
 
@@ -46,24 +46,23 @@ def score_command(
 
     Files of further benchmarks join the same run folder: in this command, or in a later one with the same --name.
     """
-    from tellapart.benchmarks.locations import Locations
-    from tellapart.data.scores import ScoreKind
-    from tellapart.errors import ScoreError
-    from tellapart.evaluation.score_files import run_scores
+    from tellapart.api.evaluate import score
 
-    if kind is not None and kind not in get_args(ScoreKind):
-        raise ScoreError(f"--kind {kind}: use one of {', '.join(get_args(ScoreKind))}")
-    folder = run_scores(
-        _files_of(benchmark, scores),
-        out or new_run_folder(),
-        kind=cast(ScoreKind | None, kind),
+    files = _files_of(benchmark, scores)
+    measured = score(
+        None,
+        files,
         name=name,
+        kind=kind,
+        out=out or new_run_folder(),
+        data=data,
+        images=images,
+        outside_images=outside,
         seed=seed,
-        command=command_line(),
         strict=strict,
-        place=Locations(data, images, outside),
+        command=command_line(),
     )
-    show_run(folder, bundle=bundle, outside=outside, as_json=as_json)
+    show_run(measured, bundle=bundle, outside=outside, as_json=as_json)
 
 
 def _files_of(benchmark: str | None, scores: list[str]) -> dict[str, Path]:

@@ -44,13 +44,16 @@ def table_command(
     out: Annotated[Path | None, typer.Option("--out", help="Write the table there instead of printing it.")] = None,
 ) -> None:
     """Lay runs out as the papers do: the best bold, models that the items do not tell apart from it marked."""
-    from tellapart.records.run_folder import write_text_file
-    from tellapart.report.paper_tables.layouts import TableSettings, lay_out
-    from tellapart.report.paper_tables.writing import write_csv, write_json, write_latex, write_markdown
+    from tellapart.api.interchange import paper_table
 
     if latex + markdown + as_csv + as_json > 1:
         raise RunError("--latex, --markdown, --csv and --json: a table is written in one format; choose one")
-    settings = TableSettings(
+    text = paper_table(
+        runs,
+        "json" if as_json else "latex" if latex else "csv" if as_csv else "markdown",
+        layout=layout,
+        intervals=intervals,
+        out=out,
         benchmarks=tuple(benchmark or ()),
         average=average,
         costs=costs,
@@ -59,14 +62,7 @@ def table_command(
         with_tiers=not (no_tiers or as_csv),
         seed=seed,
     )
-    paper_table = lay_out(runs, layout, settings)
-    if as_json:
-        text = write_json(paper_table)
-    else:
-        write = write_latex if latex else write_csv if as_csv else write_markdown
-        text = write(paper_table, intervals=intervals)
     if out is None:
         typer.echo(text, nl=False)
     else:
-        write_text_file(out, text)
         print_json({"out": str(out)}) if as_json else print(f"table: {out}")

@@ -32,25 +32,26 @@ def time_command(
     as_json: Json = False,
 ) -> None:
     """Measure what models cost: latency of one pair by part, throughput, parameters, FLOPs, memory."""
-    from tellapart.benchmarks.locations import Locations
-    from tellapart.evaluation.timing import TimingSettings, time_models
-    from tellapart.records.timing_record import write_timings
+    from tellapart.api.costs import measure_costs
     from tellapart.report.timings import print_timings
 
-    settings = TimingSettings(
-        benchmark=benchmark,
-        repeats=repeats,
-        warm_up=warm_up,
-        batch_size=batch_size,
-        device=device,
-        dtype=dtype,
-        reading=reading,
-        place=Locations(data, images, outside),
-    )
     with interruptible(quiet=quiet) as progress:
-        timings = time_models(model, settings, command=command_line(), progress=progress.callback("timing"))
-    if out is not None:
-        write_timings(out, timings)
+        timings = measure_costs(
+            model,
+            benchmark,
+            out=out,
+            data=data,
+            images=images,
+            outside_images=outside,
+            progress=progress.callback,
+            command=command_line(),
+            repeats=repeats,
+            warm_up=warm_up,
+            batch_size=batch_size,
+            device=device,
+            dtype=dtype,
+            reading=reading,
+        )
     if as_json:
         print_json(timings.model_dump(mode="json", by_alias=True))
     else:

@@ -6,17 +6,12 @@ import shlex
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tellapart.cli.invocation import interruptible
 from tellapart.cli.options import Json, Quiet, print_json
-from tellapart.errors import DataError
-
-if TYPE_CHECKING:
-    from tellapart.train.config import TrainConfig
-    from tellapart.train.training_run import FinishedRun
 
 __all__ = ["train_command"]
 
@@ -42,46 +37,21 @@ def train_command(
     as_json: Json = False,
 ) -> None:
     """Train a model to tell pairs apart; killed in whatever way, --resume goes on with the same numbers."""
-    from tellapart.report.training import print_seeds, print_trained, seeds_json, trained_json
-    from tellapart.report.training_page import PAGE, write_training_report
-    from tellapart.train.config import read_config
-    from tellapart.train.seeds import read_seeds, train_seeds
-    from tellapart.train.training_run import run_training
+    from tellapart.api.train import default_folder, describe_kept, train
 
-    chosen = read_config(config)
-    if against is not None and seeds is None:
-        raise DataError("--against compares seeds; give --seeds N too")
-    others = None if against is None else read_seeds(against)
-    folder = out or Path("runs") / f"train-{chosen.name}"
+    folder = default_folder(config, out)
     arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
     again = shlex.join(["tellapart", *arguments, "--resume"])
-    with interruptible(partial(_kept, folder), again=again, quiet=quiet) as progress:
-
-        def train_once(settings: TrainConfig, out: Path) -> FinishedRun:
-            update = progress.callback(f"{settings.name}, seed {settings.seed}")
-            finished = run_training(
-                settings, config.parent, out, resume=resume, limit=limit, allow_leak=allow_leak, progress=update
-            )
-            if finished.record is not None:
-                write_training_report(out, finished.record, outside=settings.data.outside_images)
-            return finished
-
-        if seeds is None:
-            finished = train_once(chosen, folder)
-        else:
-            records = train_seeds(chosen, folder, seeds, train_once, resume=resume, limit=limit)
-    if seeds is not None:
-        if records:  # of several ranks the first prints
-            print_json(seeds_json(records, others)) if as_json else print_seeds(records, others)
-    elif finished.record is not None:
-        shown = finished.record, folder / PAGE
-        print_json(trained_json(*shown)) if as_json else print_trained(*shown)
-
-
-def _kept(folder: Path) -> str | None:
-    """Say what an interrupted training run has left; of several seeds, of those that were begun."""
-    from tellapart.train.run_files import RunFiles
-
-    parts = [RunFiles(seed).describe_kept() for seed in sorted(folder.glob("seed-*"))]
-    parts.append(RunFiles(folder).describe_kept())
-    return "; ".join(part for part in parts if part) or None
+    with interruptible(partial(describe_kept, folder), again=again, quiet=quiet) as progress:
+        trained = train(
+            config,
+            folder,
+            resume=resume,
+            limit=limit,
+            allow_leak=allow_leak,
+            seeds=seeds,
+            against=against,
+            progress=progress.callback,
+        )
+    if trained.records:  # of several ranks the first prints
+        print_json(trained.to_json()) if as_json else trained.show()

@@ -17,6 +17,7 @@ from tellapart.data.imagefolder import fields_of
 from tellapart.data.images import check_reference, resolve
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.data.paths import as_path
 from tellapart.data.rows import read_csv, read_jsonl, read_object
 from tellapart.data.validation import Problem
 from tellapart.errors import DataError, quote
@@ -29,7 +30,7 @@ _KNOWN = f"a pair set is a folder with {LISTINGS[0]}, {LISTINGS[1]} or {LISTINGS
 _FIELDS = tuple(Item.model_fields)
 
 
-def read_pair_set(folder: Path, name: str | None = None, find: Callable[[str], Path] | None = None) -> PairSet:
+def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[str], Path] | None = None) -> PairSet:
     """Read a pair set's folder; every image must be there, none is decoded yet.
 
     `pairs.jsonl` is tellapart's own format: one object a line with the fields of `Item`, images relative to the folder.
@@ -48,6 +49,7 @@ def read_pair_set(folder: Path, name: str | None = None, find: Callable[[str], P
     >>> len(pairs), pairs.shape, pairs.card["licence"]
     (36, (2, 2), 'Apache-2.0')
     """
+    folder = as_path(folder, "folder")
     if not folder.is_dir():
         raise DataError(f"no folder {str(folder)!r}; {_KNOWN}")
     listing = next((folder / file for file in LISTINGS if (folder / file).is_file()), None)
@@ -75,7 +77,7 @@ def read_pair_set(folder: Path, name: str | None = None, find: Callable[[str], P
 
 
 def write_pair_set(
-    folder: Path,
+    folder: Path | str,
     items: Iterable[Item],
     images: Mapping[str, bytes],
     card: Mapping[str, Any],
@@ -103,6 +105,7 @@ def write_pair_set(
     ...     sorted(path.name for path in Path(folder, "one").iterdir())
     ['card.json', 'images', 'pairs.jsonl']
     """
+    folder = as_path(folder, "folder")
     pairs = PairSet(folder.name, tuple(items), folder)
     _check_images(pairs.items, images)
     rows = [_json(item.model_dump(), f"item {quote(item.id, 200)}") for item in pairs.items]

@@ -25,6 +25,7 @@ from tellapart.errors import RunError, StoreError, TellapartError, first_line
 from tellapart.evaluation.evaluate import plan, prepare
 from tellapart.evaluation.run import Settings, resolve, run
 from tellapart.models.deferred import Deferred
+from tellapart.models.function import is_stored
 from tellapart.models.shard import Shard
 from tellapart.models.store import EmbeddingStore
 from tellapart.models.torch_backend import import_torch
@@ -232,7 +233,7 @@ def _compute(settings: Settings, rank: Rank, shard: Shard, progress: Callable[[s
         for model in models:
             loaded = model.load() if isinstance(model, Deferred) else model
             part = ready.task.part_of(loaded, ready.records, rank.number, rank.of)
-            if part is not None:
+            if part is not None and is_stored(loaded):  # else rank 0 computes it anew
                 report = progress(f"{model.name} on {benchmark.name}") if progress else None
                 _, run_task = plan(loaded, benchmark)
                 run_task(loaded, part, replace(ready.session, batch_size=settings.batch_size, progress=report))

@@ -17,6 +17,7 @@ from tellapart.data.progress import Progress
 from tellapart.errors import DataError, MetricError, RunError
 from tellapart.evaluation.tabulate import tabulate_units
 from tellapart.models.deferred import Deferred
+from tellapart.models.function import is_stored
 from tellapart.models.protocols import Model
 from tellapart.models.store import EmbeddingStore
 from tellapart.records.result import BenchmarkResult, Sample
@@ -173,7 +174,10 @@ def evaluate(
     started = time.monotonic()
     subject, run = plan(model, ready.benchmark)
     cut_before = _texts_cut(subject)
-    predictions = run(subject, ready.records, replace(ready.session, batch_size=batch_size, progress=progress))
+    session = replace(ready.session, batch_size=batch_size, progress=progress)
+    if not is_stored(subject):
+        session = replace(session, store=EmbeddingStore(None))
+    predictions = run(subject, ready.records, session)
     evaluation = evaluate_predictions(ready, predictions, origin=str(ready.benchmark.picture_root()), seed=seed)
     notes = evaluation.result.notes
     if cut := _texts_cut(subject) - cut_before:

@@ -89,7 +89,7 @@ def keep(
     Raises:
         RunError: they cannot be written.
     """
-    own = None if benchmark.own is None else locate(benchmark.own, folder)
+    own = None if benchmark.own is None else locate(benchmark.own, folder, hashed=benchmark.own.suffix == ".py")
     # The samples first: a record never names a benchmark whose samples are not there.
     samples = write_samples(folder, benchmark.name, evaluation.samples)
     record = evaluation.result.model_copy(update={"own": own, "file": file, "samples": samples})

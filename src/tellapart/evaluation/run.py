@@ -13,16 +13,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any, TypeVar
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark, tell_apart
+from tellapart.benchmarks.given import as_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
+from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import RunError
 from tellapart.evaluation.evaluate import Prepared, chosen, evaluate, plan, prepare
 from tellapart.evaluation.resume import keep, take_up
 from tellapart.models.deferred import Deferred, find_deferred
+from tellapart.models.function import as_model, is_stored
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
 from tellapart.models.store import EmbeddingStore
@@ -32,11 +36,16 @@ from tellapart.records.run_folder import beside, locate
 __all__ = ["Settings", "distinct_names", "expect_distinct", "resolve", "run", "run_record"]
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The settings of a run.
 
     Attributes:
+        models: names, objects of a protocol, or functions of an image and a text, as `as_model` takes them.
+        benchmarks: names, declarations or pair sets.
         names: what results call the models, in their order; each as it names itself if none is given.
         limit: a number or a share of items; None for all.
         batch_size: images, texts or pairs encoded together, what suits the model and its device if None; changes no
@@ -53,9 +62,9 @@ class Settings:
     ('demo',)
     """
 
-    models: tuple[str, ...] = (DEFAULT_MODEL, *REFERENCES)
+    models: tuple[str | Model | Callable[..., Any], ...] = (DEFAULT_MODEL, *REFERENCES)
     names: tuple[str, ...] = ()
-    benchmarks: tuple[str, ...] = ("demo",)
+    benchmarks: tuple[str | Benchmark | PairSet, ...] = ("demo",)
     limit: str | None = None
     batch_size: int | None = None
     device: str = "cpu"
@@ -104,8 +113,8 @@ def run(
     1.0
     """
     benchmarks, models = resolve(settings, store)
-    records = _records(models, settings)
-    folders = [out, *(beside(out, record.name) for record in records[1:])]
+    records = _records(models, settings, out)
+    folders = _folders(out, [record.name for record in records])
     with ExitStack() as held:
         results = []
         for folder, record in zip(folders, records, strict=True):
@@ -129,7 +138,10 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark],
     if settings.names and len(expect_distinct(settings.names, "--name")) != len(settings.models):
         raise RunError(f"{len(settings.names)} --name for {len(settings.models)} models; name each -m, in its order")
     benchmarks = tell_apart(
-        [find_benchmark(name, settings.place) for name in expect_distinct(settings.benchmarks, "-b")],
+        [
+            find_benchmark(each, settings.place) if isinstance(each, str) else as_benchmark(each, settings.place)
+            for each in expect_distinct(settings.benchmarks, "-b")
+        ],
         lambda benchmark: prepare(benchmark, store=store).fingerprint,
     )
     options = ModelOptions(
@@ -139,7 +151,10 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark],
         reading=settings.reading,
         regions=settings.regions,
     )
-    models = [find_deferred(name, options, store) for name in expect_distinct(settings.models, "-m")]
+    models = [
+        find_deferred(each, options, store) if isinstance(each, str) else as_model(each)
+        for each in expect_distinct(settings.models, "-m")
+    ]
     chosen(1, settings.limit)
     for model in models:
         for benchmark in benchmarks:
@@ -147,13 +162,19 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark],
     return benchmarks, models
 
 
-def distinct_names(own: Sequence[str], typed: Sequence[str]) -> list[str]:
+def distinct_names(own: Sequence[str], typed: Sequence[object]) -> list[str]:
     """Name each model as it names itself, or as the user did where two would share a name (two checkpoints of one)."""
-    return [typed_name if own.count(name) > 1 else name for name, typed_name in zip(own, typed, strict=True)]
+    return [
+        typed_name if own.count(name) > 1 and isinstance(typed_name, str) else name
+        for name, typed_name in zip(own, typed, strict=True)
+    ]
 
 
-def _records(models: Sequence[Model], settings: Settings) -> list[ModelRecord]:
+def _records(models: Sequence[Model], settings: Settings, out: Path) -> list[ModelRecord]:
     names = settings.names or distinct_names([model.name for model in models], settings.models)
+    if alike := {name for name in names if names.count(name) > 1}:
+        raise RunError(f"{names.count(min(alike))} models call themselves {min(alike)!r}; tell them apart: names=(...)")
+    folders = _folders(out, names)
     return [
         ModelRecord(
             name=name,
@@ -162,9 +183,14 @@ def _records(models: Sequence[Model], settings: Settings) -> list[ModelRecord]:
             dtype=None if settings.dtype == "float32" else settings.dtype,
             reading=settings.reading,
             prompt=getattr(getattr(model, "prompt", None), "label", None),
+            file=None if (file := getattr(model, "file", None)) is None else locate(file, folder, hashed=True),
         )
-        for name, model in zip(names, models, strict=True)
+        for name, model, folder in zip(names, models, folders, strict=True)
     ]
+
+
+def _folders(out: Path, names: Sequence[str]) -> list[Path]:
+    return [out, *(beside(out, name) for name in names[1:])]
 
 
 #: What the model families compute with, where it is installed.
@@ -200,21 +226,22 @@ def _version(distribution: str) -> str:
         return _ABSENT
 
 
-def expect_distinct(names: Sequence[str], option: str) -> Sequence[str]:
-    """Return the names that an option was given.
+def expect_distinct(names: Sequence[T], option: str) -> Sequence[T]:
+    """Return the names that an option was given; objects among them are distinct by what they are called.
 
     Raises:
         RunError: one of them is repeated.
     """
-    if repeated := {name for name in names if names.count(name) > 1}:
+    typed = [name for name in names if isinstance(name, str)]
+    if repeated := {name for name in typed if typed.count(name) > 1}:
         raise RunError(f"{option} {min(repeated)} is named twice; name each once")
     return names
 
 
 def _advance(result: Result, model: Model, ready: Prepared, folder: Path, progress: Progress | None) -> Result:
-    """Measure one benchmark and keep it, unless the record holds it already."""
+    """Measure one benchmark and keep it, unless the record holds it already, of a model that says what it is."""
     finished = result.benchmarks.get(ready.benchmark.name)
-    if finished is None:
+    if finished is None or not is_stored(model):
         run = result.run
         evaluation = evaluate(model, ready, batch_size=run.batch_size, seed=run.seed, progress=progress)
         return keep(folder, result, ready.benchmark, evaluation)

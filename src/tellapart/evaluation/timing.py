@@ -171,7 +171,12 @@ class _Bench:
 
 
 def time_models(
-    names: Sequence[str], settings: TimingSettings | None = None, *, command: str = "", progress: Progress | None = None
+    names: Sequence[str],
+    settings: TimingSettings | None = None,
+    *,
+    command: str = "",
+    progress: Progress | None = None,
+    prepare: Callable[[], object] | None = None,
 ) -> Timings:
     """Time models, each in a process of its own: none finds another's memory, threads or caches.
 
@@ -180,6 +185,7 @@ def time_models(
         settings: how; the defaults if not given.
         command: the command line, for the record.
         progress: gets "models", how many are done, and the total.
+        prepare: called first in each process: it loads again what the user has added to this one.
 
     Raises:
         TellapartError: a name is unknown, a model's process dies, or as `time_model`.
@@ -191,7 +197,7 @@ def time_models(
     for done, name in enumerate(names):
         if progress is not None:
             progress("models", done, len(names))
-        timings.append(_time_apart(name, settings))
+        timings.append(_time_apart(name, settings, prepare))
     if progress is not None:
         progress("models", len(names), len(names))
     models = tuple(
@@ -201,9 +207,9 @@ def time_models(
     return Timings(started=started, command=command, versions=versions(), models=models)
 
 
-def _time_apart(name: str, settings: TimingSettings) -> Timing:
+def _time_apart(name: str, settings: TimingSettings, prepare: Callable[[], object] | None) -> Timing:
     # Spawned, not forked: a fork would begin with this process's memory and with threads that it does not have.
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=prepare) as pool:
         try:
             return pool.submit(time_model, name, settings).result()
         except BrokenProcessPool as error:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tellapart.catalog import load as load_from_catalog
 from tellapart.catalog import names
-from tellapart.errors import ModelError, UnknownNameError
+from tellapart.errors import ModelError, UnknownNameError, quote
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
 from tellapart.models.protocols import Model
@@ -59,6 +59,8 @@ def find_prefix(name: str) -> ModelPrefix | None:
         UnknownNameError: the name begins with a prefix that is not known, or is a path that needs one.
         ModelError: another package installed something under that prefix that is no `ModelPrefix`.
     """
+    if not isinstance(name, str):
+        raise UnknownNameError(f"find_model({quote(name)}): {type(name).__name__} is no name; give a text")
     head, colon, _ = name.partition(":")
     if colon and head + colon in names("prefix"):
         return _load_prefix(head + colon)

@@ -1,4 +1,4 @@
-"""Protocols of models: one of the first six makes an object a model; the others are optional and make it faster.
+"""Protocols of models: one of the first seven makes an object a model; the others are optional and make it faster.
 
 A model is any object with the attributes and methods of a protocol; nothing needs to be inherited.
 """
@@ -19,6 +19,7 @@ __all__ = [
     "Generator",
     "ImagePreparer",
     "KeyReader",
+    "MatrixScorer",
     "Model",
     "PairScorer",
     "Pixels",
@@ -108,6 +109,17 @@ class KeyReader(Model, Protocol):
 
     def score_item(self, item: Item) -> NDArray[np.float32]:
         """Score every image of the item against every text: float32 `(images, texts)`."""
+
+
+@runtime_checkable
+class MatrixScorer(Model, Protocol):
+    """Reads an item's images and texts together: a score may depend on what it is beside. For minimal pairs alone.
+
+    It is asked item by item, and nothing that it says is kept: the same pair may get another score in another item.
+    """
+
+    def score_matrix(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
+        """Score every image of one item against every text of it: float32 `(images, texts)`."""
 
 
 @runtime_checkable

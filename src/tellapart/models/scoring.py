@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from tellapart.models.protocols import (
     DualEncoder,
     Generator,
     KeyReader,
+    MatrixScorer,
     Model,
     PairScorer,
     Pixels,
@@ -151,6 +153,8 @@ def _compute(job: Job) -> NDArray[np.float32]:
             return _score_texts(job, model)
         case DualEncoder():
             return _encode(job, model)
+        case MatrixScorer():
+            return _score_matrices(job, model)
         case PairScorer():
             return _score_pairs(job, model.score_pairs)
         case Generator():
@@ -162,7 +166,8 @@ def _compute(job: Job) -> NDArray[np.float32]:
 def _no_model(thing: object) -> ModelError:
     return ModelError(
         f"{type(thing).__name__} is no model that can be scored; it must have a name, a fingerprint, a kind, and one "
-        "of encode_images with encode_texts and similarity, score_pairs, score_texts, log_likelihoods or score_item"
+        "of encode_images with encode_texts and similarity, score_pairs, score_matrix, score_texts, log_likelihoods or "
+        "score_item"
     )
 
 
@@ -171,6 +176,28 @@ def _read_keys(job: Job, model: KeyReader) -> NDArray[np.float32]:
     for position, item in enumerate(job.pairset.items):
         values[position] = job.check(model.score_item(item), job.pairset.shape, [item.id])
         job.progress("items", position + 1, len(values))
+    return values
+
+
+def _score_matrices(job: Job, model: MatrixScorer) -> NDArray[np.float32]:
+    """Ask item by item; an image is in memory from its first item to its last."""
+    values = job.empty()
+    held: dict[str, Any] = {}
+    last = {image: position for position, item in enumerate(job.pairset.items) for image in item.images}
+    with job.reader(lambda images: [True] * len(images)) as reader:
+        images = iter(reader)
+        for position, item in enumerate(job.pairset.items):
+            while not held.keys() >= set(item.images):
+                one = next(images)
+                held[one.reference] = one.pixels
+            matrix = model.score_matrix([held[image] for image in item.images], item.texts)
+            values[position] = job.check(matrix, job.pairset.shape, [item.id])
+            for image in {image for image in item.images if last[image] == position}:
+                del held[image]
+            job.progress("items", position + 1, len(values))
+        job.store.put_pixel_hashes(reader.take_new_hashes())
+    job.count_distinct()
+    job.counts["pairs_scored"] = values.size
     return values
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.models.protocols import DualEncoder, KeyReader, Model, TextScorer
+from tellapart.models.protocols import DualEncoder, KeyReader, MatrixScorer, Model, TextScorer
 from tellapart.models.store import EmbeddingStore, Key
 from tellapart.models.store_rows import Table
 
@@ -56,8 +56,8 @@ def own_part(model: Model, pairs: PairSet, rank: int, ranks: int) -> PairSet | N
     moves it. For a dual encoder each image and each text is computed by one process, paired with any other; for a model
     that reads both together, each pair is computed by the process of its image.
     """
-    if isinstance(model, KeyReader):
-        return None  # it computes nothing, and no store keeps its scores
+    if isinstance(model, KeyReader | MatrixScorer):
+        return None  # no store keeps its scores
     if isinstance(model, TextScorer | DualEncoder):
         texts = [text for text in _distinct(pairs, "texts") if _owner(text, ranks) == rank]
         images = [image for image in _distinct(pairs, "images") if _owner(image, ranks) == rank]

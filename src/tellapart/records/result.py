@@ -197,6 +197,7 @@ class ModelRecord(Record):
         dtype: what it computed in, where that can be chosen.
         reading: which of its readings was scored, if one was asked for.
         prompt: name and version of the prompt, where it is asked in words.
+        file: the user's own file of Python that defines it, if it is in one.
     """
 
     name: str
@@ -205,6 +206,7 @@ class ModelRecord(Record):
     dtype: str | None = None
     reading: str | None = None
     prompt: str | None = None
+    file: Located | None = None
 
     @property
     def system(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from tellapart.catalog import REFERENCES
 from tellapart.data.atomic import atomic_file
+from tellapart.data.paths import as_path
 from tellapart.data.strict_json import decode_text, first_repeated, parse_json, read_whole
 from tellapart.data.validation import Problem
 from tellapart.errors import RunError, quote
@@ -130,7 +131,7 @@ def write_result(folder: Path, result: Result) -> None:
     write_text_file(folder / RESULTS, text.removesuffix("\n}") + f",\n {last}\n}}\n")
 
 
-def read_result(folder: Path) -> Result:
+def read_result(folder: Path | str) -> Result:
     """Read a run folder's record.
 
     Raises:
@@ -142,6 +143,7 @@ def read_result(folder: Path) -> Result:
     >>> read_result(folder).benchmarks["demo"].metrics["group_score"].value
     1.0
     """
+    folder = as_path(folder, "folder", RunError)
     missing = f"{folder} has no {RESULTS}; name a run folder that `tellapart run --out` wrote"
     return read_record(folder / RESULTS, Result, missing=missing, refusal=_UNREADABLE)
 
@@ -206,7 +208,7 @@ def write_samples(folder: Path, benchmark: str, samples: Iterable[Sample]) -> Sa
     return _describe(text)
 
 
-def read_samples(folder: Path, benchmark: str, record: BenchmarkResult | None = None) -> list[Sample]:
+def read_samples(folder: Path | str, benchmark: str, record: BenchmarkResult | None = None) -> list[Sample]:
     """Read every raw score and per-item outcome of one benchmark of a run.
 
     Args:
@@ -223,6 +225,7 @@ def read_samples(folder: Path, benchmark: str, record: BenchmarkResult | None = 
     >>> [(sample.id, sample.outcomes["acc"]) for sample in read_samples(folder, "demo")]
     [('a', 1.0)]
     """
+    folder = as_path(folder, "folder", RunError)
     path = samples_path(folder, benchmark)
     text = _read(path, f"{path} is missing; the run was cut off, or the folder was copied in part")
     if not text.endswith("\n"):

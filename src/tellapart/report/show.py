@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "WrittenReport",
+    "on_the_same_items",
     "print_gaps",
     "print_gates",
     "print_runs",
@@ -128,7 +129,7 @@ def print_runs(folder: Path, report: WrittenReport) -> None:
         RunError: the folder is no run.
     """
     all_results = [read_result(each) for each in find_runs(folder)]
-    for benchmark, results in _on_the_same_items(all_results):
+    for benchmark, results in on_the_same_items(all_results):
         # A reference model's deviations tell nothing about the others; a run of them alone still shows them.
         own = [result for result in results if result.model.name not in REFERENCES] or results
         breakdown, equivariance = breakdown_table(own[0], benchmark), equivariance_table(own, benchmark)
@@ -164,7 +165,7 @@ def _paper_table(results: Sequence[Result], benchmark: str) -> Table | None:
     return layout
 
 
-def _on_the_same_items(results: Sequence[Result]) -> list[tuple[str, list[Result]]]:
+def on_the_same_items(results: Sequence[Result]) -> list[tuple[str, list[Result]]]:
     """Group results by benchmark and content: one table never holds runs on different items."""
     groups: dict[tuple[str, str], list[Result]] = {}
     for result in results:

@@ -16,8 +16,9 @@ def console() -> Console:
     from rich.console import Console
 
     # Without a terminal rich assumes 80 columns, and would fold a table that someone pipes into a file.
-    own = Console()
-    return own if own.is_terminal else Console(width=120)
+    # In a notebook it would draw boxes of its own in place of printing.
+    own = Console(force_jupyter=False)
+    return own if own.is_terminal else Console(width=120, force_jupyter=False)
 
 
 def print_lines(*lines: str) -> None:

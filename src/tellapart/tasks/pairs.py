@@ -26,7 +26,7 @@ from tellapart.metrics.ties import tied_comparisons
 from tellapart.models.content_hash import image_hashes
 from tellapart.models.deferred import Deferred
 from tellapart.models.external import created_ties, read_raw_scores, round_scores
-from tellapart.models.protocols import Model
+from tellapart.models.protocols import MatrixScorer, Model
 from tellapart.models.scoring import Scored, score
 from tellapart.models.shard import own_part
 from tellapart.records.result import IDS_ONLY
@@ -218,7 +218,7 @@ PAIRS = Task(
     kind_of=lambda predictions: predictions.scores.kind,
     measure=measure_pairs,
     facts=_facts,
-    runners=tuple((kind, _run) for kind in (*SCORERS, Deferred)),
+    runners=tuple((kind, _run) for kind in (*SCORERS, MatrixScorer, Deferred)),
     check=_check,
     part=own_part,
     models="a model that scores images with texts",

@@ -1,4 +1,4 @@
-"""Progress of a command on standard error: bars on a terminal, elsewhere a line every half minute; or nothing."""
+"""Progress: bars on a terminal and in a notebook, elsewhere a line every half minute; or nothing."""
 
 from __future__ import annotations
 
@@ -6,18 +6,33 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from html import escape
 from types import TracebackType
 from typing import Any, Self
 
 from tellapart.data.progress import NotedProgress
+from tellapart.errors import RunError, quote
 from tellapart.report.numbers import plain, thousands
 
-__all__ = ["CommandProgress", "ProgressLog", "TerminalProgress", "show_progress"]
+__all__ = [
+    "CommandProgress",
+    "NotebookProgress",
+    "ProgressLog",
+    "TerminalProgress",
+    "in_notebook",
+    "reporting",
+    "show_progress",
+]
 
 #: Seconds; shorter work shows no bar.
 _PATIENCE = 1.0
+
+#: Seconds between two pictures of a notebook's bar.
+_REDRAWN = 0.2
 
 #: Characters of a bar's title.
 _WIDEST = 48
@@ -34,7 +49,37 @@ def show_progress(*, quiet: bool = False) -> CommandProgress:
     """
     if quiet or os.environ.get("RANK", "0") != "0":  # torchrun numbers its processes so
         return CommandProgress()
+    if in_notebook():
+        return NotebookProgress()
     return TerminalProgress() if sys.stderr.isatty() else ProgressLog(_INTERVAL)
+
+
+def in_notebook() -> bool:
+    """Return whether this process is a notebook's kernel, which shows HTML."""
+    from_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    shell = from_ipython() if from_ipython is not None else None
+    return shell is not None and hasattr(shell, "kernel")
+
+
+@contextmanager
+def reporting(progress: Any = None) -> Iterator[Callable[[str], NotedProgress] | None]:
+    """Yield what takes the title of a piece of work to the callback for its progress; None where nothing is shown.
+
+    Args:
+        progress: True shows it, False does not; None shows it in a notebook and on a terminal alone. A function from
+            titles to callbacks is yielded as it is.
+
+    Raises:
+        RunError: it is something else.
+    """
+    if callable(progress):
+        yield progress
+        return
+    if not (progress is None or progress is True or progress is False):
+        raise RunError(f"progress={quote(progress)}: give True, False, or a function from a title to a callback")
+    wanted = progress or (progress is None and (in_notebook() or sys.stderr.isatty()))
+    with show_progress(quiet=not wanted) as shown:
+        yield shown.callback if wanted else None
 
 
 class CommandProgress:
@@ -98,6 +143,48 @@ class TerminalProgress(CommandProgress):
             self._bars.remove_task(self._tasks.pop(title))
 
 
+class NotebookProgress(CommandProgress):
+    """A bar of the browser's own, for every stage that takes longer than a second; it is gone when the work is done.
+
+    rich's and tqdm's bars in a notebook need ipywidgets and its extension of the browser's page; without them rich
+    shows nothing. This one is a line of HTML, which every notebook shows.
+    """
+
+    def __init__(self) -> None:
+        self._shown: Any = None
+        self._started: dict[str, float] = {}
+        self._drawn = 0.0
+
+    def stop(self) -> None:
+        """Take the bar off the page."""
+        if self._shown is not None:
+            self._shown.update(_markup(""))
+            self._shown = None
+
+    def _update(self, title: str, done: int, total: int, note: str) -> None:
+        now = time.monotonic()
+        started = self._started.setdefault(title, now)
+        if done >= total:
+            self._started.pop(title, None)
+            self.stop()
+        elif now - started >= _PATIENCE and now - self._drawn >= _REDRAWN:
+            self._drawn = now
+            said = escape(plain(f"{title} {thousands(done)} of {thousands(total)} {note}"))
+            bar = _markup(f'<progress value="{done}" max="{total}" style="width: 20em"></progress> {said}')
+            if self._shown is None:
+                from IPython.display import display
+
+                self._shown = display(bar, display_id=True)  # type: ignore[no-untyped-call]
+            else:
+                self._shown.update(bar)
+
+
+def _markup(html: str) -> Any:
+    from IPython.display import HTML
+
+    return HTML(html)  # type: ignore[no-untyped-call]
+
+
 @dataclass(frozen=True, slots=True)
 class _Stage:
     """How far a stage is, and when and where it was first heard of: its pace is measured from there."""
@@ -150,7 +237,7 @@ class ProgressLog(CommandProgress):
             now = time.monotonic()
             line = f"[{_clock(now - self._started)}] {_describe(self._stage, now)}"
             try:
-                print(line, file=sys.stderr, flush=True)
+                print(line, file=sys.stderr, flush=True)  # noqa: T201  (this is the log)
             except (OSError, ValueError):  # nobody reads it any more
                 return
 

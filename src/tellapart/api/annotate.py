@@ -1,0 +1,182 @@
+"""Human studies: what `tellapart annotate` calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tellapart.annotate.agreement import usable
+from tellapart.annotate.errors_by import read_groups
+from tellapart.annotate.findings import Findings, findings, print_findings
+from tellapart.annotate.folder import ImageAccess, read_earlier, read_study, write_answers, write_rows, write_study
+from tellapart.annotate.human import human_scores
+from tellapart.annotate.replies import decode_replies, read_allowed
+from tellapart.annotate.reply_files import read_replies
+from tellapart.annotate.survey import Deal, deal
+from tellapart.annotate.surveys import SURVEYS, find_survey
+from tellapart.api.arguments import as_path, as_tuple
+from tellapart.api.evaluate import load_pairs
+from tellapart.errors import DataError
+from tellapart.models.external import write_scores
+
+__all__ = [
+    "ImportedAnswers",
+    "WrittenStudy",
+    "agree",
+    "export_study",
+    "import_answers",
+    "list_surveys",
+    "print_findings",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenStudy:
+    """A study that was written.
+
+    Attributes:
+        to: its folder.
+        survey: its survey's name.
+        study: units, tasks and annotators.
+        largest: bytes of the largest page; 0 where no pages were written.
+    """
+
+    to: Path
+    survey: str
+    study: Any
+    largest: int
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedAnswers:
+    """Answers that were read into a study's folder.
+
+    Attributes:
+        to: the file.
+        answers: all of them.
+        broken: those that break a rule of the survey: kept, and not used.
+        skipped: how many were skipped.
+        of: how many tasks there are.
+    """
+
+    to: Path
+    answers: Sequence[Any]
+    broken: Sequence[Any]
+    skipped: int
+    of: int
+
+
+def export_study(
+    survey: str,
+    pairs: Any,
+    to: str | Path,
+    *,
+    annotators: str = "1",
+    each: int | None = None,
+    sample: int | None = None,
+    seed: int = 0,
+    after: str | Path | None = None,
+    embed: bool = False,
+    prefix: str = "",
+    **place: Any,
+) -> WrittenStudy:
+    """Write a survey of a pair set: pages, Label Studio projects and spreadsheets, one an annotator, and the key.
+
+    Args:
+        survey: its name.
+        pairs: as `load_pairs` takes them, with `place` for data, images and outside_images.
+        to: the study's folder; new or empty.
+        annotators: how many, or their names, separated by commas.
+        each: how many annotators see each unit; all if None.
+        sample: ask of so many items, drawn at random; of all if None.
+        seed: of the sample, the orders and the sides.
+        after: an earlier study's folder, of surveys that need one.
+        embed: put the images into Label Studio's tasks.
+        prefix: the folder's path below Label Studio's local files.
+
+    Raises:
+        TellapartError: no such survey or set, or the folder holds something.
+    """
+    chosen = find_survey(survey)
+    options = Deal(_names(annotators), each, seed, sample)
+    source = load_pairs(pairs, **place)
+    study = deal(chosen, source, options, None if after is None else read_earlier(as_path(after, "after")))
+    folder = as_path(to, "to")
+    return WrittenStudy(
+        folder, chosen.name, study, write_study(folder, chosen, study, source, ImageAccess(embed, prefix))
+    )
+
+
+def import_answers(
+    study: str | Path,
+    files: Any,
+    *,
+    partial: bool = False,
+    answer_list: str | Path | None = None,
+    records: str | Path | None = None,
+) -> ImportedAnswers:
+    """Read answers into a study's folder, strictly: nothing is guessed, dropped or taken twice.
+
+    Raises:
+        TellapartError: a file is not what its format says, or does not fit the study.
+    """
+    folder = as_path(study, "study")
+    key = read_study(folder)
+    survey = find_survey(key.survey)
+    if records and survey.records is None:
+        raise DataError(
+            f"--records: a {survey.name} survey makes no records; `tellapart annotate agree` reads its answers"
+        )
+    allowed = read_allowed(as_path(answer_list, "answer_list")) if answer_list else frozenset()
+    replies = [
+        reply for path in as_tuple(files, "files") for reply in read_replies(as_path(path, "files"), survey, key)
+    ]
+    answers = decode_replies(survey, key, replies, allowed=allowed, partial=partial)
+    to = write_answers(folder, answers)
+    if records and survey.records:
+        write_rows(as_path(records, "records"), survey.records(key, usable(answers)))
+    return ImportedAnswers(
+        to,
+        answers,
+        [answer for answer in answers if answer.problems],
+        sum(answer.skipped for answer in answers),
+        len(key.tasks),
+    )
+
+
+def agree(
+    studies: Any, *, groups: str | Path | None = None, scores: str | Path | None = None, seed: int = 0
+) -> Findings:
+    """Return how people agree, where they err, and the human row of a results table; `scores` writes their answers.
+
+    Raises:
+        TellapartError: a folder is no study with answers, or they are not of one pair set.
+    """
+    answered = [
+        (each.study, each.answers)
+        for each in (read_earlier(as_path(one, "studies")) for one in as_tuple(studies, "studies"))
+    ]
+    found = findings(answered, read_groups(as_path(groups, "groups")) if groups else None, seed=seed)
+    if scores:
+        write_scores(human_scores(answered), as_path(scores, "scores"))
+    return found
+
+
+def list_surveys() -> list[Mapping[str, str]]:
+    """Return name, title and source of every survey.
+
+    >>> {"name", "title", "source"} == set(list_surveys()[0])
+    True
+    """
+    return [{"name": each.name, "title": each.title, "source": each.source} for each in SURVEYS.values()]
+
+
+def _names(annotators: str) -> tuple[str, ...]:
+    """Return the names of so many annotators, or the names that were given."""
+    if annotators.isascii() and annotators.isdigit():
+        if not 1 <= int(annotators) <= 999:
+            raise DataError(f"--annotators {annotators}: give 1 to 999, or names")
+        return tuple(f"annotator-{number}" for number in range(1, int(annotators) + 1))
+    return tuple(name.strip() for name in annotators.split(","))

@@ -1,0 +1,96 @@
+"""Audit a pair set: what `tellapart audit` calls."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from tellapart.api.arguments import as_path
+from tellapart.api.evaluate import load_pairs
+from tellapart.api.frame import Frame
+from tellapart.api.progress import reporting
+from tellapart.audit.audit import Audit, Options
+from tellapart.audit.audit import audit as look
+from tellapart.audit.card import html, make_card
+from tellapart.audit.show import print_audit, write_audit
+from tellapart.data.pairset import PairSet
+
+__all__ = ["Audited", "audit"]
+
+
+def audit(
+    pairs: str | Path | PairSet,
+    *,
+    against: str | Path | PairSet | None = None,
+    to: str | Path | None = None,
+    text_model: str | None = None,
+    grammar_model: str | None = None,
+    detector_model: str | None = None,
+    read_images: bool = True,
+    data: str | Path | None = None,
+    images: str | Path | None = None,
+    outside_images: bool = False,
+    progress: bool | Callable[[str], Any] | None = None,
+) -> Audited:
+    """Look for artefacts in a pair set: blind accuracy, lengths, duplicates, leaks, what changes in the pictures, tags.
+
+    Args:
+        pairs: a pair set, its folder, or a benchmark's name.
+        against: another one, such as what was trained on: what do both hold?
+        to: a folder for audit.json, the data card and croissant.json.
+        text_model: also ask a model that reads texts alone.
+        grammar_model: says how grammatical a text is.
+        detector_model: a dual encoder, by whose vectors first entries are told from others, too.
+        read_images: whether pictures are read.
+        data, images, outside_images, progress: as of `evaluate`.
+
+    Raises:
+        TellapartError: the set or a model is not there, or an image cannot be read.
+
+    >>> import tellapart as ta
+    >>> found = ta.audit("demo", read_images=False)
+    >>> found.record.items, "pass" in found["verdict"]
+    (300, True)
+    """
+    place: dict[str, Any] = {"data": data, "images": images, "outside_images": outside_images}
+    with reporting(progress) as report:
+        update = None if report is None else report("audit")
+        own = load_pairs(pairs, **place)
+        other = None if against is None else load_pairs(against, **place)
+        record = look(own, Options(other, text_model, read_images, update, detector_model, grammar_model))
+    lines = () if to is None else tuple(write_audit(as_path(to, "to"), own, record))
+    return Audited(record, own, lines)
+
+
+class Audited(Frame):
+    """What an audit found: a row for each check, each with its threshold.
+
+    Attributes:
+        record: the whole audit.
+        pairs: the set.
+        lines: what was written, in words.
+    """
+
+    def __init__(self, record: Audit, pairs: PairSet, lines: tuple[str, ...] = ()) -> None:
+        self.record, self.pairs, self.lines = record, pairs, lines
+        keys = ("name", "value", "low", "high", "verdict", "threshold")
+        super().__init__(
+            {key: [getattr(each, key, None) for each in record.findings] for key in keys}, f"audit of {record.name}"
+        )
+
+    def card(self) -> str:
+        """Return the data card, as a page of HTML."""
+        return html(make_card(self.pairs, self.record))
+
+    def show(self) -> None:
+        """Print it as `tellapart audit` does."""
+        print_audit(self.record)
+        print("\n".join(self.lines), end="\n" if self.lines else "")  # noqa: T201  (as the command does)
+
+    def __repr__(self) -> str:
+        with redirect_stdout(io.StringIO()) as text:
+            self.show()
+        return "\n".join(line.rstrip() for line in text.getvalue().strip().splitlines())

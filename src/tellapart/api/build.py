@@ -1,0 +1,155 @@
+"""Build pair sets from recipes: what `tellapart build` calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tellapart.api.arguments import as_path
+from tellapart.api.progress import reporting
+from tellapart.audit.show import audit_folder
+from tellapart.builders.captions.pairs_file import PairsWritten, write_caption_pairs
+from tellapart.builders.captions.pairs_file import count_decided as count_captions
+from tellapart.builders.captions.pairs_file import journal_of as captions_journal
+from tellapart.builders.hub_export import write_imagefolder, write_parquet
+from tellapart.builders.journal import count_decided
+from tellapart.builders.pipeline import BuildResult, journal_of
+from tellapart.builders.pipeline import build as run_recipe
+from tellapart.builders.ray_executor import RayExecutor
+from tellapart.builders.recipe_file import read_recipe_file
+from tellapart.data.folder import read_pair_set
+from tellapart.data.pairset import PairSet
+
+__all__ = ["Built", "build", "build_captions", "default_folder", "describe_kept", "describe_kept_captions"]
+
+
+class Built:
+    """A pair set that was built.
+
+    Attributes:
+        result: its folder, and how many candidates each step rejected.
+        page: its data card, if one was asked for.
+    """
+
+    def __init__(self, result: BuildResult, page: Path | None = None) -> None:
+        self.result, self.page = result, page
+
+    @property
+    def folder(self) -> Path:
+        """The set's folder."""
+        return self.result.folder
+
+    @property
+    def pairs(self) -> PairSet:
+        """The pair set."""
+        return read_pair_set(self.folder)
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{step}{f', {reason}' if reason else ''}: {count:,}" for step, reason, count in self.result.funnel.rows()
+        ]
+        return "\n".join([*lines, f"pair set: {self.folder}"])
+
+
+def build(
+    recipe: str | Path,
+    out: str | Path | None = None,
+    *,
+    workers: int | None = None,
+    limit: int | None = None,
+    imagefolder: str | Path | None = None,
+    parquet: str | Path | None = None,
+    ray: str | None = None,
+    ray_gpus: float = 0.0,
+    insecure: bool = False,
+    card: bool = False,
+    progress: bool | Callable[[str], Any] | None = None,
+) -> Built:
+    """Build a pair set from a recipe; stopped in whatever way, the same call goes on where it was.
+
+    Args:
+        recipe: a TOML file that names a builder (`tellapart ls builders`).
+        out: the pair set's folder; sets/NAME of the recipe if not given.
+        workers: processes; 1, or all that a Ray cluster has room for, if not given.
+        limit: try only the first so many candidates.
+        imagefolder, parquet: also write the set for Hugging Face: to a new folder, to one file.
+        ray: work on a Ray cluster: local, auto or HOST:PORT.
+        ray_gpus: what each worker there takes of a GPU.
+        insecure: ask a server that the recipe names over plain http on another machine, too.
+        card: audit the set; card.html and card.md into its folder.
+        progress: as of `evaluate`.
+
+    Raises:
+        TellapartError: the recipe is not valid, an input cannot be read, or the folder holds something else.
+
+    >>> import tellapart as ta
+    >>> folder = getfixture("tmp_path")
+    >>> _ = (folder / "captions.csv").write_text("image,caption\\na.npy,a dog on a red bed\\n")
+    >>> import numpy as np
+    >>> np.save(folder / "a.npy", np.zeros((8, 8, 3), np.uint8))
+    >>> options = 'captions = "captions.csv"\\nimages = "."\\nkinds = ["swap_obj"]'
+    >>> _ = (folder / "mine.toml").write_text(f'name = "mine"\\nbuilder = "negatives"\\n[options]\\n{options}')
+    >>> ta.build(folder / "mine.toml", folder / "set").pairs.items[0].texts
+    ('a dog on a red bed', 'a bed on a red dog')
+    """
+    path, folder = as_path(recipe, "recipe"), default_folder(recipe, out)
+    executor = RayExecutor(ray, workers, ray_gpus) if ray is not None else None
+    with reporting(progress) as report:
+        built = run_recipe(
+            path,
+            folder,
+            workers=workers or 1,
+            executor=executor,
+            limit=limit,
+            progress=None if report is None else report(folder.name),
+            insecure=insecure,
+        )
+        page = audit_folder(folder, None if report is None else report("audit")) if card else None
+    if imagefolder is not None:
+        write_imagefolder(read_pair_set(folder), as_path(imagefolder, "imagefolder"))
+    if parquet is not None:
+        write_parquet(read_pair_set(folder), as_path(parquet, "parquet"))
+    return Built(built, page)
+
+
+def build_captions(
+    recipe: str | Path,
+    out: str | Path,
+    *,
+    workers: int = 1,
+    limit: int | None = None,
+    progress: bool | Callable[[str], Any] | None = None,
+) -> PairsWritten:
+    """Write the caption pairs of a recipe of counterfactual-captions as JSONL, without images.
+
+    Raises:
+        TellapartError: the recipe or the captions are not valid, or the file exists already.
+    """
+    to = as_path(out, "out")
+    with reporting(progress) as report:
+        update = None if report is None else report(to.name)
+        return write_caption_pairs(as_path(recipe, "recipe"), to, workers=workers, limit=limit, progress=update)
+
+
+def default_folder(recipe: str | Path, out: str | Path | None = None) -> Path:
+    """Return the folder that a recipe's set is built to: the one that is named, else sets/NAME of the recipe.
+
+    Raises:
+        DataError: the recipe cannot be read.
+    """
+    return as_path(out, "out") if out is not None else Path("sets") / read_recipe_file(as_path(recipe, "recipe")).name
+
+
+def describe_kept(folder: Path) -> str | None:
+    """Say what an interrupted build has left: the whole set, or a journal of candidates."""
+    if (folder / "card.json").is_file():
+        return f"the set in {folder} is complete"
+    decided = count_decided(journal_of(folder))
+    return f"{decided:,} decided candidates are kept in {journal_of(folder)}" if decided else None
+
+
+def describe_kept_captions(out: Path) -> str | None:
+    """Say what an interrupted writing of caption pairs has left."""
+    decided = count_captions(captions_journal(out))
+    return f"{decided:,} decided captions are kept in {captions_journal(out)}" if decided else None

@@ -1,0 +1,129 @@
+"""Compare models: what `tellapart compare` calls."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tellapart.api.arguments import as_path
+from tellapart.api.frame import Frame
+from tellapart.api.run import Run
+from tellapart.errors import RunError, quote
+from tellapart.evaluation.compare import Comparison
+from tellapart.evaluation.compare_models import ModelsComparison, compare_models
+from tellapart.evaluation.regression_gate import GateResult, regression_gate
+from tellapart.report.comparisons import choose_models, print_comparison, print_models
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["Compared", "compare", "gate"]
+
+_COLUMNS = (
+    "benchmark", "metric", "subset", "n", "a", "b", "difference", "low", "high", "only_a", "only_b", "p", "p_holm",
+    "detectable",
+)  # fmt: skip
+
+
+def compare(*runs: Run | str | Path, baseline: str | None = None, by: str | None = None, seed: int = 0) -> Compared:
+    """Compare models on the items that they share: paired differences, exact McNemar tests, Holm over all, and tiers.
+
+    Args:
+        runs: runs, or run folders. All models of each are compared, but for reference models that only lie beside.
+        baseline: a model that each other one is compared with, not each with each.
+        by: a tag: compare on the items of each of its values, too.
+        seed: of the bootstrap and of the sign flips.
+
+    Raises:
+        RunError: a folder is no run, fewer than two models are left, or what they measured cannot be compared.
+
+    >>> import numpy as np
+    >>> import tellapart as ta
+    >>> def dark(image, text):
+    ...     return -float(np.asarray(image).mean())
+    >>> dark.fingerprint = "dark-1"
+    >>> run = ta.evaluate([dark, "demo-encoder"], "demo", limit=40)
+    >>> compared = ta.compare(run)
+    >>> compared.models, len(compared)
+    (['dark', 'demo-encoder'], 3)
+    """
+    folders = [_folder(each) for each in runs]
+    for option, value in (("baseline", baseline), ("by", by)):
+        if value is not None and not isinstance(value, str):
+            raise RunError(f"{option}={quote(value)}: give a name")
+    chosen = choose_models(folders, baseline)
+    return Compared(compare_models(chosen.runs, baseline=chosen.baseline, by=by, seed=seed), chosen.left_out)
+
+
+def gate(base: Run | str | Path, new: Run | str | Path, *, max_drop: float | None = None, seed: int = 0) -> GateResult:
+    """Judge a new run against a base run by the headlines of every benchmark of the base: `passed`, and a row each.
+
+    Args:
+        base, new: runs, or run folders, each of one model.
+        max_drop: points by which no headline may fall, whether significantly or not; None for no limit.
+        seed: of the bootstrap and of the sign flips.
+
+    Raises:
+        RunError: a folder is no run or holds several models, or a limit that is none.
+
+    >>> import tellapart as ta
+    >>> oracle, random = (ta.evaluate(name, "demo", limit=40) for name in ("oracle", "random"))
+    >>> gate(oracle, random).passed, gate(random, oracle).rows[0].says
+    (False, 'improvement')
+    """
+    return regression_gate(_folder(base), _folder(new), max_drop=max_drop, seed=seed)
+
+
+def _folder(run: Run | str | Path) -> Path:
+    return run.folder if isinstance(run, Run) else as_path(run, "runs")
+
+
+class Compared(Frame):
+    """A comparison: a row for each two models, benchmark and metric; printed as `tellapart compare` does.
+
+    Attributes:
+        record: the whole comparison, with tiers.
+        left_out: reference models that lie beside the others and were not compared.
+    """
+
+    def __init__(self, record: ModelsComparison, left_out: Sequence[str] = ()) -> None:
+        self.record, self.left_out = record, tuple(left_out)
+        rows = [
+            (pair.a, pair.b, *(getattr(row, key) for key in _COLUMNS)) for pair in record.pairs for row in pair.rows
+        ]
+        names = ("model_a", "model_b", *_COLUMNS)
+        super().__init__({name: [row[k] for row in rows] for k, name in enumerate(names)})
+
+    @property
+    def models(self) -> list[str]:
+        """The models that are compared."""
+        return list(self.record.models)
+
+    @property
+    def two(self) -> Comparison | None:
+        """The comparison of two models; None where there are more."""
+        return self.record.pairs[0] if len(self.record.models) == 2 else None
+
+    def tables(self) -> list[Table]:
+        """Return what a notebook shows: the columns that say most."""
+        columns = ("model_a", "model_b", "benchmark", "metric", "subset", "n", "difference", "low", "high", "p_holm")
+        used = {name: self.columns[name] for name in columns if name != "subset" or any(self.columns[name])}
+        return Frame(used, "a minus b: fractions, 95% intervals, p corrected for all rows (Holm)").tables()
+
+    def show(self) -> None:
+        """Print it as `tellapart compare` does."""
+        if self.two is not None:
+            print_comparison(self.two, self.left_out)
+        else:
+            print_models(self.record, self.left_out)
+
+    def __repr__(self) -> str:
+        with redirect_stdout(io.StringIO()) as text:
+            self.show()
+        return "\n".join(line.rstrip() for line in text.getvalue().strip().splitlines())
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        yield repr(self)

@@ -1,0 +1,274 @@
+"""Measure models on benchmarks, and scores that were made elsewhere: what `tellapart run` and `score` call."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, cast, get_args
+
+import numpy as np
+
+from tellapart.api.arguments import as_limit, as_names, as_path, as_tuple, choose, field_names, locations
+from tellapart.api.plugins import open_benchmark, open_model
+from tellapart.api.progress import reporting
+from tellapart.api.run import Run
+from tellapart.benchmarks.find import find_benchmark, load_pairs_or_folder
+from tellapart.benchmarks.given import as_benchmark
+from tellapart.benchmarks.locations import Locations
+from tellapart.data.atomic import atomic_file
+from tellapart.data.pairset import PairSet
+from tellapart.data.scores import ScoreKind, Scores
+from tellapart.errors import RunError, ScoreError, quote
+from tellapart.evaluation.distributed import run_in_ranks
+from tellapart.evaluation.run import Settings
+from tellapart.evaluation.score_files import run_scores
+from tellapart.models.external import write_scores
+from tellapart.models.function import as_model
+from tellapart.models.store import EmbeddingStore, default_store_path
+from tellapart.records.run_folder import RESULTS, file_name, find_runs, read_result
+
+__all__ = ["describe_kept", "evaluate", "load_pairs", "open_store", "score"]
+
+_OPTIONS = field_names(Settings, "models", "benchmarks", "limit", "place")
+
+
+def evaluate(
+    models: Any = None,
+    benchmarks: Any = "demo",
+    *,
+    out: str | Path | None = None,
+    limit: int | float | str | None = None,
+    batched: bool | None = None,
+    data: str | Path | None = None,
+    images: str | Path | None = None,
+    outside_images: bool = False,
+    cache: Any = None,
+    progress: bool | Callable[[str], Any] | None = None,
+    command: str = "",
+    **options: Any,
+) -> Run:
+    """Measure models on benchmarks.
+
+    A model is a name (`tellapart ls models`), a file's object (`my_model.py:MyModel`), any object of a protocol in
+    `tellapart.models.protocols`, or a function: `(image, text) -> number`, or `(images, texts) -> matrix` of an item's
+    images and texts. Images are PIL's, RGB. A function without an attribute `fingerprint` is computed anew each time.
+
+    Args:
+        models: one or several; the default model and the reference models if not given.
+        benchmarks: one or several: a name (`tellapart ls benchmarks`), `folder:PATH`, a file's object
+            (`my_set.py:MY_SET`), a `PairSet` or a `Benchmark`.
+        out: the run folder, which a later call with the same models goes on with; one that is deleted with the result
+            if not given.
+        limit: measure only so many items (20) or such a share of them (0.1), spread evenly.
+        batched: whether functions take all images and texts of an item and return their matrix; what their attribute
+            `batched` says if not given.
+        data, images: folders of the benchmarks' files and images.
+        outside_images: images may lie outside of these folders; never for a stranger's set.
+        cache: the folder of the embedding store, or a store; False keeps embeddings in memory.
+        progress: True shows it, False does not; if not given, a notebook and a terminal show it.
+        command: what the record names as the command.
+        options: further settings of `tellapart.evaluation.run.Settings`: names, batch_size, device, dtype, reading,
+            regions, seed, strict.
+
+    Raises:
+        TellapartError: a name is unknown, a file is not what it must be, or a model cannot do a benchmark. Nothing is
+            computed before everything is found.
+
+    >>> import tellapart as ta
+    >>> run = ta.evaluate("oracle", "demo", limit=20)
+    >>> run.value("group_score"), run.record("group_score").n
+    (1.0, 20)
+    """
+    chosen = choose("evaluate", options, _OPTIONS)
+    if isinstance(chosen.get("regions"), str):
+        chosen["regions"] = as_path(chosen["regions"], "regions")
+    if "names" in chosen:
+        chosen["names"] = as_names(chosen["names"])
+    if models is not None:
+        chosen["models"] = tuple(_model(each, batched) for each in as_tuple(models, "models"))
+    settings = Settings(
+        benchmarks=tuple(
+            open_benchmark(each) if isinstance(each, str) else each for each in as_tuple(benchmarks, "benchmarks")
+        ),
+        limit=as_limit(limit),
+        place=locations(data, images, outside_images),
+        **chosen,
+    )
+    folder = _folder(out)
+    with ExitStack() as held:
+        store = cache if isinstance(cache, EmbeddingStore) else held.enter_context(open_store(cache))
+        report = held.enter_context(reporting(progress))
+        leads = run_in_ranks(settings, folder, store=store, command=command, progress=report)
+    return Run(folder, scratch=out is None, leads=bool(leads))
+
+
+def score(
+    benchmark: Any,
+    scores: Any,
+    *,
+    name: str | None = None,
+    kind: str | None = None,
+    out: str | Path | None = None,
+    data: str | Path | None = None,
+    images: str | Path | None = None,
+    outside_images: bool = False,
+    seed: int = 0,
+    strict: bool = False,
+    command: str = "",
+) -> Run:
+    """Measure one model's scores or predictions that were made elsewhere.
+
+    Args:
+        benchmark: a name, `folder:PATH`, a file's object, a `PairSet` or a `Benchmark`; None where `scores` maps names
+            to files.
+        scores: a file (`.npz`, `.npy`, `.csv`, `.jsonl`, or of a task's predictions); numbers `(item, image, text)` in
+            the benchmark's order, in a list or an array; `{id: matrix}`; or `Scores`.
+        name: the model's; a file's name if not given.
+        kind: similarity, logit or probability.
+        out: the run folder; files of further benchmarks join it under the same name.
+        data, images, outside_images: as of `evaluate`.
+        seed: of the bootstrap.
+        strict: refuse files that hold another number of records than the benchmark as published.
+        command: what the record names as the command.
+
+    Raises:
+        TellapartError: the scores are not what their format says, or do not fit the benchmark.
+
+    >>> import numpy as np
+    >>> import tellapart as ta
+    >>> numbers = np.tile([[0.9, 0.1], [0.2, 0.8]], (300, 1, 1))  # float64; compared in float32
+    >>> ta.score("demo", numbers, name="mine").value("text_score")
+    1.0
+    """
+    if kind is not None and kind not in get_args(ScoreKind):
+        raise ScoreError(f"--kind {kind}: use one of {', '.join(get_args(ScoreKind))}")
+    place = locations(data, images, outside_images)
+    folder = _folder(out)
+    if benchmark is None:
+        if not isinstance(scores, Mapping) or not scores:
+            raise RunError("score: name a benchmark, or map the names of several to their files")
+        files = {_named(each, place): as_path(file, "scores") for each, file in scores.items()}
+    else:
+        known = _named(benchmark, place)
+        files = {known: _file_of(scores, known, place, folder)}
+        name = name or (None if isinstance(scores, str | Path) else "scores")
+    run_scores(
+        files,
+        folder,
+        kind=cast(ScoreKind | None, kind),
+        name=name,
+        seed=seed,
+        command=command,
+        strict=strict,
+        place=place,
+    )
+    return Run(folder, scratch=out is None)
+
+
+def load_pairs(
+    pairs: str | Path | PairSet, *, data: Any = None, images: Any = None, outside_images: bool = False
+) -> PairSet:
+    """Load minimal pairs: a benchmark's by its name, or those of a folder, with or without `folder:` before it.
+
+    Raises:
+        UnknownNameError: no benchmark of that name, and no folder.
+        DataError: it is another task, or files are missing or damaged.
+
+    >>> load_pairs("demo").shape, len(load_pairs(Path("examples/eqsim_ablation/smoke_scenes")))
+    ((2, 2), 36)
+    """
+    if isinstance(pairs, PairSet):
+        return pairs
+    name = open_benchmark(str(as_path(pairs, "pairs")))
+    return load_pairs_or_folder(name, locations(data, images, outside_images))
+
+
+def open_store(cache: Any = None) -> EmbeddingStore:
+    """Open the embedding store: that of a folder, the user's own if None, or one in memory if False.
+
+    Raises:
+        RunError: it is neither.
+        StoreError: the file is no store, or cannot be written.
+
+    >>> open_store(False).where
+    'the store in memory'
+    """
+    if cache is False:
+        return EmbeddingStore(None)
+    return EmbeddingStore(default_store_path() if cache is None else as_path(cache, "cache") / "store.sqlite")
+
+
+def describe_kept(folder: Path, store: EmbeddingStore) -> str | None:
+    """Say what an interrupted run has left: records of what was finished, and embeddings of the rest in a store."""
+    kept = f"embeddings and scores that were computed are kept in {store.path}" if store.path else None
+    runs = find_runs(folder) if (folder / RESULTS).is_file() else []  # the subject's record is the first
+    finished = sum(len(read_result(each).benchmarks) for each in runs)
+    if not finished:
+        return kept
+    results = f"{finished:,} finished {'result is' if finished == 1 else 'results are'} kept in {folder}"
+    return f"{results}; {kept or 'of the others nothing is (--no-cache)'}"
+
+
+def _folder(out: str | Path | None) -> Path:
+    return as_path(out, "out") if out is not None else Path(tempfile.mkdtemp(prefix="tellapart-")) / "run"
+
+
+def _model(model: Any, batched: bool | None) -> Any:
+    return open_model(model) if isinstance(model, str) else as_model(model, batched=batched)
+
+
+def _named(benchmark: Any, place: Locations) -> str:
+    """Return the name under which a benchmark is found."""
+    if isinstance(benchmark, str | Path):
+        return open_benchmark(str(benchmark))
+    return as_benchmark(benchmark, place).name
+
+
+def _file_of(scores: Any, benchmark: str, place: Locations, folder: Path) -> Path:
+    """Return the file of scores; numbers that are in none are written into one, so that the record names it."""
+    if isinstance(scores, str | Path):
+        return as_path(scores, "scores")
+    to = folder / "given"
+    if isinstance(scores, Mapping):
+        scores = Scores(tuple(scores), _numbers(list(scores.values())), "similarity")
+        write = _write_ids
+    elif isinstance(scores, Scores):
+        write = _write_ids
+    else:
+        scores, write = _numbers(scores), _write_array
+        size = len(find_benchmark(benchmark, place).outline().ids)
+        if scores.ndim != 3 or len(scores) != size:
+            raise ScoreError(
+                f"score({benchmark!r}, scores): give numbers (item, image, text) of its {size:,} items, in its order; "
+                f"got {scores.shape}"
+            )
+    to.mkdir(parents=True, exist_ok=True)
+    return write(to, benchmark, scores)
+
+
+def _numbers(values: Any) -> Any:
+    """Return numbers as an array: of a list, of numpy, or of a tensor."""
+    if hasattr(values, "detach"):
+        values = values.detach().to("cpu").double().numpy()
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise ScoreError(f"scores={quote(values)}: give a file, or numbers (item, image, text): {error}") from error
+    if array.dtype.kind not in "fiu":
+        raise ScoreError(f"scores={quote(values)} ({type(values).__name__}) is no file and no array of numbers")
+    return array
+
+
+def _write_ids(folder: Path, benchmark: str, scores: Scores) -> Path:
+    path = folder / f"{file_name(benchmark)}.npz"
+    write_scores(scores, path)
+    return path
+
+
+def _write_array(folder: Path, benchmark: str, scores: Any) -> Path:
+    path = folder / f"{file_name(benchmark)}.npy"
+    with atomic_file(path) as draft, draft.open("wb") as file:
+        np.save(file, scores)
+    return path

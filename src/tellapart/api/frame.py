@@ -1,0 +1,147 @@
+"""Columns of numbers and texts: a table in a notebook and on a terminal, handed on as pandas, Arrow or arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.errors import MissingDependencyError, require
+from tellapart.report.numbers import plain
+from tellapart.report.terminal import table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["Frame", "html_of", "text_of"]
+
+#: Rows that are shown; all of them are handed on.
+_SHOWN = 40
+
+
+class Frame:
+    """A table of named columns, each a list of one value a row.
+
+    Args:
+        columns: name -> values, all of one length.
+        title: said above it.
+        shown: tables to show in its place, where its rows are too many or too plain for people.
+
+    >>> frame = Frame({"metric": ["text_score", "group_score"], "value": [0.5, 0.25]})
+    >>> len(frame), frame["value"], list(frame.to_dict())
+    (2, [0.5, 0.25], ['metric', 'value'])
+    >>> frame
+    metric        value
+    -------------------
+    text_score      0.5
+    group_score    0.25
+    """
+
+    def __init__(self, columns: Mapping[str, Sequence[Any]], title: str = "", shown: Sequence[Table] = ()) -> None:
+        self.columns = {name: list(values) for name, values in columns.items()}
+        self.title, self._shown = title, tuple(shown)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def __getitem__(self, column: str) -> list[Any]:
+        return self.columns[column]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a dictionary a row."""
+        return [dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True)]
+
+    def to_dict(self) -> dict[str, NDArray[Any]]:
+        """Return an array a column; a number that is not there is NaN."""
+        return {name: _array(values) for name, values in self.columns.items()}
+
+    def to_pandas(self) -> Any:
+        """Return a pandas data frame.
+
+        Raises:
+            MissingDependencyError: pandas is not installed; `to_dict` needs nothing.
+        """
+        try:
+            import pandas  # type: ignore[import-untyped]  # installed or not
+        except ModuleNotFoundError as missing:
+            raise MissingDependencyError(
+                "to_pandas needs pandas, which is not installed; run: pip install pandas, or take to_dict()"
+            ) from missing
+        return pandas.DataFrame(self.columns)
+
+    def to_arrow(self) -> Any:
+        """Return an Arrow table.
+
+        Raises:
+            MissingDependencyError: pyarrow is not installed; `to_dict` needs nothing.
+        """
+        return require("pyarrow", extra="hub").table(self.columns)
+
+    def tables(self) -> list[Table]:
+        """Return what is shown of it: tables of rich."""
+        if self._shown:
+            return list(self._shown)
+        first = next((k for k, values in enumerate(self.columns.values()) if _are_numbers(values)), None)
+        shown = table(*map(plain, self.columns), numbers_from=first, title=self.title or None)
+        for row in list(zip(*self.columns.values(), strict=True))[:_SHOWN]:
+            shown.add_row(*map(_cell, row))
+        if len(self) > _SHOWN:
+            shown.add_row(f"... {len(self):,} rows in all")
+        return [shown]
+
+    def __repr__(self) -> str:
+        return text_of(self.tables())
+
+    def __rich_console__(self, console: Any, options: Any) -> Any:
+        yield from self.tables()
+
+    def _repr_html_(self) -> str:
+        return "".join(map(html_of, self.tables()))
+
+
+def text_of(tables: Sequence[Table]) -> str:
+    """Return tables as plain text, as they are printed where there is no terminal."""
+    from rich.console import Console
+
+    console = Console(width=120, color_system=None, force_terminal=False, force_jupyter=False)
+    with console.capture() as captured:
+        for each in tables:
+            console.print(each)
+    lines = [line.rstrip() for line in captured.get().splitlines()]
+    return "\n".join(lines).strip("\n").replace("\u2500", "-")
+
+
+def html_of(shown: Table) -> str:
+    """Return a table of rich as one of HTML, everything in it escaped."""
+    columns = [[str(column.header), *map(str, column.cells)] for column in shown.columns]
+    rows = list(zip(*columns, strict=True))
+    sides = [f' style="text-align: {column.justify}"' for column in shown.columns]
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        row = (f"<{tag}{side}>{escape(plain(cell))}</{tag}>" for cell, side in zip(cells, sides, strict=True))
+        return f"<tr>{''.join(row)}</tr>"
+
+    title = f"<caption>{escape(plain(str(shown.title)))}</caption>" if shown.title else ""
+    body = "".join(line(row, "td") for row in rows[1:])
+    return f"<table>{title}<thead>{line(rows[0], 'th')}</thead><tbody>{body}</tbody></table>"
+
+
+def _array(values: Sequence[Any]) -> NDArray[Any]:
+    if _are_numbers(values):
+        return np.array([np.nan if value is None else value for value in values])
+    return np.array(values, dtype=object)
+
+
+def _are_numbers(values: Sequence[Any]) -> bool:
+    return any(value is not None for value in values) and all(
+        value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in values
+    )
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else plain(str(value))

@@ -1,0 +1,116 @@
+"""Files for other tools, and from them: what `export`, `import`, `convert`, `table`, `plot` and `gap` call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tellapart.api.arguments import as_path, as_tuple, choose, field_names, locations
+from tellapart.api.plugins import open_benchmark
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.given import as_benchmark
+from tellapart.evaluation.export import Exported
+from tellapart.evaluation.export import export as write_template
+from tellapart.evaluation.gap import Gaps
+from tellapart.evaluation.gap import gaps as measure_gaps
+from tellapart.records.result import Result
+from tellapart.records.run_folder import read_result, write_text_file
+from tellapart.report.interchange.formats import convert as write_as
+from tellapart.report.interchange.imported import import_results as read_files
+from tellapart.report.paper_tables.layouts import TableSettings, lay_out
+from tellapart.report.paper_tables.writing import write_csv, write_json, write_latex, write_markdown
+from tellapart.report.plots.prepare import PlotSettings, prepare_plot
+from tellapart.report.plots.style import write_picture
+
+__all__ = ["convert", "export", "gaps", "import_results", "paper_table", "plot"]
+
+_FORMATS = {"markdown": write_markdown, "latex": write_latex, "csv": write_csv}
+
+
+def export(
+    benchmark: Any, to: str | Path, *, data: Any = None, images: Any = None, outside_images: bool = False
+) -> Exported:
+    """Write what a system elsewhere is to score or to answer: a benchmark's pairs, or a task's records.
+
+    Raises:
+        TellapartError: no such benchmark, or the file cannot be written.
+    """
+    place = locations(data, images, outside_images)
+    if isinstance(benchmark, str):
+        return write_template(find_benchmark(open_benchmark(benchmark), place), as_path(to, "to"))
+    return write_template(as_benchmark(benchmark, place), as_path(to, "to"))
+
+
+def import_results(files: Any, out: str | Path, *, model: str | None = None, command: str = "") -> Result:
+    """Take results of CLIP_benchmark or mteb, of one model, as a run folder.
+
+    Raises:
+        TellapartError: a file is none of theirs.
+    """
+    return read_files(
+        [as_path(each, "files") for each in as_tuple(files, "files")], as_path(out, "out"), command=command, model=model
+    )
+
+
+def convert(run: str | Path, to: str, *, card: str | Path | None = None, out: str | Path | None = None) -> str:
+    """Return a run's results for model cards on the hub, or as lm-evaluation-harness writes them; `out` writes a file.
+
+    Raises:
+        TellapartError: the folder is no run, or there is no such format.
+    """
+    text = write_as(read_result(as_path(run, "run")), to, None if card is None else as_path(card, "card"))
+    if out is not None:
+        write_text_file(as_path(out, "out"), text)
+    return text
+
+
+def paper_table(
+    runs: Sequence[str | Path],
+    form: str = "markdown",
+    *,
+    layout: str | None = None,
+    intervals: bool = False,
+    out: str | Path | None = None,
+    **options: Any,
+) -> str:
+    """Lay runs out as the papers do: markdown, latex, csv or json; `out` writes a file.
+
+    Args:
+        runs: run folders.
+        form: the format.
+        layout: instead of the benchmark's own.
+        intervals: also write intervals.
+        out: the file.
+        options: of `tellapart.report.paper_tables.layouts.TableSettings`.
+
+    Raises:
+        TellapartError: a folder is no run, or what they measured cannot be laid out so.
+    """
+    settings = TableSettings(**choose("paper_table", options, field_names(TableSettings)))
+    table = lay_out([as_path(run, "runs") for run in as_tuple(runs, "runs")], layout, settings)
+    text = write_json(table) if form == "json" else _FORMATS[form](table, intervals=intervals)
+    if out is not None:
+        write_text_file(as_path(out, "out"), text)
+    return text
+
+
+def plot(kind: str, runs: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
+    """Draw a picture for a paper to a file: .pdf, .svg or .png; options are those of `PlotSettings`.
+
+    Raises:
+        TellapartError: a folder is no run, or there is no such picture of it.
+    """
+    settings = PlotSettings(**choose("plot", options, field_names(PlotSettings)))
+    to = as_path(out, "out")
+    write_picture(to, prepare_plot(kind, [as_path(run, "runs") for run in as_tuple(runs, "runs")], settings))
+    return to
+
+
+def gaps(runs: Sequence[str | Path]) -> Gaps:
+    """Return what models lose out of domain: every task that a run measured on both sides, and the correlation.
+
+    Raises:
+        RunError: a folder is no run, or none measured both sides.
+    """
+    return measure_gaps([as_path(run, "runs") for run in as_tuple(runs, "runs")])

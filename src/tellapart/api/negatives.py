@@ -1,0 +1,129 @@
+"""Mine hard negatives, and tell natural from synthetic: what `tellapart mine` and `detect` call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tellapart.api.arguments import as_path
+from tellapart.api.evaluate import load_pairs
+from tellapart.api.plugins import open_model
+from tellapart.api.progress import reporting
+from tellapart.models.deferred import find_deferred
+from tellapart.models.options import ModelOptions
+from tellapart.models.store import EmbeddingStore
+from tellapart.records.run_folder import write_text_file
+from tellapart.train.detectors import Detection, DetectorSettings
+from tellapart.train.detectors import detect as fit_and_measure
+from tellapart.train.mining.negatives import MiningSettings, coarse_to_fine, nearest_images
+from tellapart.train.rows import images_root, read_rows, write_rows
+
+__all__ = ["DetectorSettings", "Mined", "MiningOptions", "detect", "detection_text", "mine"]
+
+
+@dataclass(frozen=True, slots=True)
+class MiningOptions:
+    """How negatives are found.
+
+    Attributes:
+        scorer: scores captions of near images, and the hardest are taken; the nearest images alone if None.
+        reading: which of the scorer's readings is used.
+        nearest: near images of each: 128 with a scorer, else 3, as for NegCLIP.
+        negatives: false captions a row, with a scorer.
+        hard: of them the hardest; the others are drawn.
+        device, seed: of the models, and of what is drawn.
+    """
+
+    scorer: str | None = None
+    reading: str | None = None
+    nearest: int | None = None
+    negatives: int = 15
+    hard: int = 8
+    device: str = "cpu"
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Mined:
+    """A file of rows with negatives: where it is, how many rows, and the folder that their images are relative to."""
+
+    out: Path
+    rows: int
+    images: Path
+
+
+def mine(
+    rows: str,
+    model: str,
+    out: str | Path,
+    *,
+    options: MiningOptions | None = None,
+    images: str | Path | None = None,
+    outside_images: bool = False,
+    limit: int | None = None,
+    store: EmbeddingStore,
+    progress: bool | Callable[[str], Any] | None = None,
+) -> Mined:
+    """Find hard negatives among training images and captions: by the nearest images, or coarse to fine by a scorer.
+
+    Raises:
+        TellapartError: the rows cannot be read, or a model cannot be found.
+    """
+    options = options or MiningOptions()
+    folder, to = None if images is None else as_path(images, "images"), as_path(out, "out")
+    root = images_root(rows, folder)
+    source = read_rows([rows], Path(), None if folder is None else str(folder), limit=limit, outside=outside_images)
+    with reporting(progress) as report:
+        update = None if report is None else report(to.name)
+        features = find_deferred(open_model(model), ModelOptions(device=options.device), store)
+        if options.scorer is None:
+            mined = nearest_images(source, features, store=store, count=options.nearest or 3, progress=update)
+        else:
+            settings = MiningSettings(options.nearest or 128, options.negatives, options.hard, options.seed)
+            reading = ModelOptions(device=options.device, reading=options.reading)
+            judge = find_deferred(open_model(options.scorer), reading, store)
+            mined = coarse_to_fine(source, features, judge, store=store, settings=settings, progress=update)
+    write_rows(to, mined, root, outside=outside_images)
+    return Mined(to, len(mined), root)
+
+
+def detect(
+    pairs: Any,
+    model: str,
+    *,
+    trained_on: Any = None,
+    settings: DetectorSettings | None = None,
+    device: str = "cpu",
+    data: Any = None,
+    images: Any = None,
+    outside_images: bool = False,
+    store: EmbeddingStore,
+    out: str | Path | None = None,
+    progress: bool | Callable[[str], Any] | None = None,
+) -> Detection:
+    """Tell natural from synthetic by frozen features, and play the benchmark by that alone.
+
+    Raises:
+        TellapartError: a set or the model cannot be found, or it is no dual encoder.
+    """
+    place = {"data": data, "images": images, "outside_images": outside_images}
+    with reporting(progress) as report:
+        detection = fit_and_measure(
+            load_pairs(pairs, **place),
+            find_deferred(open_model(model), ModelOptions(device=device), store),
+            store=store,
+            trained_on=None if trained_on is None else load_pairs(trained_on, **place),
+            settings=settings or DetectorSettings(),
+            progress=None if report is None else report("detect"),
+        )
+    if out is not None:
+        write_text_file(as_path(out, "out"), detection_text(detection))
+    return detection
+
+
+def detection_text(detection: Detection) -> str:
+    """Return a detection's record as JSON, in ASCII, which every terminal's encoding has."""
+    return json.dumps(detection.model_dump(mode="json"), indent=1, allow_nan=False) + "\n"

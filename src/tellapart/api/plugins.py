@@ -1,0 +1,232 @@
+"""Plugins that the user names: a file of Python, an object in one (`my_model.py:MyModel`), or an importable package.
+
+A plugin is a program, and is run. So only what the user types or passes names one: a recipe, a configuration or a run
+folder can name what is loaded already, and can load nothing (docs/trust.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import re
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.given import as_benchmark
+from tellapart.catalog import add, nearest
+from tellapart.data.pairset import PairSet
+from tellapart.errors import PluginError, TellapartError, UnknownNameError, first_line
+from tellapart.models.function import as_model
+
+__all__ = ["blame", "load_again", "load_plugin", "loaded", "open_benchmark", "open_model"]
+
+#: Tables of names to objects that a plugin may hold, as `tellapart.catalog` has them, and what each adds.
+TABLES: Mapping[str, str] = {
+    "BENCHMARKS": "benchmark", "MODELS": "model", "PREFIXES": "prefix", "LOSSES": "loss", "METRICS": "metric",
+    "BUILDERS": "builder", "FILTERS": "filter", "SELECTIONS": "selection",
+}  # fmt: skip
+
+_IN_A_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)", re.DOTALL)
+
+#: The folders of plugins: a mistake there is the plugin's.
+_HOMES: set[Path] = set()
+_PACKAGE = Path(__file__).resolve().parents[1]
+_FILES: dict[Path, tuple[str, ModuleType]] = {}
+
+#: What was loaded, in order: the function, and what it was given.
+_LOADED: list[tuple[str, str]] = []
+
+
+def load_plugin(name: str | Path) -> list[str]:
+    """Load a plugin: a package by its dotted name, or a file; return the names that it adds.
+
+    It adds what its tables `BENCHMARKS`, `MODELS`, `PREFIXES`, `METRICS`, `LOSSES`, `BUILDERS`, `FILTERS` and
+    `SELECTIONS` hold (name -> object, as `tellapart.catalog` and docs/plugins.md say); a file also each benchmark and
+    pair set that it holds, as `FILE.py:NAME`.
+
+    Raises:
+        PluginError: it is not there, has a mistake, or holds no table.
+
+    >>> file = getfixture("tmp_path") / "mine.py"
+    >>> _ = file.write_text("def dim(image, text): return 0.5\\nMODELS = {'dim': lambda options: dim}\\n")
+    >>> load_plugin(file)
+    ['dim']
+    """
+    text = str(name)
+    module = _run_file(Path(text).expanduser()) if text.endswith(".py") else _import(text)
+    added = [each for table, kind in TABLES.items() for each in _add_table(module, table, kind)]
+    if text.endswith(".py"):
+        path = Path(text).expanduser()
+        held = {key: thing for key, thing in vars(module).items() if isinstance(thing, Benchmark | PairSet)}
+        added += [open_benchmark(f"{path}:{key}") for key in held]
+    _LOADED.append(("load_plugin", text))
+    if not added:
+        raise PluginError(f"--plugin {text} holds none of the tables {', '.join(TABLES)}; see docs/plugins.md")
+    return added
+
+
+def open_benchmark(name: str) -> str:
+    """Return the name under which a benchmark is found: the same, or, of `FILE.py:NAME`, the one it is added under.
+
+    Raises:
+        PluginError: the file is not there, has a mistake, or holds no such name.
+        DataError: what it holds is no benchmark.
+    """
+    match = _IN_A_FILE.fullmatch(name)
+    if match is None:
+        return name
+    thing, path = _object_in(match)
+    full = f"{path}:{match['name']}"
+    _LOADED.append(("open_benchmark", full))
+    add("benchmark", full, as_benchmark(thing, name=f"{path.name}:{match['name']}", file=path))
+    return full
+
+
+def open_model(name: str) -> str:
+    """Return the name under which a model is found: the same, or, of `FILE.py:NAME`, the one it is added under.
+
+    Raises:
+        PluginError: as `open_benchmark`.
+        ModelError: what it holds is no model, no class of one and no function.
+    """
+    match = _IN_A_FILE.fullmatch(name)
+    if match is None:
+        return name
+    thing, path = _object_in(match)
+    full = f"{path}:{match['name']}"
+    made: list[Any] = []  # once, and only when it is asked for
+
+    def make(_options: Any) -> Any:
+        if not made:
+            made.append(as_model(thing, name=f"{path.name}:{match['name']}", file=path))
+        return made[0]
+
+    _LOADED.append(("open_model", full))
+    add("model", full, make)
+    return full
+
+
+def loaded() -> tuple[tuple[str, str], ...]:
+    """Return what was loaded in this process, for `load_again` in another."""
+    return tuple(dict.fromkeys(_LOADED))
+
+
+def load_again(what: tuple[tuple[str, str], ...]) -> None:
+    """Load in this process what was loaded in another."""
+    for function, name in what:
+        {"load_plugin": load_plugin, "open_benchmark": open_benchmark, "open_model": open_model}[function](name)
+
+
+def blame(error: BaseException) -> str | None:
+    """Say where in a plugin an error arose: `my_model.py:7: ZeroDivisionError: division by zero`; None if in none."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_plugins(frame.filename)]
+    if isinstance(error, SyntaxError) and error.filename and _is_plugins(error.filename):
+        place = f"{_short(error.filename)}:{error.lineno}"
+    elif frames:
+        place = f"{_short(frames[-1].filename)}:{frames[-1].lineno}"
+    else:
+        return None
+    kind, said = type(error).__name__, first_line(error)
+    return f"{place}: {kind if said == kind else f'{kind}: {said}'}"
+
+
+def _object_in(match: re.Match[str]) -> tuple[Any, Path]:
+    path = Path(match["file"]).expanduser()
+    module = _run_file(path)
+    if not hasattr(module, match["name"]):
+        known = [name for name, thing in vars(module).items() if not name.startswith("_") and _is_own(thing, module)]
+        hint = nearest(match["name"], known) or ";"
+        raise PluginError(f"{path} holds no {match['name']!r}{hint} it defines {', '.join(known) or 'nothing'}")
+    return getattr(module, match["name"]), path.resolve()
+
+
+def _is_own(thing: Any, module: ModuleType) -> bool:
+    return not isinstance(thing, ModuleType) and getattr(thing, "__module__", module.__name__) == module.__name__
+
+
+def _run_file(path: Path) -> ModuleType:
+    """Run a file of Python, anew when it has changed; its folder comes last among those of importable modules."""
+    if not path.is_file():
+        raise PluginError(f"no file {str(path)!r}; name a file of Python, my_model.py say")
+    path = path.resolve()
+    source = path.read_bytes()
+    digest = hashlib.sha256(source).hexdigest()
+    if path in _FILES and _FILES[path][0] == digest:
+        return _FILES[path][1]
+    _HOMES.add(path.parent)
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    name = f"tellapart_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    module = ModuleType(name)
+    module.__file__ = str(path)
+    sys.modules[name] = module
+    try:
+        # Not by an importer: its cache of bytecode takes a file of one size and second for the same.
+        exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102  (the user named it to be run)
+    except BaseException as error:
+        del sys.modules[name]
+        _raise(error, str(path))
+    _FILES[path] = digest, module
+    return module
+
+
+def _import(name: str) -> ModuleType:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise PluginError(f"--plugin {name}: no such package, and it is no file (NAME.py)")
+    try:
+        found = importlib.util.find_spec(name)
+        if found is not None and found.origin is not None:
+            _HOMES.add(Path(found.origin).resolve().parent)
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
+            _raise(error, name)
+        raise PluginError(f"--plugin {name}: no such package, and it is no file (NAME.py); install it first") from error
+    except BaseException as error:
+        _raise(error, name)
+
+
+def _raise(error: BaseException, name: str) -> NoReturn:
+    """Raise a mistake in a plugin as one sentence; what tellapart says of it, and an interrupt, as they are."""
+    if isinstance(error, TellapartError | KeyboardInterrupt):
+        raise error
+    where = blame(error) or f"{name}: {type(error).__name__}: {first_line(error)}"
+    raise PluginError(f"{where} (in a plugin, which cannot be loaded)") from error
+
+
+def _add_table(module: ModuleType, table: str, kind: str) -> list[str]:
+    held = getattr(module, table, {})
+    if not isinstance(held, Mapping):
+        raise PluginError(f"{module.__name__}.{table} is a {type(held).__name__}; it must map names to objects")
+    if kind == "metric" and held and "tellapart.metrics.registry" in sys.modules:
+        raise PluginError(f"{module.__name__} adds metrics: load it first of all, before anything is measured")
+    for name, thing in held.items():
+        try:
+            add(kind, str(name), partial(_make, str(name), thing) if kind == "model" else thing)
+        except UnknownNameError as error:
+            raise PluginError(f"{module.__name__}.{table}: {error}") from error
+    return list(map(str, held))
+
+
+def _make(name: str, make: Callable[[Any], Any], options: Any) -> Any:
+    """Make a plugin's model, which may be a plain function."""
+    return as_model(make(options), name=name)
+
+
+def _is_plugins(file: str) -> bool:
+    path = Path(file)
+    own = path.is_absolute() and not path.resolve().is_relative_to(_PACKAGE)
+    return own and "site-packages" not in path.parts and any(home in path.resolve().parents for home in _HOMES)
+
+
+def _short(file: str) -> str:
+    """Return a path from here, if it lies below."""
+    path = Path(file).resolve()
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -1,0 +1,62 @@
+"""Propose results to the hub: what `tellapart push` calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tellapart.api.arguments import as_path
+from tellapart.api.plugins import open_benchmark
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.records.run_folder import read_result
+from tellapart.report.interchange.hub_files import HubFiles, files_of_benchmark, files_of_run
+from tellapart.report.interchange.push import HubRepository
+
+__all__ = ["Proposed", "push"]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """What was proposed, or would be.
+
+    Attributes:
+        page: the repository's address.
+        files: what they hold, and which benchmarks are left out.
+        request: the pull request's address; None where none was opened.
+        unseen: whether the page was not read, because the hub is not to be used.
+    """
+
+    page: str
+    files: HubFiles
+    request: str | None
+    unseen: bool = False
+
+
+def push(
+    source: Any,
+    repo: str,
+    *,
+    benchmark: bool = False,
+    config: str = "default",
+    split: str = "test",
+    dry_run: bool = False,
+) -> Proposed:
+    """Propose a run's results to its model's page, or a benchmark's `eval.yaml` to its dataset's, as a pull request.
+
+    Args:
+        source: a run folder; with `benchmark` a benchmark's name.
+        repo: the page, OWNER/NAME.
+        benchmark: propose the `eval.yaml` of a dataset.
+        config, split: with it, the dataset's.
+        dry_run: send nothing.
+
+    Raises:
+        TellapartError: there is no token, or the hub refuses it or cannot be reached.
+    """
+    repository = HubRepository(repo, "dataset" if benchmark else "model")
+    alone = dry_run and repository.offline and not benchmark
+    if benchmark:
+        files = files_of_benchmark(find_benchmark(open_benchmark(source)), config=config, split=split)
+    else:
+        files = files_of_run(read_result(as_path(source, "source")), (lambda _: None) if alone else repository.read)
+    return Proposed(repository.page, files, None if dry_run else repository.propose(files), alone)

@@ -1,0 +1,363 @@
+"""A run, as Python sees it: its tables, its items with their pictures, its report."""
+
+from __future__ import annotations
+
+import shutil
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tellapart.api.arguments import as_path
+from tellapart.api.frame import Frame, html_of, text_of
+from tellapart.catalog import nearest
+from tellapart.errors import RunError, TellapartError, UnknownNameError, quote
+from tellapart.records.result import BenchmarkResult, Result, Sample, Value
+from tellapart.records.run_folder import find_runs, read_result, read_samples
+from tellapart.records.systems import System, gather
+from tellapart.report.image_sources import ImageSources
+from tellapart.report.items import true_pairs
+from tellapart.report.numbers import plain
+from tellapart.report.pictures import data_uri
+from tellapart.report.show import WrittenReport, on_the_same_items, print_runs, write_run_report
+from tellapart.report.tables import result_tables
+from tellapart.report.terminal import table
+from tellapart.tasks.registry import headline
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["Items", "Run", "ShownItem", "open_run"]
+
+
+def open_run(folder: str | Path) -> Run:
+    """Open a run folder that `evaluate`, `score` or the command line wrote.
+
+    Raises:
+        RunError: it holds no run.
+
+    >>> import tellapart as ta
+    >>> folder = getfixture("tmp_path") / "oracle"
+    >>> _ = ta.evaluate("oracle", "demo", out=folder, limit=10)
+    >>> ta.open_run(folder).value("group_score")
+    1.0
+    """
+    path = as_path(folder, "folder")
+    find_runs(path)
+    return Run(path)
+
+
+class Run:
+    """Models measured on benchmarks: what a run folder holds. It is read when it is first asked for.
+
+    Args:
+        folder: the run folder.
+        scratch: whether the folder around it is a temporary one, deleted when nothing refers to the run any more.
+        leads: whether this process writes and shows the run; of several ranks the first does.
+
+    >>> import tellapart as ta
+    >>> run = ta.evaluate(["oracle", "constant"], "demo", limit=10)
+    >>> run.models, run.benchmarks, run.value("group_score", model="constant")
+    (['oracle', 'constant'], ['demo'], 0.0)
+    >>> frame = run.table()
+    >>> frame["model"][:2], frame["metric"][:2]
+    (['oracle', 'oracle'], ['text_score', 'image_score'])
+    """
+
+    def __init__(self, folder: Path, *, scratch: bool = False, leads: bool = True) -> None:
+        self.folder, self.leads = folder, leads
+        if scratch:
+            weakref.finalize(self, shutil.rmtree, folder.parent, ignore_errors=True)
+
+    @cached_property
+    def systems(self) -> list[System]:
+        """The models with their records, the subject first."""
+        return gather([self.folder])
+
+    @property
+    def models(self) -> list[str]:
+        """The models' names."""
+        return [system.label for system in self.systems]
+
+    @property
+    def benchmarks(self) -> list[str]:
+        """The names of the benchmarks that any of them was measured on."""
+        return list(dict.fromkeys(name for system in self.systems for name in system.result.benchmarks))
+
+    def result(self, model: str | None = None) -> Result:
+        """Return a model's whole record; the first model's if none is named.
+
+        Raises:
+            UnknownNameError: no model of that name.
+        """
+        return self._system(model).result
+
+    def value(self, metric: str, benchmark: str | None = None, model: str | None = None) -> float:
+        """Return one number; `record` has its interval and the rest.
+
+        Raises:
+            UnknownNameError: no such metric, benchmark or model.
+            RunError: several benchmarks were measured and none was named.
+        """
+        return self.record(metric, benchmark, model).value
+
+    def record(self, metric: str, benchmark: str | None = None, model: str | None = None) -> Value:
+        """Return one number with its interval, n, ties and chance; errors as of `value`."""
+        system = self._system(model)
+        metrics = system.record(self._benchmark(benchmark)).metrics
+        return metrics[_one_of(metric, metrics, "metric")]
+
+    def table(self, *, every: bool = False) -> Frame:
+        """Return the metrics of a first look, or every metric: a row for each model, benchmark and metric.
+
+        Args:
+            every: of all metrics, not those of a first look alone.
+        """
+        rows = [
+            {"benchmark": name, "model": system.label, "metric": metric, **_numbers(value)}
+            for name in self.benchmarks
+            for system in self.systems
+            if name in system.result.benchmarks
+            for metric, value in _chosen(system.result.benchmarks[name], every).items()
+        ]
+        return Frame({key: [row[key] for row in rows] for key in rows[0]} if rows else {}, shown=self._tables())
+
+    def to_pandas(self) -> Any:
+        """Return every metric as a pandas data frame: `table(every=True).to_pandas()`.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        return self.table(every=True).to_pandas()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every metric as arrays, one a column."""
+        return self.table(every=True).to_dict()
+
+    def items(self, benchmark: str | None = None, model: str | None = None) -> Items:
+        """Return what each item was scored, and whether it is right: a row an item, `[id]` for one with its pictures.
+
+        Args:
+            benchmark: which; the one there is, if none is named.
+            model: which; the first if none is named.
+
+        Raises:
+            UnknownNameError: no such benchmark or model.
+            RunError: several benchmarks were measured and none was named.
+        """
+        name, system = self._benchmark(benchmark), self._system(model)
+        folder, record = system.folders.get(name), system.record(name)
+        if folder is None:
+            raise RunError(f"{self.folder}: {system.label} has no items of {name}")
+        return Items(self, system, name, read_samples(folder, name, record))
+
+    def write_report(self, *, bundle: bool = False, outside_images: bool = False) -> WrittenReport:
+        """Write `report.html` into the run folder; return its path, what the numbers say, and warnings.
+
+        Args:
+            bundle: keep the pictures that it shows in the folder, so that it can be sent.
+            outside_images: read images at absolute paths and through links that leave the set's folder.
+        """
+        return write_run_report(self.folder, bundle=bundle, outside=outside_images)
+
+    def show(self, report: WrittenReport | None = None) -> None:
+        """Print it as `tellapart show` does: tables, what they say, and where the report is."""
+        print_runs(self.folder, report or self.write_report())
+
+    def to_json(self, report: WrittenReport | None = None) -> dict[str, Any]:
+        """Return what `tellapart show --json` prints: every record whole, and what the numbers say."""
+        report = report or self.write_report()
+        runs = [read_result(each).model_dump(mode="json", by_alias=True) for each in find_runs(self.folder)]
+        answer = [
+            {"benchmark": each.name, "metric": each.metric, "sentences": each.sentences} for each in report.conclusions
+        ]
+        path = None if report.path is None else str(report.path)
+        return {
+            "out": str(self.folder), "report": path, "warnings": report.warnings, "answer": answer, "runs": runs,
+        }  # fmt: skip
+
+    def save(self, folder: str | Path) -> Run:
+        """Copy the run to a new folder, and return it there.
+
+        Raises:
+            RunError: there is such a folder.
+        """
+        to = as_path(folder, "folder")
+        if to.exists():
+            raise RunError(f"{to} is there already; name a new folder")
+        shutil.copytree(self.folder, to, ignore=shutil.ignore_patterns(".lock"))
+        return Run(to)
+
+    def picture(self, benchmark: str, reference: str) -> bytes:
+        """Return an image file's bytes.
+
+        Raises:
+            DataError: it is not at hand.
+        """
+        sources = ImageSources.of(self.folder, self.result(), benchmark)
+        reader = sources.reader()
+        if reader is None:
+            raise RunError(sources.lost())
+        return reader(reference)
+
+    def _system(self, model: str | None) -> System:
+        return self.systems[0 if model is None else self.models.index(_one_of(model, self.models, "model"))]
+
+    def _benchmark(self, name: str | None) -> str:
+        if name is None and len(self.benchmarks) != 1:
+            raise RunError(f"{self.folder} measured {', '.join(self.benchmarks) or 'nothing'}; name one")
+        return self.benchmarks[0] if name is None else _one_of(name, self.benchmarks, "benchmark")
+
+    def _tables(self) -> list[Table]:
+        results = [system.result for system in self.systems]
+        return [each for name, own in on_the_same_items(results) for each in result_tables(own, name)]
+
+    def __repr__(self) -> str:
+        return f"{text_of(self._tables())}\nrun: {self.folder}"
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        yield from self._tables()
+
+    def _repr_html_(self) -> str:
+        return "".join(map(html_of, self._tables()))
+
+
+class Items(Frame):
+    """The items of one model on one benchmark: a row each; `items[3]` and `items["id"]` show one with its pictures."""
+
+    def __init__(self, run: Run, system: System, benchmark: str, samples: Sequence[Sample]) -> None:
+        self.samples, self._of = list(samples), (run, system, benchmark)
+        tags = sorted({tag for sample in samples for tag in sample.tags})
+        outcomes = list(dict.fromkeys(name for sample in samples for name in sample.outcomes))
+        columns: dict[str, list[Any]] = {
+            "id": [sample.id for sample in samples],
+            "cluster": [sample.cluster for sample in samples],
+            **{f"tag:{tag}": [sample.tags.get(tag, "") for sample in samples] for tag in tags},
+            "texts": [" | ".join(sample.texts) for sample in samples],
+            **{name: [sample.outcomes.get(name) for sample in samples] for name in outcomes},
+            "tied": [", ".join(sample.tied) for sample in samples],
+        }
+        super().__init__(columns, f"{plain(system.label)} on {plain(benchmark)}")
+        self._first = ["id", *(headline(outcomes) or outcomes[:4]), "tied"]
+
+    def tables(self) -> list[Table]:
+        """Return what is shown: the metrics of a first look."""
+        return Frame({name: self.columns[name] for name in self._first}, self.title).tables()
+
+    @property
+    def scores(self) -> Any:
+        """Every score, float32 `(item, image, text)`; of a task without scores an empty array."""
+        return np.array([sample.scores for sample in self.samples], np.float32)
+
+    def __getitem__(self, key: str | int) -> Any:
+        if isinstance(key, str) and key in self.columns:
+            return self.columns[key]
+        if isinstance(key, str):
+            key = self.columns["id"].index(_one_of(key, self.columns["id"], "item"))
+        if isinstance(key, bool) or not isinstance(key, int) or not -len(self) <= key < len(self):
+            raise UnknownNameError(f"items[{quote(key)}]: give a column, an item's id, or a number below {len(self)}")
+        return ShownItem(self.samples[key], *self._of)
+
+
+class ShownItem:
+    """One item as a model scored it: the matrix of its scores, with the pictures beside it in a notebook.
+
+    Attributes:
+        sample: its record.
+    """
+
+    def __init__(self, sample: Sample, run: Run, system: System, benchmark: str) -> None:
+        self.sample, self._run, self._system, self._benchmark = sample, run, system, benchmark
+
+    @property
+    def scores(self) -> Any:
+        """The matrix, float32 `(images, texts)`; of a task without scores an empty array."""
+        return np.array(self.sample.scores, np.float32)
+
+    @property
+    def pictures(self) -> list[bytes]:
+        """The bytes of its images' files.
+
+        Raises:
+            DataError: one is not at hand.
+        """
+        return [self._run.picture(self._benchmark, reference) for reference in self.sample.images]
+
+    def __repr__(self) -> str:
+        return text_of(self._tables())
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        yield from self._tables()
+
+    def _tables(self) -> list[Table]:
+        images = range(max(len(self.sample.images), len(self.sample.scores)))
+        shown = table("text", *(f"image {k}" for k in images), numbers_from=1, title=plain(self._title()))
+        shown.columns[0].no_wrap = False  # a caption is as long as it is
+        for text, cells in self._rows():
+            shown.add_row(plain(text), *cells)
+        return [shown]
+
+    def _repr_html_(self) -> str:
+        pictures = "".join(f"<th>{self._image(k)}</th>" for k in range(len(self.sample.images)))
+        rows = "".join(
+            f"<tr><th>{escape(plain(text))}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+            for text, cells in self._rows()
+        )
+        said = ", ".join(f"{name} {value:g}" for name, value in self.sample.outcomes.items())
+        return (
+            f"<table><caption>{escape(plain(self._title()))}</caption><thead><tr><th></th>{pictures}</tr></thead>"
+            f"<tbody>{rows}</tbody></table><p>{escape(plain(said))}</p>"
+        )
+
+    def _title(self) -> str:
+        return f"{self._benchmark}: {self.sample.id}, scored by {self._system.label}"
+
+    def _rows(self) -> list[tuple[str, list[str]]]:
+        """Return each text with its score beside every image; true pairs carry a mark. A task has its output alone."""
+        sample = self.sample
+        if not sample.scores:
+            return [(text, []) for text in (*sample.texts, f"output: {sample.output}", f"right: {sample.gold}")]
+        texts = sample.texts or [f"text {k}" for k in range(len(sample.scores[0]))]
+        true = true_pairs((len(sample.scores), len(texts)))
+        return [
+            (
+                name,
+                [f"{row[text]:.4g}{' ✓' if (image, text) in true else ''}" for image, row in enumerate(sample.scores)],
+            )
+            for text, name in enumerate(texts)
+        ]
+
+    def _image(self, row: int) -> str:
+        with suppress(TellapartError, IndexError):
+            reference = self.sample.images[row]
+            uri = data_uri(self._run.picture(self._benchmark, reference), reference)
+            return f'<img src="{uri}" style="max-width: 160px; max-height: 160px" alt="image {row}">'
+        return f"image {row}"
+
+
+def _chosen(record: BenchmarkResult, every: bool) -> Mapping[str, Value]:
+    names = record.metrics if every else headline(record.metrics) or record.metrics
+    return {name: record.metrics[name] for name in names}
+
+
+def _numbers(value: Value) -> dict[str, Any]:
+    keys = ("value", "low", "high", "n", "clusters", "effective", "ties", "tie_neutral", "chance")
+    return {key: getattr(value, key) for key in keys}
+
+
+def _one_of(name: Any, known: Any, what: str) -> str:
+    """Return a name if it is one of those known.
+
+    Raises:
+        UnknownNameError: it is not.
+    """
+    if not isinstance(name, str) or name not in known:
+        hint = nearest(name, known) if isinstance(name, str) else ""
+        listed = ", ".join(list(known)[:20]) + ", ..." * (len(known) > 20)
+        raise UnknownNameError(f"no {what} {quote(name)}{hint or ';'} there are {listed}")
+    return name

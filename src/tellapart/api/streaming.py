@@ -1,0 +1,223 @@
+"""Metrics that take scores batch by batch: `tellapart.metrics.GroupScore()`, a class for each of the registry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.errors import MetricError, quote, require
+from tellapart.evaluation.tabulate import tabulate
+from tellapart.metrics.metric import Metric
+from tellapart.metrics.per_item import PerItem
+from tellapart.metrics.registry import METRICS
+from tellapart.models.torch_backend import import_torch
+from tellapart.records.result import Value
+
+__all__ = ["StreamingMetric", "class_name", "metric_class"]
+
+
+class StreamingMetric:
+    """A metric of minimal pairs that takes scores batch by batch: `update`, then `compute`.
+
+    Args:
+        kind: of the scores: similarity, logit or probability.
+        seed: of the bootstrap, where the interval is one.
+
+    Raises:
+        MetricError: the metric cannot use scores of that kind.
+
+    >>> import tellapart as ta
+    >>> metric = ta.metrics.GroupScore()
+    >>> metric.update([[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.2, 0.8]]])  # (item, image, text)
+    >>> metric.update([[0.7, 0.1], [0.2, 0.6]])  # one item
+    >>> value = metric.compute()
+    >>> round(value.value, 3), value.n, value.ties, round(value.chance, 3)
+    (0.667, 3, 1, 0.167)
+    """
+
+    metric: ClassVar[Metric]
+
+    def __init__(self, *, kind: Any = "similarity", seed: int = 0) -> None:
+        self.kind, self.seed = kind, seed
+        if kind not in self.metric.kinds:
+            needed = " or ".join(sorted(self.metric.kinds))
+            raise MetricError(f"{self.metric.name} of kind={quote(kind)}: it takes scores that are a {needed}")
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget every item."""
+        self._scores: list[NDArray[np.float32]] = []
+        self._clusters: list[str] = []
+
+    def update(self, scores: Any, clusters: Sequence[Any] | None = None) -> None:
+        """Take the scores of further items.
+
+        Args:
+            scores: numbers `(item, image, text)`, or of one item `(image, text)`: lists, arrays or tensors.
+            clusters: what each item is resampled with (its source image, say); each by itself if not given.
+
+        Raises:
+            MetricError: the metric is not defined for that shape, or it is another than that of earlier items.
+            ScoreError: not numbers, or not finite.
+        """
+        if hasattr(scores, "detach"):
+            scores = scores.detach().to("cpu").double().numpy()
+        batch = np.asarray(scores) if isinstance(scores, np.ndarray) or _depth(scores) else scores
+        if isinstance(batch, np.ndarray) and batch.ndim == 2:
+            batch = batch[None]
+        values = self.metric.check(batch, self.kind)
+        if self._scores and self._scores[0].shape[1:] != values.shape[1:]:
+            raise MetricError(
+                f"{self.metric.name}: items of {values.shape[1:]} after items of {self._scores[0].shape[1:]}; use a "
+                "metric for each shape"
+            )
+        start = len(self._clusters)
+        own = [f"item {start + k}" for k in range(len(values))] if clusters is None else [f"{c}" for c in clusters]
+        if len(own) != len(values):
+            raise MetricError(f"{self.metric.name}: {len(own)} clusters for {len(values)} items; give one for each")
+        self._scores.append(values)
+        self._clusters += own
+
+    def compute(self) -> Value:
+        """Return the metric over all items so far: its value (a tie is never right), interval, n, ties and chance.
+
+        Raises:
+            MetricError: there is no item yet.
+        """
+        if not self._scores:
+            raise MetricError(f"{self.metric.name}: no items to measure; call update(scores) first")
+        values = np.concatenate(self._scores)
+        chance = self.metric.chance(values.shape[1:])
+        one = PerItem(
+            name=self.metric.name,
+            strict=self.metric.per_item(values),
+            neutral=None if chance is None else self.metric.tie_neutral(values),
+            chance=chance,
+            binary=self.metric.binary,
+            reduce=self.metric.summarise if self.metric.components else None,
+            deviation=chance is None,
+        )
+        return tabulate([one], self._clusters, [{}] * len(values), seed=self.seed).metrics[self.metric.name]
+
+    def merge(self, other: StreamingMetric) -> None:
+        """Take the items of another one, which measured elsewhere: the value is that of all items.
+
+        Items without a cluster of their own stay apart: `merge` numbers them anew.
+
+        Raises:
+            MetricError: it is of another metric or kind.
+        """
+        if type(other) is not type(self) or other.kind != self.kind:
+            raise MetricError(f"{self.metric.name}, {self.kind}, cannot take the items of {other!r}")
+        position = 0
+        for scores in other._scores:
+            clusters = other._clusters[position : position + len(scores)]
+            position += len(scores)
+            start = len(self._clusters)
+            self._scores.append(scores)
+            self._clusters += [
+                f"item {start + k}" if re.fullmatch(r"item \d+", name) else name for k, name in enumerate(clusters)
+            ]
+
+    def torchmetrics(self) -> Any:
+        """Return the same as a `torchmetrics.Metric`, whose `compute` is the value as a tensor; `value()` has the rest.
+
+        Its state is the items' scores, gathered over processes as torchmetrics does it.
+
+        Raises:
+            MissingDependencyError: torchmetrics is not installed.
+        """
+        import_torch()
+        require("torchmetrics", extra="train")
+        kind: Any = type(self)
+        return _torch_class(kind)(kind=self.kind, seed=self.seed)
+
+    def __len__(self) -> int:
+        return len(self._clusters)
+
+    def __repr__(self) -> str:
+        return f"{class_name(self.metric.name)}(kind={self.kind!r}): {len(self):,} items"
+
+
+def class_name(metric: str) -> str:
+    """Return the name of a metric's class.
+
+    >>> class_name("group_score"), class_name("i2t"), class_name("min_pc_pf")
+    ('GroupScore', 'I2t', 'MinPcPf')
+    """
+    return "".join(part[:1].upper() + part[1:] for part in metric.split("_"))
+
+
+def metric_class(name: str) -> type[StreamingMetric]:
+    """Return the class of that name.
+
+    Raises:
+        AttributeError: no metric has it; the message names those that have one.
+
+    >>> metric_class("TextScore").metric.name
+    'text_score'
+    """
+    by_class = {class_name(metric): metric for metric in METRICS}
+    if name not in by_class:
+        raise AttributeError(f"tellapart.metrics has no {name!r}; its classes are {', '.join(by_class)}")
+    return _class(by_class[name])
+
+
+@cache
+def _class(metric: str) -> type[StreamingMetric]:
+    declared = METRICS[metric]
+    about = f"{declared.title[:1].upper()}{declared.title[1:]}, taken batch by batch. {StreamingMetric.__doc__}"
+    return type(class_name(metric), (StreamingMetric,), {"metric": declared, "__doc__": about, "__module__": __name__})
+
+
+@cache
+def _torch_class(kind: Any) -> Any:
+    import torch
+    import torchmetrics
+
+    class TorchMetric(torchmetrics.Metric):
+        """The metric with its items as torchmetrics' state: one row an item."""
+
+        full_state_update = False
+        is_differentiable = False
+        higher_is_better = True
+
+        def __init__(self, **options: Any) -> None:
+            super().__init__()
+            self.inner = kind(**options)
+            self.scores: Any
+            self.add_state("scores", default=[], dist_reduce_fx="cat")
+
+        def update(self, scores: Any) -> None:
+            """Take the scores of further items: `(item, image, text)`."""
+            tensor = torch.as_tensor(scores).detach().float()
+            self.scores.append(tensor[None] if tensor.ndim == 2 else tensor)
+
+        def value(self) -> Value:
+            """Return the value with its interval, n, ties and chance."""
+            inner: StreamingMetric = kind(kind=self.inner.kind, seed=self.inner.seed)
+            gathered = self.scores if isinstance(self.scores, list) else [self.scores]
+            for scores in gathered:
+                inner.update(scores)
+            return inner.compute()
+
+        def compute(self) -> Any:
+            """Return the value as a tensor of one number."""
+            return torch.tensor(self.value().value)
+
+    TorchMetric.__name__ = TorchMetric.__qualname__ = kind.__name__
+    return TorchMetric
+
+
+def _depth(scores: Any) -> bool:
+    """Return whether these are rows of rows, and no more: the scores of one item."""
+    return (
+        isinstance(scores, list | tuple)
+        and bool(scores)
+        and all(isinstance(row, list | tuple) and row and not isinstance(row[0], list | tuple) for row in scores)
+    )

@@ -1,0 +1,88 @@
+"""Train models to tell pairs apart: what `tellapart train` calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tellapart.api.arguments import as_path
+from tellapart.api.progress import reporting
+from tellapart.api.training import Trained
+from tellapart.errors import DataError
+from tellapart.report.training_page import write_training_report
+from tellapart.train.config import TrainConfig, read_config
+from tellapart.train.run_files import RunFiles
+from tellapart.train.seeds import read_seeds, train_seeds
+from tellapart.train.training_run import FinishedRun, run_training
+
+__all__ = ["default_folder", "describe_kept", "train"]
+
+
+def train(
+    config: str | Path,
+    out: str | Path | None = None,
+    *,
+    resume: bool = False,
+    limit: int | None = None,
+    allow_leak: bool = False,
+    seeds: int | None = None,
+    against: str | Path | None = None,
+    progress: bool | Callable[[str], Any] | None = None,
+) -> Trained:
+    """Train a model to tell pairs apart; killed in whatever way, `resume` goes on with the same numbers.
+
+    Args:
+        config: a TOML file: start, data, loss, optimiser (docs/training.md).
+        out: the run's folder; runs/train-NAME if not given.
+        resume: go on with the run that the folder holds.
+        limit: stop after so many steps.
+        allow_leak: train even on pictures of a benchmark that is reported.
+        seeds: train under so many seeds, for means and tests over them.
+        against: another configuration's folder of seeds, compared seed by seed.
+        progress: as of `evaluate`.
+
+    Raises:
+        TellapartError: the configuration is not valid, the data cannot be read, or the folder holds another run.
+
+    >>> import tellapart as ta
+    >>> callable(ta.train), ta.train.__name__.startswith("tellapart")  # the room of that name, called
+    (True, True)
+    >>> ta.train("no-such.toml")
+    Traceback (most recent call last):
+    tellapart.errors.DataError: no-such.toml: cannot be read (No such file or directory)
+    """
+    path = as_path(config, "config")
+    chosen = read_config(path)
+    if against is not None and seeds is None:
+        raise DataError("--against compares seeds; give --seeds N too")
+    others = None if against is None else read_seeds(as_path(against, "against"))
+    folder = default_folder(path, out)
+    with reporting(progress) as report:
+
+        def train_once(settings: TrainConfig, to: Path) -> FinishedRun:
+            update = None if report is None else report(f"{settings.name}, seed {settings.seed}")
+            finished = run_training(
+                settings, path.parent, to, resume=resume, limit=limit, allow_leak=allow_leak, progress=update
+            )
+            if finished.record is not None:
+                write_training_report(to, finished.record, outside=settings.data.outside_images)
+            return finished
+
+        if seeds is not None:
+            records = train_seeds(chosen, folder, seeds, train_once, resume=resume, limit=limit)
+            return Trained(folder, records, seeds=True, against=others)
+        finished = train_once(chosen, folder)
+        return Trained(folder, () if finished.record is None else (finished.record,), seeds=False)
+
+
+def default_folder(config: Path, out: str | Path | None = None) -> Path:
+    """Return the folder of a training run: the one that is named, else runs/train-NAME of the configuration."""
+    return as_path(out, "out") if out is not None else Path("runs") / f"train-{read_config(config).name}"
+
+
+def describe_kept(folder: Path) -> str | None:
+    """Say what an interrupted training run has left; of several seeds, of those that were begun."""
+    parts = [RunFiles(seed).describe_kept() for seed in sorted(folder.glob("seed-*"))]
+    parts.append(RunFiles(folder).describe_kept())
+    return "; ".join(part for part in parts if part) or None

@@ -1,0 +1,73 @@
+"""Training runs that are done: what `train` returns, and `tellapart show` of such a folder prints."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from tellapart.api.arguments import as_path
+from tellapart.report.training import print_seeds, print_trained, seeds_json, trained_json
+from tellapart.report.training_page import PAGE, write_training_report
+from tellapart.train.record import RECORD, TrainRecord, read_record
+from tellapart.train.seeds import read_seeds
+
+__all__ = ["Trained", "open_training"]
+
+
+class Trained:
+    """A training run, or several that differ in their seed alone.
+
+    Attributes:
+        folder: of the run.
+        records: what became of it, one a seed; none in other ranks than the first.
+        seeds: whether several seeds were asked for.
+        against: the records of another configuration's seeds, if it was compared with them.
+    """
+
+    def __init__(
+        self, folder: Path, records: Sequence[TrainRecord], *, seeds: bool, against: Sequence[TrainRecord] | None = None
+    ) -> None:
+        self.folder, self.records, self.seeds = folder, tuple(records), seeds
+        self.against = None if against is None else list(against)
+
+    @property
+    def record(self) -> TrainRecord:
+        """The first seed's record."""
+        return self.records[0]
+
+    def to_json(self) -> Any:
+        """Return what `tellapart train --json` prints."""
+        if self.seeds:
+            return seeds_json(self.records, self.against)
+        return trained_json(self.record, self.folder / PAGE)
+
+    def show(self) -> None:
+        """Print it as `tellapart train` does."""
+        if self.seeds:
+            print_seeds(self.records, self.against)
+        else:
+            print_trained(self.record, self.folder / PAGE)
+
+    def __repr__(self) -> str:
+        with redirect_stdout(io.StringIO()) as text:
+            self.show()
+        return text.getvalue().strip()
+
+
+def open_training(folder: str | Path, *, outside_images: bool = False) -> Trained | None:
+    """Open a folder that `train` wrote, and make its page anew; None if it is none.
+
+    >>> open_training(getfixture("tmp_path")) is None
+    True
+    """
+    path = as_path(folder, "folder")
+    if (path / RECORD).is_file():
+        record = read_record(path)
+        write_training_report(path, record, outside=outside_images)
+        return Trained(path, (record,), seeds=False)
+    if any(path.glob(f"seed-*/{RECORD}")):
+        return Trained(path, read_seeds(path), seeds=True)
+    return None

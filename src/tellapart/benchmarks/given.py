@@ -1,0 +1,85 @@
+"""Benchmarks that are objects: a declaration or a pair set that the user made, in Python or in a file of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.locations import Locations
+from tellapart.catalog import BENCHMARKS, add, load
+from tellapart.data.folder import LISTINGS
+from tellapart.data.pairset import PairSet
+from tellapart.errors import DataError, quote
+
+__all__ = ["CODE", "as_benchmark"]
+
+#: What the name of a benchmark in a file of Python has between the file and the object in it.
+CODE = ".py:"
+
+
+def as_benchmark(thing: Any, place: Locations | None = None, *, name: str = "", file: Path | None = None) -> Benchmark:
+    """Return a declaration or a pair set as a benchmark, which reports find again in this process.
+
+    Args:
+        thing: the `Benchmark`, or the `PairSet`.
+        place: where the user keeps files.
+        name: what results call it; its own name if not given, and `folder:NAME` of a pair set that was read from one.
+        file: the file of Python that it is in, if the user named one.
+
+    Raises:
+        DataError: it is neither, or another one of the catalogue has its name.
+
+    >>> from tellapart.data.folder import read_pair_set
+    >>> as_benchmark(read_pair_set(Path("examples/eqsim_ablation/smoke_scenes"))).name
+    'folder:smoke_scenes'
+    """
+    if isinstance(thing, PairSet):
+        made = _of_pairs(thing)
+        if made.name in BENCHMARKS and file is None:
+            return made
+    elif isinstance(thing, Benchmark):
+        made = thing
+    else:
+        raise DataError(
+            f"{quote(thing)} ({type(thing).__name__}) is no benchmark: give a name (`tellapart ls benchmarks`), "
+            "folder:PATH, a pair set or a Benchmark"
+        )
+    if file is not None:
+        made = replace(made, name=name or made.name, own=file)
+    if place is not None and place != Locations():  # else it keeps its own
+        made = replace(made, place=place)
+    if made.name in BENCHMARKS:
+        _expect_the_catalogues(made)
+    else:
+        add("benchmark", made.name, made)
+    return made
+
+
+def _of_pairs(pairs: PairSet) -> Benchmark:
+    if pairs.name in BENCHMARKS:  # loaded from it, whole or in part
+        declared: Benchmark = load("benchmark", pairs.name)
+        return replace(declared, load=lambda _place: pairs, files=(), hub=None, known=None)
+    folder = f"folder:{pairs.root.resolve().name}"
+    is_folder = pairs.read is None and folder in {pairs.name, f"folder:{pairs.name}"} and _is_set(pairs.root)
+    return Benchmark(
+        name=folder if is_folder else pairs.name,
+        own=pairs.root.resolve() if is_folder else None,
+        title=str(pairs.card.get("title") or pairs.name),
+        items=len(pairs),
+        shape=pairs.shape,
+        source=str(pairs.root) if is_folder else "an object of Python",
+        licence=str(pairs.card.get("licence", "not stated")),
+        citation=str(pairs.card.get("citation", "not stated")),
+        load=lambda _place: pairs,
+    )
+
+
+def _is_set(folder: Path) -> bool:
+    return any((folder / listing).is_file() for listing in LISTINGS)
+
+
+def _expect_the_catalogues(made: Benchmark) -> None:
+    if made.load is not load("benchmark", made.name).load:
+        raise DataError(f"{made.name!r} is a benchmark of the catalogue; give yours another name")

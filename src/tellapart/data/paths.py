@@ -1,0 +1,30 @@
+"""Paths as callers give them: a text or a path."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from tellapart.errors import DataError, TellapartError, quote
+
+__all__ = ["as_path"]
+
+
+def as_path(value: Any, what: str, error: type[TellapartError] = DataError) -> Path:
+    """Return a text or a path as a path, with `~` expanded.
+
+    Args:
+        value: what was given.
+        what: the argument's name, for the message.
+        error: what is raised.
+
+    Raises:
+        TellapartError: it is neither, or empty; of the kind `error`.
+
+    >>> as_path("runs/mine", "out").as_posix()
+    'runs/mine'
+    """
+    if isinstance(value, str | os.PathLike) and str(value):
+        return Path(value).expanduser()
+    raise error(f"{what}={quote(value)} ({type(value).__name__}) is no path; give a text or a pathlib.Path")

@@ -1,0 +1,47 @@
+"""The pages on Python and on plugins say what is so: their examples run, their files are those of the examples."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+def test_the_examples_of_the_page_on_python_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(ROOT / "examples/eqsim_ablation/smoke_scenes", tmp_path / "whole")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TELLAPART_CACHE", str(tmp_path / "cache"))
+    import tellapart as ta
+
+    pairs = ta.load_pairs("whole").select(range(6))
+    images = {name: pairs.read_bytes(name) for item in pairs.items for name in item.images}
+    ta.write_pair_set("my_pairs", pairs.items, images, {"licence": "Apache-2.0"})
+    page = ROOT / "docs" / "python.md"
+    blocks = re.findall(r"```pycon\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, page.name, str(page), 0)
+    said: list[str] = []
+    result = doctest.DocTestRunner().run(test, out=said.append)
+    assert result.attempted > 25
+    assert result.failed == 0, "".join(said)
+
+
+@pytest.mark.parametrize("page", ["python.md", "plugins.md"])
+def test_other_blocks_of_python_are_python(page: str) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) >= 2
+    for block in blocks:
+        compile(block, page, "exec")
+
+
+@pytest.mark.parametrize("name", ["my_model.py", "my_set.py"])
+def test_the_page_on_plugins_shows_the_files_of_the_examples(name: str) -> None:
+    page = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
+    shown = re.search(rf"```python\n# {re.escape(name)}\n(.*?)```", page, re.DOTALL)
+    assert shown is not None
+    assert shown[1] == (ROOT / "examples" / "plugins" / name).read_text(encoding="utf-8")

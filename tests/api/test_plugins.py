@@ -1,0 +1,250 @@
+"""Plugins that the user names: files and packages, their mistakes, and that nobody else can name one."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tellapart as ta
+from tellapart import catalog
+from tellapart.api import plugins
+from tellapart.cli.once import OnceCommand
+from tellapart.errors import DataError, PluginError, TellapartError, UnknownNameError
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "plugins"
+
+
+@pytest.fixture(autouse=True)
+def as_in_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test loads is gone after it."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(plugins, "_FILES", {})
+    monkeypatch.setattr(plugins, "_HOMES", set())
+    monkeypatch.setattr(plugins, "_LOADED", [])
+    monkeypatch.setattr(catalog, "_ADDED", {kind: {} for kind in catalog._ADDED})
+    monkeypatch.setattr(OnceCommand, "debug", False)
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """The two examples, in a folder of the user's own."""
+    folder = tmp_path / "mine"
+    shutil.copytree(EXAMPLES, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def test_a_model_is_a_file_of_ten_lines_and_a_benchmark_one_of_fifteen() -> None:
+    def lines(name: str) -> int:
+        return sum(bool(line.strip()) for line in (EXAMPLES / name).read_text().splitlines())
+
+    assert (lines("my_model.py") <= 10, lines("my_set.py") <= 15) == (True, True)
+    assert len((EXAMPLES / "my_model.py").read_text().splitlines()) <= 10
+
+
+def test_both_are_measured_without_installing_anything(command, mine: Path) -> None:
+    model, pairs = f"{mine}/my_model.py:brightness", f"{mine}/my_set.py:MY_SET"
+    ran = command("run", "-m", model, "-b", pairs, "--out", "r", "--json")
+    assert ran.code == 0, ran.err
+    (run,) = ran.json["runs"]
+    assert run["model"]["name"] == "my_model.py:brightness"
+    assert run["model"]["file"]["path"] == str(mine / "my_model.py")
+    assert run["benchmarks"]["my_set.py:MY_SET"]["own"]["path"] == str(mine / "my_set.py")
+    assert run["benchmarks"]["my_set.py:MY_SET"]["own"]["sha256"]
+    assert run["benchmarks"]["my_set.py:MY_SET"]["metrics"]["group_score"]["value"] == 1.0
+    assert Path("r/report.html").read_text().count("data:image/") > 0
+    # ... and so do the other commands that take a model or a benchmark.
+    assert command("export", pairs, "--to", "pairs.csv").code == 0
+    assert command("audit", pairs, "--no-images").code == 0
+    assert command("check", model).code == 0
+
+
+def test_what_a_files_model_scores_is_kept_until_the_file_changes(command, mine: Path) -> None:
+    arguments = ("run", "-m", f"{mine}/my_model.py:brightness", "-b", f"{mine}/my_set.py:MY_SET", "--json", "--out")
+    first = command(*arguments, "a").json["runs"][0]
+    again = command(*arguments, "b").json["runs"][0]
+    computed = [run["benchmarks"]["my_set.py:MY_SET"]["pairs_scored"] for run in (first, again)]
+    assert computed == [80, 0]
+    file = mine / "my_model.py"
+    file.write_text(file.read_text().replace("128:", "200:"))
+    changed = command(*arguments, "c").json["runs"][0]
+    assert changed["model"]["fingerprint"] != first["model"]["fingerprint"]
+    assert changed["benchmarks"]["my_set.py:MY_SET"]["pairs_scored"] == 80
+
+
+def test_a_run_folder_never_has_code_run_and_the_user_may(command, mine: Path, tmp_path: Path) -> None:
+    pairs, ran_at = mine / "my_set.py", tmp_path / "ran"
+    pairs.write_text(pairs.read_text() + f"with Path({str(ran_at)!r}).open('a') as file:\n    file.write('x')\n")
+    command("run", "-m", "oracle", "-b", f"{pairs}:MY_SET", "--out", "r")
+    assert ran_at.read_text() == "x"
+    plugins._FILES.clear()
+    catalog._ADDED["benchmark"].clear()
+    shown = command("show", "r")
+    assert shown.code == 0
+    assert ran_at.read_text() == "x"
+    assert f"is code, in {pairs}, and runs only where you name it: add --plugin {pairs}" in shown.err
+    assert "it is kept as it was" in shown.err
+    shown = command("show", "r", "--plugin", pairs)
+    assert (shown.err, ran_at.read_text()) == ("", "xx")
+
+
+def test_neither_a_recipe_nor_a_configuration_can_name_a_file_of_code(mine: Path) -> None:
+    from tellapart.benchmarks.find import find_again, find_benchmark
+    from tellapart.benchmarks.locations import Locations
+    from tellapart.models.find import find_model
+
+    for name in (f"{mine}/my_model.py:brightness", "my_model.py:brightness"):
+        with pytest.raises(TellapartError):
+            find_model(name)
+    with pytest.raises(UnknownNameError):
+        find_benchmark(f"{mine}/my_set.py:MY_SET")
+    with pytest.raises(DataError, match=r"is code, in .*my_set\.py, and runs only where you name it"):
+        find_again("my_set.py:MY_SET", mine / "my_set.py", Locations())
+    assert not plugins._FILES
+
+
+PACKAGE = """
+from tellapart import Benchmark
+from tellapart.benchmarks.find import find_benchmark
+from dataclasses import replace
+
+def longer(image, text):
+    return len(text)
+
+longer.fingerprint = "longer-1"
+MODELS = {"longer": lambda options: longer}
+BENCHMARKS = {"again": replace(find_benchmark("demo"), name="again")}
+"""
+
+
+MARGIN = """
+import numpy as np
+from tellapart.metrics.metric import Metric, read_scores
+
+def clear_margin(scores):
+    values = read_scores(scores, "clear_margin", ("2x2",))
+    return (values[:, [0, 1], [0, 1]] - values[:, [0, 1], [1, 0]] > 0.1).all(axis=1).astype(np.float64)
+
+METRICS = {"clear-margin": Metric(name="clear_margin", title="by 0.1", source="here", shapes=("2x2",),
+                                  strict=clear_margin)}
+"""
+
+
+@pytest.mark.slow
+def test_a_plugins_metric_is_measured_with_the_others(tmp_path: Path) -> None:
+    (tmp_path / "margin.py").write_text(MARGIN)
+    line = [sys.executable, "-m", "tellapart", "run", "--plugin", "margin.py", "-m", "oracle", "--limit", "3", "--json"]
+    done = subprocess.run([*line, "--no-cache"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["runs"][0]["benchmarks"]["demo"]["metrics"]["clear_margin"]["value"] == 1.0
+    code = "import tellapart as ta; ta.text_score([[[1, 0], [0, 1]]]); ta.find_model('oracle'); ta.METRICS; "
+    code += "ta.load_plugin('margin.py')"
+    late = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "adds metrics: load it first of all, before anything is measured" in late.stderr
+
+
+def test_a_package_adds_what_its_tables_hold(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine_package").mkdir()
+    (tmp_path / "mine_package" / "__init__.py").write_text(PACKAGE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    ran = command("run", "--plugin", "mine_package", "-m", "longer", "-b", "again", "--limit", "4", "--json")
+    assert ran.code == 0, ran.err
+    assert (ran.json["runs"][0]["model"]["name"], list(ran.json["runs"][0]["benchmarks"])) == ("longer", ["again"])
+    listed = command("--plugin", "mine_package", "ls", "benchmarks", "--json").json
+    assert "again" in [row["name"] for row in listed]
+    assert ta.load_plugin("mine_package") == ["again", "longer"]
+
+
+@pytest.mark.filterwarnings("ignore::tellapart.errors.TellapartWarning")
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import os\ndef f(image, text)\n", r"bad\.py:2: SyntaxError: expected ':'"),
+        ("x = 1\ny = z\n", r"bad\.py:2: NameError: name 'z' is not defined"),
+        ("import no_such_thing\n", r"bad\.py:1: ModuleNotFoundError: No module named 'no_such_thing'"),
+        ("def f(image, text):\n    x = image.widht\n    return x\n", r"bad\.py:2: AttributeError: .*'widht'"),
+        ("class f:\n    def __init__(self, path): pass\n", "f is a class that needs path; give an object of it"),
+        ("f = 7\n", r"7 \(int\) is no model: give a name"),
+        ("g = 7\ndef ff(image, text): return 1\n", r"bad\.py holds no 'f'; .*it defines g, ff"),
+        ("raise SystemExit(3)\n", r"bad\.py:1: SystemExit: 3"),
+    ],
+)
+def test_a_mistake_in_a_plugin_is_one_line_with_its_place(command, tmp_path: Path, code: str, said: str) -> None:
+    (tmp_path / "bad.py").write_text(code)
+    ran = command("run", "-m", "bad.py:f", "-b", "demo", "--limit", "2", "--out", "r")
+    errors = [line for line in ran.err.splitlines() if not line.startswith("warning: ")]
+    assert (ran.code, len(errors), ran.out) == (2, 1, "")
+    assert errors[0].startswith("error: ")
+    assert re.search(said, errors[0]), errors[0]
+    traceback = command("run", "-m", "bad.py:f", "-b", "demo", "--limit", "2", "--out", "r", "--debug").err
+    assert "Traceback (most recent call last)" in traceback
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("no_such_package", "--plugin no_such_package: no such package, and it is no file"),
+        ("json", "--plugin json holds none of the tables BENCHMARKS, MODELS"),
+        ("gone.py", r"no file 'gone\.py'"),
+        ("", "no such package"),
+        ("..", "no such package"),
+    ],
+)
+def test_a_plugin_that_is_none_is_refused(
+    name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PluginError, match=said):
+        ta.load_plugin(name)
+
+
+def test_a_plugin_cannot_replace_what_is_in_the_catalogue(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("MODELS = {'oracle': None}\n")
+    with pytest.raises(PluginError, match=r"MODELS: model 'oracle' is one of the catalogue's own"):
+        ta.load_plugin(tmp_path / "bad.py")
+
+
+def test_two_sets_of_one_name_are_told_apart(command, mine: Path, tmp_path: Path) -> None:
+    shutil.copytree(mine, tmp_path / "other")
+    file = tmp_path / "other" / "my_set.py"
+    file.write_text(file.read_text().replace("range(20)", "range(10)"))
+    sets = ["-b", f"{mine}/my_set.py:MY_SET", "-b", f"{file}:MY_SET"]
+    ran = command("run", "-m", "oracle", *sets, "--out", "r", "--json")
+    assert ran.code == 0, ran.err
+    assert sorted(name.partition("#")[0] for name in ran.json["runs"][0]["benchmarks"]) == ["my_set.py:MY_SET"] * 2
+    assert (
+        json.loads(Path("r/results.json").read_text())["benchmarks"].keys() == ran.json["runs"][0]["benchmarks"].keys()
+    )
+
+
+def test_the_commands_import_the_interface_and_what_prints_alone() -> None:
+    """A command that computes would import what computes."""
+    import tellapart.cli.main
+
+    folder = Path(tellapart.cli.main.__file__).parent
+    #: A server is started, its users are added and its state is kept by the board's own parts.
+    own = {"serve.py", "board_user.py", "board_state.py"}
+    allowed = ("tellapart.api", "tellapart.cli", "tellapart.report", "tellapart.errors")
+    found = {}
+    for path in folder.glob("*.py"):
+        tree = ast.parse(path.read_text())
+        checked = {id(node) for block in ast.walk(tree) if _is_for_types(block) for node in ast.walk(block)}
+        imported = {
+            node.module or ""
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and id(node) not in checked and (node.module or "") != "tellapart"
+        }
+        working = {name for name in imported if name.startswith("tellapart.") and not name.startswith(allowed)}
+        if working:
+            found[path.name] = working
+    assert set(found) <= own, found
+
+
+def _is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"

@@ -1,0 +1,132 @@
+"""Metrics that take scores batch by batch give what the whole gives, alone and as torchmetrics' own."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tellapart as ta
+from tellapart.api.streaming import class_name, metric_class
+from tellapart.data.pairset import Outline
+from tellapart.data.scores import Scores
+from tellapart.errors import MetricError, ScoreError
+from tellapart.evaluation.measure import measure
+from tellapart.metrics.registry import METRICS
+
+
+def drawn(n: int, shape: tuple[int, int], seed: int = 0) -> Any:
+    return np.random.default_rng(seed).integers(0, 4, (n, *shape)).astype(np.float32) / 4
+
+
+def shape_of(name: str) -> tuple[int, int]:
+    return next(shape for shape in ((2, 2), (1, 3), (3, 1), (1, 2)) if METRICS[name].defined_for(shape))
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_every_metric_of_the_registry_gives_what_a_run_records(name: str) -> None:
+    kind = "probability" if "probability" in METRICS[name].kinds else "similarity"
+    scores = drawn(40, shape_of(name))
+    ids = tuple(map(str, range(40)))
+    whole = measure(Scores(ids, scores, kind), Outline(ids, scores.shape[1:], ids, ({},) * 40)).metrics[name]
+    metric = metric_class(class_name(name))(kind=kind)
+    for part in np.split(scores, [1, 7, 30]):
+        metric.update(part.astype(np.float64).tolist())
+    assert metric.compute() == whole
+    metric.reset()
+    with pytest.raises(MetricError, match=r"no items to measure; call update\(scores\) first"):
+        metric.compute()
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=4), st.integers(0, 99))
+def test_merging_parts_is_measuring_the_whole(sizes: list[int], seed: int) -> None:
+    scores = drawn(sum(sizes) + 1, (2, 2), seed)
+    whole, merged, start = ta.metrics.GroupScore(), ta.metrics.GroupScore(), 0
+    whole.update(scores)
+    for size in [*sizes, 1]:
+        part = ta.metrics.GroupScore()
+        if size:
+            part.update(scores[start : start + size])
+        start += size
+        merged.merge(part)
+    assert merged.compute() == whole.compute()
+
+
+def test_clusters_widen_the_interval_and_are_kept_by_a_merge() -> None:
+    scores = np.repeat(drawn(20, (2, 2)), 10, axis=0)
+    alone, together = ta.metrics.TextScore(), ta.metrics.TextScore()
+    alone.update(scores)
+    other = ta.metrics.TextScore()
+    other.update(scores, [k // 10 for k in range(200)])
+    together.merge(other)
+    one, clustered = alone.compute(), together.compute()
+    assert (clustered.clusters, one.clusters, clustered.value) == (20, 200, one.value)
+    assert clustered.high - clustered.low > one.high - one.low
+
+
+@pytest.mark.parametrize(
+    ("update", "error", "said"),
+    [
+        (np.zeros((2, 1, 2)), MetricError, "text_score needs scores"),
+        ("x", ScoreError, "text_score: scores must be real numbers"),
+        ([[[1.0, float("nan")], [0, 0]]], ScoreError, "NaN or infinite"),
+        (None, ScoreError, "text_score: scores must be real numbers"),
+    ],
+)
+def test_wrong_scores_are_refused(update: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        ta.metrics.TextScore().update(update)
+
+
+def test_other_shapes_clusters_and_kinds_are_refused() -> None:
+    metric = metric_class("ChoiceScore")()
+    metric.update(drawn(2, (1, 3)))
+    with pytest.raises(MetricError, match=r"items of \(1, 2\) after items of \(1, 3\)"):
+        metric.update(drawn(2, (1, 2)))
+    with pytest.raises(MetricError, match="1 clusters for 2 items; give one for each"):
+        metric.update(drawn(2, (1, 3)), ["a"])
+    with pytest.raises(MetricError, match="acc of kind='similarity': it takes scores that are a probability"):
+        metric_class("Acc")()
+    with pytest.raises(MetricError, match="cannot take the items of"):
+        metric.merge(ta.metrics.TextScore())
+
+
+@pytest.fixture
+def torchmetrics() -> Any:
+    pytest.importorskip("torch")
+    from tellapart.models.torch_backend import import_torch
+
+    import_torch()  # first: torchmetrics imports the torchvision beside it
+    return pytest.importorskip("torchmetrics")
+
+
+@pytest.mark.slow
+def test_as_torchmetrics_own_it_is_a_metric_with_state_that_merges(torchmetrics: Any) -> None:
+    import torch
+
+    scores = drawn(60, (2, 2))
+    plain = ta.metrics.GroupScore()
+    plain.update(scores)
+    metric = ta.metrics.GroupScore().torchmetrics()
+    assert isinstance(metric, torchmetrics.Metric)
+    metric.update(torch.tensor(scores[:20]))
+    other = copy.deepcopy(metric)
+    other.reset()
+    other.update(scores[20:])
+    metric.merge_state(other)
+    assert metric.compute() == pytest.approx(plain.compute().value)
+    assert metric.value() == plain.compute()
+    # What two processes hold is gathered, and brought together, by torchmetrics itself.
+    gathered = ta.metrics.GroupScore().torchmetrics()
+    gathered.distributed_available_fn = lambda: True
+    gathered.dist_sync_fn = lambda tensor, group=None: [tensor, torch.tensor(scores[20:])]
+    gathered.update(scores[:20])
+    assert gathered.compute() == pytest.approx(plain.compute().value)
+    collection = torchmetrics.MetricCollection([ta.metrics.TextScore().torchmetrics(), metric])
+    collection.reset()
+    collection.update(torch.tensor(scores))
+    assert set(collection.compute()) == {"TextScore", "GroupScore"}
