@@ -146,7 +146,7 @@ def _measured(one: Benchmark) -> Iterator[str]:
         for about, numbers in systems.values()
     ]
     if rows:
-        yield _table([*heads, *(f"`{name}`" for name in shown)], rows)
+        yield _table(heads, shown, rows)
 
 
 def _published(one: Benchmark) -> Iterator[str]:
@@ -157,7 +157,8 @@ def _published(one: Benchmark) -> Iterator[str]:
     if metrics:
         yield f"Reported by {reported['source']}:"
         yield _table(
-            ["model", *(f"`{name}`" for name in metrics)],
+            ["model"],
+            metrics,
             [[name, *(f"{100 * row[k]:.2f}" if k in row else "" for k in metrics)] for name, row in rows.items()],
         )
 
@@ -173,8 +174,10 @@ def _vlue() -> Mapping[str, Any]:
     return tomllib.loads((ROOT / "examples" / "vlue_board" / "records.toml").read_text(encoding="utf-8"))
 
 
-def _table(heads: list[str], rows: list[list[str]]) -> str:
-    lines = [heads, ["---", *["--:"] * (len(heads) - 1)], *rows]
+def _table(about: list[str], metrics: list[str], rows: list[list[str]]) -> str:
+    """Return a table in Markdown: columns of words, then a column of numbers a metric."""
+    heads = [*about, *(f"`{name}`" for name in metrics)]
+    lines = [heads, ["---"] * len(about) + ["--:"] * len(metrics), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 

@@ -11,6 +11,7 @@ import importlib
 import inspect
 import posixpath
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -142,4 +143,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def on_page_content(html: str, **_: Any) -> str:
     """Write formulas as MathML, which browsers draw themselves."""
-    return FORMULA.sub(lambda match: convert(match[3], display="block" if match[2] == "[" else "inline"), html)
+
+    def drawn(match: re.Match[str]) -> str:
+        return convert(unescape(match[3]), display="block" if match[2] == "[" else "inline")
+
+    return FORMULA.sub(drawn, html)

@@ -83,6 +83,18 @@ def test_examples_in_docstrings_are_fenced_once() -> None:
     assert fence("No example.") == "No example."
 
 
+def test_formulas_are_drawn_without_a_script() -> None:
+    for needed in ("mkdocs", "latex2mathml"):
+        pytest.importorskip(needed, reason="the site needs the docs extra")
+    drawn = documents_module("site_pages").on_page_content(
+        'a <span class="arithmatex">\\(s_{1} &gt; s_{2}\\)</span> b <div class="arithmatex">\\[x^2\\]</div>'
+    )
+    assert "arithmatex" not in drawn
+    assert drawn.count("<math ") == 2
+    assert "<mo>&gt;</mo>" in drawn or "<mo>&#x0003E;</mo>" in drawn
+    assert 'display="block"' in drawn
+
+
 def check_site(folder: Path) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "ci/offline_site.py", str(folder)]
     return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
