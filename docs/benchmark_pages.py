@@ -126,27 +126,29 @@ def _expected(one: Benchmark) -> Iterator[str]:
 
 
 def _measured(one: Benchmark) -> Iterator[str]:
-    """Yield what the baselines get that look at no image, or at no order of words."""
+    """Yield what the baselines get that look at no image, or at no order of words; and what those of a task say."""
     shown = [metric.name for metric in _first_metrics(one)]
     if one.task == "pairs":
-        record = _baselines()["benchmarks"].get(one.name, {})
-        systems = {name: ([f"`{name}`"], numbers) for name, numbers in record.get("models", {}).items()}
-        heads = ["baseline"]
+        systems = _baselines()["benchmarks"].get(one.name, {}).get("models", {})
+        said = []
     else:
         record = _baselines()["tasks"]["benchmarks"].get(one.name, {})
         drawn = {metric: {"value": value} for metric, value in record.get("chance", {}).items() if metric in shown}
         chance = {"chance": {"knows": "nothing", "says": "drawn evenly", "metrics": drawn}} if drawn else {}
-        systems = {
-            name: ([f"`{name}`", system["knows"], system["says"]], system["metrics"])
-            for name, system in (chance | record.get("systems", {})).items()
-        }
-        heads = ["baseline", "it knows", "it says"]
+        known = chance | record.get("systems", {})
+        systems = {name: system["metrics"] for name, system in known.items()}
+        said = [
+            f"`{name}` knows {system['knows']}; it says: {system['says']}."
+            for name, system in record.get("systems", {}).items()
+        ]
     rows = [
-        [*about, *(share(numbers[metric]) if metric in numbers else "" for metric in shown)]
-        for about, numbers in systems.values()
+        [f"`{name}`", *(share(numbers[metric]) if metric in numbers else "" for metric in shown)]
+        for name, numbers in systems.items()
     ]
     if rows:
-        yield _table(heads, shown, rows)
+        yield _table("baseline", shown, rows)
+    if said:
+        yield "\n".join(map(_bullet, said))
 
 
 def _published(one: Benchmark) -> Iterator[str]:
@@ -157,7 +159,7 @@ def _published(one: Benchmark) -> Iterator[str]:
     if metrics:
         yield f"Reported by {reported['source']}:"
         yield _table(
-            ["model"],
+            "model",
             metrics,
             [[name, *(f"{100 * row[k]:.2f}" if k in row else "" for k in metrics)] for name, row in rows.items()],
         )
@@ -174,10 +176,9 @@ def _vlue() -> Mapping[str, Any]:
     return tomllib.loads((ROOT / "examples" / "vlue_board" / "records.toml").read_text(encoding="utf-8"))
 
 
-def _table(about: list[str], metrics: list[str], rows: list[list[str]]) -> str:
-    """Return a table in Markdown: columns of words, then a column of numbers a metric."""
-    heads = [*about, *(f"`{name}`" for name in metrics)]
-    lines = [heads, ["---"] * len(about) + ["--:"] * len(metrics), *rows]
+def _table(first: str, metrics: list[str], rows: list[list[str]]) -> str:
+    """Return a table in Markdown: a column of names, then one of numbers for each metric."""
+    lines = [[first, *(f"`{name}`" for name in metrics)], ["---", *["--:"] * len(metrics)], *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
