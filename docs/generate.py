@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 BASELINES = ROOT / "docs" / "baselines.json"
 FIRST = "prefers_first_text"
+PROGRESS = re.compile(r"\[\d+:\d\d:\d\d\] ")
 BLOCK = re.compile(r"(<!-- (run|table): (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -49,7 +50,8 @@ def printed(command: str, folder: Path) -> str:
     }
     line = [sys.executable, "-m", "tellapart", *arguments]
     done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    lines = (done.stdout + done.stderr).rstrip().splitlines()
+    # A busy machine also says how far it is, every half minute.
+    lines = [line for line in (done.stdout + done.stderr).rstrip().splitlines() if not PROGRESS.match(line)]
     if last := re.search(r"\| tail -n (\d+)$", command):
         lines = lines[-int(last[1]) :]
     if first := re.search(r"\| head -n (\d+)$", command):
