@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
-EXTRAS := hub,models,build,ray,train,plot,board,postgres,dev
+EXTRAS := hub,models,build,ray,train,plot,board,postgres,docs,dev
 
-.PHONY: demo demo-build serve test test-slow test-all mutants gates extras lint types docs bench real-encoder clean
+.PHONY: demo demo-build serve test test-slow test-all coverage pythons mutants gates extras package lint types docs site bench
+.PHONY: real-encoder clean
 
 demo: $(VENV)/.core
 	$(BIN)/tellapart run --out runs/demo
@@ -58,6 +59,29 @@ types: $(VENV)/.test
 # The documents quote what commands print; this writes them again, and a test holds them to it.
 docs: $(VENV)/.test
 	$(BIN)/python docs/generate.py
+
+# The site, in scratch/site: every warning is an error, and nothing in it comes from another host.
+site: $(VENV)/.test
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	$(BIN)/python ci/offline_site.py scratch/site
+
+# Branch coverage of the rooms that turn scores into numbers and claims, by their own tests, slow ones too; a room below
+# 95 % fails (pyproject.toml).
+coverage: $(VENV)/.test
+	mkdir -p scratch
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m coverage run -m pytest -q $(COVERED:%=tests/%) $(COVERED:%=src/tellapart/%)
+	$(BIN)/python -m coverage combine --quiet
+	for room in $(COVERED); do $(BIN)/python -m coverage report --include="src/tellapart/$$room/*" || exit 1; done
+COVERED = data metrics stats evaluation
+
+# The tests on every Python that the metadata claims and that this machine has.
+pythons: $(VENV)/.test
+	$(BIN)/python -m nox
+
+# A wheel and an sdist: built, checked, installed into environments of their own, and run.
+package: $(VENV)/.test
+	$(BIN)/python ci/package.py
 
 bench: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/bootstrap.py

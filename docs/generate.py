@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 BASELINES = ROOT / "docs" / "baselines.json"
 FIRST = "prefers_first_text"
+PROGRESS = re.compile(r"\[\d+:\d\d:\d\d\] ")
 BLOCK = re.compile(r"(<!-- (run|table): (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -50,7 +51,8 @@ def printed(command: str, folder: Path) -> str:
     }
     line = [sys.executable, "-m", "tellapart", *arguments]
     done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    lines = (done.stdout + done.stderr).rstrip().splitlines()
+    # A busy machine also says how far it is, every half minute.
+    lines = [line for line in (done.stdout + done.stderr).rstrip().splitlines() if not PROGRESS.match(line)]
     if last := re.search(r"\| tail -n (\d+)$", command):
         lines = lines[-int(last[1]) :]
     if first := re.search(r"\| head -n (\d+)$", command):
@@ -160,28 +162,6 @@ def captions_table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def sources_table() -> str:
-    """Where each benchmark's files come from, and which it needs."""
-    from tellapart.benchmarks.find import find_benchmark
-    from tellapart.catalog import BENCHMARKS
-
-    rows = [
-        "| benchmark | files (`a\\|b`: one of them) | images | hub, at revision | licence |",
-        "|---|---|---|---|---|",
-    ]
-    for one in map(find_benchmark, BENCHMARKS):
-        files = ", ".join(f"`{file}`".replace("|", "\\|") for file in one.files) or "embedded"
-        hub = "" if one.hub is None else f"[{one.hub.repo}]({one.hub.page}) `{one.hub.revision[:12]}`"
-        name = f"[`{one.name}`]({one.source})" if one.source.startswith("https://") else f"`{one.name}`"
-        rows.append(
-            f"| {name} | {files} | {one.images} | {hub}{' (gated)' if one.hub and one.hub.gated else ''} | "
-            f"{one.licence} |"
-            if one.files
-            else f"| `{one.name}` | {files} | {one.images or 'embedded'} | | {one.licence} |"
-        )
-    return "\n".join(rows) + "\n"
-
-
 def task_benchmarks() -> list[Benchmark]:
     """The catalogue's benchmarks of tasks."""
     from tellapart.benchmarks.find import find_benchmark
@@ -210,40 +190,20 @@ def tasks_table() -> str:
 
 
 def task_metrics_table() -> str:
-    """Every metric of a task as it is declared."""
+    """Every metric of a task as it is declared; those that differ in what stands behind `@` share a row."""
     from tellapart.tasks.registry import TASKS
 
     rows = ["| task | metric | what | chance | source |", "|---|---|---|---|---|"]
     for task in TASKS.values():
+        families: dict[str, list[Metric]] = {}
         for metric in task.metrics if task.name != "pairs" else ():  # those have a table of their own
-            chance = "" if metric.chance_level is None else f"{metric.chance_level:.4g}"
-            rows.append(f"| {task.name} | `{metric.name}` | {metric.title} | {chance} | {metric.source} |")
+            families.setdefault("".join(metric.name.partition("@")[:2]), []).append(metric)
+        for family in families.values():
+            first, *others = family
+            name = f"`{first.name}`" + (f" to `@{others[-1].name.partition('@')[2]}`" if others else "")
+            chance = "" if first.chance_level is None else f"{first.chance_level:.4g}"
+            rows.append(f"| {task.name} | {name} | {first.title} | {chance} | {first.source} |")
     return "\n".join(rows) + "\n"
-
-
-def task_baselines_table() -> str:
-    """What a system that does not look gets on every benchmark of a task."""
-    from tellapart.tasks.registry import headline
-
-    found = json.loads(BASELINES.read_text(encoding="utf-8"))["tasks"]
-    rows = ["| benchmark | n | system | it knows | it says | in percent |", "|---|--:|---|---|---|---|"]
-    for one in task_benchmarks():
-        record = found["benchmarks"][one.name]
-        if reason := record.get("not_measured"):
-            rows.append(f"| `{one.name}` | {one.items:,} | {reason.replace('|', ' or ')} | | | |")
-            continue
-        shown = headline(set(next(iter(record["systems"].values()))["metrics"]))
-        chance = {name: {"value": value, "ties": 0} for name, value in record["chance"].items()}
-        drawn = {"chance": {"knows": "nothing", "says": "drawn evenly", "metrics": chance}}
-        systems = drawn if shown[0] in chance else {}
-        for name, system in (systems | record["systems"]).items():
-            numbers = system["metrics"]
-            values = "; ".join(f"`{metric}` {share(numbers[metric])}" for metric in shown if metric in numbers)
-            rows.append(
-                f"| `{one.name}` | {record['n']:,} | `{name}` | {system['knows']} | {system['says']} | {values} |"
-            )
-    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    return "\n".join(rows) + f"\n\nMeasured on {found['measured']} by `{found['command']}` ({versions}).\n"
 
 
 def names_table() -> str:
@@ -278,10 +238,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "benchmarks": benchmarks_table,
     "baselines": baselines_table,
     "captions": captions_table,
-    "sources": sources_table,
     "tasks": tasks_table,
     "task-metrics": task_metrics_table,
-    "task-baselines": task_baselines_table,
     "model-names": names_table,
     "families": families_table,
     "speed": speed_table,
@@ -311,7 +269,8 @@ def main() -> int:
     """Write the documents, or check them."""
     check = "--check" in sys.argv[1:]
     stale = False
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    named = [Path(name).resolve() for name in sys.argv[1:] if not name.startswith("--")]
+    for path in named or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         old = path.read_text(encoding="utf-8")
         with tempfile.TemporaryDirectory() as scratch:
             shutil.copytree(ROOT / "examples" / "plugins", scratch, dirs_exist_ok=True)  # which commands name

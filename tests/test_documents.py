@@ -31,6 +31,16 @@ def test_the_readme_opens_with_the_two_commands_that_do_everything() -> None:
     assert commands[:2] == ["make demo", "make test"]
 
 
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_lines_that_people_write_fit_120_columns(document: Path) -> None:
+    prose = re.sub(r"<!-- (run|table): .*?<!-- end -->", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert [line for line in prose.splitlines() if len(line) > 120 and not line.startswith("|")] == []
+
+
 def test_the_help_of_every_command_is_quoted() -> None:
     quoted = set(re.findall(r"<!-- run: tellapart ([a-z -]+) --help -->", (ROOT / "docs" / "commands.md").read_text()))
 

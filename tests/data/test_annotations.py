@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tellapart.data.annotations import AnnotationRow, check_row, read_list, read_mapping
+from tellapart.data.annotations import AnnotationRow, check_row, make_item, read_list, read_mapping, row_of, string
 from tellapart.errors import DataError
 
 
@@ -91,3 +91,22 @@ def test_any_bytes_are_read_or_refused(tmp_path: Path, content: bytes) -> None:
             assert read(path)
         except DataError as error:
             assert re.search(r"rows\.json(:\d+)?: ", str(error))
+
+
+def test_a_row_that_is_no_object_is_shown() -> None:
+    with pytest.raises(DataError, match=re.escape("a.json: row 3: expected an object {...}, got [1, 2]")):
+        row_of([1, 2], "a.json: row 3")
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [({}, "field 'caption': is missing"), ({"caption": " "}, "expected text, got"), ({"caption": 7}, "got 7")],
+)
+def test_a_field_that_is_no_text_is_named(row: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=rf"a\.json: row 3: .*{message}"):
+        string(row, "caption", "a.json: row 3")
+
+
+def test_an_item_that_its_row_cannot_make_names_row_and_field() -> None:
+    with pytest.raises(DataError, match=r"a\.json: row 3: .*texts"):
+        make_item("a.json: row 3", id="0", images=("a.png",), texts=())

@@ -130,7 +130,7 @@ def _parts(name: str) -> tuple[str, str]:
 
 
 def tell_apart(benchmarks: Sequence[Benchmark], fingerprint: Callable[[Benchmark], str]) -> list[Benchmark]:
-    """Give sets of one name and other content distinct names: `folder:pairs#1f0c9a2e`, the start of the fingerprint.
+    """Add the start of its fingerprint to the name of each set that shares it with another: `folder:pairs#1f0c9a2e`.
 
     Args:
         benchmarks: as they were named.

@@ -48,8 +48,8 @@ def add_model(session: Session, model: Model) -> Model:
 def add_benchmark(session: Session, name: str, record: BenchmarkResult, samples: Sequence[Sample]) -> Benchmark:
     """Add a benchmark with its items, or return the one that has these items.
 
-    Scores computed elsewhere name only ids, and imported numbers only the benchmark: they join the one that fits. Sets
-    of one name and other content are told apart by the start of their fingerprint, `folder:pairs#7f31c2aa`.
+    Scores computed elsewhere name only ids, and imported numbers only the benchmark: they join the one that fits. Where
+    two sets share a name and differ in content, the name gets the start of the fingerprint: `folder:pairs#7f31c2aa`.
     """
     set_name = name.partition("#")[0] if record.own else name
     digest = _items_digest(samples)

@@ -1,0 +1,138 @@
+"""Build a wheel and an sdist, check them, and run both in environments of their own.
+
+    python ci/package.py [--tag vX.Y.Z] [--out DIR]
+
+What is checked: the metadata (`twine check --strict`), the version against the tag, CITATION.cff and the changelog,
+what the sdist and the wheel hold, and that an installation without this checkout prints its help and measures the
+reference models on the demo. Only the package index is needed. With `--out` the two files are kept there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import venv
+import zipfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+__all__ = ["main", "strange_names", "version_mismatches"]
+
+ROOT = Path(__file__).resolve().parents[1]
+
+#: What an archive must not hold: caches, runs, and what only a checkout needs.
+_STRANGE = re.compile(
+    r"(^|/)(__pycache__|\.[^/]+|runs|scratch|tests|bench|docs|examples|training)(/|$)|\.(pyc|sqlite)$"
+)
+_EXPECTED = {".gitignore"}  # hatchling puts it there, so that a build out of the sdist leaves out the same files
+_MOST = 20_000_000
+
+
+def strange_names(names: Iterable[str]) -> list[str]:
+    """Return the names in an archive, below its top folder, that do not belong into a distribution."""
+    inside = (name.partition("/")[2] for name in names)
+    return [name for name in inside if name not in _EXPECTED and _STRANGE.search(name)]
+
+
+def version_mismatches(version: str, tag: str | None, citation: str, changelog: str) -> list[str]:
+    """Return a line for everything that names another version than the package."""
+    lines = []
+    if tag is not None and tag != f"v{version}":
+        lines.append(f"the tag is {tag}, and the package is {version}")
+    if not re.search(rf"^version: {re.escape(version)}$", citation, re.MULTILINE):
+        lines.append(f"CITATION.cff does not say `version: {version}`")
+    if not re.search(rf"^## {re.escape(version)}\b", changelog, re.MULTILINE):
+        lines.append(f"CHANGELOG.md has no section `## {version}`")
+    return lines
+
+
+def build(out: Path) -> tuple[Path, Path]:
+    """Build both archives and check their metadata; return the wheel and the sdist."""
+    subprocess.run([sys.executable, "-m", "build", "--outdir", str(out), str(ROOT)], check=True, stdout=sys.stderr)  # noqa: S603
+    (wheel,), (sdist,) = out.glob("*.whl"), out.glob("*.tar.gz")
+    check = [sys.executable, "-m", "twine", "check", "--strict", str(wheel), str(sdist)]
+    subprocess.run(check, check=True, stdout=sys.stderr)  # noqa: S603
+    return wheel, sdist
+
+
+def expect_clean(wheel: Path, sdist: Path) -> None:
+    """Check what the archives hold.
+
+    Raises:
+        SystemExit: something in them does not belong there, something is missing, or they are too large.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        wheel_names = archive.namelist()
+    with tarfile.open(sdist) as archive:
+        sdist_names = archive.getnames()
+    for path, strange in ((wheel, strange_names(wheel_names)), (sdist, strange_names(sdist_names))):
+        if strange:
+            raise SystemExit(f"{path.name} holds what does not belong there: {', '.join(strange[:10])}")
+        if path.stat().st_size > _MOST:
+            raise SystemExit(f"{path.name} has {path.stat().st_size:,} bytes, more than {_MOST:,}")
+    for needed in ("tellapart/py.typed", "tellapart/models/demo_encoder/image.onnx"):
+        if needed not in wheel_names:
+            raise SystemExit(f"{wheel.name} lacks {needed}")
+
+
+def try_installed(archive: Path) -> None:
+    """Install an archive in a fresh environment, and run it from a folder that knows nothing of this checkout.
+
+    Raises:
+        SystemExit: it prints another version than the archive's name says, or does not measure what it must.
+    """
+    with tempfile.TemporaryDirectory(prefix="package-") as scratch:
+        home = Path(scratch)
+        venv.create(home / "venv", with_pip=True)
+        python = home / "venv" / "bin" / "python"
+        hidden = {"PYTHONPATH", "PYTHONHOME", "TELLAPART_DATA"}
+        environment = {name: value for name, value in os.environ.items() if name not in hidden}
+        environment |= {"TELLAPART_CACHE": str(home / "cache"), "HF_HUB_OFFLINE": "1", "NO_COLOR": "1"}
+
+        def run(*arguments: str) -> str:
+            line = [str(python), *arguments]
+            done = subprocess.run(line, cwd=home, env=environment, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603
+            return done.stdout
+
+        run("-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(archive))
+        if str(home) not in (where := run("-c", "import tellapart; print(tellapart.__file__)")):
+            raise SystemExit(f"{archive.name} was installed, and {where.strip()} is imported in its place")
+        version = run("-m", "tellapart", "--version").split()[-1]
+        if f"-{version}" not in archive.name:
+            raise SystemExit(f"{archive.name} says that its version is {version}")
+        run("-m", "tellapart", "--help")
+        told = json.loads(run("-m", "tellapart", "run", "-m", "oracle", "-b", "demo", "--out", "run", "--json"))
+        value = told["runs"][0]["benchmarks"]["demo"]["metrics"]["group_score"]["value"]
+        if value != 1 or not (home / "run" / "report.html").is_file():
+            raise SystemExit(f"{archive.name}: the model that knows the truth gets {value} on the demo; it must get 1")
+        sys.stderr.write(f"{archive.name}: installed, {version}, the demo is measured\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do all of it; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tag", help="the tag that is to be released")
+    parser.add_argument("--out", type=Path, help="keep the two files there")
+    options = parser.parse_args(arguments)
+    version = re.search(r'^__version__ = "(.+)"$', (ROOT / "src/tellapart/__init__.py").read_text(), re.MULTILINE)
+    assert version is not None  # noqa: S101
+    files = ((ROOT / name).read_text(encoding="utf-8") for name in ("CITATION.cff", "CHANGELOG.md"))
+    if lines := version_mismatches(version[1], options.tag, *files):
+        raise SystemExit("; ".join(lines))
+    with tempfile.TemporaryDirectory(prefix="dist-") as scratch:
+        out = options.out or Path(scratch)
+        wheel, sdist = build(out)
+        expect_clean(wheel, sdist)
+        for archive in (wheel, sdist):
+            try_installed(archive)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""A griffe extension: examples in docstrings are code blocks in the API reference, without a heading."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from griffe import Extension, Object
+
+__all__ = ["ExamplesAsCode", "fence_examples"]
+
+
+class ExamplesAsCode(Extension):
+    """Fences the examples of every docstring before it is read."""
+
+    def on_object(self, *, obj: Object, **_: Any) -> None:
+        """Fence the examples of one object's docstring."""
+        if obj.docstring is not None:
+            obj.docstring.value = fence_examples(obj.docstring.value)
+
+
+def fence_examples(text: str) -> str:
+    """Return a docstring with each run of lines from `>>>` to the next empty line in a code block.
+
+    >>> print(fence_examples("Add.\\n\\n>>> 1 + 1\\n2\\n\\nMore."))
+    Add.
+    <BLANKLINE>
+    ```pycon
+    >>> 1 + 1
+    2
+    ```
+    <BLANKLINE>
+    More.
+    """
+    lines: list[str] = []
+    inside = False
+    for line in text.splitlines():
+        if not inside and line.lstrip().startswith(">>> "):
+            lines.append(line[: len(line) - len(line.lstrip())] + "```pycon")
+            inside = True
+        elif inside and not line.strip():
+            lines.append("```")
+            inside = False
+        lines.append(line)
+    return "\n".join([*lines, "```"] if inside else lines)

@@ -1,0 +1,150 @@
+"""What mkdocs does beside `mkdocs.yml`: pages that are generated at each build, and links that lead out of `docs/`.
+
+A page for each benchmark (`benchmark_pages.py`), the decisions, the API reference of the public names, and the
+repository's own pages (README, CONTRIBUTING, SECURITY, CHANGELOG) are made here, so that nothing is written twice. A
+link to another file of the repository leads to a copy of it in the site. Formulas become MathML: no script, no network.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import posixpath
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+from benchmark_pages import benchmark_pages
+from latex2mathml.converter import convert
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from tellapart.catalog import BENCHMARKS
+
+ROOT = Path(__file__).resolve().parent.parent
+
+#: The repository's own pages, and their names in the site.
+OWN_PAGES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "CHANGELOG.md": "changelog.md",
+    "src/tellapart/models/demo_encoder/MODEL_CARD.md": "demo_encoder.md",
+}
+
+#: Pages that stand alone, or quote much: they take the place of the navigation at their side, too.
+WIDE_PAGES = {"index.md", "start.md", "commands.md"}
+
+#: The rooms whose public names have a page in the API reference, beside those of `import tellapart`.
+ROOMS = ("api", "data", "metrics", "stats", "tasks", "records", "models", "benchmarks", "evaluation", "errors")
+
+LINK = re.compile(r"(!?\[[^\]]*\]\()([^)#\s]+)")
+#: A row of a table that begins with a benchmark's name.
+NAMED = re.compile(rf"^\| `({'|'.join(map(re.escape, BENCHMARKS))})` \|", re.MULTILINE)
+FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put the generated pages into the navigation, in the place of their folder's name."""
+    decisions = sorted(f"decisions/{path.name}" for path in (ROOT / "docs" / "decisions").glob("*.md"))
+    pages = {
+        "api": ["api/index.md", *({f"tellapart.{room}": f"api/{room}.md"} for room in ROOMS)],
+        "decisions": ["decisions/index.md", *decisions],
+    }
+    config.nav = [_with_pages(entry, pages) for entry in config.nav or []]
+    benchmarks = next(entry for entry in config.nav if "Benchmarks" in entry)["Benchmarks"]
+    benchmarks += [{name: f"benchmarks/{name}.md"} for name in benchmark_pages()]
+    return config
+
+
+def _with_pages(entry: Any, pages: dict[str, list[Any]]) -> Any:
+    if isinstance(entry, dict):
+        return {title: _with_pages(below, pages) for title, below in entry.items()}
+    if isinstance(entry, list):
+        return [_with_pages(one, pages) for one in entry]
+    return pages.get(entry, entry)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages."""
+    for source, target in OWN_PAGES.items():
+        files.append(File.generated(config, target, abs_src_path=str(ROOT / source)))
+    for name, content in (_benchmarks() | _api() | {"decisions/index.md": _decisions()}).items():
+        files.append(File.generated(config, name, content=content))
+    return files
+
+
+def _benchmarks() -> dict[str, str]:
+    return {f"benchmarks/{name}.md": content for name, content in benchmark_pages().items()}
+
+
+def _decisions() -> str:
+    """Return the list of decisions, by their titles."""
+    lines = ["# Decisions", "", "Choices that somebody will question, each with its reasons.", ""]
+    for path in sorted((ROOT / "docs" / "decisions").glob("*.md")):
+        title = path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+        number, _, name = title.partition(". ")
+        lines.append(f"{number}. [{name}]({path.name})")
+    return "\n".join(lines) + "\n"
+
+
+def _api() -> dict[str, str]:
+    """Return the pages of the API reference: a list of what `import tellapart` has, then a page for each room."""
+    package = importlib.import_module("tellapart")
+    lines = ["# `import tellapart`", "", (package.__doc__ or "").split(">>>")[0].strip(), ""]
+    lines += ["| name | what it is |", "|---|---|"]
+    for name, where in sorted(package._WHERE.items()):
+        about = inspect.getdoc(getattr(package, name)) if callable(getattr(package, name)) else ""
+        lines.append(f"| [`{name}`][tellapart.{where}.{name}] | {(about or '').partition(chr(10))[0]} |")
+    pages = {"api/index.md": "\n".join(lines) + "\n"}
+    for room in ROOMS:
+        about = (importlib.import_module(f"tellapart.{room}").__doc__ or "").strip()
+        reference = "\n".join(f"::: {module}\n" for module in _modules(room))
+        pages[f"api/{room}.md"] = f"# tellapart.{room}\n\n{about}\n\n{reference}"
+    return pages
+
+
+def _modules(room: str) -> list[str]:
+    """Return the modules of a room; a room of one file is that module."""
+    folder = ROOT / "src" / "tellapart" / room
+    modules = sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
+    return [f"tellapart.{room}.{module}" for module in modules] or [f"tellapart.{room}"]
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Turn links to files of the repository into links of the site, with a copy of the file where it is no page."""
+    source = {target: own for own, target in OWN_PAGES.items()}.get(page.file.src_uri, f"docs/{page.file.src_uri}")
+
+    def moved(match: re.Match[str]) -> str:
+        target = match[2]
+        if re.match(r"[a-z]+:|/", target):
+            return match[0]
+        inside = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+        if inside in OWN_PAGES:
+            inside = OWN_PAGES[inside]
+        elif inside.startswith("docs/"):
+            inside = inside.removeprefix("docs/")
+            inside = f"{inside}/index.md" if (ROOT / "docs" / inside).is_dir() else inside
+        elif (ROOT / inside).is_file():
+            path, inside = ROOT / inside, f"repository/{inside}"
+            if files.get_file_from_path(inside) is None:
+                files.append(File.generated(config, inside, abs_src_path=str(path)))
+        return match[1] + posixpath.relpath(inside, posixpath.dirname(page.file.src_uri) or ".")
+
+    if page.file.src_uri in WIDE_PAGES:
+        page.meta["hide"] = ["navigation"]
+    if page.file.src_uri == "benchmarks.md":
+        markdown = NAMED.sub(r"| [`\1`](benchmarks/\1.md) |", markdown)
+    prose_and_code = re.split(r"(^```.*?^```$)", markdown, flags=re.DOTALL | re.MULTILINE)
+    return "".join(part if part.startswith("```") else LINK.sub(moved, part) for part in prose_and_code)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Write formulas as MathML, which browsers draw themselves."""
+
+    def drawn(match: re.Match[str]) -> str:
+        return convert(unescape(match[3]), display="block" if match[2] == "[" else "inline")
+
+    return FORMULA.sub(drawn, html)

@@ -1,0 +1,60 @@
+"""Score files of one system: which join a run folder, and which are refused because they are of something else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tellapart.data.scores import Scores
+from tellapart.errors import RunError
+from tellapart.evaluation.score_files import run_scores
+from tellapart.models.external import write_scores
+from tellapart.records.run_folder import read_result
+
+Make = Callable[..., Path]
+
+
+def scores_of(folder: Path, path: Path, seed: int = 0) -> Path:
+    """Write random scores of a set's items."""
+    ids = tuple(json.loads(line)["id"] for line in (folder / "pairs.jsonl").read_text().splitlines())
+    values = np.random.default_rng(seed).random((len(ids), 2, 2), dtype=np.float32)
+    write_scores(Scores(ids, values, "similarity"), path)
+    return path
+
+
+def test_several_files_without_a_name_are_of_nobody(made_set: Make, tmp_path: Path) -> None:
+    names = [made_set(name, seed=seed) for seed, name in enumerate(("first", "second"))]
+    files = {f"folder:{one}": scores_of(one, tmp_path / f"{one.name}.npz") for one in names}
+    with pytest.raises(RunError, match="say whose they are with --name"):
+        run_scores(files, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert read_result(run_scores(files, tmp_path / "run", name="mine")).model.name == "mine"
+
+
+def test_the_same_file_again_changes_nothing(made_set: Make, tmp_path: Path) -> None:
+    folder = made_set()
+    files = {f"folder:{folder}": scores_of(folder, tmp_path / "scores.npz")}
+    run_scores(files, tmp_path / "run")
+    before = (tmp_path / "run" / "results.json").read_bytes()
+    run_scores(files, tmp_path / "run")
+    assert (tmp_path / "run" / "results.json").read_bytes() == before
+
+
+def test_another_file_of_a_benchmark_that_the_run_holds_is_refused(made_set: Make, tmp_path: Path) -> None:
+    folder = made_set()
+    run_scores({f"folder:{folder}": scores_of(folder, tmp_path / "a.npz")}, tmp_path / "run", name="mine")
+    with pytest.raises(RunError, match=r"measured from another file \(.*a\.npz\); name another --out"):
+        run_scores({f"folder:{folder}": scores_of(folder, tmp_path / "b.npz", 1)}, tmp_path / "run", name="mine")
+
+
+def test_a_set_that_has_lost_an_item_since_is_refused(made_set: Make, tmp_path: Path) -> None:
+    folder = made_set()
+    run_scores({f"folder:{folder}": scores_of(folder, tmp_path / "a.npz")}, tmp_path / "run", name="mine")
+    lines = (folder / "pairs.jsonl").read_text().splitlines()
+    (folder / "pairs.jsonl").write_text("\n".join(lines[:-1]))
+    with pytest.raises(RunError, match=r"run holds folder:set with other content; name another --out"):
+        run_scores({f"folder:{folder}": scores_of(folder, tmp_path / "a.npz")}, tmp_path / "run", name="mine")
