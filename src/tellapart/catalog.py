@@ -100,6 +100,7 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
         "hf-hub:": "tellapart.models.openclip.dual_encoder:HF_HUB",
         "local-dir:": "tellapart.models.openclip.dual_encoder:LOCAL_DIR",
         "hf:": "tellapart.models.huggingface.load:HF",
+        "albef:": "tellapart.models.native_prefixes:ALBEF_FILE",
     }
 )
 

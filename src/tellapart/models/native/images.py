@@ -1,0 +1,37 @@
+"""The authors' preprocessing of images, in Pillow and numpy: the same numbers as torchvision's, to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from tellapart.models.huggingface.images import ImageInputs, Prepared
+from tellapart.models.protocols import Pixels
+
+__all__ = ["CLIP_COLOURS", "HALF_COLOURS", "IMAGENET_COLOURS", "Colours", "scale", "square"]
+
+Colours = tuple[Sequence[float], Sequence[float]]  # mean and deviation of red, green and blue
+
+CLIP_COLOURS: Colours = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
+IMAGENET_COLOURS: Colours = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+HALF_COLOURS: Colours = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+
+
+def square(size: int, colours: Colours) -> ImageInputs:
+    """Return the preprocessing that stretches a picture to `size` x `size`, bicubic, and scales its colours."""
+
+    def inputs(pixels: Pixels) -> Prepared:
+        picture = Image.fromarray(pixels).resize((size, size), Image.Resampling.BICUBIC)
+        return {"pixel_values": scale(picture, colours)}
+
+    return inputs
+
+
+def scale(picture: Image.Image, colours: Colours) -> NDArray[np.float32]:
+    """Return an RGB picture as float32 `(3, height, width)`, less the mean, over the deviation."""
+    mean, deviation = (np.array(numbers, np.float32)[:, None, None] for numbers in colours)
+    shares = np.asarray(picture, np.float32).transpose(2, 0, 1) / np.float32(255)
+    return (shares - mean) / deviation

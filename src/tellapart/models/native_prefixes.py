@@ -1,0 +1,71 @@
+"""Prefixes of models in their authors' files, as `albef:FILE`; nothing heavy is imported before one is named."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from tellapart.models.options import ModelOptions
+from tellapart.models.prefix import ModelPrefix
+from tellapart.models.protocols import Model
+
+__all__ = ["ALBEF_FILE", "NATIVE", "TOKENIZER_FILES", "find_native", "load_native"]
+
+#: `model_type` -> declaration. Adding a family is its file, one line here, and its prefix below.
+NATIVE: Mapping[str, str] = MappingProxyType(
+    {
+        "albef": "tellapart.models.native.albef:ALBEF",
+    }
+)
+
+#: A tokenizer beside a model's file; the first is enough.
+TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json", "vocab.json", "merges.txt", "spiece.model")
+
+
+_LOADER = "tellapart.models.native.load:load_native"
+
+
+def find_native(model_type: str) -> Any:
+    """Import a family's declaration, a `NativeFamily`."""
+    return _import(NATIVE[model_type])
+
+
+def load_native(model_type: str, source: str, options: ModelOptions) -> Model:
+    """Load a model of the family `NATIVE[model_type]` from its authors' file or a converted folder."""
+    model: Model = _import(_LOADER)(model_type, source, options)
+    return model
+
+
+def _import(target: str) -> Any:
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _prefix(model_type: str, meaning: str) -> ModelPrefix:
+    """Declare `MODEL_TYPE:FILE`."""
+    return ModelPrefix(
+        {f"{model_type}:FILE": meaning},
+        load=partial(_load, model_type),
+        files=lambda name: _files(Path(name.partition(":")[2]).expanduser()),
+        native=True,
+    )
+
+
+def _load(model_type: str, name: str, options: ModelOptions) -> Model:
+    return load_native(model_type, name.partition(":")[2], options)
+
+
+def _files(path: Path) -> list[Path] | None:
+    """Return the file and what lies beside it that counts; None if the tokenizer comes from the hub."""
+    folder = path if path.is_dir() else path.parent
+    beside = [folder / name for name in (*TOKENIZER_FILES, "config.json") if (folder / name).is_file()]
+    if not any(file.name in TOKENIZER_FILES for file in beside):
+        return None
+    return [*([path] if path.is_file() else sorted(folder.glob("*.safetensors"))), *beside]
+
+
+ALBEF_FILE = _prefix("albef", "ALBEF, from its authors' file (mscoco.pth, flickr30k.pth, ALBEF.pth)")
