@@ -13,12 +13,22 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
 from tellapart.models.protocols import Model
 
-__all__ = ["ALBEF_FILE", "NATIVE", "TOKENIZER_FILES", "find_native", "load_native"]
+__all__ = [
+    "ALBEF_FILE",
+    "NATIVE",
+    "TOKENIZER_FILES",
+    "UNITER_FILE",
+    "VILBERT_FILE",
+    "find_native",
+    "load_native",
+]
 
 #: `model_type` -> declaration. Adding a family is its file, one line here, and its prefix below.
 NATIVE: Mapping[str, str] = MappingProxyType(
     {
         "albef": "tellapart.models.native.albef:ALBEF",
+        "uniter": "tellapart.models.native.uniter:UNITER",
+        "vilbert": "tellapart.models.native.vilbert:VILBERT",
     }
 )
 
@@ -69,3 +79,5 @@ def _files(path: Path) -> list[Path] | None:
 
 
 ALBEF_FILE = _prefix("albef", "ALBEF, from its authors' file (mscoco.pth, flickr30k.pth, ALBEF.pth)")
+UNITER_FILE = _prefix("uniter", "UNITER, from its authors' file, on --regions (uniter-base.pt, or your fine-tuned one)")
+VILBERT_FILE = _prefix("vilbert", "ViLBERT or 12-in-1, from its authors' file, on --regions (pretrained_model.bin)")

@@ -108,9 +108,12 @@ class BertEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
 
     def forward(self, ids: Any) -> Any:
         """Embed int64 `(batch, tokens)`, padded on the right: `(batch, tokens, width)`."""
-        first = self.first_position
-        positions = self.position_embeddings.weight[first : first + ids.shape[1]]
-        return self.LayerNorm(self.word_embeddings(ids) + positions + self.token_type_embeddings.weight[0])
+        return self.LayerNorm(self.add(ids))
+
+    def add(self, ids: Any) -> Any:
+        """Return the sum of word, position and segment, before the norm."""
+        positions = self.position_embeddings.weight[self.first_position :][: ids.shape[1]]
+        return self.word_embeddings(ids) + positions + self.token_type_embeddings.weight[0]
 
 
 class BertEncoder(nn.Module):  # type: ignore[misc, name-defined]

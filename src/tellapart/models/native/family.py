@@ -110,8 +110,8 @@ class NativeFamily:
         title: of the model, for listings.
         build: makes the module on torch's device `meta`, its `config` included; names of its parameters are the file's.
         readings: by name; the first one that a file has is the default.
-        images: makes the preprocessing from the module.
         vocabulary: the hub's name of the tokenizer.
+        images: makes the preprocessing from the module; None of a family that reads a detector's regions.
         rename: takes a name in the file to that in the module.
         ignored: patterns of names that no reading needs: momentum copies, queues, heads of other tasks.
         resize: takes the tensors to another image size, by the authors' own method; None if there is none.
@@ -122,8 +122,8 @@ class NativeFamily:
     title: str
     build: Callable[[Layout], Any]
     readings: Mapping[str, Reading]
-    images: Callable[[Any], ImageInputs]
     vocabulary: str
+    images: Callable[[Any], ImageInputs] | None = None
     rename: Callable[[str], str] = str
     ignored: tuple[str, ...] = ()
     resize: Callable[[dict[str, Any], int], dict[str, Any]] | None = None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError
+from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regions
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
 from tellapart.models.huggingface.files import load_tokenizer, tokenizer_facts
@@ -124,5 +125,9 @@ def _prepare(opened: OpenedModel, options: ModelOptions) -> Preparation:
     tokenizer = load_tokenizer(source, original=f"{family.vocabulary}, or name it with --tokenizer FOLDER")
     check_tokenizer(source, module.config, tokenizer)
     clean = family.clean if options.texts == "cleaned" else None
+    texts = TokenReader(tokenizer, module.config.context, clean=clean)
     facts = f"{tokenizer_facts(tokenizer)} texts {options.texts}"
-    return Preparation(family.images(module), TokenReader(tokenizer, module.config.context, clean=clean), facts)
+    if family.images is not None:
+        return Preparation(family.images(module), texts, facts)
+    regions = RegionFile(find_regions(opened.path.parent, options.regions), module.config.region_width)
+    return Preparation(regions.inputs, texts, f"{facts} regions {regions.to_dict()}", LEFT_OUT)

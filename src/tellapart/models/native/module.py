@@ -19,12 +19,21 @@ class NativeConfig:
         vocab_size: words that the embeddings know.
         context: tokens of a text, as the authors' code cuts them.
         image_size: side of the square that the image tower reads, in pixels; None where there is none.
+        region_width: numbers of a region's features; None where pixels are read.
     """
 
     def __init__(
-        self, model_type: str, *, vocab_size: int, context: int, image_size: int | None, layout: Layout
+        self,
+        model_type: str,
+        *,
+        vocab_size: int,
+        context: int,
+        layout: Layout,
+        image_size: int | None = None,
+        region_width: int | None = None,
     ) -> None:
-        self.model_type, self.vocab_size, self.context, self.image_size = model_type, vocab_size, context, image_size
+        self.model_type, self.vocab_size, self.context = model_type, vocab_size, context
+        self.image_size, self.region_width = image_size, region_width
         self._settings = dict(layout.settings)
 
     def to_dict(self) -> dict[str, Any]:
