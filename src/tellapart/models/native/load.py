@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError
+from tellapart.models.checkpoint import Checkpoint, read_checkpoint
 from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regions
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
 from tellapart.models.huggingface.files import load_tokenizer, tokenizer_facts
 from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer
-from tellapart.models.native.checkpoint import Checkpoint, read_checkpoint
 from tellapart.models.native.cosine import CosineScorer
 from tellapart.models.native.family import Layout, NativeFamily, Reading
 from tellapart.models.native_prefixes import TOKENIZER_FILES, find_native
