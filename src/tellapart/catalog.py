@@ -101,8 +101,11 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
         "local-dir:": "tellapart.models.openclip.dual_encoder:LOCAL_DIR",
         "hf:": "tellapart.models.huggingface.load:HF",
         "albef:": "tellapart.models.native_prefixes:ALBEF_FILE",
+        "blip:": "tellapart.models.native_prefixes:BLIP_FILE",
         "uniter:": "tellapart.models.native_prefixes:UNITER_FILE",
         "vilbert:": "tellapart.models.native_prefixes:VILBERT_FILE",
+        "vilt:": "tellapart.models.native_prefixes:VILT_FILE",
+        "xvlm:": "tellapart.models.native_prefixes:XVLM_FILE",
     }
 )
 
