@@ -101,6 +101,8 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
         "local-dir:": "tellapart.models.openclip.dual_encoder:LOCAL_DIR",
         "hf:": "tellapart.models.huggingface.load:HF",
         "albef:": "tellapart.models.native_prefixes:ALBEF_FILE",
+        "fiber:": "tellapart.models.native_prefixes:FIBER_FILE",
+        "meter:": "tellapart.models.native_prefixes:METER_FILE",
     }
 )
 

@@ -13,12 +13,14 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
 from tellapart.models.protocols import Model
 
-__all__ = ["ALBEF_FILE", "NATIVE", "TOKENIZER_FILES", "find_native", "load_native"]
+__all__ = ["ALBEF_FILE", "FIBER_FILE", "METER_FILE", "NATIVE", "TOKENIZER_FILES", "find_native", "load_native"]
 
 #: `model_type` -> declaration. Adding a family is its file, one line here, and its prefix below.
 NATIVE: Mapping[str, str] = MappingProxyType(
     {
         "albef": "tellapart.models.native.albef:ALBEF",
+        "fiber": "tellapart.models.native.fiber:FIBER",
+        "meter": "tellapart.models.native.meter:METER",
     }
 )
 
@@ -69,3 +71,7 @@ def _files(path: Path) -> list[Path] | None:
 
 
 ALBEF_FILE = _prefix("albef", "ALBEF, from its authors' file (mscoco.pth, flickr30k.pth, ALBEF.pth)")
+FIBER_FILE = _prefix(
+    "fiber", "FIBER, from its authors' file or EqSim's (fiber_pretrain.ckpt, fiber_f30k_irtr_itm.ckpt)"
+)
+METER_FILE = _prefix("meter", "METER, from its authors' file (meter_clip16_288_roberta_pretrain.ckpt)")
