@@ -102,6 +102,8 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
         "hf:": "tellapart.models.huggingface.load:HF",
         "albef:": "tellapart.models.native_prefixes:ALBEF_FILE",
         "blip:": "tellapart.models.native_prefixes:BLIP_FILE",
+        "fiber:": "tellapart.models.native_prefixes:FIBER_FILE",
+        "meter:": "tellapart.models.native_prefixes:METER_FILE",
         "uniter:": "tellapart.models.native_prefixes:UNITER_FILE",
         "vilbert:": "tellapart.models.native_prefixes:VILBERT_FILE",
         "vilt:": "tellapart.models.native_prefixes:VILT_FILE",

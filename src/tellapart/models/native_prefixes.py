@@ -17,6 +17,8 @@ from tellapart.models.protocols import Model
 __all__ = [
     "ALBEF_FILE",
     "BLIP_FILE",
+    "FIBER_FILE",
+    "METER_FILE",
     "NATIVE",
     "TOKENIZER_FILES",
     "UNITER_FILE",
@@ -33,6 +35,8 @@ NATIVE: Mapping[str, str] = MappingProxyType(
     {
         "albef": "tellapart.models.native.albef:ALBEF",
         "blip_original": "tellapart.models.native.blip:BLIP_ORIGINAL",
+        "fiber": "tellapart.models.native.fiber:FIBER",
+        "meter": "tellapart.models.native.meter:METER",
         "uniter": "tellapart.models.native.uniter:UNITER",
         "vilbert": "tellapart.models.native.vilbert:VILBERT",
         "vilt_original": "tellapart.models.native.vilt:VILT_ORIGINAL",
@@ -110,6 +114,10 @@ ALBEF_FILE = _prefix("albef", "ALBEF, from its authors' file (mscoco.pth, flickr
 BLIP_FILE = _prefix(
     "blip_original", "BLIP, from its authors' file (model_base.pth, model_base_retrieval_coco.pth); readings differ"
 )
+FIBER_FILE = _prefix(
+    "fiber", "FIBER, from its authors' file or EqSim's (fiber_pretrain.ckpt, fiber_f30k_irtr_itm.ckpt)"
+)
+METER_FILE = _prefix("meter", "METER, from its authors' file (meter_clip16_288_roberta_pretrain.ckpt)")
 UNITER_FILE = _prefix("uniter", "UNITER, from its authors' file, on --regions (uniter-base.pt, or your fine-tuned one)")
 VILBERT_FILE = _prefix("vilbert", "ViLBERT or 12-in-1, from its authors' file, on --regions (pretrained_model.bin)")
 VILT_FILE = _prefix("vilt_original", "ViLT, from its authors' file (vilt_200k_mlm_itm.ckpt, vilt_irtr_coco.ckpt)")

@@ -10,7 +10,7 @@ from tellapart.models.torch_backend import import_torch
 torch = import_torch()
 nn = torch.nn
 
-__all__ = ["Attention", "BertEmbeddings", "BertEncoder", "BertLayer", "Pooler", "attend"]
+__all__ = ["Attention", "BertEmbeddings", "BertEncoder", "BertLayer", "Pooler", "SelfAttention", "attend"]
 
 
 def attend(queries: Any, keys: Any, values: Any, mask: Any | None, heads: int) -> Any:
@@ -112,9 +112,12 @@ class BertEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
         return self.LayerNorm(self.add(ids))
 
     def add(self, ids: Any) -> Any:
-        """Return the sum of word, position and segment, before the norm."""
-        states = self.word_embeddings(ids) + self.position_embeddings.weight[self.first_position :][: ids.shape[1]]
-        return states + self.token_type_embeddings.weight[0] if hasattr(self, "token_type_embeddings") else states
+        """Return the sum of word, segment and position, before the norm."""
+        states = self.word_embeddings(ids)
+        if hasattr(self, "token_type_embeddings"):
+            states = states + self.token_type_embeddings.weight[0]
+        # In the authors' order of summing: FIBER's narrow norms make 1e-5 of another.
+        return states + self.position_embeddings.weight[self.first_position :][: ids.shape[1]]
 
 
 class BertEncoder(nn.Module):  # type: ignore[misc, name-defined]

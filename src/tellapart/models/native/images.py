@@ -11,7 +11,7 @@ from PIL import Image
 from tellapart.models.huggingface.images import ImageInputs, Prepared
 from tellapart.models.protocols import Pixels
 
-__all__ = ["CLIP_COLOURS", "HALF_COLOURS", "IMAGENET_COLOURS", "Colours", "scale", "shorter_side", "square"]
+__all__ = ["CLIP_COLOURS", "HALF_COLOURS", "IMAGENET_COLOURS", "Colours", "crop", "scale", "shorter_side", "square"]
 
 Colours = tuple[Sequence[float], Sequence[float]]  # mean and deviation of red, green and blue
 
@@ -25,6 +25,24 @@ def square(size: int, colours: Colours) -> ImageInputs:
 
     def inputs(pixels: Pixels) -> Prepared:
         picture = Image.fromarray(pixels).resize((size, size), Image.Resampling.BICUBIC)
+        return {"pixel_values": scale(picture, colours)}
+
+    return inputs
+
+
+def crop(size: int, colours: Colours) -> ImageInputs:
+    """Return the preprocessing that takes the shorter side to `size`, bicubic, cuts the middle out, scales colours.
+
+    METER resizes with the transparency, which then is dropped; of an opaque picture that changes nothing.
+    """
+
+    def inputs(pixels: Pixels) -> Prepared:
+        picture = Image.fromarray(pixels)
+        shorter = min(picture.size)
+        width, height = (int(size * side / shorter) for side in picture.size)
+        picture = picture.resize((width, height), Image.Resampling.BICUBIC)
+        left, top = (round((side - size) / 2) for side in (width, height))
+        picture = picture.crop((left, top, left + size, top + size)).convert("RGB")
         return {"pixel_values": scale(picture, colours)}
 
     return inputs

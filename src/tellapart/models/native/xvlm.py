@@ -11,7 +11,7 @@ from tellapart.models.native.family import Layout, NativeFamily, NativeHalves, R
 from tellapart.models.native.images import CLIP_COLOURS, square
 from tellapart.models.native.module import NativeConfig, unit
 from tellapart.models.native.positions import resize_window_biases
-from tellapart.models.native.swin import build_swin, rename_swin
+from tellapart.models.native.swin import build_swin
 from tellapart.models.torch_backend import import_torch
 
 torch = import_torch()
@@ -30,7 +30,7 @@ class Xvlm(NativeHalves):
 
     def images(self, pixel_values: Any) -> Tensors:
         """Run the vision tower on float `(batch, 3, h, w)`: `(batch, 1 + tokens, width)`."""
-        tokens = self.module.vision_encoder.forward_features(pixel_values).flatten(1, 2)
+        tokens = self.module.vision_encoder(pixel_values)
         return (torch.cat([tokens.mean(1, keepdim=True), tokens], dim=1),)
 
     def texts(self, ids: Any, mask: Any) -> Tensors:
@@ -83,7 +83,7 @@ def _build(layout: Layout) -> Any:
         "xvlm",
         vocab_size=module.text_encoder.embeddings.word_embeddings.num_embeddings,
         context=_CONTEXT,
-        image_size=module.vision_encoder.patch_embed.img_size[0],
+        image_size=module.vision_encoder.image_size,
         layout=layout,
     )
     return module
@@ -100,7 +100,7 @@ XVLM = NativeFamily(
     },
     images=lambda module: square(module.config.image_size, CLIP_COLOURS),
     vocabulary="bert-base-uncased",
-    rename=lambda name: rename_swin(rename_text(name)),
+    rename=rename_text,
     ignored=("*.relative_position_index", "*.attn_mask", "*.position_ids", "text_encoder.cls.*", "temp"),
     resize=lambda tensors, size: resize_window_biases(tensors, max(size // 32, 1)),
     clean=clean_like_albef,
