@@ -46,7 +46,7 @@ def convert_command(
 def _convert_model(
     name: str, folder: Path | None, tokenizer: Path | None, as_json: bool, *, of_run: dict[str, Path | None]
 ) -> None:
-    from tellapart.models.native.convert import convert_model
+    from tellapart.models.native.save import convert_model
 
     _refuse(of_run, "goes with a run, and so with --to FORMAT")
     if folder is None:

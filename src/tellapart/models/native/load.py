@@ -36,13 +36,11 @@ class OpenedModel(SimpleNamespace):
         family: the `NativeFamily`.
         module: with its weights, in evaluation mode.
         path: the file.
-        needed: the file's tensors that the module is made of, under the file's names.
     """
 
     family: NativeFamily
     module: Any
     path: Path
-    needed: Mapping[str, Any]
 
 
 def load_native(model_type: str, name: str, options: ModelOptions) -> FusionScorer | CosineScorer:
@@ -91,12 +89,7 @@ def open_model(model_type: str, name: str, where: Runtime, *, image_size: int | 
             f"{module.config.image_size}: --image-size {module.config.image_size}"
         )
     family.fit(name, module, tensors)
-    return OpenedModel(
-        family=family,
-        module=module.to(where.device, where.torch_dtype),
-        path=checkpoint.path,
-        needed={name: tensor for name, tensor in checkpoint.tensors.items() if family.keep({name: tensor})},
-    )
+    return OpenedModel(family=family, module=module.to(where.device, where.torch_dtype), path=checkpoint.path)
 
 
 def _settings(checkpoint: Checkpoint, model_type: str) -> Mapping[str, Any]:
