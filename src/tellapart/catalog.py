@@ -103,6 +103,7 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
         "albef:": "tellapart.models.native_prefixes:ALBEF_FILE",
         "uniter:": "tellapart.models.native_prefixes:UNITER_FILE",
         "vilbert:": "tellapart.models.native_prefixes:VILBERT_FILE",
+        "vlt5:": "tellapart.models.native_prefixes:VLT5_FILE",
     }
 )
 

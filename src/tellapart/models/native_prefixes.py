@@ -19,6 +19,7 @@ __all__ = [
     "TOKENIZER_FILES",
     "UNITER_FILE",
     "VILBERT_FILE",
+    "VLT5_FILE",
     "find_native",
     "load_native",
 ]
@@ -29,6 +30,7 @@ NATIVE: Mapping[str, str] = MappingProxyType(
         "albef": "tellapart.models.native.albef:ALBEF",
         "uniter": "tellapart.models.native.uniter:UNITER",
         "vilbert": "tellapart.models.native.vilbert:VILBERT",
+        "vlt5": "tellapart.models.native.vlt5:VLT5",
     }
 )
 
@@ -81,3 +83,4 @@ def _files(path: Path) -> list[Path] | None:
 ALBEF_FILE = _prefix("albef", "ALBEF, from its authors' file (mscoco.pth, flickr30k.pth, ALBEF.pth)")
 UNITER_FILE = _prefix("uniter", "UNITER, from its authors' file, on --regions (uniter-base.pt, or your fine-tuned one)")
 VILBERT_FILE = _prefix("vilbert", "ViLBERT or 12-in-1, from its authors' file, on --regions (pretrained_model.bin)")
+VLT5_FILE = _prefix("vlt5", "VL-T5, from its authors' file, on --regions (VLT5/Epoch30.pth)")

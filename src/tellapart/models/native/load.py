@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -124,9 +124,9 @@ def _prepare(opened: OpenedModel, options: ModelOptions) -> Preparation:
     source = str(folder) if beside else family.vocabulary
     tokenizer = load_tokenizer(source, original=f"{family.vocabulary}, or name it with --tokenizer FOLDER")
     check_tokenizer(source, module.config, tokenizer)
-    clean = family.clean if options.texts == "cleaned" else None
-    texts = TokenReader(tokenizer, module.config.context, clean=clean)
-    facts = f"{tokenizer_facts(tokenizer)} texts {options.texts}"
+    clean: Callable[[str], str] = family.clean if options.texts == "cleaned" and family.clean else str
+    texts = TokenReader(tokenizer, module.config.context, clean=lambda text: family.prompt.format(clean(text)))
+    facts = f"{tokenizer_facts(tokenizer)} texts {options.texts} in {family.prompt}"
     if family.images is not None:
         return Preparation(family.images(module), texts, facts)
     regions = RegionFile(find_regions(opened.path.parent, options.regions), module.config.region_width)
