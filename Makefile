@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
-EXTRAS := hub,models,build,ray,train,plot,board,postgres,dev
+EXTRAS := hub,models,regions,build,ray,train,plot,board,postgres,dev
 
 .PHONY: demo demo-build serve test test-slow test-all mutants extras lint types docs bench real-encoder clean
 

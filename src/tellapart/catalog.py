@@ -107,6 +107,7 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
         "uniter:": "tellapart.models.native_prefixes:UNITER_FILE",
         "vilbert:": "tellapart.models.native_prefixes:VILBERT_FILE",
         "vilt:": "tellapart.models.native_prefixes:VILT_FILE",
+        "vlt5:": "tellapart.models.native_prefixes:VLT5_FILE",
         "xvlm:": "tellapart.models.native_prefixes:XVLM_FILE",
     }
 )

@@ -24,6 +24,7 @@ __all__ = [
     "UNITER_FILE",
     "VILBERT_FILE",
     "VILT_FILE",
+    "VLT5_FILE",
     "XVLM_FILE",
     "find_native",
     "load_native",
@@ -40,6 +41,7 @@ NATIVE: Mapping[str, str] = MappingProxyType(
         "uniter": "tellapart.models.native.uniter:UNITER",
         "vilbert": "tellapart.models.native.vilbert:VILBERT",
         "vilt_original": "tellapart.models.native.vilt:VILT_ORIGINAL",
+        "vlt5": "tellapart.models.native.vlt5:VLT5",
         "xvlm": "tellapart.models.native.xvlm:XVLM",
     }
 )
@@ -121,4 +123,5 @@ METER_FILE = _prefix("meter", "METER, from its authors' file (meter_clip16_288_r
 UNITER_FILE = _prefix("uniter", "UNITER, from its authors' file, on --regions (uniter-base.pt, or your fine-tuned one)")
 VILBERT_FILE = _prefix("vilbert", "ViLBERT or 12-in-1, from its authors' file, on --regions (pretrained_model.bin)")
 VILT_FILE = _prefix("vilt_original", "ViLT, from its authors' file (vilt_200k_mlm_itm.ckpt, vilt_irtr_coco.ckpt)")
+VLT5_FILE = _prefix("vlt5", "VL-T5, from its authors' file, on --regions (VLT5/Epoch30.pth)")
 XVLM_FILE = _prefix("xvlm", "X-VLM, from its authors' file (.th or .pth), pre-trained or fine-tuned")

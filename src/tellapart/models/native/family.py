@@ -119,6 +119,7 @@ class NativeFamily:
         ignored: patterns of names that no reading needs: momentum copies, queues, heads of other tasks.
         resize: takes the tensors to another image size, by the authors' own method; None if there is none.
         clean: the authors' cleaner of captions; None if they have none.
+        prompt: what a caption is put into, in place of `{}`.
     """
 
     name: str
@@ -131,6 +132,7 @@ class NativeFamily:
     ignored: tuple[str, ...] = ()
     resize: Callable[[dict[str, Any], int], dict[str, Any]] | None = None
     clean: Callable[[str], str] | None = None
+    prompt: str = "{}"
 
     def keep(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
         """Return the tensors that a reading may need, under the module's names."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -139,9 +139,9 @@ def _prepare(opened: OpenedModel, options: ModelOptions) -> Preparation:
     if options.texts == "cleaned" and family.clean is None:
         raise ModelError(f"{opened.path}: the authors of {family.title} clean no captions; leave out --texts cleaned")
     tokenizer = load_vocabulary(opened, options.tokenizer)
-    clean = family.clean if options.texts == "cleaned" else None
-    texts = TokenReader(tokenizer, module.config.context, clean=clean)
-    facts = f"{tokenizer_facts(tokenizer)} texts {options.texts}"
+    clean: Callable[[str], str] = family.clean if options.texts == "cleaned" and family.clean else str
+    texts = TokenReader(tokenizer, module.config.context, clean=lambda text: family.prompt.format(clean(text)))
+    facts = f"{tokenizer_facts(tokenizer)} texts {options.texts} in {family.prompt}"
     if family.images is not None:
         return Preparation(family.images(module), texts, facts)
     regions = RegionFile(find_regions(opened.path.parent, options.regions), module.config.region_width)

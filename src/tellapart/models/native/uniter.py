@@ -31,7 +31,7 @@ class RegionEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
         self.LayerNorm = nn.LayerNorm(width, eps=1e-12)
 
     def forward(self, features: Any, boxes: Any, region_type: Any) -> Any:
-        """Embed `(batch, regions, features)`; boxes are left, top, right, bottom in shares: `(batch, regions, width)`."""
+        """Embed `(batch, regions, features)`, and boxes in shares of the picture: `(batch, regions, width)`."""
         left, top, right, bottom = boxes.unbind(-1)
         across, down = right - left, bottom - top
         place = torch.stack([left, top, right, bottom, across, down, across * down], dim=-1)
