@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from safetensors import safe_open
 from tiny_files import SETTINGS, SIZES, STATES, save_family, save_tokenizer, score
+from tiny_fusion_encoders import roberta
+from tiny_meter_fiber import SETTINGS as LIGHTNING_SETTINGS
+from tiny_meter_fiber import fiber_state, meter_state
 from typer.testing import CliRunner
 
 from tellapart.cli.main import app
@@ -16,6 +21,9 @@ from tellapart.errors import DataError, ModelError
 from tellapart.models.find import find_model
 from tellapart.models.native.save import convert_model
 from tellapart.models.options import ModelOptions
+from tellapart.models.torch_backend import import_torch
+
+torch = import_torch()
 
 
 @pytest.mark.parametrize("family", STATES)
@@ -37,6 +45,22 @@ def test_a_converted_model_is_the_same(tmp_path: Path, family: str) -> None:
     config = json.loads((tmp_path / "folder" / "config.json").read_text())
     assert {name: config[name] for name in SETTINGS} == SETTINGS
     assert (config["image_size"], config["model_type"].partition("_")[0]) == (SIZES[family], family)
+
+
+@pytest.mark.parametrize(("family", "make"), [("meter", meter_state), ("fiber", fiber_state)])
+def test_settings_beside_the_file_and_another_tokenizer_go_along(
+    tmp_path: Path, family: str, make: Callable[[], dict[str, Any]]
+) -> None:
+    (tmp_path / "x").mkdir()
+    torch.save({"state_dict": make()}, tmp_path / "x" / "model.ckpt")
+    (tmp_path / "x" / "config.json").write_text(json.dumps({"model_type": family, **LIGHTNING_SETTINGS}))
+    save_tokenizer(tmp_path / "x", roberta())
+    name = f"{family}:{tmp_path / 'x' / 'model.ckpt'}"
+    convert_model(name, tmp_path / "folder")
+    for reading in (None, "rank"):
+        one, other = (find_model(each, ModelOptions(reading=reading)) for each in (name, str(tmp_path / "folder")))
+        assert one.fingerprint == other.fingerprint
+    np.testing.assert_array_equal(score(str(tmp_path / "folder")), score(name))
 
 
 def test_what_is_not_converted(tmp_path: Path) -> None:
