@@ -22,7 +22,7 @@ from tellapart.models.torch_backend import Runtime, import_torch, runtime
 if TYPE_CHECKING:
     from tellapart.models.options import ModelOptions
 
-__all__ = ["OpenedModel", "load_native", "open_model"]
+__all__ = ["WEIGHTS", "OpenedModel", "choose_reading", "load_native", "open_model", "prepare"]
 
 #: Weights of a converted model, in its folder.
 WEIGHTS = "model.safetensors"
@@ -57,8 +57,8 @@ def load_native(model_type: str, name: str, options: ModelOptions) -> FusionScor
     """
     where = runtime(options)
     opened = open_model(model_type, name, where, image_size=options.image_size)
-    reading = _choose(opened, options.reading)
-    preparation = _prepare(opened, options)
+    reading = choose_reading(opened, options.reading)
+    preparation, _ = prepare(opened, options)
     halves = reading.halves(opened.module)
     if reading.read == "cosine":
         return CosineScorer(TorchFusionEncoder(name, halves, preparation, where, reading="cosine"))
@@ -100,7 +100,12 @@ def _settings(checkpoint: Checkpoint, model_type: str) -> Mapping[str, Any]:
     return {key: value for key, value in plain.items() if isinstance(value, str | int | float | bool)}
 
 
-def _choose(opened: OpenedModel, name: str | None) -> Reading:
+def choose_reading(opened: OpenedModel, name: str | None) -> Reading:
+    """Return a reading that the file has the head of, by default the first.
+
+    Raises:
+        ModelError: it has no such reading, or none.
+    """
     held = opened.module.state_dict()
     there = {key: reading for key, reading in opened.family.readings.items() if reading.needs in held}
     if name is None and there:
@@ -113,8 +118,12 @@ def _choose(opened: OpenedModel, name: str | None) -> Reading:
     return there[name]
 
 
-def _prepare(opened: OpenedModel, options: ModelOptions) -> Preparation:
-    """Prepare images and texts as the authors did."""
+def prepare(opened: OpenedModel, options: ModelOptions) -> tuple[Preparation, Any]:
+    """Return the authors' preparation of images and texts, and the tokenizer, of transformers.
+
+    Raises:
+        ModelError: there is no tokenizer, it is another model's, or the authors clean no captions.
+    """
     family, module = opened.family, opened.module
     if options.texts == "cleaned" and family.clean is None:
         raise ModelError(f"{opened.path}: the authors of {family.title} clean no captions; leave out --texts cleaned")
@@ -125,4 +134,5 @@ def _prepare(opened: OpenedModel, options: ModelOptions) -> Preparation:
     check_tokenizer(source, module.config, tokenizer)
     clean = family.clean if options.texts == "cleaned" else None
     facts = f"{tokenizer_facts(tokenizer)} texts {options.texts}"
-    return Preparation(family.images(module), TokenReader(tokenizer, module.config.context, clean=clean), facts)
+    reader = TokenReader(tokenizer, module.config.context, clean=clean)
+    return Preparation(family.images(module), reader, facts), tokenizer
