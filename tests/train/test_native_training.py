@@ -14,6 +14,7 @@ from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch_backend import import_torch
 from tellapart.train.fusion_encoder import open_fusion
+from tellapart.train.load_start import resolve_name
 from tellapart.train.training_run import run_training
 
 pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
@@ -154,11 +155,20 @@ def test_groups_of_weights_learn_at_rates_of_their_own(tmp_path: Path) -> None:
         run(tmp_path, "meter", "wrong", optimiser={"groups": {"*t2i*": 5.0}})
 
 
+def test_a_path_is_relative_to_the_configuration(tmp_path: Path) -> None:
+    native(tmp_path / "meter", "meter")
+    assert resolve_name("meter:meter/model.ckpt", tmp_path) == f"meter:{tmp_path / 'meter' / 'model.ckpt'}"
+
+
 def test_what_cannot_be_opened_is_said(tmp_path: Path) -> None:
     fiber = native(tmp_path / "fiber", "fiber")
     with pytest.raises(ModelError, match=r"a matching loss trains a matching head; reading 'itc' is none"):
         open_fusion(fiber, "cpu", "itc")
     with pytest.raises(ModelError, match=r"demo: image_size is for models in their authors' files"):
         open_fusion("demo", "cpu", image_size=32)
+    with pytest.raises(ModelError, match=r"model.ckpt cannot be trained by a contrastive loss alone: take a loss of m"):
+        run(tmp_path, "fiber", loss={"name": "itc"})
+    with pytest.raises(ModelError, match=r"model.ckpt: ALBEF cannot be trained here; METER and FIBER can"):
+        open_fusion(native(tmp_path / "albef", "albef"), "cpu")
     with pytest.raises(DataError, match=r"image_size: 32 pixels are for a fusion encoder in its authors' file"):
         run(tmp_path, "fiber", loss={"name": "itc"}, image_size=32)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "models" / "native"))
 
-from tiny_files import save_tokenizer
+from tiny_files import albef_state, save_tokenizer
 from tiny_fusion import words
 from tiny_meter_fiber import SETTINGS, fiber_state, meter_state
 
@@ -18,8 +18,11 @@ MAKE = {"meter": meter_state, "fiber": fiber_state}
 
 
 def native(folder: Path, family: str) -> str:
+    """One that can be trained, or ALBEF, which cannot."""
     folder.mkdir()
-    import_torch().save({"state_dict": MAKE[family](), "global_step": 3}, folder / "model.ckpt")
+    import_torch().save(
+        {"state_dict": (MAKE | {"albef": albef_state})[family](), "global_step": 3}, folder / "model.ckpt"
+    )
     (folder / "config.json").write_text(json.dumps({"model_type": family, **SETTINGS}))
     save_tokenizer(folder, words())
     return f"{family}:{folder / 'model.ckpt'}"

@@ -80,6 +80,12 @@ def open_dual(name: str, device: str) -> Trainable:
     """
     from tellapart.models.openclip.source import FOLDER, HUB, TAG
 
+    if name.partition(":")[0] in NATIVE:
+        raise ModelError(
+            f"{name} cannot be trained by a contrastive loss alone: take a loss of matching heads (itm, ranking, "
+            "eqsim-itm, ...), which adds the contrastive one where the model has towers"
+        )
+
     if name.startswith((TAG, HUB, FOLDER)):
         from tellapart.train.openclip_encoder import open_openclip
 
