@@ -23,7 +23,7 @@ from tellapart.models.torch_backend import Runtime, import_torch, runtime
 if TYPE_CHECKING:
     from tellapart.models.options import ModelOptions
 
-__all__ = ["WEIGHTS", "OpenedModel", "load_native", "load_vocabulary", "open_model"]
+__all__ = ["WEIGHTS", "OpenedModel", "choose_reading", "load_native", "load_vocabulary", "open_model", "prepare"]
 
 #: Weights of a converted model, in its folder.
 WEIGHTS = "model.safetensors"
@@ -58,8 +58,8 @@ def load_native(model_type: str, name: str, options: ModelOptions) -> FusionScor
     """
     where = runtime(options)
     opened = open_model(model_type, name, where, image_size=options.image_size)
-    reading = _choose(opened, options.reading)
-    preparation = _prepare(opened, options)
+    reading = choose_reading(opened, options.reading)
+    preparation, _ = prepare(opened, options)
     halves = reading.halves(opened.module)
     if reading.read == "cosine":
         return CosineScorer(TorchFusionEncoder(name, halves, preparation, where, reading="cosine"))
@@ -105,7 +105,12 @@ def _settings(checkpoint: Checkpoint, model_type: str) -> Mapping[str, Any]:
     return {key: value for key, value in plain.items() if isinstance(value, str | int | float | bool)}
 
 
-def _choose(opened: OpenedModel, name: str | None) -> Reading:
+def choose_reading(opened: OpenedModel, name: str | None) -> Reading:
+    """Return a reading that the file has the head of, by default the first.
+
+    Raises:
+        ModelError: it has no such reading, or none.
+    """
     held = opened.module.state_dict()
     there = {key: reading for key, reading in opened.family.readings.items() if reading.needs in held}
     if name is None and there:
@@ -133,8 +138,12 @@ def load_vocabulary(opened: OpenedModel, folder: Path | None = None) -> Any:
     return tokenizer
 
 
-def _prepare(opened: OpenedModel, options: ModelOptions) -> Preparation:
-    """Prepare images and texts as the authors did."""
+def prepare(opened: OpenedModel, options: ModelOptions) -> tuple[Preparation, Any]:
+    """Return the authors' preparation of images and texts, and the tokenizer, of transformers.
+
+    Raises:
+        ModelError: there is no tokenizer, it is another model's, or the authors clean no captions.
+    """
     family, module = opened.family, opened.module
     if options.texts == "cleaned" and family.clean is None:
         raise ModelError(f"{opened.path}: the authors of {family.title} clean no captions; leave out --texts cleaned")
@@ -143,6 +152,6 @@ def _prepare(opened: OpenedModel, options: ModelOptions) -> Preparation:
     texts = TokenReader(tokenizer, module.config.context, clean=lambda text: family.prompt.format(clean(text)))
     facts = f"{tokenizer_facts(tokenizer)} texts {options.texts} in {family.prompt}"
     if family.images is not None:
-        return Preparation(family.images(module), texts, facts)
+        return Preparation(family.images(module), texts, facts), tokenizer
     regions = RegionFile(find_regions(opened.path.parent, options.regions), module.config.region_width)
-    return Preparation(regions.inputs, texts, f"{facts} regions {regions.to_dict()}", LEFT_OUT)
+    return Preparation(regions.inputs, texts, f"{facts} regions {regions.to_dict()}", LEFT_OUT), tokenizer
