@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tellapart.benchmarks.plain_pickle import read_plain_pickle
+from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.data.rows import read_csv, read_json, read_jsonl, read_toml
 from tellapart.data.strict_json import read_whole
 from tellapart.errors import DataError, ModelError, quote

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.plain_pickle import read_plain_pickle
 from tellapart.benchmarks.refcoco import read_refcoco
+from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.data.task_records import Box, BoxSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.boxes import from_centres

@@ -70,7 +70,7 @@ def evaluate(
         progress: True shows it, False does not; if not given, a notebook and a terminal show it.
         command: what the record names as the command.
         options: further settings of `tellapart.evaluation.run.Settings`: names, batch_size, device, dtype, reading,
-            regions, seed, strict.
+            regions, texts, image_size, tokenizer, seed, strict.
 
     Raises:
         TellapartError: a name is unknown, a file is not what it must be, or a model cannot do a benchmark. Nothing is
@@ -82,8 +82,9 @@ def evaluate(
     (1.0, 20)
     """
     chosen = choose("evaluate", options, _OPTIONS)
-    if isinstance(chosen.get("regions"), str):
-        chosen["regions"] = as_path(chosen["regions"], "regions")
+    for name in ("regions", "tokenizer"):
+        if isinstance(chosen.get(name), str):
+            chosen[name] = as_path(chosen[name], name)
     if "names" in chosen:
         chosen["names"] = as_names(chosen["names"])
     if models is not None:

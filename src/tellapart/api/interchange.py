@@ -10,10 +10,13 @@ from tellapart.api.arguments import as_path, as_tuple, choose, field_names, loca
 from tellapart.api.plugins import open_benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.given import as_benchmark
+from tellapart.data.progress import Progress
 from tellapart.evaluation.export import Exported
 from tellapart.evaluation.export import export as write_template
 from tellapart.evaluation.gap import Gaps
 from tellapart.evaluation.gap import gaps as measure_gaps
+from tellapart.models.fusion.region_import import ImportedRegions
+from tellapart.models.fusion.region_import import import_regions as take_regions
 from tellapart.records.result import Result
 from tellapart.records.run_folder import read_result, write_text_file
 from tellapart.report.interchange.formats import convert as write_as
@@ -23,7 +26,16 @@ from tellapart.report.paper_tables.writing import write_csv, write_json, write_l
 from tellapart.report.plots.prepare import PlotSettings, prepare_plot
 from tellapart.report.plots.style import write_picture
 
-__all__ = ["convert", "export", "gaps", "import_results", "paper_table", "plot"]
+__all__ = [
+    "convert",
+    "convert_model",
+    "export",
+    "gaps",
+    "import_regions",
+    "import_results",
+    "paper_table",
+    "plot",
+]
 
 _FORMATS = {"markdown": write_markdown, "latex": write_latex, "csv": write_csv}
 
@@ -63,6 +75,30 @@ def convert(run: str | Path, to: str, *, card: str | Path | None = None, out: st
     if out is not None:
         write_text_file(as_path(out, "out"), text)
     return text
+
+
+def convert_model(model: str, folder: str | Path, *, tokenizer: str | Path | None = None) -> int:
+    """Write a model in its authors' file (`albef:FILE`) as a folder without a pickle; return how many parameters.
+
+    Raises:
+        TellapartError: the model has no such file, or the folder holds something already.
+    """
+    from tellapart.models.native.save import convert_model as write_model
+
+    vocabulary = None if tokenizer is None else as_path(tokenizer, "tokenizer")
+    return write_model(str(model), as_path(folder, "folder"), tokenizer=vocabulary)
+
+
+def import_regions(
+    files: Any, images: str | Path, out: str | Path = "regions.safetensors", *, progress: Progress | None = None
+) -> ImportedRegions:
+    """Take a detector's regions, as papers publish them, into one file that models on regions read.
+
+    Raises:
+        TellapartError: a file is none of theirs, or names none of the images.
+    """
+    sources = [as_path(each, "files") for each in as_tuple(files, "files")]
+    return take_regions(sources, as_path(images, "images"), as_path(out, "out"), progress)
 
 
 def paper_table(

@@ -14,9 +14,9 @@ from pydantic import ConfigDict, Field
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations, first_file
-from tellapart.benchmarks.plain_pickle import read_plain_pickle
 from tellapart.benchmarks.vlue import rows_under
 from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
+from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.data.task_records import Box, BoxSet
 from tellapart.errors import DataError
 

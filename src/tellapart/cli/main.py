@@ -28,6 +28,7 @@ from tellapart.cli.mine import mine_command
 from tellapart.cli.once import OnceCommand, load_plugins
 from tellapart.cli.plot import plot_command
 from tellapart.cli.push import push_command
+from tellapart.cli.regions import regions_command
 from tellapart.cli.run import run_command
 from tellapart.cli.score import score_command
 from tellapart.cli.serve import board_app, serve_command
@@ -66,6 +67,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "plot": plot_command,
     "table": table_command,
     "import": import_command,
+    "regions": regions_command,
     "convert": convert_command,
     "push": push_command,
     "ls": ls_command,

@@ -63,6 +63,17 @@ def run_command(
             "--regions", help="Regions that a detector found (.npz, .safetensors), for LXMERT and VisualBERT."
         ),
     ] = None,
+    texts: Annotated[
+        str,
+        typer.Option("--texts", help="raw, or cleaned as a model's authors did; for models in their authors' files."),
+    ] = "raw",
+    image_size: Annotated[
+        int | None, typer.Option("--image-size", min=1, help="Side of their images in pixels, if not the file's own.")
+    ] = None,
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option("--tokenizer", help="Folder of their tokenizer, if not beside the file or on the hub."),
+    ] = None,
     seed: Seed = 0,
     strict: Strict = False,
     cache: Cache = None,
@@ -102,6 +113,9 @@ def run_command(
             dtype=dtype,
             reading=reading,
             regions=regions,
+            texts=texts,
+            image_size=image_size,
+            tokenizer=tokenizer,
             seed=seed,
             strict=strict,
         )

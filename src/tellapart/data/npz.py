@@ -8,7 +8,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,7 @@ def read_arrays(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
         raise ScoreError(f"{path} is not an npz file of plain arrays: {first_line(error)}") from error
 
 
-def open_arrays(path: Path) -> tuple[list[str], Callable[[str], NDArray[Any]]]:
+def open_arrays(path: Path | BinaryIO) -> tuple[list[str], Callable[[str], NDArray[Any]]]:
     """Return the names of an npz file's arrays, and a function that reads one of them; the file stays open.
 
     Both may raise anything: the caller names the file, and which of its arrays.

@@ -54,6 +54,9 @@ class Settings:
         dtype: what torch models compute in; their scores are float32 always.
         reading: which of a model's readings is scored; the family's own if None.
         regions: a file of regions that a detector found, for models that read those.
+        texts: `raw`, or `cleaned` as the retrieval code of a model's authors does, for models in their authors' files.
+        image_size: side of their images in pixels; the file's own if None.
+        tokenizer: folder of their tokenizer; beside the file, or the hub's, if None.
         seed: of the bootstrap and of models that draw.
         strict: refuse files that do not hold the records of the benchmark as published.
         place: where the benchmarks' files are.
@@ -71,6 +74,9 @@ class Settings:
     dtype: str = "float32"
     reading: str | None = None
     regions: Path | None = None
+    texts: str = "raw"
+    image_size: int | None = None
+    tokenizer: Path | None = None
     seed: int = 0
     strict: bool = False
     place: Locations = field(default_factory=Locations)
@@ -150,6 +156,9 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark],
         dtype=settings.dtype,
         reading=settings.reading,
         regions=settings.regions,
+        texts=settings.texts,
+        image_size=settings.image_size,
+        tokenizer=settings.tokenizer,
     )
     models = [
         find_deferred(each, options, store) if isinstance(each, str) else as_model(each)

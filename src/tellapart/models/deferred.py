@@ -18,6 +18,7 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model, find_prefix
 from tellapart.models.options import ModelOptions
+from tellapart.models.prefix import files_below
 from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
 from tellapart.models.store import EmbeddingStore
 
@@ -84,6 +85,8 @@ def source_key(name: str, options: ModelOptions) -> str | None:
         return None
     if options.regions is not None:
         files = [*files, options.regions.expanduser()]
+    if options.tokenizer is not None:
+        files = [*files, *(files_below(str(options.tokenizer)) or ())]
     facts = [name, repr(options), *(f"{library} {_version(library)}" for library in _LIBRARIES)]
     facts += [f"{path.relative_to(_CODE)} {_content_hash(path)}" for path in sorted(_CODE.rglob("*.py"))]
     facts += [f"{path.name} {_content_hash(path)}" for path in files]

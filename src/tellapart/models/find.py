@@ -43,7 +43,10 @@ def find_model(name: str, options: ModelOptions | None = None) -> Model:
         if ":" in name and not name.partition(":")[2].strip():
             form, meaning = next(iter(prefix.forms.items()))
             raise ModelError(f"{name} names no model; write {form}: {meaning}")
+        if not prefix.native:
+            options.refuse_native(name)
         return prefix.load(name, options)
+    options.refuse_native(name)
     model = load_from_catalog("model", name)(options)
     if not isinstance(model, Model):
         raise ModelError(f"model {name!r} is a {type(model).__name__} without a name, a fingerprint or a kind of score")

@@ -1,4 +1,4 @@
-"""The options that every model is made with: device, dtype, seed, reading, regions."""
+"""The options that every model is made with: device, dtype, seed, reading, regions, and those of authors' files."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from pathlib import Path
 
 from tellapart.errors import ModelError
 
-__all__ = ["DEVICES", "DTYPES", "ModelOptions"]
+__all__ = ["DEVICES", "DTYPES", "TEXTS", "ModelOptions"]
 
 DEVICES = ("cpu", "cuda", "mps")
 DTYPES = ("float32", "bfloat16", "float16")
+TEXTS = ("raw", "cleaned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +25,12 @@ class ModelOptions:
         reading: which of a model's readings is scored (`itc`, `itm`, `vqa`, `likelihood`, ...); the default of its
             architecture if not given.
         regions: a file of regions that a detector found, for models that read those (LXMERT, VisualBERT).
+        texts: `raw`, or `cleaned` as the retrieval code of a model's authors does; of models in their authors' files.
+        image_size: side of the images in pixels, where another than the file's own is wanted; of the same models.
+        tokenizer: folder of the tokenizer; of the same models.
 
     Raises:
-        ModelError: the device or the dtype is unknown.
+        ModelError: the device, the dtype or the texts are unknown.
     """
 
     device: str = "cpu"
@@ -34,8 +38,28 @@ class ModelOptions:
     dtype: str = "float32"
     reading: str | None = None
     regions: Path | None = None
+    texts: str = "raw"
+    image_size: int | None = None
+    tokenizer: Path | None = None
 
     def __post_init__(self) -> None:
-        for kind, value, known in (("device", self.device, DEVICES), ("dtype", self.dtype, DTYPES)):
+        chosen = (("device", self.device, DEVICES), ("dtype", self.dtype, DTYPES), ("texts", self.texts, TEXTS))
+        for kind, value, known in chosen:
             if value not in known:
                 raise ModelError(f"{kind} {value!r} is unknown; use one of {', '.join(known)}")
+        if self.image_size is not None and self.image_size < 1:
+            raise ModelError(f"image_size must be at least 1 pixel; got {self.image_size}")
+
+    def refuse_native(self, name: str) -> None:
+        """Refuse the options of models in their authors' files for another model.
+
+        Raises:
+            ModelError: one is set.
+        """
+        given = {"texts": self.texts != "raw", "image-size": self.image_size, "tokenizer": self.tokenizer}
+        for option, value in given.items():
+            if value:
+                raise ModelError(
+                    f"{name}: --{option} is for models in their authors' files (`tellapart ls models`); this one's "
+                    "preprocessing is its own"
+                )

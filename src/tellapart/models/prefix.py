@@ -26,11 +26,13 @@ class ModelPrefix:
         files: returns the files that the numbers of a model of that name depend on; None if some may not lie here. A
             run whose scores are all stored recognises a model by these files and does not load it. Code of this package
             counts by itself; another package lists its own code, too.
+        native: the family reads its authors' files, and takes the options of those: texts, image size, tokenizer.
     """
 
     forms: Mapping[str, str]
     load: Callable[[str, ModelOptions], Model]
     files: Callable[[str], list[Path] | None] = _unknown_files
+    native: bool = False
 
 
 def files_below(folder: str) -> list[Path] | None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tellapart.benchmarks.plain_pickle import read_plain_pickle
 from tellapart.data.annotations import read_mapping
+from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.errors import DataError, quote
 
 __all__ = ["RELATIONS", "ObjectInFrame", "Relations", "person_boxes", "read_scene_graphs"]

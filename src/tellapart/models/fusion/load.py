@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import FusionFamily, Halves
-from tellapart.models.fusion.region_file import RegionFile
+from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regions
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
 from tellapart.models.huggingface.files import load_processor, load_tokenizer, processor_facts, read_config
@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     from tellapart.models.options import ModelOptions
 
 __all__ = ["find_family", "load_itm", "prepare_pixels"]
-
-#: Looked for in the model's folder if no file of regions is named.
-_REGION_FILES = ("regions.safetensors", "regions.npz")
-
-_LEFT_OUT = (
-    "region features are read from a file: the time and the weights of the detector that made them are not included"
-)
 
 
 def load_itm(source: str, options: ModelOptions) -> FusionScorer:
@@ -50,7 +43,7 @@ def load_itm(source: str, options: ModelOptions) -> FusionScorer:
         raise ModelError(
             f"{source} is of type {model_type!r}, which has no reading 'itm' here; {', '.join(FUSION)} have"
         )
-    regions = _find_regions(source, options.regions) if family.reads_regions else None
+    regions = find_regions(Path(source).expanduser(), options.regions) if family.reads_regions else None
     halves = family.load(source, where)
     if regions is None:
         preparation = prepare_pixels(source, family, halves, load_processor(source))
@@ -80,23 +73,9 @@ def _prepare_regions(source: str, halves: Any, path: Path) -> Preparation:
     # LXMERT was trained on BERT's vocabulary, too, and VisualBERT's checkpoints on the hub come without one.
     file, tokenizer = RegionFile(path, halves.dimensions), load_tokenizer(source, original="bert-base-uncased")
     facts = processor_facts(SimpleNamespace(image_processor=file, tokenizer=tokenizer))
-    return Preparation(file.inputs, _read_tokens(source, halves, tokenizer), facts, _LEFT_OUT)
+    return Preparation(file.inputs, _read_tokens(source, halves, tokenizer), facts, LEFT_OUT)
 
 
 def _read_tokens(source: str, halves: Halves, tokenizer: Any) -> TokenReader:
     check_tokenizer(source, halves.module.config, tokenizer)
     return TokenReader(tokenizer, min(halves.context, int(tokenizer.model_max_length)))
-
-
-def _find_regions(source: str, path: Path | None) -> Path:
-    if path is not None:
-        return path.expanduser()
-    folder = Path(source).expanduser()
-    for name in _REGION_FILES:
-        if (folder / name).is_file():
-            return folder / name
-    raise ModelError(
-        f"{source} reads region features of a detector, and none are given: name their file with --regions, or put "
-        f"{' or '.join(_REGION_FILES)} into the model's folder, with KEY/features (regions, dimensions) and KEY/boxes "
-        "(regions, 4) of every image"
-    )

@@ -19,7 +19,15 @@ from tellapart.models.huggingface.images import Prepared
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch_backend import bucket
 
-__all__ = ["RegionFile"]
+__all__ = ["LEFT_OUT", "RegionFile", "find_regions"]
+
+#: What a timing of a model on regions does not include.
+LEFT_OUT = (
+    "region features are read from a file: the time and the weights of the detector that made them are not included"
+)
+
+#: Looked for in the model's folder if no file of regions is named.
+_NAMES = ("regions.safetensors", "regions.npz")
 
 _PARTS = ("features", "boxes")
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -132,6 +140,24 @@ class RegionFile:
                 f"{subject} boxes are left, top, right, bottom as shares of width and height, from 0 to 1; got "
                 f"{boxes.min():g} to {boxes.max():g}: divide pixels by the image's width and height"
             )
+
+
+def find_regions(folder: Path, named: Path | None) -> Path:
+    """Return the file of regions: the named one, else the one in a model's folder.
+
+    Raises:
+        ModelError: none is named, and the folder has none.
+    """
+    if named is not None:
+        return named.expanduser()
+    for name in _NAMES:
+        if (folder / name).is_file():
+            return folder / name
+    raise ModelError(
+        f"{folder} reads region features of a detector, and none are given: name their file with --regions, or put "
+        f"{' or '.join(_NAMES)} into the model's folder, with KEY/features (regions, dimensions) and KEY/boxes "
+        "(regions, 4) of every image"
+    )
 
 
 Arrays = tuple[list[str], Callable[[str], NDArray[Any]]]  # names, and a function that reads one array

@@ -28,6 +28,7 @@ __all__ = [
     "quiet",
     "read_config",
     "silent",
+    "tokenizer_facts",
 ]
 
 #: Buffers that older versions saved and that hold nothing learnt: they count up from zero, or are zero.
@@ -180,18 +181,27 @@ def _check_vocabulary(source: str, tokenizer: Any, original: str = _ORIGINAL) ->
 
 def processor_facts(processor: Any) -> str:
     """Describe the preparation of images and texts, for a fingerprint: the same wherever the files lie."""
-    images, tokenizer = processor.image_processor, processor.tokenizer
+    images = processor.image_processor
     facts = {
         "images": {"kind": type(images).__name__} | _without(images.to_dict(), _INCIDENTAL),
-        "texts": {
-            "kind": type(tokenizer).__name__,
-            "inputs": list(tokenizer.model_input_names),
-            "side": tokenizer.padding_side,
-            "special": {key: str(value) for key, value in tokenizer.special_tokens_map.items()},
-            "vocabulary": _vocabulary(tokenizer),
-        },
+        "texts": _text_facts(processor.tokenizer),
     }
     return json.dumps(facts, sort_keys=True, ensure_ascii=False, default=str)
+
+
+def tokenizer_facts(tokenizer: Any) -> str:
+    """Describe the preparation of texts, for a fingerprint."""
+    return json.dumps(_text_facts(tokenizer), sort_keys=True, ensure_ascii=False, default=str)
+
+
+def _text_facts(tokenizer: Any) -> dict[str, Any]:
+    return {
+        "kind": type(tokenizer).__name__,
+        "inputs": list(tokenizer.model_input_names),
+        "side": tokenizer.padding_side,
+        "special": {key: str(value) for key, value in tokenizer.special_tokens_map.items()},
+        "vocabulary": _vocabulary(tokenizer),
+    }
 
 
 def config_facts(config: Any) -> str:

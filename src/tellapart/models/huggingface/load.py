@@ -11,6 +11,7 @@ from typing import Any, cast
 from tellapart.errors import ModelError
 from tellapart.models.huggingface.files import import_transformers, read_config
 from tellapart.models.huggingface.towers import TOWERS
+from tellapart.models.native_prefixes import NATIVE, load_native
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Model
@@ -78,6 +79,9 @@ def load(name: str, options: ModelOptions) -> Model:
     """
     source = name.removeprefix("hf:")
     config = read_config(source)
+    if config["model_type"] in NATIVE:
+        return load_native(config["model_type"], source, options)
+    options.refuse_native(name)
     readings = readings_of(config, source)
     reading = options.reading or _default(config, readings)
     if reading not in readings:
@@ -92,6 +96,7 @@ HF = ModelPrefix(
     {"hf:PATH or ORG/REPO": "a model of transformers, for example openai/clip-vit-base-patch32; hf: may be left out"},
     load,
     files=lambda name: files_below(name.removeprefix("hf:")),
+    native=True,  # a folder may hold a model that was converted from its authors' file
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tellapart.errors import ModelError
@@ -18,10 +18,14 @@ class TokenReader:
         tokenizer: of transformers.
         length: of the context, in tokens, with the special ones.
         whole: pad every text to the context; else to the next multiple of eight tokens.
+        clean: goes over each text before the tokenizer reads it; None for texts as they are.
     """
 
-    def __init__(self, tokenizer: Any, length: int, *, whole: bool = False) -> None:
+    def __init__(
+        self, tokenizer: Any, length: int, *, whole: bool = False, clean: Callable[[str], str] | None = None
+    ) -> None:
         self.length = length
+        self._clean = clean or str
         self._tokenizer = tokenizer
         self._whole = whole
 
@@ -29,14 +33,17 @@ class TokenReader:
         """Return each text's padded length, in tokens, and whether it exceeds the context and loses its end."""
         if not texts:
             return [], []
-        own = [len(tokens) for tokens in self._tokenizer(list(texts), verbose=False)["input_ids"]]
+        own = [len(tokens) for tokens in self._tokenizer(self._read(texts), verbose=False)["input_ids"]]
         padded = [self.length if self._whole else bucket(length, self.length) for length in own]
         return padded, [length > self.length for length in own]
 
     def tokens(self, texts: Sequence[str], length: int) -> dict[str, Any]:
         """Tokenise texts to tensors of `length` tokens, named as the tokenizer names them."""
         options = {"padding": "max_length", "truncation": True, "max_length": length, "return_tensors": "pt"}
-        return dict(self._tokenizer(list(texts), **options, verbose=False))
+        return dict(self._tokenizer(self._read(texts), **options, verbose=False))
+
+    def _read(self, texts: Sequence[str]) -> list[str]:
+        return [self._clean(text) for text in texts]
 
 
 def text_config(config: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from tellapart.data.strict_json import read_whole
 from tellapart.errors import DataError, first_line
 
-__all__ = ["read_plain_pickle"]
+__all__ = ["parse_plain_pickle", "read_plain_pickle"]
 
 #: The instructions that put plain data together; none of them imports a name or calls anything.
 _PLAIN = frozenset(
@@ -19,6 +19,7 @@ _PLAIN = frozenset(
     PROTO FRAME STOP MARK GET BINGET LONG_BINGET PUT BINPUT LONG_BINPUT MEMOIZE
     NONE NEWTRUE NEWFALSE INT LONG LONG1 LONG4 BININT BININT1 BININT2 FLOAT BINFLOAT
     STRING BINSTRING SHORT_BINSTRING UNICODE BINUNICODE SHORT_BINUNICODE BINUNICODE8
+    BINBYTES SHORT_BINBYTES BINBYTES8
     EMPTY_LIST APPEND APPENDS LIST EMPTY_DICT SETITEM SETITEMS DICT EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3
     """.split()  # noqa: SIM905  (a list of names reads better so)
 )
@@ -42,34 +43,49 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def read_plain_pickle(path: Path) -> Any:
-    """Return the lists, tuples, dictionaries, texts and numbers that a pickle of any protocol up to 5 holds.
+    """Return the lists, tuples, dictionaries, texts, bytes and numbers that a pickle of any protocol up to 5 holds.
 
     The file's instructions are listed before the first of them is followed; a pickle that names a class or a function,
     the way in for foreign code, is refused at that name.
 
     Raises:
         DataError: the file cannot be read, is no pickle, or holds something else than plain data.
+
+    >>> path = getfixture("tmp_path") / "refs.p"
+    >>> path.write_bytes(pickle.dumps([{"ref_id": 1}])) and read_plain_pickle(path)
+    [{'ref_id': 1}]
     """
-    data = read_whole(path)
+    return parse_plain_pickle(read_whole(path), str(path))
+
+
+def parse_plain_pickle(data: bytes, source: str) -> Any:
+    """Return what a pickle holds, as `read_plain_pickle`; `source` says in errors where it was.
+
+    Raises:
+        DataError: it is no pickle, or holds something else than plain data.
+
+    >>> parse_plain_pickle(pickle.dumps({"boxes": [1, 2]}), "row 3")
+    {'boxes': [1, 2]}
+    """
     try:
-        _check_instructions(path, data)
+        _check_instructions(source, data)
         content = _PlainUnpickler(io.BytesIO(data), encoding="latin-1").load()
         _check_size(content, _MOST_COPIES * len(data))
     except DataError:
         raise
     except Exception as error:  # damaged pickles fail anywhere, with any exception
-        raise DataError(f"{path}: is no complete pickle of plain data ({first_line(error)})") from error
+        raise DataError(f"{source}: is no complete pickle of plain data ({first_line(error)})") from error
     return content
 
 
-def _check_instructions(path: Path, data: bytes) -> None:
+def _check_instructions(source: str, data: bytes) -> None:
     """Go through the instructions, following none; of what they would build only how deep tuples nest is kept."""
     depths: list[int | None] = []  # of each value on the reader's stack; None is a mark
     places: dict[Any, int] = {}
     for operation, argument, _ in pickletools.genops(data):
         name = operation.name
         if name not in _PLAIN:
-            raise DataError(f"{path}: holds {name}, which is no plain data; a file that runs code is not read")
+            raise DataError(f"{source}: holds {name}, which is no plain data; a file that runs code is not read")
         # The standard reader reserves memory up to the highest place that is named.
         if name in ("PUT", "LONG_BINPUT") and int(argument or 0) > len(data):
             raise ValueError(f"place {argument} in a file of {len(data)} bytes")

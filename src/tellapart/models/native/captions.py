@@ -1,0 +1,32 @@
+"""The caption cleaners of the families' retrieval code; by default captions are read as they are."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["clean_like_albef", "clean_like_blip"]
+
+
+def clean_like_albef(caption: str, words: int = 30) -> str:
+    """Clean a caption as ALBEF's and X-VLM's data sets do: lower case, no punctuation, at most 30 words.
+
+    >>> clean_like_albef("A man's dog -- black/white -- sits, <person> too!")
+    'a mans dog black white sits person too'
+    """
+    caption = re.sub(r"([,.'!?\"()*#:;~])", "", caption.lower()).replace("-", " ").replace("/", " ")
+    return _cut(caption.replace("<person>", "person"), words)
+
+
+def clean_like_blip(caption: str, words: int = 30) -> str:
+    """Clean a caption as BLIP's data sets do: lower case, some punctuation to blanks, at most 30 words.
+
+    >>> clean_like_blip("A man's dog, black/white - sits. <person> too!")
+    "a man's dog, black/white - sits <person> too"
+    """
+    return _cut(re.sub(r"([.!\"()*#:;~])", " ", caption.lower()), words)
+
+
+def _cut(caption: str, words: int) -> str:
+    """Squeeze blanks, strip the ends, and keep the first words."""
+    caption = re.sub(r"\s{2,}", " ", caption).rstrip("\n").strip(" ")
+    return " ".join(caption.split(" ")[:words])

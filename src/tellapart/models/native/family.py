@@ -1,0 +1,180 @@
+"""Declarations of families: how a file of the authors becomes a module, and what is read from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from tellapart.data.scores import join_names
+from tellapart.errors import ModelError
+from tellapart.models.fusion.family import Contrast, Halves
+from tellapart.models.huggingface.images import ImageInputs
+
+__all__ = ["HEAD_WIDTH", "Layout", "NativeFamily", "NativeHalves", "Reading", "normalise_names"]
+
+#: Width of one attention head in every published file, but where a family says otherwise.
+HEAD_WIDTH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a file says of its model: shapes of its tensors, and settings that stand beside them.
+
+    Attributes:
+        source: the file, for errors.
+        shapes: of the tensors, by name.
+        settings: fields of `config.json` beside the file, or of the checkpoint's own configuration.
+        heads_found: numbers of attention heads that `heads` returned, by setting.
+    """
+
+    source: str
+    shapes: Mapping[str, tuple[int, ...]]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    heads_found: dict[str, int] = field(default_factory=dict)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.shapes
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return a tensor's shape.
+
+        Raises:
+            ModelError: the file has no such tensor.
+        """
+        if name not in self.shapes:
+            raise ModelError(f"{self.source} has no {name}; it is of another family, or not whole")
+        return tuple(self.shapes[name])
+
+    def count(self, pattern: str) -> int:
+        """Return how many numbers stand in the place of `{}` in names that begin with the pattern: layers, blocks."""
+        found = re.compile(re.escape(pattern).replace(r"\{\}", r"(\d+)"))
+        return len({match[1] for name in self.shapes if (match := found.match(name))})
+
+    def has(self, prefix: str) -> bool:
+        """Return whether a tensor's name begins so."""
+        return any(name.startswith(prefix) for name in self.shapes)
+
+    def heads(self, width: int, setting: str = "num_attention_heads", each: int = HEAD_WIDTH) -> int:
+        """Return the number of attention heads, which no shape tells: as configured, or of the published width each.
+
+        Raises:
+            ModelError: it is not configured, and the width is not one of published files.
+        """
+        heads = self.settings.get(setting)
+        if heads is None and width % each == 0:
+            heads = width // each
+        if not isinstance(heads, int) or heads < 1 or width % heads:
+            got = f"{setting} is {heads!r}" if setting in self.settings else f"nothing names its {setting}"
+            raise ModelError(
+                f"{self.source} has states of width {width}, and {got}; put a config.json with {setting}, a divisor of "
+                f"{width}, beside it"
+            )
+        self.heads_found[setting] = heads
+        return heads
+
+
+class NativeHalves(Halves):
+    """Halves of a family here: the configuration is the layout's, the context the authors' length of texts."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.context: int = module.config.context
+
+    @property
+    def facts(self) -> str:
+        """The configuration, as part of the fingerprint."""
+        return str(self.module.config)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One number that a model gives an image and a text.
+
+    Attributes:
+        halves: makes the halves from the module. Of a cosine, each half is one vector.
+        read: what is read from the joint's output: `itm`, `itm_logit` or `cosine`.
+        needs: the tensor that a file must have for it.
+    """
+
+    halves: Callable[[Any], Halves]
+    read: str
+    needs: str
+
+
+@dataclass(frozen=True, slots=True)
+class NativeFamily:
+    """A family of models that is read from its authors' files.
+
+    Attributes:
+        name: of the prefix, and `model_type` in `config.json` of a converted model.
+        title: of the model, for listings.
+        build: makes the module on torch's device `meta`, its `config` included; names of its parameters are the file's.
+        readings: by name; the first one that a file has is the default.
+        vocabulary: the hub's name of the tokenizer.
+        images: makes the preprocessing from the module; None of a family that reads a detector's regions.
+        rename: takes a name in the file to that in the module.
+        ignored: patterns of names that no reading needs: momentum copies, queues, heads of other tasks.
+        resize: takes the tensors to another image size, by the authors' own method; None if there is none.
+        clean: the authors' cleaner of captions; None if they have none.
+        prompt: what a caption is put into, in place of `{}`.
+        begin_training: adds to a module, for a reading, what its authors' training begins with and a file may lack;
+            None if the family cannot be trained.
+        contrast: unimodal vectors of a trainable family; None if it has none.
+    """
+
+    name: str
+    title: str
+    build: Callable[[Layout], Any]
+    readings: Mapping[str, Reading]
+    vocabulary: str
+    images: Callable[[Any], ImageInputs] | None = None
+    rename: Callable[[str], str] = str
+    ignored: tuple[str, ...] = ()
+    resize: Callable[[dict[str, Any], int], dict[str, Any]] | None = None
+    clean: Callable[[str], str] | None = None
+    prompt: str = "{}"
+    begin_training: Callable[[Any, str], None] | None = None
+    contrast: Contrast | None = None
+
+    def keep(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the tensors that a reading may need, under the module's names."""
+        return normalise_names(tensors, self.rename, self.ignored)
+
+    def fit(self, source: str, module: Any, tensors: Mapping[str, Any]) -> None:
+        """Put tensors into the module built without numbers; each must be there, in its shape, and no other.
+
+        Raises:
+            ModelError: a tensor is missing, unknown, of another shape, or not finite.
+        """
+        expected = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
+        actual = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        problems = {
+            "missing": [name for name in expected if name not in actual],
+            "unknown": [name for name in actual if name not in expected],
+            "of another shape": [
+                f"{name} {actual[name]}, not {shape}"
+                for name, shape in expected.items()
+                if actual.get(name, shape) != shape
+            ],
+        }
+        listed = [f"{len(names)} {problem} ({join_names(names, 3)})" for problem, names in problems.items() if names]
+        if listed:
+            raise ModelError(f"{source} does not fit {self.title}: {'; '.join(listed)}")
+        module.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=True, assign=True)
+        bad = next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), None)
+        if bad is not None:
+            raise ModelError(f"{source} holds NaN or infinity, first in {bad}")
+
+
+def normalise_names(
+    tensors: Mapping[str, Any], rename: Callable[[str], str], ignored: tuple[str, ...]
+) -> dict[str, Any]:
+    """Drop the tensors whose names match an ignored pattern, and rename the others."""
+    return {
+        rename(name): tensor
+        for name, tensor in tensors.items()
+        if not any(fnmatchcase(name, pattern) for pattern in ignored)
+    }

@@ -1,0 +1,80 @@
+"""The authors' preprocessing of images, in Pillow and numpy: the same numbers as torchvision's, to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from tellapart.models.huggingface.images import ImageInputs, Prepared
+from tellapart.models.protocols import Pixels
+
+__all__ = ["CLIP_COLOURS", "HALF_COLOURS", "IMAGENET_COLOURS", "Colours", "crop", "scale", "shorter_side", "square"]
+
+Colours = tuple[Sequence[float], Sequence[float]]  # mean and deviation of red, green and blue
+
+CLIP_COLOURS: Colours = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
+IMAGENET_COLOURS: Colours = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+HALF_COLOURS: Colours = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+
+
+def square(size: int, colours: Colours) -> ImageInputs:
+    """Return the preprocessing that stretches a picture to `size` x `size`, bicubic, and scales its colours."""
+
+    def inputs(pixels: Pixels) -> Prepared:
+        picture = Image.fromarray(pixels).resize((size, size), Image.Resampling.BICUBIC)
+        return {"pixel_values": scale(picture, colours)}
+
+    return inputs
+
+
+def crop(size: int, colours: Colours) -> ImageInputs:
+    """Return the preprocessing that takes the shorter side to `size`, bicubic, cuts the middle out, scales colours.
+
+    METER resizes with the transparency, which then is dropped; of an opaque picture that changes nothing.
+    """
+
+    def inputs(pixels: Pixels) -> Prepared:
+        picture = Image.fromarray(pixels)
+        shorter = min(picture.size)
+        width, height = (int(size * side / shorter) for side in picture.size)
+        picture = picture.resize((width, height), Image.Resampling.BICUBIC)
+        left, top = (round((side - size) / 2) for side in (width, height))
+        picture = picture.crop((left, top, left + size, top + size)).convert("RGB")
+        return {"pixel_values": scale(picture, colours)}
+
+    return inputs
+
+
+#: ViLT's longest side over its shortest, and the steps of both.
+_LONGEST = 1333 / 800
+_STEP = 32
+
+
+def shorter_side(size: int, colours: Colours) -> ImageInputs:
+    """Return ViLT's preprocessing: the shorter side to `size`, the longer one to 1333 / 800 of it at most, bicubic.
+
+    Sides are rounded, then cut to multiples of 32, so the picture keeps about its shape. Of a picture so narrow that
+    nothing would be left, 32 pixels are.
+    """
+    most = int(_LONGEST * size)
+
+    def inputs(pixels: Pixels) -> Prepared:
+        shape = np.array(pixels.shape[:2], np.float64)
+        sides = shape * (size / shape.min())
+        if sides.max() > most:
+            sides *= most / sides.max()
+        height, width = (max(int(side + 0.5) // _STEP * _STEP, _STEP) for side in sides)
+        picture = Image.fromarray(pixels).resize((width, height), Image.Resampling.BICUBIC)
+        return {"pixel_values": scale(picture, colours)}
+
+    return inputs
+
+
+def scale(picture: Image.Image, colours: Colours) -> NDArray[np.float32]:
+    """Return an RGB picture as float32 `(3, height, width)`, less the mean, over the deviation."""
+    mean, deviation = (np.array(numbers, np.float32)[:, None, None] for numbers in colours)
+    shares = np.asarray(picture, np.float32).transpose(2, 0, 1) / np.float32(255)
+    return (shares - mean) / deviation

@@ -1,0 +1,157 @@
+"""Load a model from its authors' file, or from the folder that it was converted to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from tellapart.data.strict_json import load_json
+from tellapart.errors import ModelError
+from tellapart.models.checkpoint import Checkpoint, read_checkpoint
+from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regions
+from tellapart.models.fusion.scoring import FusionScorer
+from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
+from tellapart.models.huggingface.files import load_tokenizer, tokenizer_facts
+from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer
+from tellapart.models.native.cosine import CosineScorer
+from tellapart.models.native.family import Layout, NativeFamily, Reading
+from tellapart.models.native_prefixes import TOKENIZER_FILES, find_native
+from tellapart.models.torch_backend import Runtime, import_torch, runtime
+
+if TYPE_CHECKING:
+    from tellapart.models.options import ModelOptions
+
+__all__ = ["WEIGHTS", "OpenedModel", "choose_reading", "load_native", "load_vocabulary", "open_model", "prepare"]
+
+#: Weights of a converted model, in its folder.
+WEIGHTS = "model.safetensors"
+
+
+class OpenedModel(SimpleNamespace):
+    """A family, its module on the device, and the file it came from.
+
+    Attributes:
+        family: the `NativeFamily`.
+        module: with its weights, in evaluation mode.
+        path: the file.
+    """
+
+    family: NativeFamily
+    module: Any
+    path: Path
+
+
+def load_native(model_type: str, name: str, options: ModelOptions) -> FusionScorer | CosineScorer:
+    """Load a family's model for one of its readings, by default the first that the file has.
+
+    Args:
+        model_type: the family.
+        name: the authors' file, or a folder with `model.safetensors` and `config.json`.
+        options: device, dtype, reading, texts, image size, tokenizer.
+
+    Raises:
+        ModelError: the file is missing, damaged or of another family, its tensors do not fit, it has no such reading,
+            or there is no tokenizer.
+        MissingDependencyError: torch, timm or transformers is not installed.
+    """
+    where = runtime(options)
+    opened = open_model(model_type, name, where, image_size=options.image_size)
+    reading = choose_reading(opened, options.reading)
+    preparation, _ = prepare(opened, options)
+    halves = reading.halves(opened.module)
+    if reading.read == "cosine":
+        return CosineScorer(TorchFusionEncoder(name, halves, preparation, where, reading="cosine"))
+    return FusionScorer(TorchFusionEncoder(name, halves, preparation, where, reading=reading.read))
+
+
+def open_model(model_type: str, name: str, where: Runtime, *, image_size: int | None = None) -> OpenedModel:
+    """Build the module of a file and put its weights in, at its own image size or another.
+
+    Raises:
+        ModelError: as `load_native`.
+    """
+    family: NativeFamily = find_native(model_type)
+    path = Path(name).expanduser()
+    checkpoint = read_checkpoint(path / WEIGHTS if path.is_dir() else path)
+    tensors, settings = family.keep(checkpoint.tensors), _settings(checkpoint, model_type)
+    if image_size is not None:
+        if family.resize is None:
+            raise ModelError(f"{name}: {family.title} reads images of one size; leave out --image-size {image_size}")
+        tensors, settings = family.resize(tensors, image_size), {**settings, "image_size": image_size}
+    layout = Layout(name, {key: tuple(tensor.shape) for key, tensor in tensors.items()}, settings)
+    with import_torch().device("meta"):
+        module = family.build(layout).eval().requires_grad_(False)
+    if image_size not in (None, module.config.image_size):
+        raise ModelError(
+            f"{name}: {family.title} cannot read images of {image_size} pixels; the nearest size is "
+            f"{module.config.image_size}: --image-size {module.config.image_size}"
+        )
+    family.fit(name, module, tensors)
+    return OpenedModel(family=family, module=module.to(where.device, where.torch_dtype), path=checkpoint.path)
+
+
+def _settings(checkpoint: Checkpoint, model_type: str) -> Mapping[str, Any]:
+    """Return the settings that `config.json` beside the file names, else those that the checkpoint holds itself."""
+    beside = checkpoint.path.with_name("config.json")
+    if beside.is_file():
+        settings = load_json(beside)
+        if isinstance(settings, Mapping) and settings.get("model_type") == model_type:
+            return settings
+    held = checkpoint.beside.get("hyper_parameters", checkpoint.beside)
+    held = held.get("config", {}) if isinstance(held, Mapping) else {}
+    plain = held if isinstance(held, Mapping) else {}
+    return {key: value for key, value in plain.items() if isinstance(value, str | int | float | bool)}
+
+
+def choose_reading(opened: OpenedModel, name: str | None) -> Reading:
+    """Return a reading that the file has the head of, by default the first.
+
+    Raises:
+        ModelError: it has no such reading, or none.
+    """
+    held = opened.module.state_dict()
+    there = {key: reading for key, reading in opened.family.readings.items() if reading.needs in held}
+    if name is None and there:
+        return next(iter(there.values()))
+    if name not in there:
+        raise ModelError(
+            f"{opened.path}: this file of {opened.family.title} has no reading {name!r}; it has "
+            f"{', '.join(there) or 'none'}"
+        )
+    return there[name]
+
+
+def load_vocabulary(opened: OpenedModel, folder: Path | None = None) -> Any:
+    """Load the tokenizer of that folder, else the one beside the file, else the family's own of the hub.
+
+    Raises:
+        ModelError: there is none, or it is not the model's.
+    """
+    vocabulary, beside = opened.family.vocabulary, opened.path.parent
+    if folder is None and any((beside / name).is_file() for name in TOKENIZER_FILES):
+        folder = beside
+    source = str(folder or vocabulary)
+    tokenizer = load_tokenizer(source, original=f"{vocabulary}, or name it with --tokenizer FOLDER")
+    check_tokenizer(source, opened.module.config, tokenizer)
+    return tokenizer
+
+
+def prepare(opened: OpenedModel, options: ModelOptions) -> tuple[Preparation, Any]:
+    """Return the authors' preparation of images and texts, and the tokenizer, of transformers.
+
+    Raises:
+        ModelError: there is no tokenizer, it is another model's, or the authors clean no captions.
+    """
+    family, module = opened.family, opened.module
+    if options.texts == "cleaned" and family.clean is None:
+        raise ModelError(f"{opened.path}: the authors of {family.title} clean no captions; leave out --texts cleaned")
+    tokenizer = load_vocabulary(opened, options.tokenizer)
+    clean: Callable[[str], str] = family.clean if options.texts == "cleaned" and family.clean else str
+    texts = TokenReader(tokenizer, module.config.context, clean=lambda text: family.prompt.format(clean(text)))
+    facts = f"{tokenizer_facts(tokenizer)} texts {options.texts} in {family.prompt}"
+    if family.images is not None:
+        return Preparation(family.images(module), texts, facts), tokenizer
+    regions = RegionFile(find_regions(opened.path.parent, options.regions), module.config.region_width)
+    return Preparation(regions.inputs, texts, f"{facts} regions {regions.to_dict()}", LEFT_OUT), tokenizer

@@ -1,0 +1,50 @@
+"""The configuration of a family's module, and small parts that several families share."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tellapart.models.native.family import Layout
+from tellapart.models.torch_backend import import_torch
+
+__all__ = ["NativeConfig", "unit"]
+
+
+class NativeConfig:
+    """What a module is made by, beside its weights.
+
+    Attributes:
+        model_type: name of the family.
+        vocab_size: words that the embeddings know.
+        context: tokens of a text, as the authors' code cuts them.
+        image_size: side of the square that the image tower reads, in pixels; None where there is none.
+        region_width: numbers of a region's features; None where pixels are read.
+    """
+
+    def __init__(
+        self,
+        model_type: str,
+        *,
+        vocab_size: int,
+        context: int,
+        layout: Layout,
+        image_size: int | None = None,
+        region_width: int | None = None,
+    ) -> None:
+        self.model_type, self.vocab_size, self.context = model_type, vocab_size, context
+        self.image_size, self.region_width = image_size, region_width
+        self._settings = {**layout.settings, **layout.heads_found}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields of `config.json`: with the tensors' shapes they are all that makes the module."""
+        facts = {"model_type": self.model_type, "context": self.context, "image_size": self.image_size}
+        return {**self._settings, **{name: value for name, value in facts.items() if value is not None}}
+
+    def __str__(self) -> str:
+        return json.dumps(self.to_dict(), sort_keys=True, default=str)
+
+
+def unit(vectors: Any) -> Any:
+    """Scale vectors `(n, d)` to length 1."""
+    return import_torch().nn.functional.normalize(vectors, dim=-1)

@@ -1,0 +1,165 @@
+"""Files of region features in their four public forms, written here as their authors' code writes them."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from tellapart.cli.main import app
+from tellapart.data.images import decode
+from tellapart.errors import DataError
+from tellapart.models.fusion.region_file import RegionFile
+from tellapart.models.fusion.region_import import import_regions
+
+h5py = pytest.importorskip("h5py")
+lmdb = pytest.importorskip("lmdb")
+msgpack = pytest.importorskip("msgpack")
+
+RNG = np.random.default_rng(3)
+NAMES = ["COCO_val2014_000000000042", "COCO_val2014_000000000107"]
+SIZES = {NAMES[0]: (64, 48), NAMES[1]: (50, 80)}  # width, height
+FEATURES = {name: RNG.normal(size=(5, 12)).astype(np.float32) for name in NAMES}
+CORNERS = {
+    name: np.sort(RNG.random((5, 2, 2)), axis=1).reshape(5, 4)[:, [0, 1, 2, 3]].astype(np.float32) for name in NAMES
+}
+PIXELS = {name: CORNERS[name] * np.array([*SIZES[name], *SIZES[name]], np.float32) for name in NAMES}
+
+
+def text(array: Any) -> str:
+    return base64.b64encode(np.ascontiguousarray(array, np.float32).tobytes()).decode()
+
+
+def write_lxmert(folder: Path) -> Path:
+    path = folder / "val2014_obj36.tsv"
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file, delimiter="\t")
+        for name in NAMES:
+            width, height = SIZES[name]
+            rows.writerow([name, height, width, "", "", "", "", 5, text(PIXELS[name]), text(FEATURES[name])])
+    return path
+
+
+def write_bottom_up(folder: Path) -> Path:
+    path = folder / "trainval_36.tsv"
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file, delimiter="\t")
+        for name in NAMES:
+            rows.writerow([int(name[-12:]), *SIZES[name], 5, text(PIXELS[name]), text(FEATURES[name])])
+    return path
+
+
+def write_h5(folder: Path) -> Path:
+    path = folder / "val2014_obj36.h5"
+    with h5py.File(path, "w") as file:
+        for name in NAMES:
+            group = file.create_group(name)
+            group["features"], group["boxes"] = FEATURES[name], PIXELS[name]
+            group["img_w"], group["img_h"] = SIZES[name]
+    return path
+
+
+def write_lmdb(path: Path, entries: dict[str, bytes]) -> Path:
+    with lmdb.open(str(path), map_size=2**24) as base, base.begin(write=True) as transaction:
+        for name, value in entries.items():
+            transaction.put(name.encode(), value)
+    return path
+
+
+def write_vilbert(folder: Path) -> Path:
+    def entry(name: str) -> bytes:
+        width, height = SIZES[name]
+        item = {"image_id": int(name[-12:]), "image_h": height, "image_w": width, "num_boxes": 5}
+        item |= {"boxes": base64.b64encode(PIXELS[name].tobytes()), "features": text(FEATURES[name]).encode()}
+        return pickle.dumps(item)
+
+    entries = {str(int(name[-12:])): entry(name) for name in NAMES}
+    return write_lmdb(folder / "COCO_test_resnext152_faster_rcnn_genome.lmdb", entries | {"keys": pickle.dumps([])})
+
+
+def pack(array: Any) -> dict[bytes, Any]:
+    return {b"nd": True, b"type": array.dtype.str, b"kind": b"", b"shape": array.shape, b"data": array.tobytes()}
+
+
+def write_uniter(folder: Path) -> Path:
+    def entry(name: str) -> bytes:
+        corners = CORNERS[name]
+        across, down = corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]
+        seven = np.concatenate([corners, np.stack([across, down, across * down], 1)], 1)
+        return bytes(msgpack.packb({"features": pack(FEATURES[name]), "norm_bb": pack(seven.astype(np.float32))}))
+
+    entries = {f"{name.lower()}.npz": entry(name) for name in NAMES} | {"__keys__": msgpack.packb([])}
+    return write_lmdb(folder / "feat_th0.2_max100_min10", entries)
+
+
+WRITERS = [write_lxmert, write_bottom_up, write_h5, write_vilbert, write_uniter]
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    folder = tmp_path / "set" / "val2014"
+    folder.mkdir(parents=True)
+    for name in [*NAMES, "COCO_val2014_000000000999"]:
+        width, height = SIZES.get(name, (20, 20))
+        Image.fromarray(RNG.integers(0, 256, (height, width, 3)).astype(np.uint8)).save(folder / f"{name}.jpg")
+    return folder
+
+
+@pytest.mark.parametrize("write", WRITERS, ids=lambda write: write.__name__.removeprefix("write_"))
+@pytest.mark.parametrize("beside", [True, False], ids=["by path", "by pixels"])
+def test_every_public_form_gives_the_same_regions(
+    tmp_path: Path, images: Path, write: Callable[[Path], Path], beside: bool
+) -> None:
+    source = write(tmp_path)
+    out = (images.parent if beside else tmp_path / "elsewhere") / "regions.safetensors"
+    out.parent.mkdir(exist_ok=True)
+    result = CliRunner().invoke(app, ["regions", str(source), "--images", str(images), "--out", str(out), "--json"])
+    assert result.exit_code == 0, result.output
+    report = {"out": str(out), "images": 2, "without_regions": 1, "without_image": 0}
+    assert json.loads(result.output) == report
+    regions = RegionFile(out, 12)
+    for name in NAMES:
+        found = regions.inputs(decode((images / f"{name}.jpg").read_bytes(), name))
+        np.testing.assert_array_equal(found["features"][found["mask"]], FEATURES[name])
+        np.testing.assert_allclose(found["boxes"][found["mask"]], CORNERS[name], atol=1e-6)
+
+
+def test_regions_of_other_images_are_left_out_and_counted(tmp_path: Path, images: Path) -> None:
+    (images / f"{NAMES[1]}.jpg").unlink()
+    imported = import_regions([write_lxmert(tmp_path)], images, tmp_path / "regions.safetensors")
+    assert (imported.images, imported.without_regions, imported.without_image) == (1, 1, 1)
+
+
+def test_wrong_files_are_one_line(tmp_path: Path, images: Path) -> None:
+    out = tmp_path / "regions.safetensors"
+    path = write_lxmert(tmp_path)
+    with pytest.raises(DataError, match=r"image COCO_val2014_000000000042 has regions twice"):
+        import_regions([path, path], images, out)
+    path.write_text(path.read_text().replace("\t5\t", "\t7\t", 1))
+    with pytest.raises(DataError, match=r"val2014_obj36.tsv: line 1 cannot be read: cannot reshape"):
+        import_regions([path], images, out)
+    path.write_text("one\ttwo\n")
+    with pytest.raises(DataError, match=r"line 1 cannot be read: 2 columns, not 10 or 6"):
+        import_regions([path], images, out)
+    for name, match in (("none.tsv", "none.tsv is not there"), ("a.json", "no file of region features that is known")):
+        if name == "a.json":
+            (tmp_path / name).write_text("{}")
+        with pytest.raises(DataError, match=match):
+            import_regions([tmp_path / name], images, out)
+    base = write_lmdb(tmp_path / "planted.lmdb", {"42": b"\x80\x03cos\nsystem\nX\x02\x00\x00\x00ls\x85R."})
+    with pytest.raises(DataError, match=r"image 42: holds GLOBAL, which is no plain data"):
+        import_regions([base], images, out)
+    (images / "other").mkdir()
+    (images / "other" / f"{NAMES[0]}.png").write_bytes((images / f"{NAMES[0]}.jpg").read_bytes())
+    with pytest.raises(DataError, match=r"image COCO_val2014_000000000042 could be "):
+        import_regions([write_lxmert(tmp_path)], images, out)
+    assert not out.exists()

@@ -1,0 +1,92 @@
+"""Files of tiny size, with random weights under the authors' names: named on the command line, measured, refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_files import SETTINGS, albef_state, save_tokenizer
+from typer.testing import CliRunner
+
+from tellapart.cli.main import app
+from tellapart.errors import ModelError
+from tellapart.models.find import find_model
+from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import DualEncoder, PairScorer
+from tellapart.models.torch_backend import import_torch
+from tellapart.records.run_folder import read_result
+
+torch = import_torch()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """An ALBEF of tiny size, as its authors nest it, with the heads and the tokenizer beside it."""
+    torch.save({"model": albef_state(), "epoch": 3, "config": {"image_res": 32}}, tmp_path / "mscoco.pth")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "albef", **SETTINGS}))
+    save_tokenizer(tmp_path)
+    return tmp_path / "mscoco.pth"
+
+
+PICTURES = [np.random.default_rng(k).integers(0, 256, (40 + 9 * k, 50, 3)).astype(np.uint8) for k in range(3)]
+TEXTS = ["a red cup on the bowl", "A red bowl, on the cup!", "two dogs"]
+
+
+def test_it_is_measured_by_the_command_line(file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    arguments = ["run", "-m", f"albef:{file}", "-b", "demo", "--limit", "6", "--no-cache", "--out", str(out), "--json"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    measured = read_result(out)
+    assert (measured.model.kind, list(measured.benchmarks)) == ("probability", ["demo"])
+
+
+def test_readings(file: Path) -> None:
+    itm = find_model(f"albef:{file}")
+    logit = find_model(f"albef:{file}", ModelOptions(reading="itm_logit"))
+    cosine = find_model(f"albef:{file}", ModelOptions(reading="itc"))
+    assert isinstance(itm, PairScorer)
+    assert isinstance(logit, PairScorer)
+    assert isinstance(cosine, DualEncoder)
+    assert len({itm.fingerprint, logit.fingerprint, cosine.fingerprint}) == 3
+    probabilities = itm.score_pairs(PICTURES, TEXTS)
+    np.testing.assert_allclose(probabilities, 1 / (1 + np.exp(-logit.score_pairs(PICTURES, TEXTS))), atol=1e-6)
+    np.testing.assert_array_equal(itm.score_pairs(PICTURES[1:2], TEXTS[1:2]), probabilities[1:2])  # alone, to the bit
+    vectors = cosine.encode_images(PICTURES)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    np.testing.assert_array_equal(cosine.encode_images(PICTURES[2:]), vectors[2:])
+    with pytest.raises(ModelError, match=r"this file of ALBEF has no reading 'vqa'; it has itm, itm_logit, itc"):
+        find_model(f"albef:{file}", ModelOptions(reading="vqa"))
+
+
+def test_cleaned_texts_are_another_model(file: Path) -> None:
+    raw, cleaned = (find_model(f"albef:{file}", ModelOptions(texts=texts)) for texts in ("raw", "cleaned"))
+    assert isinstance(raw, PairScorer)
+    assert isinstance(cleaned, PairScorer)
+    assert raw.fingerprint != cleaned.fingerprint
+    one = raw.score_pairs(PICTURES[:1], ["a red bowl on the cup"])
+    np.testing.assert_array_equal(cleaned.score_pairs(PICTURES[:1], ["A red bowl, on the cup!"]), one)
+    assert raw.score_pairs(PICTURES[:1], ["A red bowl, on the cup!"]) != one
+
+
+def test_another_image_size(file: Path) -> None:
+    own, larger = (find_model(f"albef:{file}", ModelOptions(image_size=size)) for size in (None, 64))
+    assert isinstance(larger, PairScorer)
+    assert own.fingerprint != larger.fingerprint
+    assert np.isfinite(larger.score_pairs(PICTURES, TEXTS)).all()
+
+
+@pytest.mark.parametrize(("options", "option"), [({"texts": "cleaned"}, "texts"), ({"image_size": 64}, "image-size")])
+def test_other_models_refuse_these_options(options: dict[str, Any], option: str) -> None:
+    with pytest.raises(ModelError, match=f"constant: --{option} is for models in their authors' files"):
+        find_model("constant", ModelOptions(**options))
+
+
+def test_a_file_without_a_tokenizer(file: Path) -> None:
+    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
+        (file.parent / name).unlink(missing_ok=True)
+    with pytest.raises(ModelError, match=r"name it with --tokenizer FOLDER"):
+        find_model(f"albef:{file}")
