@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError
 from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regions
-from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
 from tellapart.models.huggingface.files import load_tokenizer, tokenizer_facts
-from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer
+from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer, leave_out_end
 from tellapart.models.native.checkpoint import Checkpoint, read_checkpoint
-from tellapart.models.native.cosine import CosineScorer
 from tellapart.models.native.family import Layout, NativeFamily, Reading
+from tellapart.models.native.readings import NativeModel, make_model, take_answers
 from tellapart.models.native_prefixes import TOKENIZER_FILES, find_native
 from tellapart.models.torch_backend import Runtime, import_torch, runtime
 
@@ -43,7 +42,7 @@ class OpenedModel(SimpleNamespace):
     path: Path
 
 
-def load_native(model_type: str, name: str, options: ModelOptions) -> FusionScorer | CosineScorer:
+def load_native(model_type: str, name: str, options: ModelOptions) -> NativeModel:
     """Load a family's model for one of its readings, by default the first that the file has.
 
     Args:
@@ -53,17 +52,16 @@ def load_native(model_type: str, name: str, options: ModelOptions) -> FusionScor
 
     Raises:
         ModelError: the file is missing, damaged or of another family, its tensors do not fit, it has no such reading,
-            or there is no tokenizer.
+            or there is no tokenizer, or no list of answers for a head that needs one.
         MissingDependencyError: torch, timm or transformers is not installed.
     """
     where = runtime(options)
     opened = open_model(model_type, name, where, image_size=options.image_size)
     reading = _choose(opened, options.reading)
-    preparation = _prepare(opened, options)
+    preparation = _prepare(opened, options, reading)
     halves = reading.halves(opened.module)
-    if reading.read == "cosine":
-        return CosineScorer(TorchFusionEncoder(name, halves, preparation, where, reading="cosine"))
-    return FusionScorer(TorchFusionEncoder(name, halves, preparation, where, reading=reading.read))
+    take_answers(halves, opened.path.parent, preparation.texts.tokenizer)
+    return make_model(TorchFusionEncoder(name, halves, preparation, where, reading=reading.read), halves)
 
 
 def open_model(model_type: str, name: str, where: Runtime, *, image_size: int | None = None) -> OpenedModel:
@@ -114,7 +112,7 @@ def _choose(opened: OpenedModel, name: str | None) -> Reading:
     return there[name]
 
 
-def _prepare(opened: OpenedModel, options: ModelOptions) -> Preparation:
+def _prepare(opened: OpenedModel, options: ModelOptions, reading: Reading) -> Preparation:
     """Prepare images and texts as the authors did."""
     family, module = opened.family, opened.module
     if options.texts == "cleaned" and family.clean is None:
@@ -124,9 +122,11 @@ def _prepare(opened: OpenedModel, options: ModelOptions) -> Preparation:
     source = str(folder) if beside else family.vocabulary
     tokenizer = load_tokenizer(source, original=f"{family.vocabulary}, or name it with --tokenizer FOLDER")
     check_tokenizer(source, module.config, tokenizer)
+    if not reading.ends:
+        leave_out_end(tokenizer)
     clean: Callable[[str], str] = family.clean if options.texts == "cleaned" and family.clean else str
     texts = TokenReader(tokenizer, module.config.context, clean=lambda text: family.prompt.format(clean(text)))
-    facts = f"{tokenizer_facts(tokenizer)} texts {options.texts} in {family.prompt}"
+    facts = f"{tokenizer_facts(tokenizer)} texts {options.texts} in {family.prompt}{'' if reading.ends else ' no end'}"
     if family.images is not None:
         return Preparation(family.images(module), texts, facts)
     regions = RegionFile(find_regions(opened.path.parent, options.regions), module.config.region_width)
