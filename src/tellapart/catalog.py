@@ -101,9 +101,14 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
         "local-dir:": "tellapart.models.openclip.dual_encoder:LOCAL_DIR",
         "hf:": "tellapart.models.huggingface.load:HF",
         "albef:": "tellapart.models.native_prefixes:ALBEF_FILE",
+        "blip:": "tellapart.models.native_prefixes:BLIP_FILE",
+        "fiber:": "tellapart.models.native_prefixes:FIBER_FILE",
+        "meter:": "tellapart.models.native_prefixes:METER_FILE",
         "uniter:": "tellapart.models.native_prefixes:UNITER_FILE",
         "vilbert:": "tellapart.models.native_prefixes:VILBERT_FILE",
+        "vilt:": "tellapart.models.native_prefixes:VILT_FILE",
         "vlt5:": "tellapart.models.native_prefixes:VLT5_FILE",
+        "xvlm:": "tellapart.models.native_prefixes:XVLM_FILE",
     }
 )
 

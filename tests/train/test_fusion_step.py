@@ -13,11 +13,12 @@ from training_sets import config, far, logged, table, weights
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, ModelError
 from tellapart.metrics.pairs import group_score
+from tellapart.models.checkpoint import read_state_dict
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
-from tellapart.models.torch_backend import import_torch, read_state_dict
+from tellapart.models.torch_backend import import_torch
 from tellapart.train.fusion_encoder import open_fusion
 from tellapart.train.losses.equations import EqSim
 from tellapart.train.losses.loss import FusionLoss, find_loss

@@ -1,12 +1,11 @@
-"""Devices, dtypes, checkpoints, fingerprints and forward passes of torch models, and batches of fixed shape."""
+"""Devices, dtypes, fingerprints and forward passes of torch models, and batches of fixed shape."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
 import sys
-import warnings
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from tellapart.errors import ModelError, first_line, first_sentence, require
+from tellapart.errors import ModelError, first_sentence, require
 from tellapart.models.options import ModelOptions
 
 __all__ = [
@@ -27,7 +26,6 @@ __all__ = [
     "import_torch",
     "parameter_count",
     "positions_by_key",
-    "read_state_dict",
     "refuse_unsafe_pickle",
     "runtime",
     "weights_fingerprint",
@@ -160,45 +158,6 @@ def parameter_count(model: Any) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def read_state_dict(path: Path | str, *, shapes_only: bool = False) -> dict[str, Any]:
-    """Read a checkpoint's tensors by name: `.safetensors`, or a file of `torch.save`, without running its pickle.
-
-    A training checkpoint's nesting is undone: `state_dict` (or `model`) beside epoch and optimiser, and the
-    `module.` that a data-parallel wrapper puts before every name.
-
-    Args:
-        path: the file.
-        shapes_only: read no numbers; the tensors lie on torch's device `meta`.
-
-    Raises:
-        ModelError: the file is missing, damaged, of another kind, or would run code when loaded; or it is a pickle, and
-            torch is older than 2.10.
-        MissingDependencyError: torch or safetensors is not installed.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise ModelError(f"{path} is {'a folder' if path.is_dir() else 'no file'}; name a checkpoint file")
-    read = _read_safetensors if path.suffix == ".safetensors" else _read_torch
-    loaded = read(path, shapes_only)
-    tensors = loaded
-    for nesting in ("state_dict", "model"):
-        if isinstance(loaded, Mapping) and isinstance(loaded.get(nesting), Mapping):
-            tensors = loaded[nesting]
-            break
-    return _tensors(path, tensors)
-
-
-def _read_safetensors(path: Path, shapes_only: bool) -> Any:
-    torch, load_file = import_torch(), require("safetensors.torch", extra="models").load_file
-    try:
-        if not shapes_only:
-            return load_file(path)
-        with require("safetensors", extra="models").safe_open(path, "pt") as file:
-            return {name: torch.empty(file.get_slice(name).get_shape(), device="meta") for name in file.keys()}  # noqa: SIM118
-    except Exception as error:  # the library raises its own bare Exception
-        raise ModelError(f"{path} is no safetensors file: {first_line(error)}") from error
-
-
 def refuse_unsafe_pickle(source: object) -> None:
     """Refuse weights in a pickle where torch's guard against code in it (`weights_only`) has known holes.
 
@@ -242,41 +201,6 @@ def guard_torch_load(source: object) -> Iterator[None]:
         yield
     finally:
         torch.load = load  # type: ignore[attr-defined]
-
-
-def _read_torch(path: Path, shapes_only: bool) -> Any:
-    torch = import_torch()
-    refuse_unsafe_pickle(path)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # on a TorchScript archive torch warns, then raises
-            return torch.load(path, map_location="meta" if shapes_only else "cpu", weights_only=True)
-    except Exception as error:  # pickle, zip and torch errors share no other base class
-        if "TorchScript" in str(error):
-            raise ModelError(
-                f"{path} is a TorchScript archive, a program with weights in it; save its state dict: "
-                "torch.save(torch.jit.load(path, 'cpu').state_dict(), 'weights.pt')"
-            ) from error
-        if "weights_only" in str(error).lower() or "weights only" in str(error).lower():
-            raise ModelError(
-                f"{path} holds more than tensors, and loading it could run code; save its state dict as "
-                ".safetensors, or with torch.save(model.state_dict(), path)"
-            ) from error
-        raise ModelError(f"{path} is no checkpoint of torch.save: {first_line(error)}") from error
-
-
-def _tensors(path: Path, entries: Any) -> dict[str, Any]:
-    torch = import_torch()
-    if not isinstance(entries, Mapping) or not entries:
-        raise ModelError(f"{path} holds no state dict; it holds {type(entries).__name__}")
-    odd = [name for name, value in entries.items() if not (isinstance(name, str) and isinstance(value, torch.Tensor))]
-    if odd:
-        raise ModelError(
-            f"{path} holds no state dict: {len(odd)} of its {len(entries)} entries are no tensors, first {odd[0]!r}"
-        )
-    if all(name.startswith("module.") for name in entries):
-        return {name.removeprefix("module."): tensor for name, tensor in entries.items()}
-    return dict(entries)
 
 
 def weights_fingerprint(model: Any, *extra: str) -> str:

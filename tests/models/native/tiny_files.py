@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 sys.path.append(str(Path(__file__).parent.parent / "fusion"))
 
 from tiny_fusion_encoders import bert
 
+from tellapart.models.find import find_model
+from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import DualEncoder, PairScorer
 from tellapart.models.torch_backend import import_torch
 
 torch = import_torch()
@@ -85,5 +91,83 @@ def albef_state() -> dict[str, Any]:
     return draw(shapes | {"temp": (), "image_queue": (16, 8), "text_encoder_m.embeddings.LayerNorm.weight": (width,)})
 
 
+def blip_state() -> dict[str, Any]:
+    width = 32
+    embeddings = bert_embeddings("text_encoder.embeddings", width)
+    del embeddings["text_encoder.embeddings.token_type_embeddings.weight"]
+    shapes = vit("visual_encoder", width) | embeddings
+    for k in range(2):
+        shapes |= bert_layer(f"text_encoder.encoder.layer.{k}", width, 64, width)
+    shapes |= linear("vision_proj", 16, width) | linear("text_proj", 16, width) | linear("itm_head", 2, width)
+    return draw(shapes | {"temp": (), "ptr_queue": (1,), "text_decoder.cls.predictions.bias": (9,)})
+
+
+def vilt_state() -> dict[str, Any]:
+    width = 32
+    shapes = vit("transformer", width) | bert_embeddings("text_embeddings", width, positions=40)
+    shapes |= linear("pooler.dense", width, width) | {"token_type_embeddings.weight": (2, width)}
+    shapes |= linear("itm_score.fc", 2, width) | linear("rank_output", 1, width)
+    return draw(shapes | {"mlm_score.bias": (100,)})
+
+
+def swin(name: str, width: int, window: int = 3) -> dict[str, tuple[int, ...]]:
+    shapes = {f"{name}.patch_embed.proj.weight": (width, 3, 4, 4), f"{name}.patch_embed.proj.bias": (width,)}
+    shapes |= norm(f"{name}.patch_embed.norm", width)
+    for k in range(4):
+        own = width * 2**k
+        for block in (f"{name}.layers.{k}.blocks.{j}" for j in range(2)):
+            shapes |= norm(f"{block}.norm1", own) | norm(f"{block}.norm2", own)
+            shapes |= linear(f"{block}.attn.qkv", 3 * own, own) | linear(f"{block}.attn.proj", own, own)
+            shapes |= linear(f"{block}.mlp.fc1", 4 * own, own) | linear(f"{block}.mlp.fc2", own, 4 * own)
+            shapes[f"{block}.attn.relative_position_bias_table"] = ((2 * window - 1) ** 2, 2**k)
+        if k < 3:
+            shapes |= norm(f"{name}.layers.{k}.downsample.norm", 4 * own)
+            shapes[f"{name}.layers.{k}.downsample.reduction.weight"] = (2 * own, 4 * own)
+    return shapes | norm(f"{name}.norm", own)
+
+
+def xvlm_state() -> dict[str, Any]:
+    width = 32
+    shapes = swin("vision_encoder", 8) | bert_embeddings("text_encoder.bert.embeddings", width)
+    for k in range(4):
+        shapes |= bert_layer(f"text_encoder.bert.encoder.layer.{k}", width, 64, 64 if k >= 2 else None)
+    shapes |= linear("vision_proj", 16, 64) | linear("text_proj", 16, width)
+    for head, numbers in (("itm_head", 2), ("bbox_head", 4)):
+        shapes |= linear(f"{head}.0", 64, width) | norm(f"{head}.1", 64) | linear(f"{head}.3", numbers, 64)
+    return draw(shapes | {"temp": (), "vision_encoder.layers.0.blocks.1.attn_mask": (64, 9, 9)})
+
+
 def save_tokenizer(folder: Path, tokenizer: Any = None) -> None:
     (tokenizer or bert()).save_pretrained(folder)
+
+
+STATES: dict[str, Callable[[], dict[str, Any]]] = {
+    "albef": albef_state,
+    "blip": blip_state,
+    "vilt": vilt_state,
+    "xvlm": xvlm_state,
+}
+
+#: The files' own sizes of images.
+SIZES = {"albef": 32, "blip": 32, "vilt": 64, "xvlm": 96}
+
+PICTURES = [np.random.default_rng(k).integers(0, 256, (40 + 9 * k, 50, 3)).astype(np.uint8) for k in range(3)]
+TEXTS = ["a red cup on the bowl", "A red bowl, on the cup!", "two dogs"]
+
+
+def save_family(folder: Path, family: str) -> str:
+    """Write a family's file with its tokenizer beside it, and heads of attention in the file's own configuration."""
+    folder.mkdir()
+    beside = {"hyper_parameters": {"config": {**SETTINGS, "image_size": SIZES["vilt"]}}} if family == "vilt" else {}
+    nesting = "state_dict" if family == "vilt" else "model"
+    torch.save({nesting: STATES[family](), "config": SETTINGS, **beside}, folder / "model.pth")
+    save_tokenizer(folder)
+    return f"{family}:{folder / 'model.pth'}"
+
+
+def score(name: str, **options: Any) -> Any:
+    model = find_model(name, ModelOptions(**options))
+    if isinstance(model, PairScorer):
+        return model.score_pairs(PICTURES, TEXTS)
+    assert isinstance(model, DualEncoder)
+    return model.similarity(model.encode_images(PICTURES), model.encode_texts(TEXTS))

@@ -35,12 +35,15 @@ def test_one_set_of_weights_has_one_fingerprint_wherever_it_lies(
         {"epoch": 5, "name": "run", "state_dict": {f"module.{key}": value for key, value in state.items()}},
         tmp_path / "epoch_5.pt",
     )
+    # As BiVLC's and GNM's authors save theirs.
+    torch.save({"epoch": 9, "model_state_dict": state, "optimizer_state_dict": {}, "loss": 0.1}, tmp_path / "best_9.pt")
     save_file(state, tmp_path / "a.safetensors")
     folders = [saved_folder(tmp_path / name, file) for name in ("one", "two")]
-    names = [f"open_clip:tiny-gelu@{path}" for path in (file, tmp_path / "epoch_5.pt", tmp_path / "a.safetensors")]
+    files = (file, *(tmp_path / name for name in ("epoch_5.pt", "best_9.pt", "a.safetensors")))
+    names = [f"open_clip:tiny-gelu@{path}" for path in files]
     models = [find_model(name) for name in (*names, *(f"local-dir:{folder}" for folder in folders))]
     assert len({model.fingerprint for model in models}) == 1
-    assert [model.name for model in models[:3]] == names
+    assert [model.name for model in models[:4]] == names
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from tellapart.models.torch_backend import import_torch
 torch = import_torch()
 nn = torch.nn
 
-__all__ = ["Attention", "BertEmbeddings", "BertEncoder", "BertLayer", "Pooler", "attend"]
+__all__ = ["Attention", "BertEmbeddings", "BertEncoder", "BertLayer", "Pooler", "SelfAttention", "attend"]
 
 
 def attend(queries: Any, keys: Any, values: Any, mask: Any | None, heads: int) -> Any:
@@ -99,7 +99,7 @@ class BertLayer(nn.Module):  # type: ignore[misc, name-defined]
 
 
 class BertEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
-    """Words, positions and the first segment, normalised.
+    """Words, positions and, where there are segments, the first one, normalised.
 
     RoBERTa counts positions from behind its padding token: `first_position` is 2 there.
     """
@@ -107,7 +107,8 @@ class BertEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
     def __init__(self, layout: Layout, prefix: str, *, eps: float = 1e-12, first_position: int = 0) -> None:
         super().__init__()
         for name in ("word_embeddings", "position_embeddings", "token_type_embeddings"):
-            setattr(self, name, nn.Embedding(*layout.shape(f"{prefix}.{name}.weight")))
+            if name != "token_type_embeddings" or f"{prefix}.{name}.weight" in layout:  # BLIP has no segments
+                setattr(self, name, nn.Embedding(*layout.shape(f"{prefix}.{name}.weight")))
         self.LayerNorm = nn.LayerNorm(self.word_embeddings.embedding_dim, eps=eps)
         self.first_position = first_position
 
@@ -116,9 +117,12 @@ class BertEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
         return self.LayerNorm(self.add(ids))
 
     def add(self, ids: Any) -> Any:
-        """Return the sum of word, position and segment, before the norm."""
-        positions = self.position_embeddings.weight[self.first_position :][: ids.shape[1]]
-        return self.word_embeddings(ids) + positions + self.token_type_embeddings.weight[0]
+        """Return the sum of word, segment and position, before the norm."""
+        states = self.word_embeddings(ids)
+        if hasattr(self, "token_type_embeddings"):
+            states = states + self.token_type_embeddings.weight[0]
+        # In the authors' order of summing: FIBER's narrow norms make 1e-5 of another.
+        return states + self.position_embeddings.weight[self.first_position :][: ids.shape[1]]
 
 
 class BertEncoder(nn.Module):  # type: ignore[misc, name-defined]

@@ -27,11 +27,13 @@ class Layout:
         source: the file, for errors.
         shapes: of the tensors, by name.
         settings: fields of `config.json` beside the file, or of the checkpoint's own configuration.
+        heads_found: numbers of attention heads that `heads` returned, by setting.
     """
 
     source: str
     shapes: Mapping[str, tuple[int, ...]]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    heads_found: dict[str, int] = field(default_factory=dict)
 
     def __contains__(self, name: str) -> bool:
         return name in self.shapes
@@ -63,13 +65,14 @@ class Layout:
         """
         heads = self.settings.get(setting)
         if heads is None and width % each == 0:
-            return width // each
+            heads = width // each
         if not isinstance(heads, int) or heads < 1 or width % heads:
             got = f"{setting} is {heads!r}" if setting in self.settings else f"nothing names its {setting}"
             raise ModelError(
                 f"{self.source} has states of width {width}, and {got}; put a config.json with {setting}, a divisor of "
                 f"{width}, beside it"
             )
+        self.heads_found[setting] = heads
         return heads
 
 

@@ -11,7 +11,7 @@ from PIL import Image
 from tellapart.models.huggingface.images import ImageInputs, Prepared
 from tellapart.models.protocols import Pixels
 
-__all__ = ["CLIP_COLOURS", "HALF_COLOURS", "IMAGENET_COLOURS", "Colours", "scale", "square"]
+__all__ = ["CLIP_COLOURS", "HALF_COLOURS", "IMAGENET_COLOURS", "Colours", "crop", "scale", "shorter_side", "square"]
 
 Colours = tuple[Sequence[float], Sequence[float]]  # mean and deviation of red, green and blue
 
@@ -25,6 +25,49 @@ def square(size: int, colours: Colours) -> ImageInputs:
 
     def inputs(pixels: Pixels) -> Prepared:
         picture = Image.fromarray(pixels).resize((size, size), Image.Resampling.BICUBIC)
+        return {"pixel_values": scale(picture, colours)}
+
+    return inputs
+
+
+def crop(size: int, colours: Colours) -> ImageInputs:
+    """Return the preprocessing that takes the shorter side to `size`, bicubic, cuts the middle out, scales colours.
+
+    METER resizes with the transparency, which then is dropped; of an opaque picture that changes nothing.
+    """
+
+    def inputs(pixels: Pixels) -> Prepared:
+        picture = Image.fromarray(pixels)
+        shorter = min(picture.size)
+        width, height = (int(size * side / shorter) for side in picture.size)
+        picture = picture.resize((width, height), Image.Resampling.BICUBIC)
+        left, top = (round((side - size) / 2) for side in (width, height))
+        picture = picture.crop((left, top, left + size, top + size)).convert("RGB")
+        return {"pixel_values": scale(picture, colours)}
+
+    return inputs
+
+
+#: ViLT's longest side over its shortest, and the steps of both.
+_LONGEST = 1333 / 800
+_STEP = 32
+
+
+def shorter_side(size: int, colours: Colours) -> ImageInputs:
+    """Return ViLT's preprocessing: the shorter side to `size`, the longer one to 1333 / 800 of it at most, bicubic.
+
+    Sides are rounded, then cut to multiples of 32, so the picture keeps about its shape. Of a picture so narrow that
+    nothing would be left, 32 pixels are.
+    """
+    most = int(_LONGEST * size)
+
+    def inputs(pixels: Pixels) -> Prepared:
+        shape = np.array(pixels.shape[:2], np.float64)
+        sides = shape * (size / shape.min())
+        if sides.max() > most:
+            sides *= most / sides.max()
+        height, width = (max(int(side + 0.5) // _STEP * _STEP, _STEP) for side in sides)
+        picture = Image.fromarray(pixels).resize((width, height), Image.Resampling.BICUBIC)
         return {"pixel_values": scale(picture, colours)}
 
     return inputs

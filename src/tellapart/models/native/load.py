@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError
+from tellapart.models.checkpoint import Checkpoint, read_checkpoint
 from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regions
 from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
 from tellapart.models.huggingface.files import load_tokenizer, tokenizer_facts
 from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer, leave_out_end
-from tellapart.models.native.checkpoint import Checkpoint, read_checkpoint
 from tellapart.models.native.family import Layout, NativeFamily, Reading
 from tellapart.models.native.readings import NativeModel, make_model, take_answers
 from tellapart.models.native_prefixes import TOKENIZER_FILES, find_native
@@ -22,7 +22,7 @@ from tellapart.models.torch_backend import Runtime, import_torch, runtime
 if TYPE_CHECKING:
     from tellapart.models.options import ModelOptions
 
-__all__ = ["OpenedModel", "load_native", "open_model"]
+__all__ = ["WEIGHTS", "OpenedModel", "load_native", "load_vocabulary", "open_model"]
 
 #: Weights of a converted model, in its folder.
 WEIGHTS = "model.safetensors"
@@ -73,15 +73,19 @@ def open_model(model_type: str, name: str, where: Runtime, *, image_size: int | 
     family: NativeFamily = find_native(model_type)
     path = Path(name).expanduser()
     checkpoint = read_checkpoint(path / WEIGHTS if path.is_dir() else path)
-    tensors = family.keep(checkpoint.tensors)
+    tensors, settings = family.keep(checkpoint.tensors), _settings(checkpoint, model_type)
     if image_size is not None:
         if family.resize is None:
             raise ModelError(f"{name}: {family.title} reads images of one size; leave out --image-size {image_size}")
-        tensors = family.resize(tensors, image_size)
-    shapes = {key: tuple(tensor.shape) for key, tensor in tensors.items()}
-    layout = Layout(name, shapes, _settings(checkpoint, model_type))
+        tensors, settings = family.resize(tensors, image_size), {**settings, "image_size": image_size}
+    layout = Layout(name, {key: tuple(tensor.shape) for key, tensor in tensors.items()}, settings)
     with import_torch().device("meta"):
         module = family.build(layout).eval().requires_grad_(False)
+    if image_size not in (None, module.config.image_size):
+        raise ModelError(
+            f"{name}: {family.title} cannot read images of {image_size} pixels; the nearest size is "
+            f"{module.config.image_size}: --image-size {module.config.image_size}"
+        )
     family.fit(name, module, tensors)
     return OpenedModel(family=family, module=module.to(where.device, where.torch_dtype), path=checkpoint.path)
 
@@ -112,16 +116,27 @@ def _choose(opened: OpenedModel, name: str | None) -> Reading:
     return there[name]
 
 
+def load_vocabulary(opened: OpenedModel, folder: Path | None = None) -> Any:
+    """Load the tokenizer of that folder, else the one beside the file, else the family's own of the hub.
+
+    Raises:
+        ModelError: there is none, or it is not the model's.
+    """
+    vocabulary, beside = opened.family.vocabulary, opened.path.parent
+    if folder is None and any((beside / name).is_file() for name in TOKENIZER_FILES):
+        folder = beside
+    source = str(folder or vocabulary)
+    tokenizer = load_tokenizer(source, original=f"{vocabulary}, or name it with --tokenizer FOLDER")
+    check_tokenizer(source, opened.module.config, tokenizer)
+    return tokenizer
+
+
 def _prepare(opened: OpenedModel, options: ModelOptions, reading: Reading) -> Preparation:
     """Prepare images and texts as the authors did."""
     family, module = opened.family, opened.module
     if options.texts == "cleaned" and family.clean is None:
         raise ModelError(f"{opened.path}: the authors of {family.title} clean no captions; leave out --texts cleaned")
-    folder = options.tokenizer or opened.path.parent
-    beside = options.tokenizer is not None or any((folder / name).is_file() for name in TOKENIZER_FILES)
-    source = str(folder) if beside else family.vocabulary
-    tokenizer = load_tokenizer(source, original=f"{family.vocabulary}, or name it with --tokenizer FOLDER")
-    check_tokenizer(source, module.config, tokenizer)
+    tokenizer = load_vocabulary(opened, options.tokenizer)
     if not reading.ends:
         leave_out_end(tokenizer)
     clean: Callable[[str], str] = family.clean if options.texts == "cleaned" and family.clean else str

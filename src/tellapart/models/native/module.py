@@ -34,15 +34,15 @@ class NativeConfig:
     ) -> None:
         self.model_type, self.vocab_size, self.context = model_type, vocab_size, context
         self.image_size, self.region_width = image_size, region_width
-        self._settings = dict(layout.settings)
+        self._settings = {**layout.settings, **layout.heads_found}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields of `config.json`: with the tensors' shapes they are all that makes the module."""
-        return {**self._settings, "model_type": self.model_type}
+        facts = {"model_type": self.model_type, "context": self.context, "image_size": self.image_size}
+        return {**self._settings, **{name: value for name, value in facts.items() if value is not None}}
 
     def __str__(self) -> str:
-        facts = {"context": self.context, "image_size": self.image_size, **self.to_dict()}
-        return json.dumps(facts, sort_keys=True, default=str)
+        return json.dumps(self.to_dict(), sort_keys=True, default=str)
 
 
 def unit(vectors: Any) -> Any:

@@ -11,9 +11,10 @@ from typing import Any
 
 from tellapart.data.scores import join_names
 from tellapart.errors import ModelError, require
+from tellapart.models.checkpoint import read_state_dict
 from tellapart.models.openclip.building import quiet, without_initialisation
 from tellapart.models.openclip.source import TAG, name_forms
-from tellapart.models.torch_backend import import_torch, read_state_dict
+from tellapart.models.torch_backend import import_torch
 
 __all__ = ["Fit", "Shapes", "explain_weights", "fitting_architectures", "odd"]
 

@@ -9,11 +9,12 @@ from typing import Any
 
 from tellapart.data.scores import join_names
 from tellapart.errors import ModelError, first_line, require
+from tellapart.models.checkpoint import read_state_dict
 from tellapart.models.hub import reach_hub
 from tellapart.models.openclip.building import quiet, without_initialisation
 from tellapart.models.openclip.fitting import Shapes, fitting_architectures, odd
 from tellapart.models.openclip.source import FOLDER, HUB, Source
-from tellapart.models.torch_backend import import_torch, read_state_dict
+from tellapart.models.torch_backend import import_torch
 
 __all__ = ["Parts", "assemble"]
 

@@ -3,14 +3,16 @@ from __future__ import annotations
 import argparse
 import os
 import pickle
+import warnings
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tellapart.errors import ModelError
-from tellapart.models.native.checkpoint import InertObject, read_checkpoint
+from tellapart.models.checkpoint import InertObject, read_checkpoint, read_state_dict
 from tellapart.models.torch_backend import import_torch
 
 torch = import_torch()
@@ -59,10 +61,12 @@ def save(content: Any, path: Path, legacy: bool) -> Path:
 
 
 @BOTH
+@pytest.mark.parametrize("prefix", ["", "module."])
 @pytest.mark.parametrize("nesting", ["", "state_dict", "model", "model_state_dict"])
-def test_tensors_are_those_that_were_saved(tmp_path: Path, legacy: bool, nesting: str) -> None:
+def test_tensors_are_those_that_were_saved(tmp_path: Path, legacy: bool, nesting: str, prefix: str) -> None:
     saved = tensors()
-    path = save({nesting: saved, "epoch": 3} if nesting else saved, tmp_path / "x.pth", legacy)
+    named = {prefix + name: tensor for name, tensor in saved.items()}
+    path = save({nesting: named, "epoch": 3} if nesting else named, tmp_path / "x.pth", legacy)
     read = read_checkpoint(path)
     assert list(read.tensors) == list(saved)
     for name, tensor in saved.items():
@@ -151,3 +155,60 @@ def test_a_pickle_of_something_else_is_none(tmp_path: Path) -> None:
         read_checkpoint(tmp_path / "x.pth")
     with pytest.raises(ModelError, match=r"is no file; name a checkpoint file"):
         read_checkpoint(tmp_path / "none.pth")
+    with pytest.raises(ModelError, match="is a folder; name a checkpoint file"):
+        read_checkpoint(tmp_path)
+
+
+def test_a_prefix_that_only_some_names_have_is_part_of_the_names(tmp_path: Path) -> None:
+    path = save({"module.a": torch.ones(1), "b": torch.ones(1)}, tmp_path / "a.pt", legacy=False)
+    assert list(read_state_dict(path)) == ["module.a", "b"]
+
+
+@BOTH
+@pytest.mark.parametrize("version", ["2.4.0", "2.9.1", "unknown", torch.__version__])
+def test_no_loader_of_torch_is_asked_whatever_its_age(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, legacy: bool
+) -> None:
+    path = save({"a": torch.ones(2)}, tmp_path / "x.pt", legacy)
+    monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("torch opened the pickle"))
+    monkeypatch.setattr(torch, "__version__", version)
+    assert torch.equal(read_state_dict(path)["a"], torch.ones(2))
+    assert read_state_dict(path, shapes_only=True)["a"].device.type == "meta"
+
+
+@pytest.mark.parametrize("shapes_only", [False, True])
+def test_safetensors_are_read(tmp_path: Path, shapes_only: bool) -> None:
+    from safetensors.torch import save_file
+
+    saved = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.ones(2, dtype=torch.bfloat16)}
+    save_file(saved, tmp_path / "a.safetensors")
+    read = read_state_dict(tmp_path / "a.safetensors", shapes_only=shapes_only)
+    assert {name: tensor.shape for name, tensor in read.items()} == {
+        name: tensor.shape for name, tensor in saved.items()
+    }
+    assert shapes_only or all(torch.equal(read[name], tensor) for name, tensor in saved.items())
+
+
+def _script(path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.jit is deprecated; such archives are still about
+        torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), path)
+
+
+BAD_FILES: dict[str, tuple[Callable[[Path], Any], str, str]] = {
+    "torchscript": (_script, "a.pt", r"is a TorchScript archive.*torch\.jit\.load"),
+    "text": (lambda path: path.write_text("hello"), "a.safetensors", "is no safetensors file"),
+    "empty": (lambda path: path.write_bytes(b""), "a.bin", r"is no checkpoint of torch\.save"),
+    "list": (lambda path: torch.save([torch.ones(1)], path), "a.pt", "holds no state dict; it holds list"),
+    "numbers": (lambda path: torch.save({"lr": 0.1, "b": torch.ones(1)}, path), "a.pt", "1 of its 2 entries.*'lr'"),
+    "nothing": (lambda path: torch.save({}, path), "a.pt", "holds no state dict"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_FILES)
+def test_what_is_no_state_dict_is_refused_in_one_line(tmp_path: Path, kind: str) -> None:
+    make, name, message = BAD_FILES[kind]
+    make(tmp_path / name)
+    with pytest.raises(ModelError, match=message) as caught:
+        read_state_dict(tmp_path / name)
+    assert "\n" not in str(caught.value)

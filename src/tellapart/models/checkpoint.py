@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-from tellapart.errors import ModelError, first_line
-from tellapart.models.torch_backend import import_torch, read_state_dict
+from tellapart.errors import ModelError, first_line, require
+from tellapart.models.torch_backend import import_torch
 
-__all__ = ["Checkpoint", "InertObject", "read_checkpoint"]
+__all__ = ["Checkpoint", "InertObject", "read_checkpoint", "read_state_dict"]
 
 #: Names that hold the state dict among a training checkpoint's other entries.
 _NESTINGS = ("state_dict", "model_state_dict", "model")
@@ -100,6 +100,9 @@ class _Storage:
 def read_checkpoint(path: Path | str, *, shapes_only: bool = False) -> Checkpoint:
     """Read a checkpoint: `.safetensors`, or a file of `torch.save` of any age. Nothing in it runs.
 
+    A training checkpoint's nesting is undone: `state_dict`, `model_state_dict` or `model` beside epoch and optimiser,
+    and the `module.` that a data-parallel wrapper puts before every name.
+
     Args:
         path: the file.
         shapes_only: read no numbers; the tensors lie on torch's device `meta`.
@@ -112,7 +115,7 @@ def read_checkpoint(path: Path | str, *, shapes_only: bool = False) -> Checkpoin
     if not path.is_file():
         raise ModelError(f"{path} is {'a folder' if path.is_dir() else 'no file'}; name a checkpoint file")
     if path.suffix == ".safetensors":
-        return Checkpoint(path, read_state_dict(path, shapes_only=shapes_only))
+        return _unnest(path, _read_safetensors(path, shapes_only))
     try:
         with path.open("rb") as file:
             content = _read_archive(path, shapes_only) if zipfile.is_zipfile(file) else _read_legacy(file, shapes_only)
@@ -123,6 +126,22 @@ def read_checkpoint(path: Path | str, *, shapes_only: bool = False) -> Checkpoin
             f"{path} is no checkpoint of torch.save: {first_line(error) or type(error).__name__}"
         ) from error
     return _unnest(path, content)
+
+
+def read_state_dict(path: Path | str, *, shapes_only: bool = False) -> dict[str, Any]:
+    """Read a checkpoint's tensors by name, as `read_checkpoint` does."""
+    return read_checkpoint(path, shapes_only=shapes_only).tensors
+
+
+def _read_safetensors(path: Path, shapes_only: bool) -> Any:
+    torch, load_file = import_torch(), require("safetensors.torch", extra="models").load_file
+    try:
+        if not shapes_only:
+            return load_file(path)
+        with require("safetensors", extra="models").safe_open(path, "pt") as file:
+            return {name: torch.empty(file.get_slice(name).get_shape(), device="meta") for name in file.keys()}  # noqa: SIM118
+    except Exception as error:  # the library raises its own bare Exception
+        raise ModelError(f"{path} is no safetensors file: {first_line(error)}") from error
 
 
 def _unnest(path: Path, content: Any) -> Checkpoint:

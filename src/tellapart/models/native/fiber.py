@@ -1,0 +1,199 @@
+"""FIBER (Dou et al. 2022) and EqSim's fork of it: Swin and RoBERTa whose upper layers read each other through gates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tellapart.models.fusion.family import Tensors
+from tellapart.models.native.bert import BertLayer, Pooler, SelfAttention, attend
+from tellapart.models.native.family import Layout, NativeFamily, NativeHalves, Reading
+from tellapart.models.native.images import IMAGENET_COLOURS, square
+from tellapart.models.native.meter import add_linear
+from tellapart.models.native.module import NativeConfig, unit
+from tellapart.models.native.roberta import EPSILON, build_roberta, read_context
+from tellapart.models.native.swin import Merging, WindowAttention, build_swin, resize_bias_tables
+from tellapart.models.torch_backend import import_torch
+
+torch = import_torch()
+nn = torch.nn
+
+__all__ = ["FIBER", "Fiber", "FiberCosine", "FiberRank"]
+
+#: Tokens of a text in the authors' fine-tuning, where the file does not say.
+_CONTEXT = 50
+
+
+class GatedWindowAttention(WindowAttention):
+    """Attention within windows, to which a share of an attention to the text may be added."""
+
+    def __init__(self, layout: Layout, prefix: str) -> None:
+        super().__init__(layout, prefix)
+        self.reads_text = f"{prefix}.alpha_i2t" in layout
+        if self.reads_text:
+            width, source = self.proj.in_features, layout.shape(f"{prefix}.qkv_text_i2t.weight")[1]
+            self.alpha_i2t, self.norm_i2t_i = nn.Parameter(torch.empty(1)), nn.LayerNorm(width)
+            self.qkv_i2t, self.qkv_text_i2t = nn.Linear(width, width), nn.Linear(source, 2 * width)
+            self.proj_i2t = nn.Linear(width, width)
+
+    def forward(self, windows: Any, apart: Any | None, text: Any = None, mask: Any = None) -> Any:
+        """Attend within windows `(batch, windows, tokens, width)`, then, if there is one, to a text's states."""
+        own = super().forward(windows, apart)
+        if text is None:
+            return own
+        queries = self.qkv_i2t(self.norm_i2t_i(own)).flatten(1, 2)  # every window reads the whole text
+        keys, values = self.qkv_text_i2t(text).chunk(2, -1)
+        attended = attend(queries, keys, values, mask, self.heads)
+        return own + self.alpha_i2t * self.proj_i2t(attended).view_as(own)
+
+
+class GatedLayer(BertLayer):
+    """RoBERTa's layer, to whose self-attention a share of an attention to the image is added before the norm."""
+
+    def __init__(self, width: int, heads: int, inner: int, source: int) -> None:
+        super().__init__(width, heads, inner, eps=EPSILON)
+        self.alpha_t2i = nn.Parameter(torch.empty(1))
+        self.crossattention_t2i = nn.Module()
+        self.crossattention_t2i.self = SelfAttention(width, heads, source)
+        self.crossattention_t2i.output = nn.Module()
+        self.crossattention_t2i.output.dense = nn.Linear(width, width)
+
+    def fuse(self, states: Any, mask: Any, image: Any, *, last: bool) -> Any:
+        """Take text states one layer up, reading image tokens `(batch, m, source)`; the last layer has no last norm."""
+        attention, cross = self.attention, self.crossattention_t2i
+        own = attention.output.dense(attention.self(states, states, mask))
+        read = cross.output.dense(cross.self(own, image, None))
+        states = attention.output.LayerNorm(self.alpha_t2i * read + own + states)
+        states = self.output.dense(nn.functional.gelu(self.intermediate.dense(states))) + states
+        return states if last else self.output.LayerNorm(states)
+
+
+class Fiber(NativeHalves):
+    """The towers up to where they first read each other; the gated layers and `itm_score` join them."""
+
+    architecture = "Fiber"
+
+    def __init__(self, module: Any) -> None:
+        super().__init__(module)
+        steps, layers = module.vit_model.steps, module.text_transformer.encoder.layer
+        lower = next(k for k, step in enumerate(steps) if not isinstance(step, Merging) and step.attn.reads_text)
+        self._lower, self._upper = steps[:lower], steps[lower:]
+        self._fused = next(k for k, layer in enumerate(layers) if isinstance(layer, GatedLayer))
+
+    def images(self, pixel_values: Any) -> Tensors:
+        """Run the blocks that read no text, on float `(batch, 3, h, w)`: `(batch, side, side, width)`."""
+        states = self.module.vit_model.embed(pixel_values)
+        for step in self._lower:
+            states = step(states)
+        return (states,)
+
+    def texts(self, ids: Any, mask: Any) -> Tensors:
+        """Run the layers that read no image: `(batch, tokens, width)`, and the mask."""
+        return self.module.text_transformer(ids, mask, self._fused), mask
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Run the gated layers and the head: `(batch, 2)`; class 1 is the match."""
+        return self.module.itm_score.fc(self.pool(images, texts))
+
+    def pool(self, images: Tensors, texts: Tensors) -> Any:
+        """Run the gated layers; pool the text, and the image, in this order: `(batch, 2 * width)`."""
+        module, (image,), (text, mask) = self.module, images, texts
+        layers = list(module.text_transformer.encoder.layer[self._fused :])
+        for step in self._upper:
+            if isinstance(step, Merging):
+                image = step(image)
+                continue
+            layer = layers.pop(0)
+            # Both read the other's state of the level below. Neither tower's last norm is applied.
+            tokens = image.flatten(1, 2)
+            image, text = step(image, text, mask), layer.fuse(text, mask, tokens, last=not layers)
+        text = module.cross_modal_text_pooler(module.cross_modal_text_transform(text))
+        image = module.cross_modal_image_transform(image.flatten(1, 2)).mean(1, keepdim=True)
+        return torch.cat([text, module.cross_modal_image_pooler(image)], dim=-1)
+
+
+class FiberRank(Fiber):
+    """The same with the head of retrieval, which has one logit."""
+
+    architecture = "FiberRank"
+    match = None
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Run the gated layers and the head: `(batch, 1)`."""
+        return self.module.rank_output(self.pool(images, texts))
+
+
+class FiberCosine(NativeHalves):
+    """One vector of an image and of a text, length 1: both towers run to their end, and neither reads the other."""
+
+    architecture = "FiberCosine"
+
+    def images(self, pixel_values: Any) -> Tensors:
+        """Return float `(batch, dimensions)`."""
+        tokens = self.module.cross_modal_image_transform_itc(self.module.vit_model(pixel_values))
+        return (unit(self.module.cross_modal_image_pooler_itc(tokens.mean(1, keepdim=True))),)
+
+    def texts(self, ids: Any, mask: Any) -> Tensors:
+        """Return float `(batch, dimensions)`."""
+        tokens = self.module.cross_modal_text_transform_itc(self.module.text_transformer(ids, mask))
+        return (unit(self.module.cross_modal_text_pooler_itc(tokens)),)
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Return the cosines of pairs, `(batch, 1)`."""
+        return (images[0] * texts[0]).sum(-1, keepdim=True)
+
+
+def _build(layout: Layout) -> Any:
+    def layer(name: str, width: int, heads: int, inner: int) -> Any:
+        key = f"{name}.crossattention_t2i.self.key.weight"
+        if key not in layout:
+            return BertLayer(width, heads, inner, eps=EPSILON)
+        return GatedLayer(width, heads, inner, layout.shape(key)[1])
+
+    module = nn.Module()
+    module.vit_model = build_swin(layout, "vit_model", GatedWindowAttention)
+    module.text_transformer = build_roberta(layout, "text_transformer", layer)
+    module.itm_score = nn.Module()
+    for path in ("", "_itc"):
+        for side in ("text", "image"):
+            add_linear(module, layout, f"cross_modal_{side}_transform{path}")
+            pooler = f"cross_modal_{side}_pooler{path}"
+            if layout.has(pooler + "."):
+                setattr(module, pooler, Pooler(layout.shape(f"{pooler}.dense.weight")[0]))
+    add_linear(module, layout, "itm_score.fc", "rank_output")
+    words, size = module.text_transformer.embeddings.word_embeddings.num_embeddings, module.vit_model.image_size
+    context = read_context(layout, "text_transformer", _CONTEXT)
+    module.config = NativeConfig("fiber", vocab_size=words, context=context, image_size=size, layout=layout)
+    return module
+
+
+FIBER = NativeFamily(
+    name="fiber",
+    title="FIBER",
+    build=_build,
+    readings={
+        "itm": Reading(Fiber, "itm", "itm_score.fc.weight"),
+        "itm_logit": Reading(Fiber, "itm_logit", "itm_score.fc.weight"),
+        "itc": Reading(FiberCosine, "cosine", "cross_modal_image_transform_itc.weight"),
+        "rank": Reading(FiberRank, "itm_logit", "rank_output.weight"),
+    },
+    images=lambda module: square(module.config.image_size, IMAGENET_COLOURS),
+    vocabulary="roberta-base",
+    ignored=(
+        "vit_model.*.relative_position_index",
+        "vit_model.*.attn_mask",
+        "text_transformer.encoder.layer.[0-5].alpha_t2i",  # nothing reads them
+        "text_transformer.encoder.layer.*.crossattention_t2i.output.LayerNorm.*",
+        "text_transformer.pooler.*",
+        "text_transformer.embeddings.position_ids",
+        "*_queue",
+        "queue_ptr",
+        "queue_total",
+        "temp",
+        "logit_scale",
+        "mlm_score.*",
+        "vqa_classifier.*",
+        "nlvr2_classifier.*",
+        "cross_modal_att_layers.*",
+    ),
+    resize=resize_bias_tables,
+)

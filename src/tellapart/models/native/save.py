@@ -1,0 +1,56 @@
+"""A family's model as a folder without pickles: `model.safetensors`, `config.json` and the tokenizer's files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tellapart.data.atomic import atomic_folder
+from tellapart.errors import require
+from tellapart.models.huggingface.files import quiet
+from tellapart.models.native.load import WEIGHTS, load_vocabulary, open_model
+from tellapart.models.native_prefixes import split_name
+from tellapart.models.torch_backend import Runtime, parameter_count
+
+__all__ = ["convert_model", "save_native"]
+
+
+def convert_model(name: str, folder: Path, *, tokenizer: Path | None = None) -> int:
+    """Write the folder that `-m FOLDER` opens as the same model: its scores are equal to the bit.
+
+    What no reading needs (momentum copies, queues, other tasks' heads) is left out.
+
+    Args:
+        name: of the model, as `albef:FILE`.
+        folder: a new one, or an empty one.
+        tokenizer: folder of the tokenizer, if it is neither beside the file nor on the hub.
+
+    Returns:
+        The number of the model's parameters.
+
+    Raises:
+        ModelError: the name is of no family that reads its authors' files, or the file or the tokenizer is not whole.
+        DataError: the folder holds something already, or cannot be written.
+        MissingDependencyError: torch, timm, transformers or safetensors is not installed.
+    """
+    model_type, file = split_name(name)
+    opened = open_model(model_type, file, Runtime("cpu"))
+    words = load_vocabulary(opened, tokenizer)
+    with atomic_folder(folder) as draft:
+        save_native(opened.module, words, draft)
+    return parameter_count(opened.module)
+
+
+def save_native(module: Any, tokenizer: Any, folder: Path) -> None:
+    """Write a family's module and its tokenizer, of transformers, into an empty folder.
+
+    The tensors have the names that the authors gave them in the files of fine-tuned models.
+    """
+    tensors = {name: tensor.detach().clone().contiguous() for name, tensor in module.state_dict().items()}
+    save_file = require("safetensors.torch", extra="models").save_file
+    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+    config = json.dumps(module.config.to_dict(), indent=2, sort_keys=True)
+    (folder / "config.json").write_text(f"{config}\n", encoding="utf-8")
+    with quiet():
+        tokenizer.save_pretrained(folder)

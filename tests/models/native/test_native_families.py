@@ -1,0 +1,77 @@
+"""Each family on a file of tiny size, drawn here: named, measured alone and in a batch, at another size."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_files import PICTURES, TEXTS, save_family, score
+
+from tellapart.data.scores import ScoreKind
+from tellapart.errors import ModelError
+from tellapart.models.find import find_model
+from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import PairScorer
+from tellapart.models.torch_backend import import_torch
+
+torch = import_torch()
+
+#: The readings of each family; the first is the default.
+READINGS: dict[str, dict[str, ScoreKind]] = {
+    "blip": {
+        "itm_enc": "probability",
+        "itm_enc_logit": "logit",
+        "retrieval": "logit",
+        "itm": "probability",
+        "itm_logit": "logit",
+        "itc": "similarity",
+    },
+    "vilt": {"rank": "logit", "itm": "probability", "itm_logit": "logit"},
+    "xvlm": {"itm": "probability", "itm_logit": "logit", "itc": "similarity"},
+}
+
+
+@pytest.mark.parametrize("family", READINGS)
+def test_readings(tmp_path: Path, family: str) -> None:
+    name = save_family(tmp_path / "x", family)
+    models = {reading: find_model(name, ModelOptions(reading=reading)) for reading in READINGS[family]}
+    assert {reading: model.kind for reading, model in models.items()} == READINGS[family]
+    assert len({model.fingerprint for model in models.values()}) == len(models)
+    assert find_model(name).fingerprint == next(iter(models.values())).fingerprint
+    for reading, model in models.items():
+        if isinstance(model, PairScorer):
+            scores = model.score_pairs(PICTURES, TEXTS)
+            assert len(set(scores.tolist())) == 3
+            fresh = find_model(name, ModelOptions(reading=reading))
+            assert isinstance(fresh, PairScorer)
+            for k in range(3):  # alone, to the bit
+                np.testing.assert_array_equal(fresh.score_pairs(PICTURES[k : k + 1], TEXTS[k : k + 1]), scores[k])
+    with pytest.raises(ModelError, match=rf"has no reading 'vqa'; it has {', '.join(READINGS[family])}"):
+        find_model(name, ModelOptions(reading="vqa"))
+
+
+@pytest.mark.parametrize("family", READINGS)
+def test_another_image_size(tmp_path: Path, family: str) -> None:
+    name = save_family(tmp_path / "x", family)
+    larger = score(name, image_size=128)
+    assert np.isfinite(larger).all()
+    assert (larger != score(name)).all()
+    if family == "vilt":  # any size will do: its pictures are cut to patches
+        return
+    with pytest.raises(ModelError, match=r"cannot read images of 100 pixels; the nearest size is 96: --image-size 96"):
+        find_model(name, ModelOptions(image_size=100))
+
+
+def test_a_blip_without_marks_behind_its_words_is_refused(tmp_path: Path) -> None:
+    name = save_family(tmp_path / "x", "blip")
+    path = tmp_path / "x" / "model.pth"
+    held = torch.load(path)
+    rows = held["model"]["text_encoder.embeddings.word_embeddings.weight"]
+    tokenizer = json.loads((tmp_path / "x" / "tokenizer.json").read_text())
+    words = len(tokenizer["model"]["vocab"])  # without two more, `[ENC]` would be one of them
+    held["model"]["text_encoder.embeddings.word_embeddings.weight"] = rows[:words].clone()
+    torch.save(held, path)
+    with pytest.raises(ModelError, match=rf"its tokenizer knows {words} tokens and its text encoder {words - 2}"):
+        find_model(name)

@@ -1,0 +1,97 @@
+"""State dicts of tiny size under METER's and FIBER's names; numbers are random, layouts are as published."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tiny_files import bert_embeddings, bert_layer, draw, linear, norm
+
+Shapes = dict[str, tuple[int, ...]]
+
+#: What no shape tells of them.
+SETTINGS = {"num_attention_heads": 4, "num_heads": 4, "vision_heads": 2, "max_text_len": 20}
+
+WIDTH = 16
+WINDOW = 2
+
+
+def roberta(name: str, depth: int) -> Shapes:
+    shapes = bert_embeddings(f"{name}.embeddings", WIDTH)
+    for k in range(depth):
+        shapes |= bert_layer(f"{name}.encoder.layer.{k}", WIDTH, 32)
+    return shapes | linear(f"{name}.pooler.dense", WIDTH, WIDTH)
+
+
+def swin(name: str, depths: tuple[int, ...], text_from: tuple[int, int] | None = None) -> Shapes:
+    """A Swin tower; from a stage's block on, its attention reads the text."""
+    width = 4
+    shapes = {f"{name}.patch_embed.proj.weight": (width, 3, 4, 4), f"{name}.patch_embed.proj.bias": (width,)}
+    shapes |= norm(f"{name}.patch_embed.norm", width)
+    for stage, depth in enumerate(depths):
+        for k in range(depth):
+            block = f"{name}.layers.{stage}.blocks.{k}"
+            shapes |= norm(f"{block}.norm1", width) | norm(f"{block}.norm2", width)
+            shapes[f"{block}.attn.relative_position_bias_table"] = ((2 * WINDOW - 1) ** 2, 2**stage)
+            shapes |= linear(f"{block}.attn.qkv", 3 * width, width) | linear(f"{block}.attn.proj", width, width)
+            shapes |= linear(f"{block}.mlp.fc1", 2 * width, width) | linear(f"{block}.mlp.fc2", width, 2 * width)
+            if text_from is not None and (stage, k) >= text_from:
+                shapes |= {f"{block}.attn.alpha_i2t": (1,)} | norm(f"{block}.attn.norm_i2t_i", width)
+                shapes |= linear(f"{block}.attn.qkv_text_i2t", 2 * width, WIDTH)
+                shapes |= linear(f"{block}.attn.qkv_i2t", width, width) | linear(f"{block}.attn.proj_i2t", width, width)
+        if stage < len(depths) - 1:
+            downsample = f"{name}.layers.{stage}.downsample"
+            shapes |= norm(f"{downsample}.norm", 4 * width) | {f"{downsample}.reduction.weight": (2 * width, 4 * width)}
+            width *= 2
+    return shapes | norm(f"{name}.norm", width)
+
+
+def clip_vit(name: str, depth: int) -> Shapes:
+    shapes = {
+        f"{name}.conv1.weight": (WIDTH, 3, 16, 16),
+        f"{name}.class_embedding": (WIDTH,),
+        f"{name}.positional_embedding": (1 + 4 * 4, WIDTH),
+    }
+    shapes |= norm(f"{name}.ln_pre", WIDTH) | norm(f"{name}.ln_post", WIDTH)
+    for k in range(depth):
+        block = f"{name}.transformer.resblocks.{k}"
+        shapes |= norm(f"{block}.ln_1", WIDTH) | norm(f"{block}.ln_2", WIDTH)
+        shapes |= {f"{block}.attn.in_proj_weight": (3 * WIDTH, WIDTH), f"{block}.attn.in_proj_bias": (3 * WIDTH,)}
+        shapes |= linear(f"{block}.attn.out_proj", WIDTH, WIDTH)
+        shapes |= linear(f"{block}.mlp.c_fc", 32, WIDTH) | linear(f"{block}.mlp.c_proj", WIDTH, 32)
+    return shapes
+
+
+def _heads(*paths: str, image: int) -> Shapes:
+    shapes = linear("itm_score.fc", 2, 2 * WIDTH) | linear("rank_output", 1, 2 * WIDTH)
+    for path in paths:
+        shapes |= linear(f"cross_modal_text_transform{path}", WIDTH, WIDTH)
+        shapes |= linear(f"cross_modal_image_transform{path}", WIDTH, image)
+        for side in ("text", "image"):
+            shapes |= linear(f"cross_modal_{side}_pooler{path}.dense", WIDTH, WIDTH)
+    return shapes
+
+
+def meter_state(*, swin_tower: bool = False) -> dict[str, Any]:
+    shapes = roberta("text_transformer", 2) | {"token_type_embeddings.weight": (2, WIDTH)}
+    if swin_tower:
+        shapes |= swin("vit_model", (1, 2, 2, 1)) | _heads("", image=32)
+        shapes["vit_model.layers.1.blocks.1.attn_mask"] = (4, 4, 4)
+    else:
+        shapes |= clip_vit("vit_model.visual", 2) | _heads("", image=WIDTH) | {"vit_model.ln_final.weight": (8,)}
+    for side in ("image", "text"):
+        for k in range(2):
+            shapes |= bert_layer(f"cross_modal_{side}_layers.{k}", WIDTH, 32, WIDTH)
+    return draw(shapes)
+
+
+def fiber_state(*, itm: bool = True) -> dict[str, Any]:
+    """Seven of the blocks: two that read the text in stage 2, one in stage 3; nine layers of text."""
+    shapes = roberta("text_transformer", 9) | swin("vit_model", (1, 2, 3, 1), (2, 1)) | _heads("", "_itc", image=32)
+    for k, source in ((6, 16), (7, 16), (8, 32)):
+        layer = f"text_transformer.encoder.layer.{k}"
+        shapes |= bert_layer(layer, WIDTH, 32, source)
+        shapes |= {f"{layer}.alpha_t2i": (1,)}
+    shapes = {name.replace("crossattention.", "crossattention_t2i."): shape for name, shape in shapes.items()}
+    if not itm:
+        shapes = {name: shape for name, shape in shapes.items() if not name.startswith(("itm_score", "rank_output"))}
+    return draw(shapes | {"text_transformer.encoder.layer.0.alpha_t2i": (1,), "temp": (), "image_queue": (8, 4)})
