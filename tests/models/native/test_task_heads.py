@@ -33,6 +33,7 @@ from tellapart.cli.main import app
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.fusion.heads import FusionAnswers, FusionHeat
+from tellapart.models.native.save import convert_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import AnswerChooser, BoxFinder, PairScorer, TwoImageClassifier
 from tellapart.models.torch_backend import import_torch
@@ -165,22 +166,25 @@ def test_two_images_are_judged_by_the_formula(tmp_path: Path) -> None:
         model.judge(PICTURES[:1], PICTURES[:2], QUESTIONS[:2])
 
 
-def test_heat_is_attention_times_what_it_adds_to_the_match(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layer", [2, 3])
+def test_heat_is_attention_times_what_it_adds_to_the_match(tmp_path: Path, layer: int) -> None:
     state = {name: tensor for name, tensor in albef_state().items() if tensor.ndim and "queue" not in name}
-    model = load(tmp_path, "albef", state, "grounding", gradcam_layer=2)
+    model = load(tmp_path, "albef", state, "grad_cam", gradcam_layer=layer)
     assert isinstance(model, BoxFinder)
     plain = PlainBert(state)
     image, ids = states(model, PICTURES[0], QUESTIONS[0])
     x = plain.embed("text_encoder.embeddings", ids)
-    for k in range(2):
-        x = plain.layer(f"{TEXT}.{k}", x)
-    name = f"{TEXT}.2"
+    for k in range(layer):
+        x = plain.layer(f"{TEXT}.{k}", x, image if k >= 2 else None)
+    name = f"{TEXT}.{layer}"
     own = plain.attend(f"{name}.attention", x, x, plain.shares(f"{name}.attention", x, x))
     shares = plain.shares(f"{name}.crossattention", own, image)
 
     def match(changed: Any) -> float:
         y = plain.layer(name, x, image, shares=changed)
-        return float(plain.linear("itm_head", plain.layer(f"{TEXT}.3", y, image)[0])[1])
+        for k in range(layer + 1, 4):
+            y = plain.layer(f"{TEXT}.{k}", y, image)
+        return float(plain.linear("itm_head", y[0])[1])
 
     gradient = np.zeros_like(shares)
     for place in np.ndindex(shares.shape):
@@ -198,12 +202,12 @@ def test_heat_is_attention_times_what_it_adds_to_the_match(tmp_path: Path) -> No
 def test_the_layer_of_grad_cam_is_never_guessed(tmp_path: Path) -> None:
     file = save(tmp_path, "albef", albef_state())
     with pytest.raises(ModelError, match=r"4 layers, which read the image from 2 on, and gradcam_layer is None"):
-        find_model(f"albef:{file}", ModelOptions(reading="grounding"))
+        find_model(f"albef:{file}", ModelOptions(reading="grad_cam"))
     assert isinstance(find_model(f"albef:{file}"), PairScorer)
 
 
 def test_boxes_are_candidates_or_rectangles_of_cells(tmp_path: Path) -> None:
-    model = load(tmp_path, "albef", albef_state(), "grounding", gradcam_layer=3)
+    model = load(tmp_path, "albef", albef_state(), "grad_cam", gradcam_layer=3)
     assert isinstance(model, FusionHeat)
     proposals = ((0.0, 0.0, 20.0, 20.0), (25.0, 20.0, 25.0, 20.0), (0.0, 0.0, 50.0, 40.0))
     one, other = model.find_boxes(PICTURES[:2], QUESTIONS[:2], [proposals, ()])
@@ -219,7 +223,7 @@ def test_boxes_are_candidates_or_rectangles_of_cells(tmp_path: Path) -> None:
     [
         ("vqa", "vlue-vqa", albef_vqa, []),
         ("nlvr2", "vlue-nlvr2", albef_nlvr2, []),
-        ("refcoco+", "vlue-grounding", albef_state, ["--reading", "grounding"]),
+        ("refcoco+", "vlue-grounding", albef_state, ["--reading", "grad_cam"]),
     ],
 )
 def test_vlue_is_run_from_a_file(tmp_path: Path, task: str, benchmark: str, state: Any, options: list[str]) -> None:
@@ -236,6 +240,18 @@ def test_vlue_is_run_from_a_file(tmp_path: Path, task: str, benchmark: str, stat
         outputs.append([sample.output for sample in read_samples(out, benchmark)])
     assert outputs[0] == outputs[1]
     assert len(outputs[0]) >= 6
+
+
+@pytest.mark.parametrize("state", [albef_vqa, albef_nlvr2])
+def test_a_converted_folder_is_the_same_model(tmp_path: Path, state: Any) -> None:
+    model = load(tmp_path / "file", "albef", state())
+    convert_model(f"albef:{tmp_path / 'file' / 'head.pth'}", tmp_path / "folder")
+    converted: Any = find_model(f"albef:{tmp_path / 'folder'}")
+    if isinstance(model, FusionAnswers):
+        ours, theirs = (one.outputs(PICTURES, QUESTIONS) for one in (model, converted))
+    else:
+        ours, theirs = (one.judge(PICTURES[:2], PICTURES[1:], QUESTIONS[:2]) for one in (model, converted))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
 def test_a_file_has_the_reading_of_its_task() -> None:

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from tiny_files import SETTINGS, bert_embeddings, bert_layer, draw, linear, norm, save_tokenizer, vit
+from tiny_files import SETTINGS, bert_embeddings, bert_layer, draw, linear, norm, save_tokenizer, vit, xvlm_state
+from tiny_fusion_encoders import roberta
+from tiny_meter_fiber import SETTINGS as PAIR_SETTINGS
+from tiny_meter_fiber import fiber_state, meter_state
 
 from tellapart.models.torch_backend import import_torch
 
@@ -68,6 +71,11 @@ def albef_vqa() -> dict[str, Any]:
 
 def albef_nlvr2() -> dict[str, Any]:
     state = draw(albef_text(6, 2) | two_image_head(TINY.width))
+    return share_pairs(state)
+
+
+def share_pairs(state: dict[str, Any]) -> dict[str, Any]:
+    """Give the layers of a pair the same keys and values of the image, as the authors' files have them."""
     for k in (2, 4):
         for name in ("key.weight", "key.bias", "value.weight", "value.bias"):
             own, other = (f"text_encoder.encoder.layer.{n}.crossattention.self.{name}" for n in (k, k + 1))
@@ -75,13 +83,63 @@ def albef_nlvr2() -> dict[str, Any]:
     return state
 
 
+def rename(state: dict[str, Any]) -> dict[str, Any]:
+    """Give an X-VLM's text encoder the names of fine-tuned files, and drop the heads of pre-training."""
+    kept = {name: one for name, one in state.items() if not name.startswith(("itm_head", "bbox_head", "vision_proj"))}
+    return {name.replace("text_encoder.bert.", "text_encoder."): one for name, one in kept.items() if name != "temp"}
+
+
+def mlp(name: str, out: int, into: int, inner: int | None = None) -> dict[str, tuple[int, ...]]:
+    inner = inner or 2 * into
+    return linear(f"{name}.0", inner, into) | norm(f"{name}.1", inner) | linear(f"{name}.3", out, inner)
+
+
+def without(state: dict[str, Any], *prefixes: str) -> dict[str, Any]:
+    return {name: one for name, one in state.items() if not name.startswith(prefixes)}
+
+
+def xvlm_vqa() -> dict[str, Any]:
+    return without(rename(xvlm_state()), "text_proj") | draw(decoder(), 1)
+
+
+def xvlm_nlvr2() -> dict[str, Any]:
+    state = without(rename(xvlm_state()), "text_proj")
+    more: dict[str, tuple[int, ...]] = {}
+    for k in (4, 5):
+        more |= bert_layer(f"text_encoder.encoder.layer.{k}", TINY.width, TINY.inner, 64)
+    return share_pairs(state | draw(more, 1) | draw(mlp("cls_head", 2, TINY.width), 2))
+
+
+def xvlm_boxes() -> dict[str, Any]:
+    return without(xvlm_state(), "itm_head", "vision_proj", "text_proj", "temp")
+
+
+def meter_head(task: str) -> dict[str, Any]:
+    state = without(meter_state(), "itm_score", "rank_output")
+    state["token_type_embeddings.weight"] = draw({"x": (3, 16)}, 5)["x"]
+    return state | classifier(task)
+
+
+def fiber_head(task: str) -> dict[str, Any]:
+    return without(fiber_state(), "itm_score", "rank_output") | classifier(task)
+
+
+def classifier(task: str) -> dict[str, Any]:
+    """The two families' heads, on tokens of width 16."""
+    if task == "vqa":
+        return draw(mlp("vqa_classifier", len(ANSWERS), 32, 32), 3)
+    return draw(mlp("nlvr2_classifier", 2, 64, 32), 3)
+
+
 def save(folder: Path, family: str, state: dict[str, Any], **settings: Any) -> Path:
     """Write a file as the authors nest it, with heads, tokenizer and answers beside it."""
     folder.mkdir(exist_ok=True)
     torch.save({"model": state}, folder / "head.pth")
-    (folder / "config.json").write_text(json.dumps({"model_type": family, **SETTINGS, **settings}))
+    pairs = family in ("meter", "fiber")
+    known = {"model_type": family, **(PAIR_SETTINGS if pairs else SETTINGS), **settings}
+    (folder / "config.json").write_text(json.dumps(known))
     (folder / "answer_list.json").write_text(json.dumps(ANSWERS))
-    save_tokenizer(folder)
+    save_tokenizer(folder, roberta() if pairs else None)
     return folder / "head.pth"
 
 

@@ -154,7 +154,7 @@ ALBEF = NativeFamily(
         # The authors' tokenizer ends no text with [SEP].
         "vqa": Reading(AlbefAnswers, "answers", "text_decoder.cls.predictions.decoder.weight", ends=False),
         "nlvr2": Reading(AlbefTwoImages, "two_images", "cls_head.2.weight", ends=False),
-        "grounding": Reading(AlbefGradCam, "heat", "itm_head.weight", ends=False),
+        "grad_cam": Reading(AlbefGradCam, "heat", "itm_head.weight", ends=False),
     },
     images=lambda module: square(module.config.image_size, CLIP_COLOURS),
     vocabulary="bert-base-uncased",

@@ -19,7 +19,7 @@ from tellapart.models.torch_backend import import_torch
 torch = import_torch()
 nn = torch.nn
 
-__all__ = ["ANSWERS_FILE", "AnswerDecoder", "Answers", "DecodesAnswers", "read_answer_list"]
+__all__ = ["ANSWERS_FILE", "AnswerDecoder", "Answers", "ClassifiesAnswers", "DecodesAnswers", "read_answer_list"]
 
 #: The list of answers beside a model's file: ALBEF's name of it.
 ANSWERS_FILE = "answer_list.json"
@@ -157,3 +157,22 @@ class DecodesAnswers(Answers):
         numbers = torch.full_like(first, -torch.inf)
         numbers[kept] = first[kept] + each.where(inside, each.new_zeros(())).sum(1)
         return numbers
+
+
+class ClassifiesAnswers(Answers):
+    """METER's and FIBER's: `vqa_classifier` puts out a logit for each answer, on what their `pool` makes of a pair."""
+
+    def take(self, answers: Sequence[str], tokenizer: Any) -> None:
+        """Take the list of answers, one for each class.
+
+        Raises:
+            ModelError: they are not as many as classes.
+        """
+        super().take(answers, tokenizer)
+        classes = self.module.vqa_classifier[-1].out_features
+        if len(answers) != classes:
+            raise ModelError(f"the list has {len(answers)} answers and the classifier {classes} classes")
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Pool image and text, and classify: `(batch, answers)`."""
+        return self.module.vqa_classifier(self.pool(images, texts))  # type: ignore[attr-defined]

@@ -9,8 +9,11 @@ from typing import Any
 
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.native.family import NativeHalves
+from tellapart.models.torch_backend import import_torch
 
-__all__ = ["AlternatingImages", "share_sources"]
+torch = import_torch()
+
+__all__ = ["AlternatingImages", "PooledImages", "share_sources"]
 
 
 class AlternatingImages(NativeHalves):
@@ -25,6 +28,18 @@ class AlternatingImages(NativeHalves):
         for k, layer in enumerate(text.encoder.layer[text.fusion :]):
             states = layer(states, mask, images[k % 2])
         return self.module.cls_head(states[:, 0])
+
+
+class PooledImages(NativeHalves):
+    """The text is joined with each image apart; `nlvr2_classifier` reads what was pooled of the left, then the right.
+
+    METER's and FIBER's. Class 1 is "true".
+    """
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Pool the text with either image, and classify both: `(batch, 2)`."""
+        pooled = [self.pool((image,), texts) for image in images]  # type: ignore[attr-defined]
+        return self.module.nlvr2_classifier(torch.cat(pooled, dim=-1))
 
 
 def share_sources(text: Any) -> None:
